@@ -1,0 +1,1 @@
+"""Who thinks: recipes, models, and later other agents' command lines."""

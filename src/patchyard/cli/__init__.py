@@ -1,0 +1,1 @@
+"""The command line, one command group a file; nothing heavy is imported before it runs."""

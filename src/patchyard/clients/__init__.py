@@ -1,0 +1,1 @@
+"""Thin shared I/O towards other programs."""

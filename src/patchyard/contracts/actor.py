@@ -1,0 +1,93 @@
+"""The seam to whoever thinks: given what happened, the next calls or the end."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from patchyard.domain.decision import Proposal
+from patchyard.domain.messages import Usage
+from patchyard.domain.tooling import ToolResult, ToolSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brief:
+    """What an actor is told before it begins. Everything in it is data of the plan."""
+
+    plan_id: str
+    phase: str  # strategize or execute
+    task: str  # the task text, or the action's goal with its arguments filled in
+    workspace_path: str  # absolute path inside the environment
+    environment: str  # kind, for the prompt
+    tools: tuple[ToolSpec, ...]
+    definition_of_done: tuple[str, ...] = ()
+    invariants: tuple[str, ...] = ()  # effective texts, reconciled
+    validation: tuple[str, ...] = ()  # commands the proof will run
+    strategy: str = ""  # execute only: what strategize concluded
+    steps: tuple[Mapping[str, Any], ...] = ()  # recipe only: the action's declared steps
+    arguments: Mapping[str, str] = field(default_factory=dict)  # of the action
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A call an actor asks for. The engine gives it its call_id."""
+
+    ref: str  # the actor's own id for it, answered with the result
+    name: str
+    arguments: Mapping[str, Any] | None  # None: they could not be parsed
+    problem: str = ""  # what was wrong with them, told back as the result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One step of thought: calls to make, or the end with a summary. Journalled whole."""
+
+    calls: tuple[Wanted, ...] = ()
+    text: str = ""  # what the actor said beside its calls
+    is_final: bool = False
+    summary: str = ""  # final only: what was done, for people
+    failure: str = ""  # final only: why the work cannot be done
+    proposals: tuple[Proposal, ...] = ()  # decisions made in this turn
+    usage: Usage | None = None  # None: no model was asked
+    model: str = ""
+    body: Mapping[str, Any] = field(default_factory=dict)  # the actor's own data, for `restore`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """The result of one wanted call, as given back to the actor."""
+
+    ref: str
+    name: str
+    result: ToolResult
+    text: str  # rendered for a model
+
+
+class Session(Protocol):
+    """One actor at work in one phase of one plan."""
+
+    async def next(self, answers: Sequence[Answered], *, note: str = "") -> Turn:
+        """Think once. `answers` are the results of the turn before.
+
+        `note` is a word of the engine (a failed proof, a warning). Raises ModelFailed,
+        ModelUnavailable, LimitReached.
+        """
+        ...
+
+    async def restore(self, turn: Turn, answers: Sequence[Answered], *, note: str = "") -> None:
+        """Take in one step of an earlier life: what `next` got and gave. Asks nobody."""
+        ...
+
+    async def close(self) -> None:
+        """End it. Called once, also after failure and cancel."""
+        ...
+
+
+class Actor(Protocol):
+    """Somebody who can carry out a brief."""
+
+    async def begin(self, brief: Brief) -> Session:
+        """Open a session. Raises ModelUnavailable or UsageError before anything was done."""
+        ...
+
+
+__all__ = ["Actor", "Answered", "Brief", "Session", "Turn", "Wanted"]

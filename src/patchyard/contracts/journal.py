@@ -1,0 +1,57 @@
+"""The seam to the journal: events appended under an expected version."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredEvent:
+    """One event as it lies in the journal."""
+
+    stream: str  # plan id, or "home" for what belongs to no plan
+    version: int  # 1, 2, 3 ... within the stream
+    type: str  # name of the record in domain/events.py
+    schema: int  # version of that record's shape; old ones are upcast on read
+    at: float  # seconds since the epoch, the engine's clock
+    body: Mapping[str, Any]  # JSON, at most 16 KB encoded
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewEvent:
+    """One event that is to be appended."""
+
+    type: str
+    schema: int
+    at: float
+    body: Mapping[str, Any]
+
+
+class Journal(Protocol):
+    """Streams of events. What `append` returned is on disk."""
+
+    async def append(self, stream: str, expected: int, events: Sequence[NewEvent]) -> int:
+        """Append after version `expected` and return the new version.
+
+        Raises Conflict when the stream has another version (somebody else writes it).
+        """
+        ...
+
+    async def read(self, stream: str, *, after: int = 0) -> Sequence[StoredEvent]:
+        """Return the events after version `after`, in order. An unknown stream is empty."""
+        ...
+
+    async def streams(self) -> Sequence[str]:
+        """Return the names of all streams, oldest first."""
+        ...
+
+    def follow(self, stream: str, *, after: int = 0) -> AsyncIterator[StoredEvent]:
+        """Yield events after `after`, and new ones as they come, until cancelled."""
+        ...
+
+    async def close(self) -> None:
+        """Close the store. Called once by whoever opened it."""
+        ...
+
+
+__all__ = ["Journal", "NewEvent", "StoredEvent"]

@@ -1,0 +1,44 @@
+"""The seam to language models: one question, one answer."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest
+
+OnText = Callable[[str], None]
+
+
+class Model(Protocol):
+    """One model of one provider, or a wrapper around such.
+
+    Implementations keep the encoded form of messages they have seen, so that a request costs what
+    is new in it. They never retry by themselves; that is a wrapper's work.
+    """
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known without asking the provider."""
+        ...
+
+    async def prepare(self) -> ModelFacts:
+        """Look the model up at its provider and return what is now known of it.
+
+        Raises ModelUnavailable with the curing command when the provider cannot be reached, the
+        model is not there or its context window is too small for the work.
+        """
+        ...
+
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+        """Ask once. `on_text` gets pieces of the answer as they come, if the provider streams.
+
+        Raises ModelFailed (with `retryable`) or ModelUnavailable; vendor errors are `__cause__`.
+        Cancelling closes the connection.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free connections. Called once by whoever made the model."""
+        ...
+
+
+__all__ = ["Model", "OnText"]

@@ -1,0 +1,41 @@
+"""The seam to trusted git: trees of ours, read from the user's checkout and handed back to it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from patchyard.domain.changeset import Base, ChangeSet
+
+
+class Trees(Protocol):
+    """Bases and change sets as tree objects in the engine's own store.
+
+    No method writes into the user's repository or checkout. No git command of it reads a tree that
+    an agent could have written.
+    """
+
+    async def snapshot(self, repository: Path, *, ref: str | None = None) -> Base:
+        """Record the checkout as it is, or the commit `ref` ("head" is HEAD), as a base.
+
+        Raises UsageError naming the place and the cure: not a repository, bare, empty, unreadable.
+        """
+        ...
+
+    async def checkout(self, base: Base) -> Path:
+        """Return our read-only checkout of the base's tree, built once per tree."""
+        ...
+
+    async def history(self, base: Base) -> Path:
+        """Return a git directory that holds the history of the base's commit and nothing else."""
+        ...
+
+    async def diff(self, changeset: ChangeSet, *, paths: Sequence[str] = ()) -> bytes:
+        """Return the change set as a patch for `git apply --binary`; of `paths` only when given."""
+        ...
+
+    async def blob(self, base: Base, blob: str) -> bytes:
+        """Return the content of one blob."""
+        ...
+
+
+__all__ = ["Trees"]

@@ -1,0 +1,61 @@
+"""The seam to workspaces: the one writable tree of a plan."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from patchyard.domain.changeset import Base, ChangeSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceRef:
+    """A workspace as it is journalled, enough to find and mount it again from another process."""
+
+    workspace_id: str  # ULID
+    strategy: str  # overlay, clone, copy
+    root: str  # host path of the merged, writable tree
+    owner_uid: int  # who the tree belongs to
+    owner_gid: int
+    details: Mapping[str, Any] = field(default_factory=dict)  # upper, work, lower directories
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallWindow:
+    """When a call ran, in seconds of CLOCK_REALTIME_COARSE; attributes changes to calls."""
+
+    call_id: str
+    started: float
+    ended: float
+    paths: tuple[str, ...] = ()  # what a file tool says it touched
+
+
+class Workspaces(Protocol):
+    """One strategy of giving a plan a writable tree over an immutable base."""
+
+    async def create(
+        self, base: Base, *, workspace_id: str, layers: Sequence[Path] = (), tree: str | None = None
+    ) -> WorkspaceRef:
+        """Make and mount the tree of `base` (or `tree`, a result of it) over `layers` of setup."""
+        ...
+
+    async def open(self, ref: WorkspaceRef) -> Path:
+        """Mount it again when it is not (after a restart of the machine) and return its root."""
+        ...
+
+    async def capture(
+        self, base: Base, ref: WorkspaceRef, *, windows: Sequence[CallWindow] = ()
+    ) -> ChangeSet:
+        """Walk what changed with our own reader, store it and return it; runs no agent's git."""
+        ...
+
+    async def layer(self, ref: WorkspaceRef) -> Path | None:
+        """Return the directory that holds just what was written; None where there is none."""
+        ...
+
+    async def remove(self, ref: WorkspaceRef) -> None:
+        """Unmount and delete it. Idempotent."""
+        ...
+
+
+__all__ = ["CallWindow", "WorkspaceRef", "Workspaces"]

@@ -1,0 +1,1 @@
+"""Pure records and decisions: no I/O, no clock, no randomness, no async."""

@@ -1,0 +1,107 @@
+"""Bases, change sets and their entries, as data. Knows no git command."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class ChangeStatus(StrEnum):
+    """How an entry differs from the base."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+    RENAMED = "renamed"
+    MODE = "mode"
+    TYPE = "type"  # file to symlink and the like
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilteredPair:
+    """A path whose bytes in the checkout differ from its blob in git (line endings, LFS)."""
+
+    raw: str  # blob id of the bytes as they lie in the checkout
+    normalised: str  # blob id that a commit holds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """The immutable tree a plan starts from."""
+
+    repository: str  # absolute path of the user's checkout (top level)
+    store: str  # absolute path of the engine's own git directory that holds the objects
+    commit: str | None  # HEAD it stands on, None for a branch without commits
+    branch: str | None  # short name, None when HEAD is detached
+    tree: str  # tree object id in the store: the checkout as it is
+    uncommitted: int = 0  # files that differ from the commit
+    filtered: Mapping[str, FilteredPair] = field(default_factory=dict)  # by path
+    submodules: Mapping[str, str] = field(default_factory=dict)  # path to commit (links only)
+    author: str = ""  # "Name <mail>" of the user's configuration, read once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One entry that differs from the base."""
+
+    path: str  # relative, POSIX, surrogateescape for bytes that are not UTF-8
+    status: ChangeStatus
+    old_path: str | None = None  # renamed only
+    old_mode: str | None = None  # git mode: 100644, 100755, 120000
+    mode: str | None = None  # None when deleted
+    old_blob: str | None = None
+    blob: str | None = None
+    is_binary: bool = False
+    added: int = 0  # lines; 0 for binary
+    removed: int = 0
+    call_id: str | None = None  # the call that last made it, None when not known
+
+
+class FindingKind(StrEnum):
+    """Things in a workspace that a change set cannot or must not carry."""
+
+    SPECIAL_FILE = "special_file"  # device, FIFO, socket
+    SETUID = "setuid"
+    XATTR = "xattr"
+    NESTED_GIT = "nested_git"
+    REFUSED_NAME = "refused_name"  # names that git refuses
+    PROTECTED_PATH = "protected_path"  # runs by itself or steers agents
+    ESCAPING_LINK = "escaping_link"
+    TOO_LARGE = "too_large"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was noticed and needs a person's eye."""
+
+    kind: FindingKind
+    path: str
+    message: str
+    blocks_apply: bool = True  # apply is refused unless --allow-path names it
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeSet:
+    """What came of a plan: content-addressed, computed outside the environment."""
+
+    id: str  # "cs-" and hex of a hash over base tree, tree and findings
+    base_tree: str
+    tree: str
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing differs from the base."""
+        return self.base_tree == self.tree
+
+
+__all__ = [
+    "Base",
+    "Change",
+    "ChangeSet",
+    "ChangeStatus",
+    "FilteredPair",
+    "Finding",
+    "FindingKind",
+]

@@ -1,0 +1,190 @@
+"""The tree of exceptions, grouped by what the catcher can do.
+
+    PatchyardError            code, message, hint, retryable, details
+    ├── UsageError            exit 2: mend the call (a name, a setting, a file)
+    │   └── UnknownName       lists the right names and the nearest
+    ├── StateRefusal          exit 3: the state does not allow it; look at the plan first
+    │   ├── GuardRefused      a transition or precondition of the lifecycle
+    │   ├── Conflict          somebody's newer work, or another owner
+    │   └── ApprovalNeeded    nobody can be asked here
+    ├── Unavailable           exit 4: install, start or link what is missing
+    │   ├── ContainerUnavailableError
+    │   ├── EnvironmentUnavailable
+    │   └── ModelUnavailable
+    ├── LimitReached          exit 5: raise the limit; what was done is kept
+    └── WorkFailed            exit 1: the work itself went wrong
+        ├── EnvironmentBroken     the place a call ran in is gone
+        ├── ModelFailed           the provider answered with an error
+        └── JournalBroken         stored data is not what was written
+
+Expected failures of a tool (non-zero exit, missing file) are results, never one of these.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+class PatchyardError(Exception):
+    """Something went wrong that Patchyard has a name for."""
+
+    code = "error"
+    exit_code = 1
+    retryable = False
+    default_hint = ""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        hint: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.message = message or (type(self).__doc__ or "").strip()
+        self.hint = hint or self.default_hint
+        self.details = dict(details or {})
+        super().__init__(self.message)
+
+
+class UsageError(PatchyardError):
+    """The call is not one that can be carried out; see the hint."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """No such name; the hint lists those there are."""
+
+    code = "unknown_name"
+
+    @classmethod
+    def among(cls, what: str, name: str, known: Iterable[str]) -> "UnknownName":
+        """Build the error for `name`, naming the nearest of `known` and all of them."""
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=1)
+        guess = f" Did you mean {near[0]!r}?" if near else ""
+        listed = ", ".join(names) or "none"
+        return cls(
+            f"unknown {what} {name!r}.{guess}",
+            hint=f"known: {listed}",
+            details={"name": name, "known": names},
+        )
+
+
+class StateRefusal(PatchyardError):
+    """The present state does not allow this."""
+
+    code = "refused"
+    exit_code = 3
+
+
+class GuardRefused(StateRefusal):
+    """The plan is not in a state from which this is allowed; `agents plan status` shows it."""
+
+    code = "guard"
+
+
+class Conflict(StateRefusal):
+    """Somebody else's newer work is in the way; nothing was changed."""
+
+    code = "conflict"
+
+
+class ApprovalNeeded(StateRefusal):
+    """An approval is needed and nobody can be asked here."""
+
+    code = "approval_needed"
+
+
+class Unavailable(PatchyardError):
+    """Something this needs is not there."""
+
+    code = "unavailable"
+    exit_code = 4
+
+
+class EnvironmentUnavailable(Unavailable):
+    """This kind of environment cannot start here; `agents doctor` shows the cause and the cure."""
+
+    code = "environment_unavailable"
+
+
+class ContainerUnavailableError(EnvironmentUnavailable):
+    """`container` was selected, and no container resource is linked to the project."""
+
+    code = "container_unavailable"
+    default_hint = (
+        "link one: `agents resource add container-instance NAME --image IMAGE` or "
+        "`agents resource add devcontainer-instance NAME --path .`, then "
+        "`agents project link-resource PROJECT NAME`"
+    )
+
+
+class ModelUnavailable(Unavailable):
+    """No model can be reached."""
+
+    code = "model_unavailable"
+
+
+class LimitReached(PatchyardError):
+    """A limit of the plan was reached; what was done is kept."""
+
+    code = "limit"
+    exit_code = 5
+
+
+class WorkFailed(PatchyardError):
+    """The work failed."""
+
+    code = "failed"
+
+
+class EnvironmentBroken(WorkFailed):
+    """The environment ended while it was needed."""
+
+    code = "environment_broken"
+    retryable = True
+
+
+class ModelFailed(WorkFailed):
+    """The model's provider answered with an error."""
+
+    code = "model_failed"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        hint: str = "",
+        details: Mapping[str, Any] | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message, hint=hint, details=details)
+        self.retryable = retryable
+
+
+class JournalBroken(WorkFailed):
+    """The journal holds something that was not written by this program."""
+
+    code = "journal_broken"
+
+
+__all__ = [
+    "ApprovalNeeded",
+    "Conflict",
+    "ContainerUnavailableError",
+    "EnvironmentBroken",
+    "EnvironmentUnavailable",
+    "GuardRefused",
+    "JournalBroken",
+    "LimitReached",
+    "ModelFailed",
+    "ModelUnavailable",
+    "PatchyardError",
+    "StateRefusal",
+    "Unavailable",
+    "UnknownName",
+    "UsageError",
+    "WorkFailed",
+]

@@ -1,0 +1,96 @@
+"""What is said to a model and what it answers, in no vendor's format."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from patchyard.domain.tooling import ToolSpec
+
+
+class Speaker(StrEnum):
+    """Who says a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestedCall:
+    """A tool call as the model wrote it; its arguments are text that may not even be JSON."""
+
+    id: str  # the provider's id, answered with the same
+    name: str  # whatever the model wrote
+    arguments: str  # JSON text, unparsed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """One turn of a conversation. Immutable, so that a wire format encodes it once."""
+
+    speaker: Speaker
+    text: str = ""
+    calls: tuple[RequestedCall, ...] = ()  # assistant only
+    answers: str | None = None  # tool only: id of the RequestedCall
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequest:
+    """All a model is given for one reply."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_output_tokens: int | None = None  # None: the provider's own default
+    temperature: float | None = None  # None: the provider's own default
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """Tokens of one request, as the provider reports them: a claim, checked against sizes."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0  # part of input_tokens read from the provider's cache
+    is_estimated: bool = False  # True where the provider said nothing and bytes were counted
+
+
+class StopReason(StrEnum):
+    """Why the model stopped writing."""
+
+    DONE = "done"
+    CALLS = "calls"
+    LENGTH = "length"
+    FILTERED = "filtered"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelReply:
+    """One answer of a model."""
+
+    message: Message  # speaker ASSISTANT
+    usage: Usage
+    stop: StopReason
+    model: str  # the name the provider answered with
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts:
+    """What is known of a model before it is asked."""
+
+    name: str  # "provider:model"
+    context_tokens: int | None = None  # None: unknown
+    has_tools: bool = True
+    usd_per_million_input: float | None = None  # None: unknown price
+    usd_per_million_output: float | None = None
+
+
+__all__ = [
+    "Message",
+    "ModelFacts",
+    "ModelReply",
+    "ModelRequest",
+    "RequestedCall",
+    "Speaker",
+    "StopReason",
+    "Usage",
+]

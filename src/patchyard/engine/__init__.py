@@ -1,0 +1,1 @@
+"""The use cases: async, knowing only domain and contracts."""

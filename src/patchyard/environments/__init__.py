@@ -1,0 +1,1 @@
+"""Kinds of place where work happens, one a file."""

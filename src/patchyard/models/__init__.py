@@ -1,0 +1,1 @@
+"""Wire formats, one a file, and wrappers around them."""

@@ -1,0 +1,1 @@
+"""Where events, blobs and settings lie."""

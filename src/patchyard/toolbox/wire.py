@@ -1,0 +1,71 @@
+"""The protocol between engine and toolbox: frames of JSON over one stream, and the names in them.
+
+The lowest layer of all: it knows neither what an operation does nor where a peer lives. Each frame
+is a 4-byte big-endian length and a JSON object in ASCII; bytes that are not UTF-8 travel as lone
+surrogates (`surrogateescape`), so that paths and output survive exactly.
+
+Engine to toolbox, by `do`: `hello`, `call` (call_id, op, args), `attach` (call_id), `cancel`
+(call_id), `forget` (call_ids), `listen`, `end`. Toolbox to engine, by `say`: `hello` (protocol,
+pid, python, calls), `output` (call_id, stream, text), `result` (call_id, result), `unknown`
+(call_id), `listening` (port; the socket travels as ancillary data on the same frame), `error`
+(message).
+
+A `call` whose call_id the toolbox already knows is an `attach`: it is never run a second time.
+"""
+
+import json
+import struct
+from typing import Any, Dict, List
+
+PROTOCOL = 1
+HEADER = struct.Struct(">I")
+MAX_FRAME_BYTES = 32 * 1024 * 1024
+
+
+class WireError(Exception):
+    """The peer sent something that is not a frame of this protocol; close the connection."""
+
+
+def encode(message: Dict[str, Any]) -> bytes:
+    """Return `message` as one frame. Raises WireError when it would pass MAX_FRAME_BYTES."""
+    body = json.dumps(message, separators=(",", ":")).encode("ascii")
+    if len(body) > MAX_FRAME_BYTES:
+        raise WireError(
+            "a frame of %d bytes is over the limit of %d" % (len(body), MAX_FRAME_BYTES)
+        )
+    return HEADER.pack(len(body)) + body
+
+
+class Decoder:
+    """Turns received bytes into messages, whatever the pieces they arrive in."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> List[Dict[str, Any]]:
+        """Add `data` and return each message that is now whole. Raises WireError on garbage."""
+        self._buffer += data
+        messages = []
+        while len(self._buffer) >= HEADER.size:
+            (length,) = HEADER.unpack_from(self._buffer)
+            if length > MAX_FRAME_BYTES:
+                raise WireError("a frame of %d bytes was announced" % length)
+            end = HEADER.size + length
+            if len(self._buffer) < end:
+                break
+            messages.append(_parse(bytes(self._buffer[HEADER.size : end])))
+            del self._buffer[:end]
+        return messages
+
+
+def _parse(body: bytes) -> Dict[str, Any]:
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise WireError("a frame holds no JSON") from error
+    if not isinstance(message, dict):
+        raise WireError("a frame holds no JSON object")
+    return message
+
+
+__all__ = ["HEADER", "MAX_FRAME_BYTES", "PROTOCOL", "Decoder", "WireError", "encode"]

@@ -1,0 +1,1 @@
+"""One tool a file; they act only through the toolbox they are given."""

@@ -1,0 +1,1 @@
+"""Strategies of giving a plan a writable tree over an immutable base."""
