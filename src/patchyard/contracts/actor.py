@@ -39,7 +39,11 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One step of thought: calls to make, or the end with a summary. Journalled whole."""
+    """One step of thought: calls to make, or the end with a summary. Journalled whole.
+
+    A turn without calls that is not final is a step too (the actor was set right, or answered one
+    of its own calls): the engine journals it and asks on with no answers.
+    """
 
     calls: tuple[Wanted, ...] = ()
     text: str = ""  # what the actor said beside its calls

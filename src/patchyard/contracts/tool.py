@@ -7,7 +7,11 @@ from patchyard.domain.tooling import ToolResult, ToolSpec
 
 
 class Tool(Protocol):
-    """One tool. It acts only through the toolbox operation it names."""
+    """One tool. It acts only through the toolbox operation it names.
+
+    The one exception is the operation `domain.tooling.READ_OUTPUT` (arguments `call_id` and
+    `offset`): the engine answers it itself with `output_page` of the earlier result's `full` text.
+    """
 
     @property
     def spec(self) -> ToolSpec:
@@ -15,11 +19,21 @@ class Tool(Protocol):
         ...
 
     def prepare(self, arguments: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-        """Return the toolbox operation and its arguments. Raises UsageError if they do not fit."""
+        """Return the toolbox operation and its arguments. Raises UsageError if they do not fit.
+
+        That error is a result for the actor (code VALIDATION_ERROR), not an end of the plan.
+        """
         ...
 
     def render(self, result: ToolResult) -> str:
-        """Return the text the model reads for this result."""
+        """Return the text the model reads: `full`, cut to the tool's stated size.
+
+        What was cut says how `read_output` shows the rest.
+        """
+        ...
+
+    def full(self, result: ToolResult) -> str:
+        """Return all that the result says, uncut; the engine keeps it for `read_output`."""
         ...
 
 

@@ -52,6 +52,7 @@ class Usage:
     output_tokens: int = 0
     cached_tokens: int = 0  # part of input_tokens read from the provider's cache
     is_estimated: bool = False  # True where the provider said nothing and bytes were counted
+    usd: float | None = None  # what it cost by the price table; None: unknown price
 
 
 class StopReason(StrEnum):

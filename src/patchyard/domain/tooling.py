@@ -6,6 +6,10 @@ from enum import StrEnum
 from typing import Any
 
 
+READ_OUTPUT = "read_output"  # the one operation that the engine answers itself, from the journal
+OUTPUT_PAGE_CHARS = 16_000  # of a kept output, a page
+
+
 class Effect(StrEnum):
     """What a tool may do; planning allows `read`, and `run` behind a read-only mount."""
 
@@ -59,4 +63,30 @@ def result_from_wire(call_id: str, payload: Mapping[str, Any]) -> ToolResult:
     )
 
 
-__all__ = ["Effect", "ToolCall", "ToolResult", "ToolSpec", "result_from_wire"]
+def output_page(text: str, *, offset: int = 0, size: int = OUTPUT_PAGE_CHARS) -> Mapping[str, Any]:
+    """Return one page of a call's full text as a payload for `result_from_wire`.
+
+    `offset` and `next_offset` count characters; `next_offset` is None on the last page.
+    """
+    start = min(max(offset, 0), len(text))
+    end = min(start + size, len(text))
+    return {
+        "success": True,
+        "message": f"characters {start:,} to {end:,} of {len(text):,}",
+        "content": text[start:end],
+        "offset": start,
+        "next_offset": end if end < len(text) else None,
+        "total_chars": len(text),
+    }
+
+
+__all__ = [
+    "OUTPUT_PAGE_CHARS",
+    "READ_OUTPUT",
+    "Effect",
+    "ToolCall",
+    "ToolResult",
+    "ToolSpec",
+    "output_page",
+    "result_from_wire",
+]
