@@ -1,6 +1,6 @@
 """The seam to the journal: events appended under an expected version."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,9 +30,17 @@ class NewEvent:
 class Journal(Protocol):
     """Streams of events. What `append` returned is on disk."""
 
-    async def append(self, stream: str, expected: int, events: Sequence[NewEvent]) -> int:
+    async def append(
+        self,
+        stream: str,
+        expected: int,
+        events: Sequence[NewEvent],
+        *,
+        bodies: Mapping[str, bytes] | None = None,
+    ) -> int:
         """Append after version `expected` and return the new version.
 
+        `bodies` are blobs by digest that the events name; they are stored in the same step.
         Raises Conflict when the stream has another version (somebody else writes it).
         """
         ...
@@ -41,12 +49,8 @@ class Journal(Protocol):
         """Return the events after version `after`, in order. An unknown stream is empty."""
         ...
 
-    async def streams(self) -> Sequence[str]:
-        """Return the names of all streams, oldest first."""
-        ...
-
-    def follow(self, stream: str, *, after: int = 0) -> AsyncIterator[StoredEvent]:
-        """Yield events after `after`, and new ones as they come, until cancelled."""
+    async def body(self, digest: str) -> bytes:
+        """Return a blob. Raises JournalBroken when it is missing or does not match its digest."""
         ...
 
     async def close(self) -> None:
@@ -54,4 +58,16 @@ class Journal(Protocol):
         ...
 
 
-__all__ = ["Journal", "NewEvent", "StoredEvent"]
+class Summaries(Protocol):
+    """Read model: one small JSON object a stream, for lists. Can be rebuilt from the events."""
+
+    async def summarise(self, stream: str, summary: Mapping[str, Any]) -> None:
+        """Replace the summary of `stream`. Need not survive a crash."""
+        ...
+
+    async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return (stream, summary) of every plan, newest first."""
+        ...
+
+
+__all__ = ["Journal", "NewEvent", "StoredEvent", "Summaries"]

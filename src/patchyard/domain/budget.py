@@ -1,0 +1,51 @@
+"""Limits of a plan and what was used of them. Pure arithmetic."""
+
+from dataclasses import dataclass
+
+UNPRICED_TOKENS = 2_000_000  # bound of a model whose price is not known (interface.md)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanLimits:
+    """The four limits of a plan. None: not bounded."""
+
+    usd: float | None = 5.0
+    tokens: int | None = None
+    steps: int | None = 200  # turns of the actor
+    seconds: float | None = 3600.0  # wall time over all phases
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What a plan has used so far."""
+
+    usd: float = 0.0
+    is_priced: bool = True  # False as soon as one request had no known price
+    input_tokens: int = 0
+    output_tokens: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in and out together."""
+        return self.input_tokens + self.output_tokens
+
+
+def passed_limit(limits: PlanLimits, spent: Spent) -> str | None:
+    """Return a sentence naming the first limit that is reached, None while there is room."""
+    if limits.steps is not None and spent.steps >= limits.steps:
+        return f"the limit of {limits.steps} steps is reached"
+    if limits.usd is not None and spent.is_priced and spent.usd >= limits.usd > 0:
+        return f"the limit of {limits.usd:g} USD is reached"
+    bound = limits.tokens
+    if bound is None and not spent.is_priced:
+        bound = UNPRICED_TOKENS
+    if bound is not None and spent.tokens >= bound:
+        return f"the limit of {bound} tokens is reached"
+    if limits.seconds is not None and spent.seconds >= limits.seconds:
+        return f"the time limit of {limits.seconds:g} s is reached"
+    return None
+
+
+__all__ = ["UNPRICED_TOKENS", "PlanLimits", "Spent", "passed_limit"]

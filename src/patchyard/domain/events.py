@@ -1,0 +1,332 @@
+"""All that can happen to a plan, one record each. The order they lie in is the truth."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from patchyard.domain.changeset import Base
+from patchyard.domain.decision import Decision
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
+from patchyard.domain.invariant import Scope
+from patchyard.domain.plan import Phase, PlanSpec, State
+
+EVENT_BYTES = 16 * 1024  # an encoded event is never larger; larger bodies are blobs
+SCHEMA = 1  # version of the shapes below; readers upcast older ones
+
+
+@dataclass(frozen=True, kw_only=True)
+class Body:
+    """A JSON value that may be large: kept inline, or in a blob by its digest."""
+
+    value: Any = None  # inline, when `digest` is None
+    digest: str | None = None  # SHA-256 of the blob that holds the encoded value
+    size: int = 0  # bytes encoded
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanCreated:
+    """A plan was made."""
+
+    spec: PlanSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRecorded:
+    """The tree the plan starts from is fixed."""
+
+    base: Base
+    left_out: tuple[str, ...] = ()  # nested repositories and the like
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """The plan went to another phase or state."""
+
+    phase: Phase
+    state: State
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionRecorded:
+    """One node was added to the decision tree."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, kw_only=True)
+class InvariantChecked:
+    """An invariant's check really ran."""
+
+    text: str
+    scope: Scope
+    when: str  # before, after
+    passed: bool
+    exit_code: int | None = None
+    output: str = ""  # its end, at most 2,000 characters
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceCreated:
+    """The plan's writable tree is there."""
+
+    workspace: Mapping[str, Any]  # a WorkspaceRef
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceRemoved:
+    """The plan's writable tree was given up."""
+
+    workspace_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentStarted:
+    """An environment is up; this is how to find it again."""
+
+    handle: EnvironmentHandle
+    purpose: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentEnded:
+    """An environment was ended, or was found to be gone."""
+
+    environment_id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetupFinished:
+    """The setup commands ran, or their layer was found in the cache."""
+
+    key: str
+    layer: str  # host path of the read-only layer, empty when nothing was written
+    is_cached: bool
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnRequested:
+    """The actor is about to think (a model is about to be asked)."""
+
+    turn: int  # 1, 2, 3 ... within the phase's attempt
+    note: str = ""  # the engine's word to the actor, given with this turn
+    reserved_tokens: int = 0  # charged when the answer is lost
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnTaken:
+    """The actor has thought."""
+
+    turn: int
+    note: str
+    body: Body  # a Turn
+    usd: float | None = None  # price of it, None when unknown or no model was asked
+    input_tokens: int = 0
+    output_tokens: int = 0
+    asked_model: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCallRequested:
+    """A call is about to be sent. On disk before it is."""
+
+    call_id: str
+    turn: int
+    ref: str  # the actor's own id of it
+    name: str
+    arguments: Body
+    environment_id: str  # empty: answered by the engine itself
+    kind: ExecutionEnvironment | None = None
+    level: str = ""  # which level of the chain decided
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCallSettled:
+    """A call has its one result."""
+
+    call_id: str
+    success: bool
+    message: str
+    error: str | None = None
+    data: Body = field(default_factory=Body)
+    started: float = 0.0  # CLOCK_REALTIME_COARSE inside, seconds
+    ended: float = 0.0
+    paths: tuple[str, ...] = ()  # what a file tool says it wrote
+    is_reattached: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyRecorded:
+    """What strategize concluded."""
+
+    summary: str
+    decision_root_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkSummarised:
+    """What the actor says it has done, at the end of execute."""
+
+    summary: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeSetCaptured:
+    """What came of the work, computed outside the environment."""
+
+    changeset_id: str
+    base_tree: str
+    tree: str
+    files: int
+    added: int  # lines
+    removed: int
+    findings: int
+    body: Body  # a ChangeSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validated:
+    """The gates ran on a tree, in a fresh environment."""
+
+    round: int
+    changeset_id: str
+    tree: str
+    passed: bool
+    results: Body  # a list of {command, exit_code, passed, before, output, elapsed_s}
+    touched: tuple[str, ...] = ()  # changed tests and tool settings, for the eye
+    kind: ExecutionEnvironment | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyIntended:
+    """Hand-over is about to write to the user's repository."""
+
+    to: str
+    changeset_id: str
+    record: Body
+
+
+@dataclass(frozen=True, kw_only=True)
+class Applied:
+    """Hand-over is done."""
+
+    to: str
+    changeset_id: str
+    record: Body  # how to take it back
+    is_partial: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unapplied:
+    """An earlier hand-over was taken back."""
+
+    changeset_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseFailed:
+    """Why a phase stopped. Never overwrites what the phase had recorded (B8)."""
+
+    phase: Phase
+    code: str
+    message: str
+    hint: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    exit_code: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noted:
+    """A word for people: a warning, a fact that explains what comes."""
+
+    text: str
+
+
+Event = (
+    PlanCreated
+    | BaseRecorded
+    | Moved
+    | DecisionRecorded
+    | InvariantChecked
+    | WorkspaceCreated
+    | WorkspaceRemoved
+    | EnvironmentStarted
+    | EnvironmentEnded
+    | SetupFinished
+    | TurnRequested
+    | TurnTaken
+    | ToolCallRequested
+    | ToolCallSettled
+    | StrategyRecorded
+    | WorkSummarised
+    | ChangeSetCaptured
+    | Validated
+    | ApplyIntended
+    | Applied
+    | Unapplied
+    | PhaseFailed
+    | Noted
+)
+
+TYPES: Mapping[str, type[Event]] = {
+    record.__name__: record
+    for record in (
+        PlanCreated,
+        BaseRecorded,
+        Moved,
+        DecisionRecorded,
+        InvariantChecked,
+        WorkspaceCreated,
+        WorkspaceRemoved,
+        EnvironmentStarted,
+        EnvironmentEnded,
+        SetupFinished,
+        TurnRequested,
+        TurnTaken,
+        ToolCallRequested,
+        ToolCallSettled,
+        StrategyRecorded,
+        WorkSummarised,
+        ChangeSetCaptured,
+        Validated,
+        ApplyIntended,
+        Applied,
+        Unapplied,
+        PhaseFailed,
+        Noted,
+    )
+}
+
+__all__ = [
+    "EVENT_BYTES",
+    "SCHEMA",
+    "TYPES",
+    "Applied",
+    "ApplyIntended",
+    "BaseRecorded",
+    "Body",
+    "ChangeSetCaptured",
+    "DecisionRecorded",
+    "EnvironmentEnded",
+    "EnvironmentStarted",
+    "Event",
+    "InvariantChecked",
+    "Moved",
+    "Noted",
+    "PhaseFailed",
+    "PlanCreated",
+    "SetupFinished",
+    "StrategyRecorded",
+    "ToolCallRequested",
+    "ToolCallSettled",
+    "TurnRequested",
+    "TurnTaken",
+    "Unapplied",
+    "Validated",
+    "WorkSummarised",
+    "WorkspaceCreated",
+    "WorkspaceRemoved",
+]

@@ -1,0 +1,126 @@
+"""A plan: what was asked, and its life as one transition table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from patchyard.domain.budget import PlanLimits
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.errors import GuardRefused
+from patchyard.domain.invariant import Invariant
+
+
+class Phase(StrEnum):
+    """The four phases (B+)."""
+
+    ACTION = "action"
+    STRATEGIZE = "strategize"
+    EXECUTE = "execute"
+    APPLY = "apply"
+
+
+class State(StrEnum):
+    """Where a plan stands within its phase."""
+
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETE = "complete"
+    ERRORED = "errored"
+    CONSTRAINED = "constrained"
+    CANCELLED = "cancelled"
+    APPLIED = "applied"
+
+
+Step = tuple[Phase, State]
+
+_STOPPED = (State.ERRORED, State.CONSTRAINED, State.CANCELLED)
+_BACK_TO_START: Step = (Phase.STRATEGIZE, State.QUEUED)
+
+TRANSITIONS: Mapping[Step, frozenset[Step]] = {
+    (Phase.ACTION, State.QUEUED): frozenset({_BACK_TO_START}),
+    (Phase.STRATEGIZE, State.QUEUED): frozenset(
+        {(Phase.STRATEGIZE, State.PROCESSING), (Phase.STRATEGIZE, State.CANCELLED)}
+    ),
+    (Phase.STRATEGIZE, State.PROCESSING): frozenset(
+        {(Phase.STRATEGIZE, state) for state in (State.COMPLETE, *_STOPPED)}
+    ),
+    (Phase.STRATEGIZE, State.COMPLETE): frozenset(
+        {(Phase.EXECUTE, State.QUEUED), _BACK_TO_START, (Phase.STRATEGIZE, State.CANCELLED)}
+    ),
+    **{(Phase.STRATEGIZE, state): frozenset({_BACK_TO_START}) for state in _STOPPED},
+    (Phase.EXECUTE, State.QUEUED): frozenset(
+        {(Phase.EXECUTE, State.PROCESSING), (Phase.EXECUTE, State.CANCELLED), _BACK_TO_START}
+    ),
+    (Phase.EXECUTE, State.PROCESSING): frozenset(
+        {(Phase.EXECUTE, state) for state in (State.COMPLETE, *_STOPPED)}
+    ),
+    (Phase.EXECUTE, State.COMPLETE): frozenset({(Phase.APPLY, State.QUEUED), _BACK_TO_START}),
+    **{
+        (Phase.EXECUTE, state): frozenset({(Phase.EXECUTE, State.QUEUED), _BACK_TO_START})
+        for state in _STOPPED
+    },
+    (Phase.APPLY, State.QUEUED): frozenset(
+        {(Phase.APPLY, State.PROCESSING), (Phase.EXECUTE, State.COMPLETE)}
+    ),
+    (Phase.APPLY, State.PROCESSING): frozenset(
+        {
+            (Phase.APPLY, State.APPLIED),
+            (Phase.APPLY, State.ERRORED),
+            (Phase.APPLY, State.CONSTRAINED),
+            (Phase.EXECUTE, State.COMPLETE),  # a partial apply
+        }
+    ),
+    (Phase.APPLY, State.ERRORED): frozenset({(Phase.APPLY, State.QUEUED), _BACK_TO_START}),
+    (Phase.APPLY, State.CONSTRAINED): frozenset({(Phase.APPLY, State.QUEUED), _BACK_TO_START}),
+    (Phase.APPLY, State.APPLIED): frozenset(),
+}
+
+
+def check_transition(old: Step, new: Step) -> None:
+    """Raise GuardRefused unless the table allows to go from `old` to `new`."""
+    if new in TRANSITIONS[old]:
+        return
+    allowed = ", ".join(sorted(f"{phase}/{state}" for phase, state in TRANSITIONS[old])) or "none"
+    raise GuardRefused(
+        f"a plan cannot go from {old[0]}/{old[1]} to {new[0]}/{new[1]}",
+        hint=f"from {old[0]}/{old[1]} it can go to: {allowed}",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanSpec:
+    """What was asked for, fixed when the plan is made. Holds no secret value."""
+
+    task: str  # the task text, or the action's goal with its arguments filled in
+    repository: str  # absolute path of the user's checkout
+    ref: str | None = None  # None: the checkout as it is; "head" or a ref: that commit
+    project: str | None = None
+    action: str | None = None
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    steps: tuple[Mapping[str, Any], ...] = ()  # of the action, for the recipe actor
+    definition_of_done: tuple[str, ...] = ()
+    agent: str = "model"  # model, recipe, or the name of another actor
+    model: str = ""  # PROVIDER:MODEL; empty: chosen when needed
+    role: str = "developer"
+    environment: ExecutionEnvironment | None = None  # plan level of the chain
+    environment_source: str = "plan"  # who set it: an option, run-default
+    project_environment: ExecutionEnvironment | None = None
+    default_environment: ExecutionEnvironment = ExecutionEnvironment.HOST
+    tool_environments: Mapping[str, ExecutionEnvironment] = field(default_factory=dict)
+    setup: tuple[str, ...] = ()
+    validate: tuple[str, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
+    limits: PlanLimits = field(default_factory=PlanLimits)
+    rounds: int = 3  # how often a failed proof goes back to the actor
+    apply_to: str = "none"  # none, worktree, branch, merge, patch
+    requires_changes: bool = False
+    allow_paths: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()  # ignored folders that come along read-only
+    variables: Mapping[str, str] = field(default_factory=dict)  # readable by the agent
+    mounts: tuple[str, ...] = ()  # PATH[:ro|rw]
+    automation_profile: str = "auto"
+    record_to: str | None = None  # file for --record
+
+
+__all__ = ["TRANSITIONS", "Phase", "PlanSpec", "State", "Step", "check_transition"]

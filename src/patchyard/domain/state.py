@@ -1,0 +1,265 @@
+"""What is so, as a pure fold over what has happened."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from patchyard.domain.budget import PlanLimits, Spent
+from patchyard.domain.changeset import Base
+from patchyard.domain.decision import Decision
+from patchyard.domain.environment import EnvironmentHandle
+from patchyard.domain.errors import JournalBroken
+from patchyard.domain.events import (
+    Applied,
+    ApplyIntended,
+    BaseRecorded,
+    ChangeSetCaptured,
+    DecisionRecorded,
+    EnvironmentEnded,
+    EnvironmentStarted,
+    Event,
+    InvariantChecked,
+    Moved,
+    PhaseFailed,
+    PlanCreated,
+    SetupFinished,
+    StrategyRecorded,
+    ToolCallRequested,
+    ToolCallSettled,
+    TurnRequested,
+    TurnTaken,
+    Unapplied,
+    Validated,
+    WorkspaceCreated,
+    WorkspaceRemoved,
+    WorkSummarised,
+)
+from patchyard.domain.plan import Phase, PlanSpec, State, check_transition
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveEnvironment:
+    """An environment that was started and not yet ended."""
+
+    handle: EnvironmentHandle
+    purpose: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanState:
+    """All that the journal says of one plan."""
+
+    plan_id: str
+    version: int = 0  # of the last event folded in
+    spec: PlanSpec | None = None  # None until PlanCreated
+    phase: Phase = Phase.ACTION
+    state: State = State.QUEUED
+    reason: str = ""
+    created: float = 0.0  # seconds since the epoch
+    updated: float = 0.0
+    base: Base | None = None
+    attempt: int = 0  # of the present phase: how often it began to process
+    attempt_starts: int = 0  # version at which the phase's transcript begins
+    turn: int = 0  # last turn taken in this transcript
+    asked: TurnRequested | None = None  # a turn that is asked for and not taken
+    open_calls: Mapping[str, ToolCallRequested] = field(default_factory=dict)
+    tool_calls: int = 0
+    decisions: tuple[Decision, ...] = ()
+    decision_root_id: str | None = None
+    strategy: str = ""
+    summary: str = ""
+    invariants: tuple[InvariantChecked, ...] = ()
+    workspace: Mapping[str, Any] | None = None  # a WorkspaceRef
+    environments: Mapping[str, LiveEnvironment] = field(default_factory=dict)
+    sandbox_refs: tuple[str, ...] = ()  # ids of all environments that ever ran
+    setup: SetupFinished | None = None
+    changeset: ChangeSetCaptured | None = None
+    validation: Validated | None = None
+    rounds: int = 0  # failed proofs in this execute phase
+    intended: ApplyIntended | None = None
+    applied: Applied | None = None
+    failure: PhaseFailed | None = None
+    spent: Spent = field(default_factory=Spent)
+    reverts: int = 0
+
+    @property
+    def limits(self) -> PlanLimits:
+        """The plan's limits."""
+        return self.known.limits
+
+    @property
+    def known(self) -> PlanSpec:
+        """The spec. Raises JournalBroken on a stream that does not begin with a plan."""
+        if self.spec is None:
+            raise JournalBroken(f"the journal of plan {self.plan_id} does not begin with a plan")
+        return self.spec
+
+
+def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanState:
+    """Return `state` after `events`, each with its version and time. Pure.
+
+    Raises JournalBroken when a version is missing, GuardRefused on a forbidden transition.
+    """
+    for version, at, event in events:
+        if version != state.version + 1:
+            raise JournalBroken(f"event {state.version + 1} of plan {state.plan_id} is missing")
+        state = replace(apply(state, event, version), version=version, updated=at)
+        if version == 1:
+            state = replace(state, created=at)
+    return state
+
+
+def apply(state: PlanState, event: Event, version: int) -> PlanState:
+    """Return `state` after one `event`."""
+    handler = _HANDLERS.get(type(event))
+    return state if handler is None else handler(state, event, version)
+
+
+def _created(state: PlanState, event: PlanCreated, _version: int) -> PlanState:
+    return replace(state, spec=event.spec)
+
+
+def _based(state: PlanState, event: BaseRecorded, _version: int) -> PlanState:
+    return replace(state, base=event.base)
+
+
+def _moved(state: PlanState, event: Moved, version: int) -> PlanState:
+    check_transition((state.phase, state.state), (event.phase, event.state))
+    after = replace(state, phase=event.phase, state=event.state, reason=event.reason)
+    if event.phase != state.phase:
+        after = replace(after, attempt=0)
+        if event.phase in {Phase.STRATEGIZE, Phase.EXECUTE} and state.phase != Phase.APPLY:
+            after = replace(after, attempt_starts=version, turn=0, asked=None, rounds=0)
+    if event.phase == Phase.STRATEGIZE and event.state == State.QUEUED:
+        began = state.phase != Phase.ACTION
+        after = replace(after, reverts=state.reverts + began, attempt_starts=version, turn=0)
+    if event.state == State.PROCESSING:
+        after = replace(after, attempt=after.attempt + 1)
+    if event.state in {State.PROCESSING, State.COMPLETE, State.APPLIED}:
+        after = replace(after, failure=None)
+    return after
+
+
+def _decided(state: PlanState, event: DecisionRecorded, _version: int) -> PlanState:
+    return replace(state, decisions=(*state.decisions, event.decision))
+
+
+def _checked(state: PlanState, event: InvariantChecked, _version: int) -> PlanState:
+    return replace(state, invariants=(*state.invariants, event))
+
+
+def _workspace(state: PlanState, event: WorkspaceCreated, _version: int) -> PlanState:
+    return replace(state, workspace=event.workspace)
+
+
+def _no_workspace(state: PlanState, _event: WorkspaceRemoved, _version: int) -> PlanState:
+    return replace(state, workspace=None)
+
+
+def _started(state: PlanState, event: EnvironmentStarted, _version: int) -> PlanState:
+    live = LiveEnvironment(handle=event.handle, purpose=event.purpose)
+    name = event.handle.environment_id
+    return replace(
+        state,
+        environments={**state.environments, name: live},
+        sandbox_refs=(*state.sandbox_refs, f"{event.handle.kind}:{name}"),
+    )
+
+
+def _ended(state: PlanState, event: EnvironmentEnded, _version: int) -> PlanState:
+    left = {k: v for k, v in state.environments.items() if k != event.environment_id}
+    return replace(state, environments=left)
+
+
+def _set_up(state: PlanState, event: SetupFinished, _version: int) -> PlanState:
+    return replace(state, setup=event)
+
+
+def _asked(state: PlanState, event: TurnRequested, _version: int) -> PlanState:
+    if state.asked is not None and state.asked.reserved_tokens:
+        # The earlier answer was lost: it is budgeted as if it had been charged.
+        lost = state.spent.input_tokens + state.asked.reserved_tokens
+        state = replace(state, spent=replace(state.spent, input_tokens=lost))
+    return replace(state, asked=event)
+
+
+def _taken(state: PlanState, event: TurnTaken, _version: int) -> PlanState:
+    spent = replace(
+        state.spent,
+        steps=state.spent.steps + 1,
+        usd=state.spent.usd + (event.usd or 0.0),
+        is_priced=state.spent.is_priced and (event.usd is not None or not event.asked_model),
+        input_tokens=state.spent.input_tokens + event.input_tokens,
+        output_tokens=state.spent.output_tokens + event.output_tokens,
+    )
+    return replace(state, turn=event.turn, asked=None, spent=spent)
+
+
+def _called(state: PlanState, event: ToolCallRequested, _version: int) -> PlanState:
+    opened = {**state.open_calls, event.call_id: event}
+    return replace(state, open_calls=opened, tool_calls=state.tool_calls + 1)
+
+
+def _settled(state: PlanState, event: ToolCallSettled, _version: int) -> PlanState:
+    left = {k: v for k, v in state.open_calls.items() if k != event.call_id}
+    return replace(state, open_calls=left)
+
+
+def _strategy(state: PlanState, event: StrategyRecorded, _version: int) -> PlanState:
+    return replace(state, strategy=event.summary, decision_root_id=event.decision_root_id)
+
+
+def _summarised(state: PlanState, event: WorkSummarised, _version: int) -> PlanState:
+    return replace(state, summary=event.summary)
+
+
+def _captured(state: PlanState, event: ChangeSetCaptured, _version: int) -> PlanState:
+    return replace(state, changeset=event, validation=None)
+
+
+def _validated(state: PlanState, event: Validated, _version: int) -> PlanState:
+    return replace(state, validation=event, rounds=state.rounds + (not event.passed))
+
+
+def _intended(state: PlanState, event: ApplyIntended, _version: int) -> PlanState:
+    return replace(state, intended=event)
+
+
+def _applied(state: PlanState, event: Applied, _version: int) -> PlanState:
+    return replace(state, applied=event, intended=None)
+
+
+def _unapplied(state: PlanState, _event: Unapplied, _version: int) -> PlanState:
+    return replace(state, applied=None)
+
+
+def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:
+    return replace(state, failure=event)
+
+
+_HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
+    PlanCreated: _created,
+    BaseRecorded: _based,
+    Moved: _moved,
+    DecisionRecorded: _decided,
+    InvariantChecked: _checked,
+    WorkspaceCreated: _workspace,
+    WorkspaceRemoved: _no_workspace,
+    EnvironmentStarted: _started,
+    EnvironmentEnded: _ended,
+    SetupFinished: _set_up,
+    TurnRequested: _asked,
+    TurnTaken: _taken,
+    ToolCallRequested: _called,
+    ToolCallSettled: _settled,
+    StrategyRecorded: _strategy,
+    WorkSummarised: _summarised,
+    ChangeSetCaptured: _captured,
+    Validated: _validated,
+    ApplyIntended: _intended,
+    Applied: _applied,
+    Unapplied: _unapplied,
+    PhaseFailed: _failed,
+}
+
+__all__ = ["LiveEnvironment", "PlanState", "apply", "fold"]

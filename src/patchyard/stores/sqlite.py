@@ -1,0 +1,217 @@
+"""The journal in one SQLite file: events, their bodies, and the summaries for lists.
+
+Calls are short (a synced append takes about 0.2 ms), so they run where they are awaited.
+"""
+
+import hashlib
+import importlib.resources
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from patchyard.contracts.journal import NewEvent, StoredEvent
+from patchyard.domain.errors import (
+    Conflict,
+    JournalBroken,
+    PatchyardError,
+    StateRefusal,
+    Unavailable,
+)
+
+APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
+BUSY_S = 10.0
+
+
+class SQLiteJournal:
+    """contracts.journal.Journal and Summaries over one file, shared by processes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @classmethod
+    def open(cls, path: Path) -> "SQLiteJournal":
+        """Open or make the database at `path`, brought up to date.
+
+        Raises StateRefusal for a newer or foreign database, Unavailable when it cannot be opened.
+        """
+        try:
+            connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+            path.chmod(0o600)
+            _prepare(connection, path)
+        except (sqlite3.Error, OSError) as error:
+            raise _translated(error, path) from error
+        return cls(connection)
+
+    async def append(
+        self,
+        stream: str,
+        expected: int,
+        events: Sequence[NewEvent],
+        *,
+        bodies: Mapping[str, bytes] | None = None,
+    ) -> int:
+        """See contracts.journal.Journal."""
+        rows = [
+            (stream, expected + number, event.type, event.schema, event.at, _encode(event.body))
+            for number, event in enumerate(events, start=1)
+        ]
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._insert(stream, expected, rows, bodies or {})
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise _translated(error, None) from error
+        return expected + len(rows)
+
+    def _insert(
+        self,
+        stream: str,
+        expected: int,
+        rows: Sequence[tuple[Any, ...]],
+        bodies: Mapping[str, bytes],
+    ) -> None:
+        found = self._connection.execute(
+            "SELECT coalesce(max(version), 0) FROM events WHERE stream = ?", (stream,)
+        ).fetchone()[0]
+        if found != expected:
+            raise Conflict(
+                f"somebody else has written to {stream} (version {found}, expected {expected})",
+                hint="look at it with `agents plan status` and try again",
+                details={"found": found, "expected": expected},
+            )
+        if bodies:
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO bodies VALUES (?, ?)", list(bodies.items())
+            )
+        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    async def read(self, stream: str, *, after: int = 0) -> Sequence[StoredEvent]:
+        """See contracts.journal.Journal."""
+        rows = self._select(
+            "SELECT version, type, schema, at, body FROM events"
+            " WHERE stream = ? AND version > ? ORDER BY version",
+            (stream, after),
+        )
+        return [
+            StoredEvent(
+                stream=stream, version=row[0], type=row[1], schema=row[2], at=row[3],
+                body=_decode(row[4], f"event {row[0]} of {stream}"),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    async def body(self, digest: str) -> bytes:
+        """See contracts.journal.Journal."""
+        rows = self._select("SELECT data FROM bodies WHERE digest = ?", (digest,))
+        data = bytes(rows[0][0]) if rows else b""
+        if not rows or hashlib.sha256(data).hexdigest() != digest:
+            raise JournalBroken(
+                f"the body {digest[:12]}… is {'damaged' if rows else 'missing'} in the journal",
+                hint="restore the database from a backup; nothing was overwritten",
+            )
+        return data
+
+    async def summarise(self, stream: str, summary: Mapping[str, Any]) -> None:
+        """See contracts.journal.Summaries."""
+        try:
+            self._connection.execute(
+                "INSERT INTO summaries VALUES (?, ?)"
+                " ON CONFLICT (stream) DO UPDATE SET summary = excluded.summary",
+                (stream, _encode(summary)),
+            )
+        except sqlite3.Error as error:
+            raise _translated(error, None) from error
+
+    async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """See contracts.journal.Summaries."""
+        rows = self._select("SELECT stream, summary FROM summaries ORDER BY stream DESC", ())
+        return [(row[0], _decode(row[1], f"the summary of {row[0]}")) for row in rows]
+
+    async def close(self) -> None:
+        """See contracts.journal.Journal."""
+        self._connection.close()
+
+    def _select(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise _translated(error, None) from error
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    known = _migrations()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and application != APPLICATION_ID:
+        raise StateRefusal(
+            f"{path} is a database, but not one of Patchyard",
+            hint="set PATCHYARD_HOME to another folder, or move that file away",
+        )
+    if version > len(known):
+        raise StateRefusal(
+            f"{path} was written by a newer Patchyard (schema {version}, known here {len(known)})",
+            hint="upgrade Patchyard, or set PATCHYARD_HOME to another folder",
+        )
+    for number, script in enumerate(known[version:], start=version + 1):
+        _migrate(connection, number, script)
+
+
+def _migrate(connection: sqlite3.Connection, number: int, script: str) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version < number:  # another process may have been faster
+            for statement in script.split(";\n"):
+                if statement.strip():
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _migrations() -> list[str]:
+    folder = importlib.resources.files("patchyard.stores") / "sql" / "sqlite"
+    files = sorted((entry for entry in folder.iterdir()), key=lambda entry: entry.name)
+    return [entry.read_text(encoding="utf-8") for entry in files if entry.name.endswith(".sql")]
+
+
+def _encode(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, separators=(",", ":"))
+
+
+def _decode(text: str, what: str) -> Mapping[str, Any]:
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        raise JournalBroken(f"{what} cannot be read: {error}") from error
+    if not isinstance(body, dict):
+        raise JournalBroken(f"{what} is not an object")
+    return body
+
+
+def _translated(error: Exception, path: Path | None) -> PatchyardError:
+    text = str(error)
+    where = f"the database {path}" if path else "the database"
+    if "disk is full" in text or "No space left" in text:
+        return Unavailable(f"{where} cannot grow: the disk is full", hint="free some space; resume")
+    if "not a database" in text or "malformed" in text:
+        return JournalBroken(f"{where} is damaged: {text}", hint="restore it from a backup")
+    if "locked" in text:
+        return Conflict(f"{where} is locked by another process", hint="try again in a moment")
+    return Unavailable(f"{where} cannot be used: {text}", hint="check PATCHYARD_HOME")
+
+
+__all__ = ["APPLICATION_ID", "BUSY_S", "SQLiteJournal"]
