@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-
 READ_OUTPUT = "read_output"  # the one operation that the engine answers itself, from the journal
 OUTPUT_PAGE_CHARS = 16_000  # of a kept output, a page
 

@@ -1,0 +1,32 @@
+"""`list_directory`: what lies in a folder."""
+
+from patchyard.domain.tooling import Effect, ToolResult
+from patchyard.tools import claims
+from patchyard.tools.shape import ToolboxTool, specification, text_argument
+
+SPEC = specification(
+    "list_directory",
+    "List a folder, folders first. Without `path`: the top of the workspace.",
+    Effect.READ,
+    {"path": text_argument("folder, relative to the workspace")},
+)
+
+
+def show(result: ToolResult) -> str:
+    """Return one name a line, folders with a slash."""
+    if not result.success:
+        return ""
+    entries = claims.rows(result.data, "contents")
+    lines = [
+        claims.text(entry, "name") + ("/" if claims.flag(entry, "is_directory") else "")
+        for entry in entries
+    ]
+    return "\n".join(lines) or "[the folder is empty]"
+
+
+def tool(workspace: str) -> ToolboxTool:
+    """Build the tool for a workspace at that absolute path."""
+    return ToolboxTool(spec=SPEC, show=show, workspace=workspace)
+
+
+__all__ = ["SPEC", "show", "tool"]
