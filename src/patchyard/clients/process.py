@@ -1,0 +1,220 @@
+"""Processes by number and start time, so that a number used again is never mistaken for the old.
+
+Starts detached processes with exactly the descriptors given, finds descendants, kills trees.
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+HIGH_DESCRIPTOR = 200
+"""Where descriptors are parked while they are numbered anew, above any number they end at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessRef:
+    """One process for certain: its number, and when it started."""
+
+    pid: int
+    started: int  # clock ticks since boot, field 22 of /proc/PID/stat
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs; a zombie has ended."""
+        stat = read_stat(self.pid)
+        return stat is not None and stat.started == self.started and stat.state not in "ZX"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessStat:
+    """What /proc says of a process."""
+
+    pid: int
+    parent: int
+    state: str  # one letter: R, S, T, Z, ...
+    started: int
+
+
+def read_stat(pid: int) -> ProcessStat | None:
+    """Return what /proc says of `pid`, None when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - /proc, many times a call
+            text = file.read().decode("ascii", "replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()  # a program's name may hold spaces and parentheses
+    return ProcessStat(pid=pid, state=fields[0], parent=int(fields[1]), started=int(fields[19]))
+
+
+def identify(pid: int) -> ProcessRef | None:
+    """Return the reference to `pid` as it is now, None when it is gone."""
+    stat = read_stat(pid)
+    return None if stat is None else ProcessRef(pid=pid, started=stat.started)
+
+
+def spawn_detached(
+    argv: Sequence[str], *, env: Mapping[str, str], descriptors: Mapping[int, int]
+) -> int:
+    """Start `argv` in a session of its own and return its PID; the caller reaps it.
+
+    `descriptors` maps numbers inside to descriptors here; nothing else is inherited. What is not
+    among 0, 1 and 2 is /dev/null there. Raises OSError when the program cannot be started.
+    """
+    with contextlib.ExitStack() as stack:
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        stack.callback(os.close, null)
+        wanted = {0: null, 1: null, 2: null, **descriptors}
+        parked = {}
+        for number, descriptor in wanted.items():
+            parked[number] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR)
+            stack.callback(os.close, parked[number])
+        actions: list[tuple[int, int] | tuple[int, int, int]] = [
+            (os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()
+        ]
+        actions += [(os.POSIX_SPAWN_DUP2, parked[number], number) for number in sorted(wanted)]
+        return os.posix_spawn(
+            argv[0],
+            list(argv),
+            dict(env),
+            file_actions=actions,
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
+        )
+
+
+def _inheritable() -> list[int]:
+    """Return descriptors that would pass on by themselves: the engine's parent may have left."""
+    found = []
+    with os.scandir("/proc/self/fd") as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # the listing's own descriptor may be gone
+                if os.get_inheritable(int(entry.name)):
+                    found.append(int(entry.name))
+    return found
+
+
+def kill(process: ProcessRef, signal_number: int = signal.SIGKILL) -> bool:
+    """Send the signal to exactly this process; False when it is gone."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if identify(process.pid) != process:
+            return False
+        signal.pidfd_send_signal(descriptor, signal_number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def wait_ended(process: ProcessRef, *, timeout_s: float) -> bool:
+    """Block until the process has ended, reap it when it is ours; False after the time-out."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if identify(process.pid) == process:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            if not poll.poll(int(timeout_s * 1000)):
+                return False
+            reap(process.pid)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def reap(pid: int) -> None:
+    """Take the exit status of an ended child, if it is one of ours."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def all_processes() -> list[ProcessStat]:
+    """Return every process that can be seen."""
+    with os.scandir("/proc") as entries:
+        stats = [read_stat(int(entry.name)) for entry in entries if entry.name.isdecimal()]
+    return [stat for stat in stats if stat is not None]
+
+
+def descendants(root: int, stats: Iterable[ProcessStat]) -> list[ProcessRef]:
+    """Return the living descendants of `root` among `stats`, without it. Pure."""
+    by_parent: dict[int, list[ProcessStat]] = {}
+    for stat in stats:
+        by_parent.setdefault(stat.parent, []).append(stat)
+    found: list[ProcessRef] = []
+    pending = [root]
+    while pending:
+        for child in by_parent.get(pending.pop(), ()):
+            pending.append(child.pid)
+            if child.state not in "ZX":
+                found.append(ProcessRef(pid=child.pid, started=child.started))
+    return found
+
+
+def marked(marker: str, stats: Iterable[ProcessStat]) -> list[ProcessRef]:
+    """Return the living processes whose first environment holds `marker` (NAME=value)."""
+    needle = b"\0" + marker.encode() + b"\0"
+    found = []
+    for stat in stats:
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{stat.pid}/environ", "rb") as file:  # noqa: PTH123 - as above
+                has_it = needle in b"\0" + file.read() + b"\0"
+            if has_it and stat.state not in "ZX":
+                found.append(ProcessRef(pid=stat.pid, started=stat.started))
+    return found
+
+
+def kill_tree(root: ProcessRef | None, *, marker: str, timeout_s: float) -> bool:
+    """Kill `root`, all below it and all that carry `marker`; False when some are left in time.
+
+    The root dies last: as a subreaper it keeps what forks away below itself.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        stats = all_processes()
+        is_root_alive = root is not None and root.is_alive
+        targets = set(marked(marker, stats))
+        if root is not None and is_root_alive:
+            targets.update(descendants(root.pid, stats))
+            targets.discard(root)
+        if not targets:
+            break
+        for target in targets:
+            kill(target, signal.SIGSTOP)
+        for target in targets:
+            kill(target)
+        if time.monotonic() > deadline:
+            return False
+        for target in targets:
+            wait_ended(target, timeout_s=max(0.0, deadline - time.monotonic()))
+    if root is None or not kill(root):
+        return True
+    return wait_ended(root, timeout_s=max(0.1, deadline - time.monotonic()))
+
+
+__all__ = [
+    "HIGH_DESCRIPTOR",
+    "ProcessRef",
+    "ProcessStat",
+    "all_processes",
+    "descendants",
+    "identify",
+    "kill",
+    "kill_tree",
+    "marked",
+    "read_stat",
+    "reap",
+    "spawn_detached",
+    "wait_ended",
+]

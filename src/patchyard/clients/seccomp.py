@@ -1,0 +1,144 @@
+"""The system call filter of `process`, made by libseccomp through ctypes.
+
+Knows nothing of sandboxes: it gives the program's bytes, for a descriptor that loads them.
+"""
+
+import ctypes
+import errno
+import functools
+import os
+from ctypes import c_char_p, c_int, c_uint, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+from patchyard.domain.errors import EnvironmentUnavailable
+
+ALLOW = 0x7FFF0000
+ERRNO = 0x00050000
+NOT_EQUAL = 1  # SCMP_CMP_NE
+MASKED_EQUAL = 7  # SCMP_CMP_MASKED_EQ
+GREATER = 6  # SCMP_CMP_GT
+LOW_32_BITS = 0xFFFFFFFF  # the kernel reads a request number as 32 bits (CVE-2019-10063)
+
+TIOCSTI = 0x5412  # types into the terminal of somebody else
+TIOCLINUX = 0x541C  # pastes a console's selection
+CLONE_NEWUSER = 0x10000000
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+
+REFUSED = (
+    # memory and state of other processes
+    *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp"),
+    # keyrings are not namespaced
+    *("add_key", "request_key", "keyctl"),
+    # large attack surfaces that builds and tests do not need
+    *("bpf", "userfaultfd", "perf_event_open", "io_uring_setup", "io_uring_enter"),
+    *("io_uring_register", "lookup_dcookie", "nfsservctl", "vm86", "vm86old", "modify_ldt"),
+    # mounts and roots
+    *("mount", "umount", "umount2", "mount_setattr", "move_mount", "open_tree", "fsopen"),
+    *("fsconfig", "fsmount", "fspick", "pivot_root", "chroot", "setns"),
+    # files by handle pass every mount
+    "open_by_handle_at",
+    # the machine
+    *("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module"),
+    *("create_module", "query_module", "get_kernel_syms", "reboot", "swapon", "swapoff", "acct"),
+    *("syslog", "settimeofday", "clock_settime", "clock_settime64", "stime", "adjtimex"),
+    *("clock_adjtime", "clock_adjtime64", "iopl", "ioperm", "quotactl", "quotactl_fd", "_sysctl"),
+    *("sethostname", "setdomainname", "vhangup", "uselib", "ustat", "sysfs", "fanotify_init"),
+    *("mbind", "migrate_pages", "move_pages", "set_mempolicy", "set_mempolicy_home_node"),
+)
+"""System calls that answer EPERM."""
+
+
+class Comparison(ctypes.Structure):
+    """struct scmp_arg_cmp."""
+
+    _fields_ = (
+        ("arg", c_uint),
+        ("op", c_int),
+        ("first", c_uint64),
+        ("second", c_uint64),
+    )
+
+
+@functools.cache
+def filter_program() -> bytes:
+    """Return the filter as BPF for this machine. Raises EnvironmentUnavailable without libseccomp.
+
+    Programs of another word size are killed: they would number their calls differently.
+    """
+    library = _library()
+    context = library.seccomp_init(ALLOW)
+    if not context:
+        raise EnvironmentUnavailable("libseccomp does not know this kind of machine")
+    try:
+        for name in REFUSED:
+            _refuse(library, context, name, errno.EPERM)
+        # clone3 hides its flags behind a pointer; the C library then takes clone
+        _refuse(library, context, "clone3", errno.ENOSYS)
+        new_user = Comparison(0, MASKED_EQUAL, CLONE_NEWUSER, CLONE_NEWUSER)
+        _refuse(library, context, "clone", errno.EPERM, new_user)
+        _refuse(library, context, "unshare", errno.EPERM, new_user)
+        for request in (TIOCSTI, TIOCLINUX):
+            same = Comparison(1, MASKED_EQUAL, LOW_32_BITS, request)
+            _refuse(library, context, "ioctl", errno.EPERM, same)
+        _refuse_families(library, context)
+        return _export(library, context)
+    finally:
+        library.seccomp_release(context)
+
+
+def _library() -> Any:
+    try:
+        library = ctypes.CDLL("libseccomp.so.2", use_errno=True)
+    except OSError as error:
+        raise EnvironmentUnavailable(
+            "libseccomp is missing, which refuses dangerous system calls in the sandbox",
+            hint="apt install libseccomp2 (or your distribution's libseccomp)",
+        ) from error
+    library.seccomp_init.restype = c_void_p
+    library.seccomp_init.argtypes = [c_uint32]
+    library.seccomp_release.restype = None
+    library.seccomp_release.argtypes = [c_void_p]
+    library.seccomp_syscall_resolve_name.argtypes = [c_char_p]
+    library.seccomp_rule_add_array.argtypes = [
+        *(c_void_p, c_uint32, c_int, c_uint, ctypes.POINTER(Comparison)),
+    ]
+    library.seccomp_export_bpf.argtypes = [c_void_p, c_int]
+    return library
+
+
+def _refuse(library: Any, context: Any, name: str, number: int, *comparisons: Comparison) -> None:
+    """Answer `name` with the error `number`, where the comparisons hold; skip unknown names."""
+    syscall = library.seccomp_syscall_resolve_name(name.encode())
+    if syscall == -1:
+        return  # a library older than the call, or a call this machine never had
+    array = (Comparison * max(1, len(comparisons)))(*comparisons)
+    result = library.seccomp_rule_add_array(
+        context, ERRNO | number, syscall, len(comparisons), array
+    )
+    if result not in {0, -errno.EDOM}:  # EDOM: the call does not exist on this architecture
+        raise EnvironmentUnavailable(f"libseccomp refused the rule for {name}: {result}")
+
+
+def _refuse_families(library: Any, context: Any) -> None:
+    """Leave sockets of four families: AF_VSOCK reaches a hypervisor through every namespace."""
+    allowed = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
+    for family in range(AF_NETLINK):
+        if family not in allowed:
+            same = Comparison(0, MASKED_EQUAL, LOW_32_BITS, family)
+            _refuse(library, context, "socket", errno.EAFNOSUPPORT, same)
+    above = Comparison(0, GREATER, AF_NETLINK)
+    _refuse(library, context, "socket", errno.EAFNOSUPPORT, above)
+
+
+def _export(library: Any, context: Any) -> bytes:
+    descriptor = os.memfd_create("seccomp")
+    try:
+        result = library.seccomp_export_bpf(context, descriptor)
+        if result != 0:
+            raise EnvironmentUnavailable(f"libseccomp could not write the filter: {result}")
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    finally:
+        os.close(descriptor)
+
+
+__all__ = ["REFUSED", "Comparison", "filter_program"]
