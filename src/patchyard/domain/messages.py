@@ -40,6 +40,8 @@ class ModelRequest:
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
+    purpose: str = ""  # strategize or execute; never sent, for scripts and recordings
+    turn: int = 0  # replies given before in this conversation; never sent
     max_output_tokens: int | None = None  # None: the provider's own default
     temperature: float | None = None  # None: the provider's own default
 
@@ -74,6 +76,20 @@ class ModelReply:
     model: str  # the name the provider answered with
 
 
+def estimated_usage(request: ModelRequest, answer: Message) -> Usage:
+    """Return tokens counted from sizes, four characters each, where a provider says nothing."""
+    asked = sum(_characters(message) for message in request.messages)
+    return Usage(
+        input_tokens=asked // 4 + 1,
+        output_tokens=_characters(answer) // 4 + 1,
+        is_estimated=True,
+    )
+
+
+def _characters(message: Message) -> int:
+    return len(message.text) + sum(len(c.name) + len(c.arguments) for c in message.calls)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelFacts:
     """What is known of a model before it is asked."""
@@ -94,4 +110,5 @@ __all__ = [
     "Speaker",
     "StopReason",
     "Usage",
+    "estimated_usage",
 ]

@@ -1,0 +1,105 @@
+"""What has been said between an actor and its model, with the size and the hash of each message."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from patchyard.domain.messages import Message, RequestedCall, Speaker
+
+OVERHEAD_BYTES = 80  # of the wire format, a message
+WORTH_BYTES = 400  # what a shorter form must save
+KEPT_TEXT = 200  # characters kept of a long text in a shortened call
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One message and what may take its place when room is needed."""
+
+    message: Message
+    size: int  # bytes, about what it takes in a request
+    digest: bytes  # SHA-256 of its content
+    shorter: Message | None = None
+    is_pinned: bool = False  # the system prompt and the task
+
+
+def entry(message: Message, *, shorter: Message | None = None, is_pinned: bool = False) -> Entry:
+    """Measure a message; a `shorter` form that saves little is dropped."""
+    size = _size(message)
+    if shorter is not None and size - _size(shorter) < WORTH_BYTES:
+        shorter = None
+    return Entry(
+        message=message, size=size, digest=_digest(message), shorter=shorter, is_pinned=is_pinned
+    )
+
+
+def shortened(old: Entry) -> Entry:
+    """Return the entry in its shorter form, or itself when there is none."""
+    if old.shorter is None:
+        return old
+    made = entry(old.shorter)
+    return replace(made, is_pinned=old.is_pinned)
+
+
+def spoken(message: Message) -> Entry:
+    """Measure what a model said; its shorter form leaves out long texts."""
+    calls = tuple(
+        RequestedCall(id=c.id, name=c.name, arguments=_short_arguments(c.arguments))
+        for c in message.calls
+    )
+    shorter = replace(message, text=_short(message.text), calls=calls)
+    return entry(message, shorter=shorter)
+
+
+def fingerprint(entries: Iterable[Entry]) -> str:
+    """Return the hash of a whole conversation, from the hashes of its messages."""
+    whole = hashlib.sha256()
+    for one in entries:
+        whole.update(one.digest)
+    return whole.hexdigest()
+
+
+def starts_exchange(one: Entry) -> bool:
+    """Whether a conversation may be cut before this entry."""
+    return one.message.speaker is Speaker.ASSISTANT
+
+
+def _size(message: Message) -> int:
+    calls = sum(len(c.name) + _bytes(c.arguments) + OVERHEAD_BYTES for c in message.calls)
+    return _bytes(message.text) + calls + OVERHEAD_BYTES
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _digest(message: Message) -> bytes:
+    whole = hashlib.sha256()
+    for part in (message.speaker, message.text, message.answers or ""):
+        whole.update(f"{len(part)}:".encode())
+        whole.update(part.encode("utf-8", "surrogatepass"))
+    for call in message.calls:
+        line = f"{call.id}\0{call.name}\0{call.arguments}\0"
+        whole.update(line.encode("utf-8", "surrogatepass"))
+    return whole.digest()
+
+
+def _short(text: str) -> str:
+    if len(text) <= 2 * KEPT_TEXT:
+        return text
+    return f"{text[:KEPT_TEXT]} [... {len(text) - KEPT_TEXT:,} characters left out]"
+
+
+def _short_arguments(arguments: str) -> str:
+    if len(arguments) <= 2 * KEPT_TEXT:
+        return arguments
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        return "{}"
+    if not isinstance(value, dict):
+        return "{}"
+    return json.dumps({k: _short(v) if isinstance(v, str) else v for k, v in value.items()})
+
+
+__all__ = ["Entry", "entry", "fingerprint", "shortened", "spoken", "starts_exchange"]

@@ -1,0 +1,109 @@
+"""The call that ends a phase: `finish`, answered by the actor itself and never by a toolbox."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from patchyard.domain.decision import DecisionKind, Proposal
+from patchyard.domain.tooling import Effect, ToolSpec
+
+FINISH = "finish"
+
+_SUMMARY = {"type": "string", "description": "what was done and why, for people"}
+_FAILED = {"type": "boolean", "description": "true when the task cannot be done"}
+_DECISION = {
+    "type": "object",
+    "properties": {
+        "question": {"type": "string"},
+        "choice": {"type": "string"},
+        "alternatives": {"type": "array", "items": {"type": "string"}},
+        "confidence": {"type": "number", "description": "0 to 1"},
+        "rationale": {"type": "string"},
+    },
+    "required": ["question", "choice"],
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finish:
+    """What a finish call says."""
+
+    summary: str
+    is_failure: bool = False
+    proposals: tuple[Proposal, ...] = ()
+
+
+def finish_spec(phase: str) -> ToolSpec:
+    """Return `finish` as the model of that phase sees it."""
+    if phase == "strategize":
+        return _spec(
+            "End planning.",
+            {
+                "summary": {"type": "string", "description": "the plan, as numbered steps"},
+                "decisions": {"type": "array", "items": _DECISION},
+                "failed": _FAILED,
+            },
+        )
+    return _spec("End the work.", {"summary": _SUMMARY, "failed": _FAILED})
+
+
+def read_finish(phase: str, arguments: Mapping[str, Any]) -> Finish:
+    """Take a finish call as it comes; whatever is missing is filled from what is there."""
+    texts = [v.strip() for v in arguments.values() if isinstance(v, str) and v.strip()]
+    named = arguments.get("summary")
+    summary = named.strip() if isinstance(named, str) and named.strip() else "\n".join(texts)
+    failed = arguments.get("failed")
+    is_failure = failed is True or (isinstance(failed, str) and failed.lower() == "true")
+    if phase != "strategize" or is_failure:
+        return Finish(summary=summary or "no summary was given", is_failure=is_failure)
+    return Finish(summary=summary or "no plan was given", proposals=_proposals(arguments, summary))
+
+
+def strategy(summary: str) -> Finish:
+    """Take a text as the plan, with the one decision that it stands for."""
+    return Finish(summary=summary, proposals=_proposals({}, summary))
+
+
+def _spec(description: str, properties: Mapping[str, Any]) -> ToolSpec:
+    return ToolSpec(
+        name=FINISH,
+        description=description,
+        effect=Effect.READ,
+        parameters={
+            "type": "object",
+            "properties": dict(properties),
+            "required": ["summary"],
+            "additionalProperties": False,
+        },
+    )
+
+
+def _proposals(arguments: Mapping[str, Any], summary: str) -> tuple[Proposal, ...]:
+    stated = arguments.get("decisions")
+    rows = [row for row in stated if isinstance(row, Mapping)] if isinstance(stated, list) else []
+    made = tuple(_proposal(row) for row in rows if row.get("question") and row.get("choice"))
+    if made:
+        return made
+    first = summary.strip().splitlines()[0] if summary.strip() else "no plan was given"
+    return (
+        Proposal(
+            kind=DecisionKind.STRATEGY_CHOICE, question="How is the task done?", choice=first[:400]
+        ),
+    )
+
+
+def _proposal(row: Mapping[str, Any]) -> Proposal:
+    others = row.get("alternatives")
+    sure = row.get("confidence")
+    known = isinstance(sure, int | float) and not isinstance(sure, bool)
+    return Proposal(
+        kind=DecisionKind.STRATEGY_CHOICE,
+        question=str(row["question"])[:400],
+        choice=str(row["choice"])[:400],
+        alternatives=tuple(str(o)[:400] for o in others) if isinstance(others, list) else (),
+        confidence=min(max(float(sure), 0.0), 1.0) if known and sure is not None else None,
+        rationale=str(row.get("rationale") or "")[:2000],
+    )
+
+
+__all__ = ["FINISH", "Finish", "finish_spec", "read_finish", "strategy"]

@@ -1,0 +1,281 @@
+"""The actor that asks a model: one conversation a phase, rebuilt from the journal when need be."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from patchyard.actors.compaction import compact, total
+from patchyard.actors.conversation import entry, fingerprint, spoken
+from patchyard.actors.finishing import FINISH, Finish, finish_spec, read_finish, strategy
+from patchyard.actors.patience import Patience, nudge, silence
+from patchyard.actors.prompting import opening
+from patchyard.actors.reading import ReadCall, clipped, from_body, read, to_body
+from patchyard.actors.repetition import Verdict
+from patchyard.actors.results import answer_entry, looks_like_change, signature
+from patchyard.contracts.actor import Answered, Brief, Turn, Wanted
+from patchyard.contracts.model import Model, OnText
+from patchyard.domain.errors import ModelFailed
+from patchyard.domain.messages import (
+    Message,
+    ModelFacts,
+    ModelReply,
+    ModelRequest,
+    Speaker,
+    StopReason,
+    Usage,
+)
+from patchyard.domain.tooling import Effect, ToolSpec
+
+NOTHING_CHANGED = (
+    "You have changed nothing yet. If the task needs no change, call finish again and say why; "
+    "else do the work first."
+)
+ACCEPTED = "accepted"
+NOT_YET = "not finished: look at what came of the other calls first, then call finish again."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Bounds of one conversation."""
+
+    request_bytes: int = 200_000  # of messages and tools, a request
+    output_tokens: int = 16_384  # of one answer
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelActor:
+    """Carries out a brief by asking a model and making the calls it wants."""
+
+    model: Model
+    settings: Settings = field(default_factory=Settings)
+    on_text: OnText | None = None
+
+    async def begin(self, brief: Brief) -> "ModelSession":
+        """Look the model up and open the conversation. Raises ModelUnavailable."""
+        facts = await self.model.prepare()
+        return ModelSession(self, brief, facts)
+
+
+class ModelSession:
+    """One conversation. Everything but the asking is a pure function of what came in."""
+
+    def __init__(self, actor: ModelActor, brief: Brief, facts: ModelFacts) -> None:
+        self._actor = actor
+        self._brief = brief
+        self._facts = facts
+        self._tools = (*_offered(brief), finish_spec(brief.phase))
+        self._names = [tool.name for tool in self._tools]
+        self._effects = {tool.name: tool.effect for tool in self._tools}
+        self._entries = [entry(m, is_pinned=True) for m in opening(brief)]
+        self._budget = _budget(actor.settings, facts)
+        self._open: list[_Open] = []
+        self._held: Finish | None = None
+        self._patience = Patience()
+        self._told: list[str] = []  # what the model is told before its next reply
+        self._noted = (-1, "")
+        self._changed = False
+        self._asked_back = False
+        self._turn = 0
+
+    async def next(self, answers: Sequence[Answered], *, note: str = "") -> Turn:
+        """Take in the results, then ask the model. Raises ModelFailed, ModelUnavailable."""
+        early = self._take_in(answers, note)
+        if early is not None:
+            return early
+        reply = clipped(await self._ask())
+        body = {"reply": to_body(reply), "asked": fingerprint(self._entries)}
+        return self._read(reply, usage=reply.usage, body={**body, "budget": self._budget})
+
+    async def restore(self, turn: Turn, answers: Sequence[Answered], *, note: str = "") -> None:
+        """Take in an earlier step; the reply comes from `turn.body`."""
+        if "budget" in turn.body:
+            self._budget = int(turn.body["budget"])
+        early = self._take_in(answers, note)
+        if early is None and "reply" in turn.body:
+            self._read(from_body(turn.body["reply"]), usage=turn.usage, body=turn.body)
+
+    async def close(self) -> None:
+        """The model belongs to whoever made it; there is nothing else to free."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation as the next request would send it."""
+        return tuple(one.message for one in self._entries)
+
+    async def _ask(self) -> ModelReply:
+        if total(self._entries) > self._budget:
+            raise ModelFailed(
+                f"the task and its last step take {total(self._entries):,} bytes, more than the "
+                f"{self._budget:,} that fit a request to {self._facts.name}",
+                hint="shorten the task or take a model with a larger context window",
+            )
+        request = ModelRequest(
+            messages=self.messages,
+            tools=self._tools,
+            purpose=self._brief.phase,
+            turn=self._turn,
+            max_output_tokens=_output_tokens(self._actor.settings, self._facts),
+            temperature=self._actor.settings.temperature,
+        )
+        return await self._actor.model.complete(request, on_text=self._actor.on_text)
+
+    def _take_in(self, answers: Sequence[Answered], note: str) -> Turn | None:
+        """Put the results into the conversation; return a turn if the model need not be asked."""
+        ending = self._settle({answer.ref: answer for answer in answers}, note)
+        if ending is not None:
+            return ending
+        if note and self._noted != (self._turn, note):
+            self._noted = (self._turn, note)
+            self._patience.renew()
+            self._told.append(note)
+        verdict, reason = self._patience.repetition.verdict()
+        if verdict is Verdict.WARN:
+            self._told.append(f"You are repeating yourself ({reason}). Do something else.")
+        for text in self._told:
+            self._entries.append(entry(Message(speaker=Speaker.USER, text=text)))
+        self._told = []
+        if verdict is Verdict.END:
+            return _failed(f"the model repeated itself: {reason}", body={"repeated": reason})
+        self._entries = compact(self._entries, budget=self._budget)
+        return None
+
+    def _settle(self, by_ref: Mapping[str, Answered], note: str) -> Turn | None:
+        """Answer every open call in order; return the final turn of a finish held back for them."""
+        items, self._open = self._open, []
+        failed = False
+        for item in items:
+            if item.call.name != FINISH:
+                failed = not self._progress(item, by_ref.get(item.call.ref)) or failed
+        held, self._held = self._held, None
+        verdict = "" if held is None else self._verdict(held, failed=failed, is_noted=bool(note))
+        for item in items:
+            local = verdict if held is not None and item.is_finish else item.answer
+            self._entries.append(answer_entry(item.call, by_ref.get(item.call.ref), local=local))
+        if held is not None and verdict == ACCEPTED:
+            return _final(held, body={"held": True})
+        return None
+
+    def _progress(self, item: "_Open", answer: Answered | None) -> bool:
+        """Note what a call came to; return whether it went well."""
+        call = item.call
+        self._patience.repetition.observe(*signature(call, answer, local=item.answer))
+        if call.problem or answer is None or not answer.result.success:
+            return False
+        effect = self._effects.get(call.name, Effect.READ)
+        self._changed = self._changed or looks_like_change(call, effect)
+        return True
+
+    def _verdict(self, finish: Finish, *, failed: bool = False, is_noted: bool = False) -> str:
+        """Return what a finish call is answered with; an idle one is asked back once."""
+        if failed or is_noted:
+            return NOT_YET
+        idle = self._brief.phase == "execute" and not self._changed and not finish.is_failure
+        if idle and not self._asked_back:
+            self._asked_back = True
+            return NOTHING_CHANGED
+        return ACCEPTED
+
+    def _read(self, reply: ModelReply, *, usage: Usage | None, body: Mapping[str, Any]) -> Turn:
+        """Take the reply into the conversation and say what it comes to."""
+        reading = read(reply, names=self._names, turn=self._turn)
+        self._turn += 1
+        self._entries.append(spoken(reading.message))
+        said = {"text": reading.message.text, "usage": usage, "model": reply.model, "body": body}
+        self._open = [_Open.of(call) for call in reading.calls]
+        if reply.stop is StopReason.FILTERED:
+            return _failed("the provider's content filter stopped the answer", **said)
+        if not reading.calls:
+            return self._without_calls(reply, said)
+        if not self._patience.heard_calls(is_any_fit=any(not c.problem for c in reading.calls)):
+            problem = reading.calls[0].problem
+            return _failed(f"the model's calls could not be carried out: {problem}", **said)
+        return self._with_calls(reading.calls, said)
+
+    def _with_calls(self, calls: Sequence[ReadCall], said: Mapping[str, Any]) -> Turn:
+        others = [call for call in calls if call.name != FINISH]
+        finishing = [item for item in self._open if item.is_finish]
+        if finishing:
+            finish = read_finish(self._brief.phase, finishing[-1].call.arguments or {})
+            if others:
+                self._held = finish
+            else:
+                verdict = self._verdict(finish)
+                self._open = [replace(item, answer=verdict) for item in self._open]
+                if verdict == ACCEPTED:
+                    return _final(finish, **said)
+        return Turn(
+            calls=tuple(
+                Wanted(ref=c.ref, name=c.name, arguments=c.arguments, problem=c.problem)
+                for c in others
+            ),
+            **said,
+        )
+
+    def _without_calls(self, reply: ModelReply, said: Mapping[str, Any]) -> Turn:
+        if self._patience.heard_none():
+            self._told.append(nudge(reply))
+            return Turn(**said)
+        text = reply.message.text.strip()
+        if text and reply.stop is StopReason.DONE:
+            if self._brief.phase == "strategize":
+                return _final(strategy(text), **said)
+            if self._changed:
+                return _final(Finish(summary=text), **said)
+        return _failed(silence(reply), **said)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Open:
+    """A call whose answer is not in the conversation yet."""
+
+    call: ReadCall
+    answer: str = ""  # ours, when no tool is asked
+
+    @classmethod
+    def of(cls, call: ReadCall) -> "_Open":
+        return cls(
+            call=call,
+            answer=f"failed (VALIDATION_ERROR): {call.problem}" if call.problem else "",
+        )
+
+    @property
+    def is_finish(self) -> bool:
+        return self.call.name == FINISH and not self.call.problem
+
+
+def _offered(brief: Brief) -> tuple[ToolSpec, ...]:
+    if brief.phase != "strategize":
+        return brief.tools
+    return tuple(tool for tool in brief.tools if tool.effect is not Effect.WRITE)
+
+
+def _budget(settings: Settings, facts: ModelFacts) -> int:
+    if facts.context_tokens is None:
+        return settings.request_bytes
+    window = (facts.context_tokens - (_output_tokens(settings, facts) or 0)) * 3
+    return max(4_000, min(settings.request_bytes, window))
+
+
+def _output_tokens(settings: Settings, facts: ModelFacts) -> int | None:
+    if facts.context_tokens is None:
+        return settings.output_tokens
+    return min(settings.output_tokens, facts.context_tokens // 4)
+
+
+def _final(finish: Finish, **said: Any) -> Turn:
+    failure = finish.summary if finish.is_failure else ""
+    return Turn(
+        is_final=True,
+        summary=finish.summary,
+        failure=failure,
+        proposals=finish.proposals,
+        **said,
+    )
+
+
+def _failed(reason: str, **said: Any) -> Turn:
+    return Turn(is_final=True, failure=reason, **said)
+
+
+__all__ = ["ModelActor", "ModelSession", "Settings"]

@@ -1,0 +1,39 @@
+"""The words a model begins with: a system prompt from a data file, and the task."""
+
+from importlib.resources import files
+from string import Template
+
+from patchyard.contracts.actor import Brief
+from patchyard.domain.messages import Message, Speaker
+
+
+def opening(brief: Brief) -> tuple[Message, Message]:
+    """Return the system prompt and the task; both stay in every request."""
+    name = "strategize.md" if brief.phase == "strategize" else "execute.md"
+    prompt = files("patchyard.actors").joinpath("prompts", name).read_text(encoding="utf-8")
+    system = Template(prompt).substitute(
+        workspace=brief.workspace_path, environment=brief.environment
+    )
+    return (
+        Message(speaker=Speaker.SYSTEM, text=system.strip()),
+        Message(speaker=Speaker.USER, text=_task(brief)),
+    )
+
+
+def _task(brief: Brief) -> str:
+    parts = [f"# Task\n\n{brief.task.strip()}"]
+    parts += [
+        f"# {title}\n\n" + "\n".join(f"- {line}" for line in lines)
+        for title, lines in (
+            ("Done when", brief.definition_of_done),
+            ("Must stay true", brief.invariants),
+            ("The proof runs", tuple(f"`{command}`" for command in brief.validation)),
+        )
+        if lines
+    ]
+    if brief.strategy:
+        parts.append(f"# The plan\n\n{brief.strategy.strip()}")
+    return "\n\n".join(parts)
+
+
+__all__ = ["opening"]

@@ -1,0 +1,132 @@
+"""Turns a model's reply into calls that can be made, or into what the model is told instead."""
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from patchyard.actors.parsing import find_calls, parse_arguments
+from patchyard.domain.messages import Message, ModelReply, RequestedCall, StopReason, Usage
+from patchyard.domain.messages import Speaker as Says
+
+KEPT_ANSWER = 20_000  # characters of text kept of one reply
+CALLS_AT_ONCE = 16  # carried out of one reply; the rest is told back
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadCall:
+    """One call of a reply: fit to be made, or with the problem that is told back."""
+
+    ref: str  # unique within the session
+    name: str
+    arguments: Mapping[str, Any] | None
+    note: str = ""  # what was mended
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A reply as it enters the conversation, and the calls in it."""
+
+    message: Message
+    calls: tuple[ReadCall, ...]
+
+
+def read(reply: ModelReply, *, names: Sequence[str], turn: int) -> Reading:
+    """Read one reply. `names` are the tools there are, `turn` makes call ids unique."""
+    said = reply.message
+    asked = [(c.name, c.arguments, "") for c in said.calls]
+    if not asked:
+        asked = [
+            (name, arguments, "the call stood in the text; call the tool itself next time")
+            for name, arguments in find_calls(said.text, names)
+        ]
+    calls: list[ReadCall] = []
+    for index, (name, arguments, note) in enumerate(asked):
+        ref = f"c{turn}-{index}"
+        calls.append(_read_call(ref, name, arguments, note=note, names=names))
+    kept = [_bounded(call, index) for index, call in enumerate(calls)]
+    message = Message(
+        speaker=Says.ASSISTANT,
+        text=said.text,
+        calls=tuple(
+            RequestedCall(id=c.ref, name=c.name, arguments=json.dumps(c.arguments or {}))
+            for c in kept
+        ),
+    )
+    return Reading(message=message, calls=tuple(kept))
+
+
+def clipped(reply: ModelReply) -> ModelReply:
+    """Return the reply with its text cut to what is kept."""
+    text = reply.message.text
+    if len(text) <= KEPT_ANSWER:
+        return reply
+    cut = f"{text[:KEPT_ANSWER]}\n[... {len(text) - KEPT_ANSWER:,} characters left out]"
+    return replace(reply, message=replace(reply.message, text=cut))
+
+
+def to_body(reply: ModelReply) -> dict[str, Any]:
+    """Return a reply as JSON for the journal."""
+    return {
+        "text": reply.message.text,
+        "calls": [[c.id, c.name, c.arguments] for c in reply.message.calls],
+        "stop": str(reply.stop),
+        "model": reply.model,
+    }
+
+
+def from_body(body: Mapping[str, Any]) -> ModelReply:
+    """Return the reply that `to_body` made this of, its usage left out."""
+    calls = tuple(
+        RequestedCall(id=id_, name=name, arguments=arguments)
+        for id_, name, arguments in body["calls"]
+    )
+    return ModelReply(
+        message=Message(speaker=Says.ASSISTANT, text=body["text"], calls=calls),
+        usage=Usage(),
+        stop=StopReason(body["stop"]),
+        model=body["model"],
+    )
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """Return what a model is told that asked for a tool there is not."""
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    guess = f" Did you mean {near[0]}?" if near else ""
+    return f"there is no tool {name!r}.{guess} There are: {', '.join(sorted(names))}"
+
+
+def _read_call(ref: str, name: str, arguments: str, *, note: str, names: Sequence[str]) -> ReadCall:
+    known = _known_name(name, names)
+    if known is None:
+        return ReadCall(
+            ref=ref, name=name[:64] or "unnamed", arguments=None, problem=nearest(name, names)
+        )
+    parsed = parse_arguments(arguments)
+    notes = "; ".join(part for part in (note, parsed.mended) if part)
+    return ReadCall(
+        ref=ref, name=known, arguments=parsed.arguments, note=notes, problem=parsed.problem
+    )
+
+
+def _known_name(name: str, names: Sequence[str]) -> str | None:
+    plain = name.strip().removeprefix("functions.").removeprefix("tools.")
+    if plain in names:
+        return plain
+    snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in plain).replace("-", "_")
+    return snake.strip("_") if snake.strip("_") in names else None
+
+
+def _bounded(call: ReadCall, index: int) -> ReadCall:
+    if index < CALLS_AT_ONCE:
+        return call
+    return replace(
+        call,
+        arguments=None,
+        problem=f"not carried out: only {CALLS_AT_ONCE} calls are made of one answer",
+    )
+
+
+__all__ = ["ReadCall", "Reading", "clipped", "from_body", "nearest", "read", "to_body"]

@@ -1,0 +1,79 @@
+"""Results of calls as they enter a conversation, and what they tell about the progress."""
+
+import hashlib
+import json
+import re
+
+from patchyard.actors.conversation import Entry, entry
+from patchyard.actors.reading import ReadCall
+from patchyard.contracts.actor import Answered
+from patchyard.domain.messages import Message, Speaker
+from patchyard.domain.tooling import READ_OUTPUT, Effect
+
+NO_RESULT = "failed (UNKNOWN_ERROR): no result came of this call"
+LOOKING = frozenset(
+    {
+        *("cat", "cd", "diff", "du", "echo", "file", "find", "grep", "head", "less", "ls", "more"),
+        *("nl", "pwd", "rg", "sort", "stat", "tail", "test", "tree", "true", "type", "uname"),
+        *("uniq", "wc", "which"),
+    }
+)
+LOOKING_GIT = frozenset({"status", "log", "diff", "show", "blame", "grep", "ls-files"})
+
+
+def answer_entry(call: ReadCall, answer: Answered | None, *, local: str) -> Entry:
+    """Return the message that answers a call, and the line that may stand for it later."""
+    text = local or (answer.text if answer else NO_RESULT)
+    if call.note:
+        text = f"(note: {call.note})\n{text}"
+    message = Message(speaker=Speaker.TOOL, text=text, answers=call.ref)
+    if answer is None or local:
+        return entry(message)
+    result = answer.result
+    outcome = "done" if result.success else f"failed ({result.error})"
+    way = "read it again"
+    if call.name != READ_OUTPUT:
+        way = f'{READ_OUTPUT}(call_id="{result.call_id}") shows it again'
+    line = f"[{label(call)}: {outcome}; {len(answer.text):,} characters left out, {way}]"
+    return entry(message, shorter=Message(speaker=Speaker.TOOL, text=line, answers=call.ref))
+
+
+def signature(call: ReadCall, answer: Answered | None, *, local: str) -> tuple[str, str]:
+    """Return a label and a hash of the call and its result, ids left out."""
+    text = local or (answer.text if answer else "")
+    if answer is not None:
+        text = text.replace(answer.result.call_id, "")
+    asked = json.dumps(call.arguments, sort_keys=True, default=str)
+    whole = f"{call.name}\0{asked}\0{text}".encode("utf-8", "surrogatepass")
+    return label(call), hashlib.sha256(whole).hexdigest()
+
+
+def label(call: ReadCall) -> str:
+    """Return a call in a few words: its name and what it is about."""
+    arguments = call.arguments or {}
+    subject = next(
+        (str(arguments[k]) for k in ("path", "command", "pattern", "query") if k in arguments), ""
+    )
+    words = " ".join(subject.split())
+    return f"{call.name} {words if len(words) <= 80 else words[:77] + '...'}".strip()
+
+
+def looks_like_change(call: ReadCall, effect: Effect) -> bool:
+    """Whether a call that went well can have changed the workspace."""
+    if effect is not Effect.RUN:
+        return effect is Effect.WRITE
+    command = str((call.arguments or {}).get("command", ""))
+    if ">" in command:
+        return True
+    return any(not _only_looks(part.split()) for part in re.split(r"[;&|\n]+", command))
+
+
+def _only_looks(words: list[str]) -> bool:
+    if not words:
+        return True
+    if words[0] == "git":
+        return len(words) > 1 and words[1] in LOOKING_GIT
+    return words[0] in LOOKING
+
+
+__all__ = ["answer_entry", "label", "looks_like_change", "signature"]

@@ -1,0 +1,184 @@
+"""A scripted model: replies written by hand, for demonstrations and tests. It thinks nothing.
+
+Which reply comes next follows from the request alone (its purpose and turn), so a script goes on
+where it was after a crash. It does not know what the replies are about.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patchyard.contracts.model import OnText
+from patchyard.domain.errors import ModelFailed, UsageError
+from patchyard.domain.messages import (
+    Message,
+    ModelFacts,
+    ModelReply,
+    ModelRequest,
+    RequestedCall,
+    Speaker,
+    StopReason,
+    Usage,
+    estimated_usage,
+)
+
+PLANNED = "The steps are those of the script."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptedReply:
+    """One answer as a script states it."""
+
+    text: str = ""
+    calls: tuple[tuple[str, Mapping[str, Any] | str], ...] = ()  # name, arguments (or raw text)
+    stop: StopReason | None = None  # None: follows from whether there are calls
+
+
+Answering = Callable[[ModelRequest], ScriptedReply]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """Replies by phase; without any for strategize, one finish call stands for it."""
+
+    execute: tuple[ScriptedReply, ...]
+    strategize: tuple[ScriptedReply, ...] = (
+        ScriptedReply(calls=(("finish", {"summary": PLANNED}),)),
+    )
+
+
+@dataclass(kw_only=True)
+class ScriptedModel:
+    """Answers from a script, or from a function of the request."""
+
+    name: str = "scripted:inline"
+    script: Script | None = None
+    answering: Answering | None = None
+    asked: int = field(default=0, init=False)  # requests so far
+
+    @property
+    def facts(self) -> ModelFacts:
+        """A scripted model costs nothing and has no window."""
+        return ModelFacts(name=self.name, usd_per_million_input=0.0, usd_per_million_output=0.0)
+
+    async def prepare(self) -> ModelFacts:
+        """There is nothing to look up."""
+        return self.facts
+
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+        """Return the next reply. Raises ModelFailed when the script has come to its end."""
+        self.asked += 1
+        reply = self.answering(request) if self.answering else self._next(request)
+        if on_text and reply.text:
+            on_text(reply.text)
+        return scripted(reply, turn=request.turn, model=self.name, request=request)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _next(self, request: ModelRequest) -> ScriptedReply:
+        script = self.script or Script(execute=())
+        replies = script.strategize if request.purpose == "strategize" else script.execute
+        turn = request.turn
+        if turn >= len(replies):
+            raise ModelFailed(
+                f"the script of {self.name} has {len(replies)} replies for this phase and was "
+                "asked for one more",
+                hint="a script must end with a call of finish",
+            )
+        return replies[turn]
+
+
+def scripted(reply: ScriptedReply, *, turn: int, model: str, request: ModelRequest) -> ModelReply:
+    """Return a scripted reply as a model would give it, call ids and estimated usage included."""
+    calls = tuple(
+        RequestedCall(
+            id=f"scripted-{turn}-{index}",
+            name=name,
+            arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
+        )
+        for index, (name, arguments) in enumerate(reply.calls)
+    )
+    message = Message(speaker=Speaker.ASSISTANT, text=reply.text, calls=calls)
+    stop = reply.stop or (StopReason.CALLS if calls else StopReason.DONE)
+    usage = estimated_usage(request, message)
+    free = Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        is_estimated=True,
+        usd=0.0,
+    )
+    return ModelReply(message=message, usage=free, stop=stop, model=model)
+
+
+def load_script(path: Path) -> Script:
+    """Read a script from YAML or JSON. Raises UsageError with the place of what does not fit.
+
+    The file holds `execute` and may hold `strategize`: lists of replies, each with `text` and
+    `calls` (`name`, `arguments`), or `finish: SUMMARY`. `note` is for people.
+    """
+    data = _parsed(path)
+    if not isinstance(data, Mapping):
+        raise UsageError(f"{path}: a script is a mapping with `execute`")
+    unknown = sorted(set(data) - {"execute", "strategize", "note"})
+    if unknown:
+        raise UsageError(f"{path}: unknown key {unknown[0]!r}; known: execute, note, strategize")
+    execute = _replies(path, "execute", data.get("execute"))
+    if "strategize" not in data:
+        return Script(execute=execute)
+    return Script(execute=execute, strategize=_replies(path, "strategize", data["strategize"]))
+
+
+def _parsed(path: Path) -> Any:
+    from ruamel.yaml import YAML  # noqa: PLC0415 - only a script file needs it
+    from ruamel.yaml.error import MarkedYAMLError  # noqa: PLC0415
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the script {path} cannot be read: {error}") from error
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise UsageError(f"{path}{where}: {error.problem or 'no valid YAML'}") from error
+
+
+def _replies(path: Path, phase: str, value: Any) -> tuple[ScriptedReply, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise UsageError(f"{path}: {phase!r} must be a list of at least one reply")
+    return tuple(_reply(f"{path}: {phase}[{index}]", entry) for index, entry in enumerate(value))
+
+
+def _reply(where: str, entry: Any) -> ScriptedReply:
+    if not isinstance(entry, Mapping):
+        raise UsageError(f"{where}: a reply is a mapping with `text`, `calls` or `finish`")
+    unknown = sorted(set(entry) - {"text", "calls", "finish"})
+    if unknown:
+        raise UsageError(f"{where}: unknown key {unknown[0]!r}; known: calls, finish, text")
+    calls = [_call(f"{where}.calls[{i}]", call) for i, call in enumerate(entry.get("calls") or ())]
+    if "finish" in entry:
+        calls.append(("finish", {"summary": str(entry["finish"])}))
+    return ScriptedReply(text=str(entry.get("text") or ""), calls=tuple(calls))
+
+
+def _call(where: str, call: Any) -> tuple[str, Mapping[str, Any] | str]:
+    if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
+        raise UsageError(f"{where}: a call is a mapping with `name` and `arguments`")
+    arguments = call.get("arguments", {})
+    if not isinstance(arguments, Mapping | str):
+        raise UsageError(f"{where}: `arguments` is a mapping")
+    return call["name"], arguments if isinstance(arguments, str) else dict(arguments)
+
+
+__all__ = [
+    "Answering",
+    "Script",
+    "ScriptedModel",
+    "ScriptedReply",
+    "load_script",
+    "scripted",
+]
