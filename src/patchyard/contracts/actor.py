@@ -52,6 +52,7 @@ class Turn:
     failure: str = ""  # final only: why the work cannot be done
     proposals: tuple[Proposal, ...] = ()  # decisions made in this turn
     usage: Usage | None = None  # None: no model was asked
+    usd: float | None = None  # price of it; None: unknown, or no model was asked
     model: str = ""
     body: Mapping[str, Any] = field(default_factory=dict)  # the actor's own data, for `restore`
 

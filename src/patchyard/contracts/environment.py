@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from patchyard.domain.environment import (
     EnvironmentHandle,
@@ -51,6 +51,7 @@ class Toolbox(Protocol):
         ...
 
 
+@runtime_checkable
 class Listening(Protocol):
     """Extension: a toolbox that can open a loopback port inside for a gateway of the engine."""
 

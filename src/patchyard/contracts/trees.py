@@ -1,6 +1,6 @@
 """The seam to trusted git: trees of ours, read from the user's checkout and handed back to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -31,6 +31,10 @@ class Trees(Protocol):
 
     async def diff(self, changeset: ChangeSet, *, paths: Sequence[str] = ()) -> bytes:
         """Return the change set as a patch for `git apply --binary`; of `paths` only when given."""
+        ...
+
+    async def key_files(self, base: Base) -> Mapping[str, str]:
+        """Return path and blob of the base's dependency files (lock files, manifests)."""
         ...
 
     async def blob(self, base: Base, blob: str) -> bytes:

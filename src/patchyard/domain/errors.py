@@ -6,6 +6,7 @@
     ├── StateRefusal          exit 3: the state does not allow it; look at the plan first
     │   ├── GuardRefused      a transition or precondition of the lifecycle
     │   ├── Conflict          somebody's newer work, or another owner
+    │   ├── ReconciliationBlockedError  an invariant does not hold
     │   └── ApprovalNeeded    nobody can be asked here
     ├── Unavailable           exit 4: install, start or link what is missing
     │   ├── ContainerUnavailableError
@@ -14,6 +15,7 @@
     ├── LimitReached          exit 5: raise the limit; what was done is kept
     └── WorkFailed            exit 1: the work itself went wrong
         ├── EnvironmentBroken     the place a call ran in is gone
+        ├── ProofFailed           the gates do not pass on the result
         ├── ModelFailed           the provider answered with an error
         └── JournalBroken         stored data is not what was written
 
@@ -164,6 +166,18 @@ class ModelFailed(WorkFailed):
         self.retryable = retryable
 
 
+class ProofFailed(WorkFailed):
+    """The gates do not pass on the result; the plan is constrained."""
+
+    code = "validation_failed"
+
+
+class ReconciliationBlockedError(StateRefusal):
+    """An invariant does not hold, so the plan may not go on."""
+
+    code = "reconciliation_blocked"
+
+
 class JournalBroken(WorkFailed):
     """The journal holds something that was not written by this program."""
 
@@ -182,6 +196,8 @@ __all__ = [
     "ModelFailed",
     "ModelUnavailable",
     "PatchyardError",
+    "ProofFailed",
+    "ReconciliationBlockedError",
     "StateRefusal",
     "Unavailable",
     "UnknownName",

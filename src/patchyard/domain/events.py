@@ -239,6 +239,13 @@ class PhaseFailed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """Another process took the plan over; the time since the last event counts for nothing."""
+
+    process: int  # pid of the new owner
+
+
+@dataclass(frozen=True, kw_only=True)
 class Noted:
     """A word for people: a warning, a fact that explains what comes."""
 
@@ -269,6 +276,7 @@ Event = (
     | Unapplied
     | PhaseFailed
     | Noted
+    | Resumed
 )
 
 TYPES: Mapping[str, type[Event]] = {
@@ -297,6 +305,7 @@ TYPES: Mapping[str, type[Event]] = {
         Unapplied,
         PhaseFailed,
         Noted,
+        Resumed,
     )
 }
 
@@ -318,6 +327,7 @@ __all__ = [
     "Noted",
     "PhaseFailed",
     "PlanCreated",
+    "Resumed",
     "SetupFinished",
     "StrategyRecorded",
     "ToolCallRequested",

@@ -48,7 +48,12 @@ TRANSITIONS: Mapping[Step, frozenset[Step]] = {
     (Phase.STRATEGIZE, State.COMPLETE): frozenset(
         {(Phase.EXECUTE, State.QUEUED), _BACK_TO_START, (Phase.STRATEGIZE, State.CANCELLED)}
     ),
-    **{(Phase.STRATEGIZE, state): frozenset({_BACK_TO_START}) for state in _STOPPED},
+    **{
+        (Phase.STRATEGIZE, state): frozenset(
+            {(Phase.STRATEGIZE, State.PROCESSING), _BACK_TO_START}  # resumed, or begun again
+        )
+        for state in _STOPPED
+    },
     (Phase.EXECUTE, State.QUEUED): frozenset(
         {(Phase.EXECUTE, State.PROCESSING), (Phase.EXECUTE, State.CANCELLED), _BACK_TO_START}
     ),
@@ -57,7 +62,9 @@ TRANSITIONS: Mapping[Step, frozenset[Step]] = {
     ),
     (Phase.EXECUTE, State.COMPLETE): frozenset({(Phase.APPLY, State.QUEUED), _BACK_TO_START}),
     **{
-        (Phase.EXECUTE, state): frozenset({(Phase.EXECUTE, State.QUEUED), _BACK_TO_START})
+        (Phase.EXECUTE, state): frozenset(
+            {(Phase.EXECUTE, State.PROCESSING), (Phase.EXECUTE, State.QUEUED), _BACK_TO_START}
+        )
         for state in _STOPPED
     },
     (Phase.APPLY, State.QUEUED): frozenset(

@@ -22,6 +22,7 @@ from patchyard.domain.events import (
     Moved,
     PhaseFailed,
     PlanCreated,
+    Resumed,
     SetupFinished,
     StrategyRecorded,
     ToolCallRequested,
@@ -103,10 +104,19 @@ def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanSt
     for version, at, event in events:
         if version != state.version + 1:
             raise JournalBroken(f"event {state.version + 1} of plan {state.plan_id} is missing")
-        state = replace(apply(state, event, version), version=version, updated=at)
+        spent = _elapsed(state, event, at)
+        state = replace(apply(spent, event, version), version=version, updated=at)
         if version == 1:
             state = replace(state, created=at)
     return state
+
+
+def _elapsed(state: PlanState, event: Event, at: float) -> PlanState:
+    """Count the time since the last event while the plan was being worked on."""
+    if state.state != State.PROCESSING or isinstance(event, Resumed):
+        return state
+    seconds = state.spent.seconds + max(0.0, at - state.updated)
+    return replace(state, spent=replace(state.spent, seconds=seconds))
 
 
 def apply(state: PlanState, event: Event, version: int) -> PlanState:
@@ -192,7 +202,7 @@ def _taken(state: PlanState, event: TurnTaken, _version: int) -> PlanState:
         input_tokens=state.spent.input_tokens + event.input_tokens,
         output_tokens=state.spent.output_tokens + event.output_tokens,
     )
-    return replace(state, turn=event.turn, asked=None, spent=spent)
+    return replace(state, turn=event.turn, asked=None, spent=spent, validation=None)
 
 
 def _called(state: PlanState, event: ToolCallRequested, _version: int) -> PlanState:

@@ -1,0 +1,55 @@
+"""The seam to hand-over: the only thing that ever writes to the user's repository."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from patchyard.domain.changeset import Base, ChangeSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Where a change set goes, and what is allowed with it."""
+
+    to: str  # worktree, branch, merge, patch
+    name: str  # of the branch, or path of the patch file
+    message: str  # of the commit
+    paths: tuple[str, ...] = ()  # only these; empty: all
+    allow_paths: tuple[str, ...] = ()  # globs of protected paths and findings that may pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What hand-over did, enough to finish it after a crash and to take it back. JSON-able."""
+
+    to: str
+    is_done: bool  # False in the intent, True in the receipt
+    touched: tuple[str, ...] = ()  # paths written or deleted
+    commit: str | None = None  # branch and merge
+    reference: str | None = None  # branch name or file
+    undo: Mapping[str, Any] = field(default_factory=dict)
+
+
+class HandOver(Protocol):
+    """Writes change sets to the user's repository: all of it or nothing."""
+
+    async def plan(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
+        """Work out and check everything, write nothing; the result is journalled as the intent.
+
+        Raises Conflict naming the files where newer work is in the way, StateRefusal for protected
+        paths and blocking findings (exit 3) with the `--allow-path` that would let them pass.
+        """
+        ...
+
+    async def carry_out(
+        self, base: Base, changeset: ChangeSet, order: Order, intent: Receipt
+    ) -> Receipt:
+        """Do what `intent` says. Called again after a crash it finishes and does nothing twice."""
+        ...
+
+    async def take_back(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> Sequence[str]:
+        """Reverse `receipt` while the touched files are unchanged, else raise Conflict."""
+        ...
+
+
+__all__ = ["HandOver", "Order", "Receipt"]

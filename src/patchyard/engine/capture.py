@@ -1,0 +1,122 @@
+"""The end of a round of work: what changed is captured outside, then proven in a fresh place."""
+
+from collections.abc import Sequence
+
+from patchyard.contracts.workspace import CallWindow, WorkspaceRef
+from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.errors import JournalBroken, ProofFailed
+from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, Validated
+from patchyard.domain.proofread import touched_proof
+from patchyard.engine import invariants
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger, body_of
+from patchyard.engine.proof import Compared, GateResult, Prover, compare
+from patchyard.engine.sites import general_kind
+
+
+class Capture:
+    """Captures and proves one plan's workspace, round by round."""
+
+    def __init__(
+        self, equipment: Equipment, ledger: Ledger, prover: Prover, workspace: WorkspaceRef
+    ) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+        self._prover = prover
+        self._workspace = workspace
+        self._before: Sequence[GateResult] | None = None
+
+    async def prove(self) -> str | None:
+        """Capture and run the gates; return None when all is well, else what to tell the actor.
+
+        Raises ProofFailed when no round is left, ReconciliationBlockedError when an invariant is
+        broken by the work.
+        """
+        base = self._base()
+        changeset = await self._capture(base)
+        checked = await invariants.check(
+            self._ledger, self._prover, base, tree=changeset.tree, when="after"
+        )
+        results = await self._gates(base, changeset)
+        failed = [result for result in results if not result.passed]
+        broken = [event for event in checked if not event.passed]
+        if not failed and not broken:
+            return None
+        if self._ledger.state.rounds > self._ledger.state.known.rounds or not results:
+            invariants.require_held(checked)
+            raise ProofFailed(
+                f"{len(failed)} of {len(results)} validation commands fail on the result:"
+                f" {failed[0].command}",
+                hint=f"`agents plan status {self._ledger.plan_id}` shows their output;"
+                f" `agents plan diff {self._ledger.plan_id}` shows what was tried",
+                details={"output": failed[0].output[-2000:]},
+            )
+        return _complaint(failed, [f"{event.text}: {event.output}" for event in broken])
+
+    async def _capture(self, base: Base) -> ChangeSet:
+        workspaces = self._equipment.workspaces
+        windows = _windows([event for _, _, event in await self._ledger.events()])
+        changeset = await workspaces.capture(base, self._workspace, windows=windows)
+        await self._ledger.record(
+            ChangeSetCaptured(
+                changeset_id=changeset.id,
+                base_tree=changeset.base_tree,
+                tree=changeset.tree,
+                files=len(changeset.changes),
+                added=sum(change.added for change in changeset.changes),
+                removed=sum(change.removed for change in changeset.changes),
+                findings=len(changeset.findings),
+                body=body_of(changeset),
+            )
+        )
+        return changeset
+
+    async def _gates(self, base: Base, changeset: ChangeSet) -> Sequence[Compared]:
+        spec = self._ledger.state.known
+        if self._before is None:
+            self._before = await self._prover.run(base, spec.validate)
+        after: Sequence[GateResult] = self._before
+        if not changeset.is_empty:
+            after = await self._prover.run(base, spec.validate, tree=changeset.tree)
+        results = compare(self._before, after)
+        await self._ledger.record(
+            Validated(
+                round=self._ledger.state.rounds + 1,
+                changeset_id=changeset.id,
+                tree=changeset.tree,
+                passed=all(result.passed for result in results),
+                results=body_of(results),
+                touched=touched_proof(changeset.changes),
+                kind=general_kind(spec),
+            )
+        )
+        return results
+
+    def _base(self) -> Base:
+        base = self._ledger.state.base
+        if base is None:
+            raise JournalBroken("the plan has no base although it was executed")
+        return base
+
+
+def _windows(events: Sequence[object]) -> Sequence[CallWindow]:
+    return [
+        CallWindow(
+            call_id=event.call_id, started=event.started, ended=event.ended, paths=event.paths
+        )
+        for event in events
+        if isinstance(event, ToolCallSettled) and event.ended > 0
+    ]
+
+
+def _complaint(failed: Sequence[Compared], broken: Sequence[str]) -> str:
+    parts = ["The proof failed on a fresh copy of the base with your changes and nothing else."]
+    for result in failed:
+        how = "did not end" if result.exit_code is None else f"ended with {result.exit_code}"
+        parts.append(f"$ {result.command}\n({how})\n{result.output[-6000:]}")
+    parts.extend(f"An invariant no longer holds: {text}" for text in broken)
+    parts.append("Mend it, then finish again.")
+    return "\n\n".join(parts)
+
+
+__all__ = ["Capture"]

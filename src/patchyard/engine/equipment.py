@@ -1,0 +1,45 @@
+"""What the use cases work with: one adapter for each seam, put together by assembly.py."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from patchyard.contracts.actor import Actor
+from patchyard.contracts.claims import Claims
+from patchyard.contracts.clock import Clock
+from patchyard.contracts.environment import Environment
+from patchyard.contracts.gateway import Gateways
+from patchyard.contracts.handover import HandOver
+from patchyard.contracts.layers import Layers
+from patchyard.contracts.tool import Tool
+from patchyard.contracts.trees import Trees
+from patchyard.contracts.workspace import Workspaces
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.errors import UnknownName
+from patchyard.domain.plan import PlanSpec
+from patchyard.engine.ledger import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Equipment:
+    """All adapters of one engine."""
+
+    store: Store
+    claims: Claims
+    clock: Clock
+    trees: Trees
+    workspaces: Workspaces
+    layers: Layers
+    handover: HandOver
+    environments: Mapping[ExecutionEnvironment, Environment]
+    tools: Mapping[str, Tool]
+    gateways: Gateways
+    actor: Callable[[PlanSpec, str], Actor]  # spec and phase; raises UnknownName, ModelUnavailable
+
+    def environment(self, kind: ExecutionEnvironment) -> Environment:
+        """Return the adapter for `kind`. Raises UnknownName when there is none yet."""
+        if kind not in self.environments:
+            raise UnknownName.among("execution environment", str(kind), map(str, self.environments))
+        return self.environments[kind]
+
+
+__all__ = ["Equipment"]

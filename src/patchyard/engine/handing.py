@@ -1,0 +1,117 @@
+"""Hand-over: the stored change set goes to the user's repository, and can be taken back."""
+
+from collections.abc import Sequence
+
+from patchyard.contracts.handover import Order, Receipt
+from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.codec import from_json
+from patchyard.domain.errors import GuardRefused
+from patchyard.domain.events import Applied, ApplyIntended, Moved, Unapplied
+from patchyard.domain.plan import Phase, State
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger, body_of
+from patchyard.engine.lifecycle import require_result
+
+
+class Handing:
+    """Applies and unapplies the change set of one owned plan."""
+
+    def __init__(self, equipment: Equipment, ledger: Ledger) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+
+    async def apply(
+        self, to: str, *, paths: Sequence[str] = (), allow_paths: Sequence[str] = (), name: str = ""
+    ) -> Receipt | None:
+        """Hand over and return the receipt; None when there is nothing to hand over.
+
+        All or nothing: on Conflict and StateRefusal neither the repository nor the plan changed.
+        Applying a second time is harmless. An apply that was cut short is finished.
+        """
+        state = self._ledger.state
+        require_result(state)
+        base, changeset = await self.changeset()
+        if changeset.is_empty:
+            return None
+        if state.applied is not None and state.applied.to == to:
+            return from_json(Receipt, await self._ledger.value(state.applied.record))
+        order = Order(
+            to=to,
+            name=name or f"patchyard/{state.plan_id.lower()}",
+            message=_message(state.known.task, state.summary),
+            paths=tuple(paths),
+            allow_paths=(*state.known.allow_paths, *allow_paths),
+        )
+        intent = await self._intent(base, changeset, order)
+        await self._processing()
+        receipt = await self._equipment.handover.carry_out(base, changeset, order, intent)
+        await self._done(receipt, changeset, is_partial=bool(paths))
+        return receipt
+
+    async def _intent(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
+        known = self._ledger.state.intended
+        if known is not None and known.to == order.to:
+            return from_json(Receipt, await self._ledger.value(known.record))
+        intent = await self._equipment.handover.plan(base, changeset, order)
+        await self._ledger.record(
+            ApplyIntended(to=order.to, changeset_id=changeset.id, record=body_of(intent))
+        )
+        return intent
+
+    async def _processing(self) -> None:
+        here = (self._ledger.state.phase, self._ledger.state.state)
+        if here == (Phase.EXECUTE, State.COMPLETE):
+            await self._ledger.record(Moved(phase=Phase.APPLY, state=State.QUEUED))
+            here = (Phase.APPLY, State.QUEUED)
+        if here[1] in {State.ERRORED, State.CONSTRAINED}:
+            await self._ledger.record(Moved(phase=Phase.APPLY, state=State.QUEUED))
+            here = (Phase.APPLY, State.QUEUED)
+        if here == (Phase.APPLY, State.QUEUED):
+            await self._ledger.record(Moved(phase=Phase.APPLY, state=State.PROCESSING))
+
+    async def _done(self, receipt: Receipt, changeset: ChangeSet, *, is_partial: bool) -> None:
+        await self._ledger.record(
+            Applied(
+                to=receipt.to,
+                changeset_id=changeset.id,
+                record=body_of(receipt),
+                is_partial=is_partial,
+            )
+        )
+        if self._ledger.state.state == State.PROCESSING:
+            step = (Phase.EXECUTE, State.COMPLETE) if is_partial else (Phase.APPLY, State.APPLIED)
+            await self._ledger.record(Moved(phase=step[0], state=step[1]))
+
+    async def unapply(self) -> Sequence[str]:
+        """Take the last hand-over back and return the paths. Raises Conflict or GuardRefused."""
+        applied = self._ledger.state.applied
+        if applied is None:
+            raise GuardRefused(
+                "nothing of this plan is applied",
+                hint=f"`agents plan apply {self._ledger.plan_id}` applies it",
+            )
+        base, changeset = await self.changeset()
+        receipt = from_json(Receipt, await self._ledger.value(applied.record))
+        paths = await self._equipment.handover.take_back(base, changeset, receipt)
+        await self._ledger.record(Unapplied(changeset_id=changeset.id))
+        return paths
+
+    async def changeset(self) -> tuple[Base, ChangeSet]:
+        """Return the plan's base and stored change set. Raises GuardRefused when there is none."""
+        state = self._ledger.state
+        if state.base is None or state.changeset is None:
+            raise GuardRefused(
+                f"plan {state.plan_id} has no change set yet",
+                hint=f"it is at {state.phase}/{state.state}; execute makes one",
+            )
+        return state.base, from_json(ChangeSet, await self._ledger.value(state.changeset.body))
+
+
+def _message(task: str, summary: str) -> str:
+    """A commit message: the task's first line, and below it what was done."""
+    first = next((line.strip() for line in task.splitlines() if line.strip()), "change")
+    title = first if len(first) <= 72 else first[:69] + "..."
+    return f"{title}\n\n{summary.strip()}\n" if summary.strip() else f"{title}\n"
+
+
+__all__ = ["Handing"]

@@ -1,0 +1,182 @@
+"""One plan's journal while it is worked on: records events, keeps the folded state at hand."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
+
+from patchyard.contracts.clock import Clock
+from patchyard.contracts.journal import Journal, NewEvent, StoredEvent, Summaries
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.errors import JournalBroken, UsageError
+from patchyard.domain.events import EVENT_BYTES, SCHEMA, TYPES, Body, Event, Moved, PlanCreated
+from patchyard.domain.state import PlanState, fold
+
+INLINE_BYTES = 2048  # a Body larger than this becomes a blob
+
+WHOLE = "$body"  # key of an event too large for a row: all of it lies in that blob
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """Where the ledger writes: the journal and the summaries beside it."""
+
+    journal: Journal
+    summaries: Summaries
+
+
+class Ledger:
+    """The only writer of one plan's stream. Everything it recorded is on disk when it returns."""
+
+    def __init__(self, store: Store, clock: Clock, state: PlanState) -> None:
+        self._store = store
+        self._clock = clock
+        self.state = state
+        self.listeners: list[Listener] = []
+
+    @classmethod
+    async def open(cls, store: Store, clock: Clock, plan_id: str) -> "Ledger":
+        """Read plan `plan_id` from the journal. Raises UsageError when there is no such plan."""
+        state, _ = await load(store.journal, plan_id)
+        return cls(store, clock, state)
+
+    @property
+    def plan_id(self) -> str:
+        """The plan this ledger is of."""
+        return self.state.plan_id
+
+    async def record(self, *events: Event) -> None:
+        """Append `events` in one step and fold them in.
+
+        Raises Conflict when another process wrote meanwhile, GuardRefused on a forbidden move;
+        nothing is written then.
+        """
+        version = self.state.version
+        at = self._clock.now()
+        numbered = [(version + number, at, event) for number, event in enumerate(events, start=1)]
+        after = fold(self.state, numbered)
+        bodies: dict[str, bytes] = {}
+        encoded = [_encode(event, at, bodies) for event in events]
+        await self._store.journal.append(self.plan_id, version, encoded, bodies=bodies)
+        self.state = after
+        for event in events:
+            for listener in self.listeners:
+                listener(event)
+        if any(isinstance(event, (Moved, PlanCreated)) for event in events):
+            await self._store.summaries.summarise(self.plan_id, summary(after))
+
+    async def value(self, body: Body) -> Any:
+        """Return the JSON value of `body`, read from its blob when it is not inline."""
+        return await read_body(self._store.journal, body)
+
+    async def events(self, *, after: int = 0) -> Sequence[tuple[int, float, Event]]:
+        """Return the plan's events after version `after`."""
+        return await read_events(self._store.journal, self.plan_id, after=after)
+
+
+def body_of(value: Any) -> Body:
+    """Wrap a JSON value (records allowed) for an event."""
+    return Body(value=to_json(value))
+
+
+async def read_body(journal: Journal, body: Body) -> Any:
+    """Return the JSON value of `body`."""
+    if body.digest is None:
+        return body.value
+    return json.loads(await journal.body(body.digest))
+
+
+async def read_events(
+    journal: Journal, plan_id: str, *, after: int = 0
+) -> Sequence[tuple[int, float, Event]]:
+    """Return the events of one plan, each with its version and time."""
+    stored = await journal.read(plan_id, after=after)
+    return [(event.version, event.at, await decode(journal, event)) for event in stored]
+
+
+async def load(
+    journal: Journal, plan_id: str
+) -> tuple[PlanState, Sequence[tuple[int, float, Event]]]:
+    """Read and fold one plan; return its state and its events."""
+    events = await read_events(journal, plan_id)
+    if not events:
+        raise UsageError(
+            f"there is no plan {plan_id} in this database",
+            hint="`agents plan list` shows the plans; PATCHYARD_HOME chooses the database",
+        )
+    return fold(PlanState(plan_id=plan_id), events), events
+
+
+async def decode(journal: Journal, stored: StoredEvent) -> Event:
+    """Return the record of a stored event. Raises JournalBroken when it is of no known kind."""
+    record = TYPES.get(stored.type)
+    if record is None or stored.schema > SCHEMA:
+        raise JournalBroken(
+            f"event {stored.version} of {stored.stream} is of an unknown kind"
+            f" ({stored.type}, schema {stored.schema})",
+            hint="it was written by a newer Patchyard; upgrade",
+        )
+    body = stored.body
+    if WHOLE in body:
+        body = json.loads(await journal.body(body[WHOLE]))
+    return from_json(record, body)
+
+
+def _encode(event: Event, at: float, bodies: dict[str, bytes]) -> NewEvent:
+    for field in fields(event):
+        value = getattr(event, field.name)
+        if isinstance(value, Body) and value.digest is None and value.value is not None:
+            changed: Any = replace(cast("Any", event), **{field.name: _stored(value, bodies)})
+            event = changed
+    body = to_json(event)
+    data = json.dumps(body, separators=(",", ":")).encode()
+    if len(data) > EVENT_BYTES:
+        body = {WHOLE: _kept(data, bodies)}
+    return NewEvent(type=type(event).__name__, schema=SCHEMA, at=at, body=body)
+
+
+def _stored(body: Body, bodies: dict[str, bytes]) -> Body:
+    data = json.dumps(body.value, separators=(",", ":")).encode()
+    if len(data) <= INLINE_BYTES:
+        return replace(body, size=len(data))
+    return Body(digest=_kept(data, bodies), size=len(data))
+
+
+def _kept(data: bytes, bodies: dict[str, bytes]) -> str:
+    digest = hashlib.sha256(data).hexdigest()
+    bodies[digest] = data
+    return digest
+
+
+def summary(state: PlanState) -> Mapping[str, Any]:
+    """Return what lists show of a plan."""
+    spec = state.known
+    return {
+        "plan_id": state.plan_id,
+        "task": spec.task[:200],
+        "repository": spec.repository,
+        "project": spec.project,
+        "action": spec.action,
+        "phase": str(state.phase),
+        "state": str(state.state),
+        "created": state.created,
+        "updated": state.updated,
+    }
+
+
+__all__ = [
+    "INLINE_BYTES",
+    "WHOLE",
+    "Ledger",
+    "Listener",
+    "Store",
+    "body_of",
+    "decode",
+    "load",
+    "read_body",
+    "read_events",
+    "summary",
+]

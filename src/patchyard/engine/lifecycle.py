@@ -1,0 +1,126 @@
+"""The life of plans: made, moved along the transition table, owned by one process at a time."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from patchyard.domain.errors import (
+    GuardRefused,
+    LimitReached,
+    PatchyardError,
+    ProofFailed,
+    ReconciliationBlockedError,
+)
+from patchyard.domain.events import Moved, PhaseFailed, PlanCreated, Resumed
+from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.state import PlanState
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger, Listener
+
+# What leaves a plan constrained (it may go on when something changes) and not errored.
+CONSTRAINING = (LimitReached, ProofFailed, ReconciliationBlockedError)
+
+
+class PlanLifecycleService:
+    """Makes plans and moves them. Holds no state of its own."""
+
+    def __init__(self, equipment: Equipment) -> None:
+        self._equipment = equipment
+
+    async def create(self, spec: PlanSpec) -> Ledger:
+        """Make a plan and queue it for strategize."""
+        plan_id = self._equipment.clock.new_id()
+        state = PlanState(plan_id=plan_id)
+        ledger = Ledger(self._equipment.store, self._equipment.clock, state)
+        queued = Moved(phase=Phase.STRATEGIZE, state=State.QUEUED)
+        await ledger.record(PlanCreated(spec=spec), queued)
+        return ledger
+
+    @asynccontextmanager
+    async def owned(
+        self, plan_id: str, *, listener: Listener | None = None
+    ) -> AsyncIterator[Ledger]:
+        """Own the plan and its ledger. Raises Conflict when another process does."""
+        with self._equipment.claims.claim(plan_id):
+            store, clock = self._equipment.store, self._equipment.clock
+            ledger = await Ledger.open(store, clock, plan_id)
+            if listener is not None:
+                ledger.listeners.append(listener)
+            yield ledger
+
+
+def require_strategy(state: PlanState) -> None:
+    """Raise GuardRefused unless strategize is complete (B14)."""
+    if state.phase == Phase.STRATEGIZE and state.state == State.COMPLETE:
+        return
+    if state.phase in {Phase.EXECUTE, Phase.APPLY}:
+        return
+    raise GuardRefused(
+        f"execute needs a complete strategize phase; the plan is at {state.phase}/{state.state}",
+        hint=f"run `agents plan strategize {state.plan_id}` first",
+    )
+
+
+def require_result(state: PlanState) -> None:
+    """Raise GuardRefused unless execute is complete, so that there is something to hand over."""
+    if state.phase == Phase.APPLY:
+        return
+    if state.phase == Phase.EXECUTE and state.state == State.COMPLETE:
+        return
+    raise GuardRefused(
+        f"apply needs a complete execute phase; the plan is at {state.phase}/{state.state}",
+        hint=f"look at `agents plan status {state.plan_id}`; `agents plan resume` carries it on",
+    )
+
+
+async def begin(ledger: Ledger, phase: Phase) -> bool:
+    """Bring the plan to `phase`/processing; return whether there are earlier steps to take up."""
+    state = ledger.state
+    has_steps = state.phase == phase and (state.turn > 0 or state.asked is not None)
+    if (state.phase, state.state) == (phase, State.PROCESSING):
+        await ledger.record(Resumed(process=os.getpid()))
+    elif state.phase == phase and state.state != State.COMPLETE:
+        await ledger.record(Moved(phase=phase, state=State.PROCESSING))
+    else:
+        queued = Moved(phase=phase, state=State.QUEUED)
+        await ledger.record(queued, Moved(phase=phase, state=State.PROCESSING))
+    return has_steps
+
+
+@asynccontextmanager
+async def settling(ledger: Ledger, phase: Phase) -> AsyncIterator[None]:
+    """Turn what ends a phase early into the plan's state, with the reason (B7, B8)."""
+    try:
+        yield
+    except PatchyardError as error:
+        failure = PhaseFailed(
+            phase=phase,
+            code=error.code,
+            message=error.message[:4000],
+            hint=error.hint[:1000],
+            details={"retryable": error.retryable, **_plain(error)},
+            exit_code=error.exit_code,
+        )
+        state = State.CONSTRAINED if isinstance(error, CONSTRAINING) else State.ERRORED
+        await ledger.record(failure, Moved(phase=phase, state=state, reason=error.message[:500]))
+        raise
+
+
+async def cancelled(ledger: Ledger, phase: Phase, reason: str) -> None:
+    """Record that the phase was stopped from outside."""
+    await ledger.record(Moved(phase=phase, state=State.CANCELLED, reason=reason))
+
+
+def _plain(error: PatchyardError) -> dict[str, str]:
+    return {key: str(value)[:500] for key, value in error.details.items()}
+
+
+__all__ = [
+    "CONSTRAINING",
+    "PlanLifecycleService",
+    "begin",
+    "cancelled",
+    "require_result",
+    "require_strategy",
+    "settling",
+]

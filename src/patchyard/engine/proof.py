@@ -1,0 +1,159 @@
+"""Gates: commands in a fresh environment, on a tree that the engine put together itself."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchyard.contracts.environment import Toolbox
+from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.domain.changeset import Base
+from patchyard.domain.errors import EnvironmentBroken
+from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted
+from patchyard.domain.plan import PlanSpec
+from patchyard.domain.tooling import ToolResult, result_from_wire
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.sites import general_kind, specs_for
+
+GATE_TIMEOUT_S = 600.0  # a validation command (interface.md)
+OUTPUT_CHARS = 20_000  # kept of a gate's output, its end
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateResult:
+    """What one command said about one tree."""
+
+    command: str
+    exit_code: int | None  # None: it never ended by itself
+    passed: bool
+    output: str  # the end of both streams
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """One gate on the base and on the result."""
+
+    command: str
+    exit_code: int | None
+    passed: bool
+    before: GateResult | None  # None: it was not run on the base
+    output: str
+    elapsed_s: float = 0.0
+
+
+class Prover:
+    """Runs commands on fresh trees of one plan. Nothing of the actor is there."""
+
+    def __init__(self, equipment: Equipment, ledger: Ledger, layers: Sequence[Path]) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+        self._layers = tuple(layers)
+
+    async def run(
+        self, base: Base, commands: Sequence[str], *, tree: str | None = None
+    ) -> Sequence[GateResult]:
+        """Run `commands` on `base`, or on `tree` over it, in one fresh environment."""
+        if not commands:
+            return []
+        async with AsyncExitStack() as stack:
+            workspace = await self._fresh(base, tree, stack)
+            return await self._gates(self._ledger.state.known, workspace, commands)
+
+    async def _fresh(self, base: Base, tree: str | None, stack: AsyncExitStack) -> WorkspaceRef:
+        workspaces = self._equipment.workspaces
+        workspace = await workspaces.create(
+            base,
+            workspace_id=self._equipment.clock.new_id(),
+            layers=self._layers,
+            tree=tree,
+        )
+        stack.push_async_callback(workspaces.remove, workspace)
+        return workspace
+
+    async def _gates(
+        self, spec: PlanSpec, workspace: WorkspaceRef, commands: Sequence[str]
+    ) -> Sequence[GateResult]:
+        kind = general_kind(spec)
+        environment = self._equipment.environment(kind)
+        specs = specs_for(
+            self._equipment,
+            self._ledger.plan_id,
+            spec,
+            workspace,
+            purpose="proof",
+            is_writable=True,
+        )
+        handle = await environment.start(specs[kind])
+        await self._ledger.record(EnvironmentStarted(handle=handle, purpose="proof"))
+        try:
+            toolbox = await environment.attach(handle)
+            try:
+                return [
+                    await _gate(toolbox, self._equipment.clock.new_id(), command)
+                    for command in commands
+                ]
+            finally:
+                await toolbox.close()
+        finally:
+            await environment.end(handle)
+            await self._ledger.record(EnvironmentEnded(environment_id=handle.environment_id))
+
+
+async def _gate(toolbox: Toolbox, call_id: str, command: str) -> GateResult:
+    args = {"command": command, "timeout_s": GATE_TIMEOUT_S}
+    try:
+        payload = await toolbox.call(call_id, "execute_command", args)
+    except EnvironmentBroken as error:
+        return GateResult(command=command, exit_code=None, passed=False, output=error.message)
+    return gate_result(command, result_from_wire(call_id, payload))
+
+
+def gate_result(command: str, result: ToolResult) -> GateResult:
+    """Return what a settled command says as a gate. Only exit code 0 passes."""
+    code = result.data.get("exit_code")
+    exit_code = code if isinstance(code, int) else None
+    elapsed = result.data.get("elapsed_s")
+    streams = [str(result.data.get(name, "")) for name in ("stdout", "stderr")]
+    output = "\n".join(text.rstrip("\n") for text in streams if text.strip())
+    if exit_code is None:
+        output = f"{output}\n{result.message}".strip()
+    return GateResult(
+        command=command,
+        exit_code=exit_code,
+        passed=exit_code == 0 and result.success,
+        output=output[-OUTPUT_CHARS:],
+        elapsed_s=float(elapsed) if isinstance(elapsed, (int, float)) else 0.0,
+    )
+
+
+def compare(before: Sequence[GateResult], after: Sequence[GateResult]) -> Sequence[Compared]:
+    """Put the runs on the base beside those on the result, by command."""
+    known = {result.command: result for result in before}
+    return [
+        Compared(
+            command=result.command,
+            exit_code=result.exit_code,
+            passed=result.passed,
+            before=_shortened(known.get(result.command)),
+            output=result.output,
+            elapsed_s=result.elapsed_s,
+        )
+        for result in after
+    ]
+
+
+def _shortened(result: GateResult | None) -> GateResult | None:
+    return None if result is None else replace(result, output=result.output[-4000:])
+
+
+__all__ = [
+    "GATE_TIMEOUT_S",
+    "OUTPUT_CHARS",
+    "Compared",
+    "GateResult",
+    "Prover",
+    "compare",
+    "gate_result",
+]

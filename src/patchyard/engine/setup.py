@@ -1,0 +1,132 @@
+"""Dependencies have a step of their own: setup commands, run once on the base, kept as a layer."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from patchyard.contracts.environment import Listening, Toolbox
+from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.domain.changeset import Base
+from patchyard.domain.errors import WorkFailed
+from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted, SetupFinished
+from patchyard.domain.tooling import result_from_wire
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.proof import gate_result
+from patchyard.engine.sites import general_kind, specs_for
+
+SETUP_TIMEOUT_S = 1800.0  # one setup command
+FORMAT = 1  # of the key; raised when layers are made in another way
+
+
+class SetupFailed(WorkFailed):
+    """A setup command failed; nothing was kept."""
+
+    code = "setup_failed"
+
+
+class Setup:
+    """Makes or finds the setup layer of one plan."""
+
+    def __init__(self, equipment: Equipment, ledger: Ledger) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+
+    async def layers(self, base: Base) -> Sequence[Path]:
+        """Return the layers to put over the base: none, or the one of this plan's setup."""
+        spec = self._ledger.state.known
+        if not spec.setup:
+            return []
+        done = self._ledger.state.setup
+        if done is not None:
+            found = self._equipment.layers.find(done.key)
+            if found is not None:
+                return [found]
+        key = await self._key(base)
+        layer = self._equipment.layers.find(key)
+        is_cached = layer is not None
+        if layer is None:
+            layer = await self._run(base, key)
+        await self._ledger.record(
+            SetupFinished(key=key, layer=str(layer), is_cached=is_cached, commands=spec.setup)
+        )
+        return [layer]
+
+    async def _key(self, base: Base) -> str:
+        spec = self._ledger.state.known
+        facts = {
+            "format": FORMAT,
+            "files": await self._equipment.trees.key_files(base),
+            "path": base.repository,
+            "commands": spec.setup,
+            "kind": str(general_kind(spec)),
+        }
+        text = json.dumps(facts, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    async def _run(self, base: Base, key: str) -> Path:
+        workspaces = self._equipment.workspaces
+        workspace = await workspaces.create(base, workspace_id=self._equipment.clock.new_id())
+        try:
+            await self._commands(workspace)
+            written = await workspaces.layer(workspace)
+            if written is None:
+                raise SetupFailed(
+                    "this machine's workspaces cannot keep a setup layer",
+                    hint="run as root, or where overlays can be mounted",
+                )
+            return self._equipment.layers.keep(key, written)
+        finally:
+            await workspaces.remove(workspace)
+
+    async def _commands(self, workspace: WorkspaceRef) -> None:
+        spec = self._ledger.state.known
+        kind = general_kind(spec)
+        environment = self._equipment.environment(kind)
+        specs = specs_for(
+            self._equipment,
+            self._ledger.plan_id,
+            spec,
+            workspace,
+            purpose="setup",
+            is_writable=True,
+        )
+        handle = await environment.start(specs[kind])
+        await self._ledger.record(EnvironmentStarted(handle=handle, purpose="setup"))
+        try:
+            toolbox = await environment.attach(handle)
+            try:
+                await self._with_indexes(toolbox, spec.setup)
+            finally:
+                await toolbox.close()
+        finally:
+            await environment.end(handle)
+            await self._ledger.record(EnvironmentEnded(environment_id=handle.environment_id))
+
+    async def _with_indexes(self, toolbox: Toolbox, commands: Sequence[str]) -> None:
+        """Open the index gateways inside, if this toolbox can listen, and run the commands."""
+        if not isinstance(toolbox, Listening):
+            await self._each(toolbox, commands, {})
+            return
+        port, listener = await toolbox.listen()
+        async with self._equipment.gateways.serve_indexes(listener, port=port) as variables:
+            await self._each(toolbox, commands, variables)
+
+    async def _each(
+        self, toolbox: Toolbox, commands: Sequence[str], variables: Mapping[str, str]
+    ) -> None:
+        for command in commands:
+            call_id = self._equipment.clock.new_id()
+            args = {"command": command, "timeout_s": SETUP_TIMEOUT_S, "env": dict(variables)}
+            payload = await toolbox.call(call_id, "execute_command", args)
+            result = gate_result(command, result_from_wire(call_id, payload))
+            if not result.passed:
+                raise SetupFailed(
+                    f"the setup command `{command}` ended with {result.exit_code}",
+                    hint="try it with `agents plan shell`; its output is in the details",
+                    details={"output": result.output[-4000:]},
+                )
+
+
+__all__ = ["FORMAT", "SETUP_TIMEOUT_S", "Setup", "SetupFailed"]

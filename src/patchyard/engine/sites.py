@@ -1,0 +1,92 @@
+"""What each environment of a plan is started with: workspace, mounts, variables, limits."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
+from patchyard.domain.plan import PlanSpec
+from patchyard.engine.equipment import Equipment
+
+
+def kinds_of(spec: PlanSpec) -> tuple[ExecutionEnvironment, ...]:
+    """Return every kind that a call of this plan could be routed to, resolved before it runs."""
+    general = spec.environment or spec.project_environment or spec.default_environment
+    return tuple(dict.fromkeys((general, *spec.tool_environments.values())))
+
+
+def general_kind(spec: PlanSpec) -> ExecutionEnvironment:
+    """Return the kind of a call whose tool has no setting of its own."""
+    return kinds_of(spec)[0]
+
+
+def specs_for(
+    equipment: Equipment,
+    plan_id: str,
+    spec: PlanSpec,
+    workspace: WorkspaceRef,
+    *,
+    purpose: str,
+    is_writable: bool,
+    variables: Mapping[str, str] | None = None,
+) -> Mapping[ExecutionEnvironment, EnvironmentSpec]:
+    """Return what to start each kind with, for one purpose of one plan."""
+    return {
+        kind: _spec(
+            plan_id,
+            spec,
+            workspace,
+            path=_inside(kind, spec, workspace),
+            purpose=purpose,
+            is_writable=is_writable,
+            variables=variables or {},
+        )
+        for kind in kinds_of(spec)
+        if kind in equipment.environments
+    }
+
+
+def _inside(kind: ExecutionEnvironment, spec: PlanSpec, workspace: WorkspaceRef) -> str:
+    """The one path: that of the source checkout, where the kind can make it so."""
+    return workspace.root if kind == ExecutionEnvironment.HOST else spec.repository
+
+
+def _spec(
+    plan_id: str,
+    spec: PlanSpec,
+    workspace: WorkspaceRef,
+    *,
+    path: str,
+    purpose: str,
+    is_writable: bool,
+    variables: Mapping[str, str],
+) -> EnvironmentSpec:
+    return EnvironmentSpec(
+        plan_id=plan_id,
+        purpose=purpose,
+        workspace=Mount(source=workspace.root, target=path, is_writable=is_writable),
+        mounts=(*_own_mounts(workspace, path), *_asked_mounts(spec.mounts)),
+        variables={**spec.variables, **variables},
+        path=(f"{path}/.venv/bin", f"{path}/node_modules/.bin"),
+        agent_uid=workspace.owner_uid,
+        agent_gid=workspace.owner_gid,
+    )
+
+
+def _own_mounts(workspace: WorkspaceRef, path: str) -> list[Mount]:
+    pairs: Sequence[Sequence[str]] = workspace.details.get("mounts", ())
+    return [
+        Mount(source=host, target=inside.replace("{workspace}", path)) for host, inside in pairs
+    ]
+
+
+def _asked_mounts(mounts: Sequence[str]) -> list[Mount]:
+    made = []
+    for text in mounts:
+        source, _, mode = text.rpartition(":") if text.endswith((":ro", ":rw")) else (text, "", "")
+        real = str(Path(source).resolve())
+        made.append(Mount(source=real, target=real, is_writable=mode == "rw"))
+    return made
+
+
+__all__ = ["general_kind", "kinds_of", "specs_for"]

@@ -1,0 +1,294 @@
+"""Carries out tool calls: routed, gated, journalled before they are sent, settled exactly once."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from patchyard.contracts.actor import Answered, Wanted
+from patchyard.contracts.environment import OnOutput, Toolbox
+from patchyard.contracts.tool import Tool
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
+from patchyard.domain.errors import EnvironmentBroken, UnknownName, UsageError
+from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
+from patchyard.domain.plan import Phase, PlanSpec
+from patchyard.domain.routing import Chain, ExecutionEnvironmentResolver, Route
+from patchyard.domain.tooling import READ_OUTPUT, Effect, ToolResult, output_page, result_from_wire
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger, body_of
+from patchyard.engine.places import Places
+
+KEPT_RESULTS = 64  # latest results at hand for `read_output`; older ones come from the journal
+
+OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+
+_CANCELLED = {"success": False, "error": "CANCELLED", "message": "the call was cancelled"}
+
+
+class ToolRunner:
+    """All tool calls of one phase go through here (B5)."""
+
+    def __init__(
+        self,
+        equipment: Equipment,
+        ledger: Ledger,
+        places: Places,
+        *,
+        phase: Phase,
+        on_output: OnOutput | None = None,
+    ) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+        self._places = places
+        self._phase = phase
+        self._on_output = on_output
+        self._resolver = ExecutionEnvironmentResolver()
+        self._recent: dict[str, tuple[str, ToolResult]] = {}
+
+    async def run(self, wanted: Wanted, *, turn: int) -> Answered:
+        """Carry out one wanted call and return its settled result.
+
+        What the actor did wrong is a result. Raises EnvironmentUnavailable when the routed kind
+        cannot start.
+        """
+        call_id = self._equipment.clock.new_id()
+        tool = self._equipment.tools.get(wanted.name)
+        refused = self._refusal(call_id, wanted, tool)
+        if tool is None or wanted.arguments is None or refused is not None:
+            result = refused or _refused(call_id, "VALIDATION_ERROR", wanted.problem)
+            return await self._answer_here(call_id, wanted, result, turn=turn)
+        try:
+            op, args = tool.prepare(wanted.arguments)
+        except UsageError as error:
+            result = _refused(call_id, "VALIDATION_ERROR", f"{error.message} {error.hint}".strip())
+            return await self._answer_here(call_id, wanted, result, turn=turn)
+        if op == READ_OUTPUT:
+            result = await self._read_output(call_id, args)
+            return await self._answer_here(call_id, wanted, result, turn=turn)
+        route = route_of(self._ledger.state.known, tool.spec.name, self._resolver)
+        if self._is_unguarded_planning(route, tool.spec.effect):
+            result = _refused(
+                call_id,
+                "READ_ONLY",
+                f"commands are refused while planning on {route.kind}: nothing there keeps them"
+                " from writing. Use the reading tools, or plan with `--in process`.",
+            )
+            return await self._answer_here(call_id, wanted, result, turn=turn)
+        return await self._send(call_id, wanted, (op, args), route, turn=turn)
+
+    def _refusal(self, call_id: str, wanted: Wanted, tool: Tool | None) -> ToolResult | None:
+        if tool is None:
+            error = UnknownName.among("tool", wanted.name, self._equipment.tools)
+            return _refused(call_id, "UNKNOWN_TOOL", f"{error.message} {error.hint}")
+        if wanted.arguments is None:
+            return _refused(call_id, "VALIDATION_ERROR", wanted.problem or "no arguments")
+        if self._phase == Phase.STRATEGIZE and tool.spec.effect == Effect.WRITE:
+            return _refused(
+                call_id,
+                "READ_ONLY",
+                f"{wanted.name} is refused: planning only reads. Say in the plan what to write.",
+            )
+        return None
+
+    def _is_unguarded_planning(self, route: Route, effect: Effect) -> bool:
+        unguarded = route.kind in {ExecutionEnvironment.HOST, ExecutionEnvironment.SSH}
+        return self._phase == Phase.STRATEGIZE and effect == Effect.RUN and unguarded
+
+    async def _send(
+        self,
+        call_id: str,
+        wanted: Wanted,
+        operation: tuple[str, Mapping[str, Any]],
+        route: Route,
+        *,
+        turn: int,
+    ) -> Answered:
+        handle, toolbox = await self._places.toolbox(route.kind)
+        await self._ledger.record(
+            ToolCallRequested(
+                call_id=call_id,
+                turn=turn,
+                ref=wanted.ref,
+                name=wanted.name,
+                arguments=body_of(wanted.arguments),
+                environment_id=handle.environment_id,
+                kind=route.kind,
+                level=route.level,
+                reason=route.reason,
+            )
+        )
+        op, args = operation
+        try:
+            payload = await self._bounded(toolbox, call_id, op, args)
+        except EnvironmentBroken as error:
+            await self._places.replace(route.kind, error.message)
+            payload = _unknown_outcome(error.message)
+        except asyncio.CancelledError:
+            await _cancel(toolbox, call_id)
+            await self._settle(call_id, wanted.ref, wanted.name, _CANCELLED)
+            raise
+        answered = await self._settle(call_id, wanted.ref, wanted.name, payload)
+        await toolbox.forget((call_id,))
+        return answered
+
+    async def _bounded(
+        self, toolbox: Toolbox, call_id: str, op: str, args: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Wait for the toolbox, but never longer than its own time-out and some seconds."""
+        limit = _number(args.get("timeout_s"), 120.0) + 30.0
+        try:
+            async with asyncio.timeout(limit):
+                return await toolbox.call(call_id, op, args, on_output=self._on_output)
+        except TimeoutError as error:
+            raise EnvironmentBroken(f"the toolbox gave no answer within {limit:g} s") from error
+
+    async def settle_left_over(
+        self, event: ToolCallRequested, handle: EnvironmentHandle | None
+    ) -> Answered:
+        """Settle a call that an earlier life of the engine had sent, by the design's rule."""
+        payload: Mapping[str, Any] | None = None
+        if handle is not None and event.kind is not None:
+            _, toolbox = await self._places.toolbox(event.kind)
+            payload = await toolbox.attach(event.call_id, on_output=self._on_output)
+        if payload is None:
+            payload = _unknown_outcome("the engine was killed and the environment is gone")
+        return await self._settle(event.call_id, event.ref, event.name, payload, reattached=True)
+
+    async def _answer_here(
+        self, call_id: str, wanted: Wanted, result: ToolResult, *, turn: int
+    ) -> Answered:
+        await self._ledger.record(
+            ToolCallRequested(
+                call_id=call_id,
+                turn=turn,
+                ref=wanted.ref,
+                name=wanted.name,
+                arguments=body_of(wanted.arguments or {}),
+                environment_id="",
+                level="engine",
+                reason="answered by the engine itself",
+            )
+        )
+        payload = {**result.data, "success": result.success, "message": result.message}
+        if result.error:
+            payload["error"] = result.error
+        return await self._settle(call_id, wanted.ref, wanted.name, payload)
+
+    async def _settle(
+        self,
+        call_id: str,
+        ref: str,
+        name: str,
+        payload: Mapping[str, Any],
+        *,
+        reattached: bool = False,
+    ) -> Answered:
+        result = result_from_wire(call_id, payload)
+        await self._ledger.record(settled_event(result, is_reattached=reattached))
+        return self.answered(ref, name, result)
+
+    def answered(self, ref: str, name: str, result: ToolResult) -> Answered:
+        """Return a settled result as the actor gets it, and keep it for `read_output`."""
+        self._recent[result.call_id] = (name, result)
+        while len(self._recent) > KEPT_RESULTS:
+            del self._recent[next(iter(self._recent))]
+        tool = self._equipment.tools.get(name)
+        text = tool.render(result) if tool else f"error: {result.message}"
+        return Answered(ref=ref, name=name, result=result, text=text)
+
+    async def _read_output(self, call_id: str, args: Mapping[str, Any]) -> ToolResult:
+        wanted = str(args.get("call_id", ""))
+        found = self._recent.get(wanted) or await self._journalled(wanted)
+        tool = self._equipment.tools.get(found[0]) if found else None
+        if found is None or tool is None:
+            return _refused(call_id, "UNKNOWN_CALL", f"there is no call {wanted!r} in this plan")
+        page = output_page(tool.full(found[1]), offset=int(args.get("offset", 0)))
+        return result_from_wire(call_id, page)
+
+    async def _journalled(self, call_id: str) -> tuple[str, ToolResult] | None:
+        name = ""
+        for _, _, event in await self._ledger.events():
+            if isinstance(event, ToolCallRequested) and event.call_id == call_id:
+                name = event.name
+            if isinstance(event, ToolCallSettled) and event.call_id == call_id:
+                return name, result_of(event, await self._ledger.value(event.data))
+        return None
+
+
+def route_of(spec: PlanSpec, tool: str, resolver: ExecutionEnvironmentResolver) -> Route:
+    """Return where `tool` runs in this plan and which level decided (A9)."""
+    return resolver.resolve(
+        Chain(
+            tool=spec.tool_environments.get(tool),
+            plan=spec.environment,
+            project=spec.project_environment,
+            default=spec.default_environment,
+            plan_source=spec.environment_source,
+        )
+    )
+
+
+def settled_event(result: ToolResult, *, is_reattached: bool = False) -> ToolCallSettled:
+    """Return the event that settles a call with `result`."""
+    data = dict(result.data)
+    started = _number(data.pop("started", None), 0.0)
+    ended = _number(data.pop("ended", None), 0.0)
+    paths = data.get("paths")
+    listed = paths if isinstance(paths, (list, tuple)) else ()
+    return ToolCallSettled(
+        call_id=result.call_id,
+        success=result.success,
+        message=result.message[:2000],
+        error=result.error,
+        data=body_of(data) if data else Body(),
+        started=started,
+        ended=ended,
+        paths=tuple(path for path in listed if isinstance(path, str))[:100],
+        is_reattached=is_reattached,
+    )
+
+
+def result_of(event: ToolCallSettled, data: Any) -> ToolResult:
+    """Return the result that `event` settled its call with; `data` is the value of its body."""
+    return ToolResult(
+        call_id=event.call_id,
+        success=event.success,
+        message=event.message,
+        error=event.error,
+        data=data if isinstance(data, dict) else {},
+    )
+
+
+def _refused(call_id: str, error: str, message: str) -> ToolResult:
+    return ToolResult(call_id=call_id, success=False, message=message, error=error)
+
+
+def _unknown_outcome(cause: str) -> Mapping[str, Any]:
+    return {
+        "success": False,
+        "error": OUTCOME_UNKNOWN,
+        "message": f"it is not known whether this call took effect ({cause}); it was not run"
+        " again. Look at the present state before you go on.",
+    }
+
+
+def _number(value: object, default: float) -> float:
+    return float(value) if isinstance(value, (int, float)) else default
+
+
+async def _cancel(toolbox: Toolbox, call_id: str) -> None:
+    """Kill the call's tree, within a bound of its own, while the engine itself is cancelled."""
+    try:
+        async with asyncio.timeout(2.0):
+            await asyncio.shield(toolbox.cancel(call_id))
+    except (TimeoutError, EnvironmentBroken):
+        return  # ending the environment kills what is left
+
+
+__all__ = [
+    "KEPT_RESULTS",
+    "OUTCOME_UNKNOWN",
+    "ToolRunner",
+    "result_of",
+    "route_of",
+    "settled_event",
+]

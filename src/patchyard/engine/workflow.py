@@ -1,0 +1,139 @@
+"""The whole job: strategize, execute with proof, hand over. Read this first."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from patchyard.contracts.environment import OnOutput
+from patchyard.domain.errors import PatchyardError
+from patchyard.domain.events import EnvironmentEnded, Event, Moved, ToolCallSettled
+from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.state import PlanState
+from patchyard.engine import control
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.handing import Handing
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.plan_executor import PlanExecutor
+
+CANCEL_POLLS = 200  # of 50 ms: how long an owner may take to stop
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watching:
+    """Who wants to see the work while it happens."""
+
+    on_event: Callable[[Event], None] | None = None
+    on_output: OnOutput | None = None
+
+
+class Workflow:
+    """Carries plans from task to change set, and on from wherever they stopped."""
+
+    def __init__(self, equipment: Equipment, *, watching: Watching | None = None) -> None:
+        self._equipment = equipment
+        self._watching = watching or Watching()
+        self._lifecycle = PlanLifecycleService(equipment)
+
+    async def create(self, spec: PlanSpec) -> str:
+        """Make a plan and return its id."""
+        ledger = await self._lifecycle.create(spec)
+        return ledger.plan_id
+
+    async def run(self, plan_id: str) -> PlanState:
+        """Strategize, execute, and apply where the plan says so; from wherever it stands."""
+
+        async def work(ledger: Ledger, executor: PlanExecutor) -> None:
+            await executor.strategize()
+            await executor.execute()
+            if ledger.state.known.apply_to != "none" and ledger.state.applied is None:
+                await Handing(self._equipment, ledger).apply(ledger.state.known.apply_to)
+
+        return await self._owned(plan_id, work)
+
+    async def strategize(self, plan_id: str) -> PlanState:
+        """Only plan; idempotent once complete."""
+        return await self._owned(plan_id, lambda _, executor: executor.strategize())
+
+    async def execute(self, plan_id: str) -> PlanState:
+        """Only execute and prove; refused unless strategize is complete (B14)."""
+        return await self._owned(plan_id, lambda _, executor: executor.execute())
+
+    async def _owned(
+        self, plan_id: str, work: Callable[[Ledger, PlanExecutor], Awaitable[None]]
+    ) -> PlanState:
+        """Do `work` on a plan that this process owns, while listening for a cancel."""
+        watching = self._watching
+        async with self._lifecycle.owned(plan_id, listener=watching.on_event) as ledger:
+            executor = PlanExecutor(self._equipment, ledger, on_output=watching.on_output)
+            job = asyncio.ensure_future(work(ledger, executor))
+            ear = asyncio.ensure_future(self._obey(plan_id, job))
+            try:
+                await job
+            except asyncio.CancelledError:
+                job.cancel()
+                await asyncio.wait([job])
+                await stop(self._equipment, ledger, "cancelled")
+                if _is_interrupted():
+                    raise
+            finally:
+                ear.cancel()
+                await asyncio.wait([ear])
+            return ledger.state
+
+    async def _obey(self, plan_id: str, job: asyncio.Future[None]) -> None:
+        def heard(word: str) -> None:
+            if word == "cancel":
+                job.cancel()
+
+        await control.listen(self._equipment.store.journal, plan_id, heard)
+
+    async def cancel(self, plan_id: str) -> PlanState:
+        """Stop a plan and its whole process tree, whoever works on it."""
+        if self._equipment.claims.is_claimed(plan_id):
+            await control.say(
+                self._equipment.store.journal, self._equipment.clock, plan_id, "cancel"
+            )
+            for _ in range(CANCEL_POLLS):
+                if not self._equipment.claims.is_claimed(plan_id):
+                    break
+                await asyncio.sleep(0.05)
+        async with self._lifecycle.owned(plan_id) as ledger:
+            await stop(self._equipment, ledger, "cancelled")
+            return ledger.state
+
+
+async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
+    """End what is left of a plan's work and say that it is cancelled. Idempotent."""
+    for live in list(ledger.state.environments.values()):
+        try:
+            await equipment.environment(live.handle.kind).end(live.handle)
+        except PatchyardError as error:
+            reason = f"{reason} ({error.message})"
+        await ledger.record(EnvironmentEnded(environment_id=live.handle.environment_id))
+    for call_id in list(ledger.state.open_calls):
+        await ledger.record(
+            ToolCallSettled(
+                call_id=call_id, success=False, message="the plan was cancelled", error="CANCELLED"
+            )
+        )
+    state = ledger.state
+    cancellable = {
+        (Phase.STRATEGIZE, State.QUEUED),
+        (Phase.STRATEGIZE, State.PROCESSING),
+        (Phase.STRATEGIZE, State.COMPLETE),
+        (Phase.EXECUTE, State.QUEUED),
+        (Phase.EXECUTE, State.PROCESSING),
+    }
+    if (state.phase, state.state) in cancellable:
+        moved = Moved(phase=state.phase, state=State.CANCELLED, reason=reason)
+        await ledger.record(moved)
+
+
+def _is_interrupted() -> bool:
+    """Whether this very task was cancelled (Ctrl-C), not only the job it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+__all__ = ["CANCEL_POLLS", "Watching", "Workflow", "stop"]
