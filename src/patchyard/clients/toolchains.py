@@ -186,6 +186,7 @@ class _Search:
         if self._has(root, ("toolchains",)):
             self._show(join(root, "toolchains"))
             self._show(join(root, "settings.toml"))
+            self._show(join(root, "update-hashes"))  # its proxies insist that this exists
             self._variables.setdefault("RUSTUP_HOME", root)
 
     def _show_prefix(self, entry: str) -> None:

@@ -1,0 +1,282 @@
+"""What `process` shows of the machine: an allow-list of places, as data.
+
+Built by a pure function from a spec and facts; rendered by `bubblewrap`, and as rows for people.
+"""
+# ruff: noqa: S108 - these are paths inside, each a new folder in memory
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from posixpath import dirname, normpath
+from types import MappingProxyType
+
+from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.interpreters import Interpreter
+from patchyard.clients.toolchains import SYSTEM_PLACES, Toolchains, is_within
+from patchyard.domain.environment import EnvironmentSpec, Mount
+from patchyard.domain.errors import UsageError
+
+TOOLBOX_PLACE = "/run/patchyard"
+HOMES = ("/home/agent", "/home/patchyard-agent")
+SYSTEM_PATH = tuple(
+    f"{place}/{name}" for name in ("sbin", "bin") for place in ("/usr/local", "/usr", "")
+)
+RESERVED = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys", "/run"),
+    *("/home", "/tmp", "/var/tmp"),
+)
+"""Neither a workspace nor a mount may stand in for one of these, or hold one."""
+
+ETC = (
+    *("alternatives", "bash.bashrc"),
+    *("crypto-policies", "debian_version", "fonts", "gai.conf", "host.conf", "inputrc"),
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "localtime", "magic"),
+    *("magic.mime", "mime.types", "mke2fs.conf", "networks", "os-release", "perl"),
+    *("pki/ca-trust", "pki/tls/cert.pem", "pki/tls/certs", "protocols", "rpc"),
+    *("services", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone"),
+)
+"""Shown of /etc where they exist. None holds a secret, an address of a server or a user."""
+
+COPIED_BYTES = 256 * 1024
+ETC_BEGINNINGS = ("java", "python3")
+
+MASKED = ("/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/kcore")
+
+READ_ONLY_VARIABLES = MappingProxyType(
+    {
+        "PYTHONPYCACHEPREFIX": "/tmp/pycache",
+        "PYTEST_ADDOPTS": "-o cache_dir=/tmp/pytest_cache",
+        "MYPY_CACHE_DIR": "/tmp/mypy_cache",
+        "RUFF_CACHE_DIR": "/tmp/ruff_cache",
+        "COVERAGE_FILE": "/tmp/coverage",
+        "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis",
+        "CARGO_TARGET_DIR": "/tmp/target",
+    }
+)
+"""Where programs put what they would otherwise write into a workspace that is read-only."""
+
+
+class Show(StrEnum):
+    """How a place comes to be there."""
+
+    READ_ONLY = "read-only"
+    WRITABLE = "writable"
+    EMPTY = "empty, in memory"
+    DIRECTORY = "empty directory"
+    LINK = "link"
+    COPY = "copy"
+    MADE_UP = "made up"
+    PROCESSES = "own processes"
+    DEVICES = "minimal devices"
+    MASKED = "hidden"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One place inside."""
+
+    target: str
+    show: Show
+    source: str = ""  # path on the host; text of a link; content of a made-up file
+    mode: int = 0o755  # of what is made new
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """Everything an environment sees, and the variables its commands get."""
+
+    places: tuple[Place, ...]  # in the order they are mounted
+    home: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Facts about the host that a view is built from."""
+
+    system: tuple[Place, ...]  # /usr, /bin, ... as they lie here
+    etc: tuple[Place, ...]
+    masked: tuple[str, ...]  # those of MASKED that this kernel has
+    shell: str
+    toolbox: str  # host path of the toolbox's folder
+    interpreter: Interpreter
+
+
+def read_machine(toolbox: str, interpreter: Interpreter) -> Machine:
+    """Look at this machine."""
+    system = tuple(place for name in SYSTEM_PLACES for place in _as_on_host(name))
+    with os.scandir("/etc") as entries:
+        further = [e.name for e in entries if e.name.startswith(ETC_BEGINNINGS)]
+    etc = tuple(place for name in (*ETC, *further) for place in _as_on_host(f"/etc/{name}"))
+    shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+    return Machine(
+        system=system,
+        etc=etc,
+        masked=tuple(path for path in MASKED if os.access(path, os.F_OK)),
+        shell=shell,
+        toolbox=toolbox,
+        interpreter=interpreter,
+    )
+
+
+def _as_on_host(path: str) -> Iterable[Place]:
+    """Show a place as it is: a link to what is visible stays one, other links are followed."""
+    try:
+        text = os.readlink(path)  # noqa: PTH115 - the exact text, not a Path
+    except FileNotFoundError:
+        return
+    except OSError:
+        yield _as_it_is(path, path)
+        return
+    real = os.path.realpath(path)
+    if any(is_within(real, place) for place in SYSTEM_PLACES):
+        yield Place(target=path, show=Show.LINK, source=text)
+    elif os.access(real, os.F_OK):
+        yield _as_it_is(path, real)
+
+
+def _as_it_is(target: str, real: str) -> Place:
+    """Show a small file as a copy, which is quicker than a mount, and all else by a mount."""
+    facts = os.stat(real)  # noqa: PTH116 - beside its like above
+    if (
+        stat.S_ISREG(facts.st_mode)
+        and facts.st_mode & stat.S_IROTH
+        and facts.st_size < COPIED_BYTES
+    ):
+        return Place(target=target, show=Show.COPY, source=real, mode=0o644)
+    return Place(target=target, show=Show.READ_ONLY, source=real)
+
+
+def build_view(
+    spec: EnvironmentSpec, *, identity: AgentIdentity, machine: Machine, toolchains: Toolchains
+) -> View:
+    """Return what `spec` shows. Pure. Raises UsageError for mounts that would stand in the way."""
+    _refuse_reserved(spec)
+    home = next(place for place in HOMES if not is_within(place, spec.workspace.target))
+    layers = (
+        machine.system,
+        machine.etc,
+        _own_places(identity, home, machine),
+        tuple(map(_mounted, (*machine.interpreter.mounts, *toolchains.mounts))),
+        (_mounted(spec.workspace),),
+        tuple(map(_mounted, spec.mounts)),
+    )
+    places = {place.target: place for layer in layers for place in layer}
+    return View(
+        places=_with_parents(places),
+        home=home,
+        variables=_variables(spec, home=home, machine=machine, toolchains=toolchains),
+    )
+
+
+def _with_parents(places: Mapping[str, Place]) -> tuple[Place, ...]:
+    """Return the places, outer ones first, with a traversable folder for each missing parent.
+
+    Bubblewrap makes missing parents by itself, under the engine's umask.
+    """
+    binds = [p.target for p in places.values() if p.show in {Show.READ_ONLY, Show.WRITABLE}]
+    complete = dict(places)
+    for target in places:
+        parent = dirname(target)
+        while parent not in complete and not any(is_within(parent, bind) for bind in binds):
+            if parent == "/":
+                break
+            complete[parent] = Place(target=parent, show=Show.DIRECTORY)
+            parent = dirname(parent)
+    return tuple(sorted(complete.values(), key=lambda place: place.target.split("/")))
+
+
+def _own_places(identity: AgentIdentity, home: str, machine: Machine) -> tuple[Place, ...]:
+    shared = ("/tmp", "/var/tmp", "/dev/shm", "/home")
+    empty = ("/root", "/run", "/mnt", "/srv", "/media", "/var/lib", "/var/log", "/var/cache")
+    made_up = {
+        "passwd": (
+            "root:x:0:0:root:/root:/bin/sh\n"
+            "nobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n"
+            f"agent:x:{identity.uid}:{identity.gid}:agent:{home}:{machine.shell}\n"
+        ),
+        "group": f"root:x:0:\nnogroup:x:65534:\nagent:x:{identity.gid}:\n",
+        "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+        "hostname": "sandbox\n",
+        "nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n",
+        "resolv.conf": "# no network: names are resolved from /etc/hosts alone\n",
+        "shells": "/bin/sh\n/bin/bash\n",
+    }
+    return (
+        *(Place(target=name, show=Show.EMPTY, mode=0o1777) for name in shared),
+        *(Place(target=name, show=Show.DIRECTORY) for name in empty),
+        Place(target="/var/run", show=Show.LINK, source="../run"),
+        Place(target="/proc", show=Show.PROCESSES),
+        Place(target="/dev", show=Show.DEVICES),
+        *(Place(target=name, show=Show.MASKED) for name in machine.masked),
+        *(
+            Place(target=f"/etc/{name}", show=Show.MADE_UP, source=text, mode=0o644)
+            for name, text in made_up.items()
+        ),
+        Place(target=home, show=Show.DIRECTORY, mode=0o777),
+        Place(target=f"{TOOLBOX_PLACE}/toolbox", show=Show.READ_ONLY, source=machine.toolbox),
+    )
+
+
+def _mounted(mount: Mount) -> Place:
+    show = Show.WRITABLE if mount.is_writable else Show.READ_ONLY
+    return Place(target=normpath(mount.target), show=show, source=mount.source)
+
+
+def _refuse_reserved(spec: EnvironmentSpec) -> None:
+    for mount in (spec.workspace, *spec.mounts):
+        target = normpath(mount.target)
+        if any(is_within(place, target) for place in RESERVED):
+            raise UsageError(
+                f"{target} would stand in for a part of the sandbox",
+                hint="move the checkout to a folder of its own, or take another kind",
+            )
+
+
+def _variables(
+    spec: EnvironmentSpec, *, home: str, machine: Machine, toolchains: Toolchains
+) -> dict[str, str]:
+    path = dict.fromkeys((*spec.path, *toolchains.path, *SYSTEM_PATH))
+    redirected = {} if spec.workspace.is_writable else dict(READ_ONLY_VARIABLES)
+    return {
+        "PATH": ":".join(path),
+        "HOME": home,
+        "USER": "agent",
+        "LOGNAME": "agent",
+        "SHELL": machine.shell,
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",
+        "XDG_CACHE_HOME": f"{home}/.cache",
+        "npm_config_cache": f"{home}/.npm",
+        **toolchains.variables,
+        **redirected,
+        **spec.variables,
+    }
+
+
+def describe(view: View) -> list[dict[str, str]]:
+    """Return one row for each place: where inside, how, and what it shows of the host."""
+    rows = []
+    for place in view.places:
+        has_source = place.show in {Show.READ_ONLY, Show.WRITABLE, Show.COPY, Show.LINK}
+        source = place.source if has_source else ""
+        rows.append({"path": place.target, "access": str(place.show), "source": source})
+    return rows
+
+
+__all__ = [
+    "ETC",
+    "HOMES",
+    "RESERVED",
+    "SYSTEM_PATH",
+    "TOOLBOX_PLACE",
+    "Machine",
+    "Place",
+    "Show",
+    "View",
+    "build_view",
+    "describe",
+    "read_machine",
+]
