@@ -1,0 +1,117 @@
+"""The whole suite in one run: behave, Robot Framework, pytest, their coverage together.
+
+Pytest goes last, and its closing line is the last line of all. The floor in `ratchet.toml` only
+rises: `--raise-floor` writes what was measured, `check_ratchet.py` refuses a lower one.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from tree import ROOT
+
+__all__ = ["FLOOR_FILE", "floor", "main"]
+
+FLOOR_FILE = ROOT / "scripts/ratchet.toml"
+SUITES = {
+    "behave": ("features", ["behave", "--format", "progress", "--no-capture", "features"]),
+    "robot": ("robot", ["robot", "--output", "NONE", "--log", "NONE", "--report", "NONE", "robot"]),
+    "unit": ("tests", ["pytest"]),
+}
+_DATA_SUFFIXES = {"behave": ".feature", "robot": ".robot", "unit": ".py"}
+
+
+def floor(text: str) -> float:
+    """The percentage of branch coverage below which a run fails."""
+    return float(tomllib.loads(text)["coverage_floor"])
+
+
+def _has_tests(suite: str) -> bool:
+    folder = ROOT / SUITES[suite][0]
+    return any(folder.rglob(f"*{_DATA_SUFFIXES[suite]}"))
+
+
+def _run(suite: str, extra: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """Runs one suite with its output passed through; the exit code and the last line said."""
+    command = [sys.executable, "-m", "coverage", "run", "-m", *SUITES[suite][1], *extra]
+    last = ""
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as running:
+        if running.stdout is None:
+            raise RuntimeError(suite)
+        for raw in running.stdout:
+            line = raw.decode("utf-8", "replace")
+            print(line, end="", flush=True)
+            last = line.strip() or last
+    return running.returncode, last
+
+
+def _coverage(*arguments: str, environment: dict[str, str]) -> int:
+    command = [sys.executable, "-m", "coverage", *arguments]
+    return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode
+
+
+def _judge(report: Path, *, raise_floor: bool) -> bool:
+    """Whether the coverage measured keeps the floor; says both."""
+    totals = json.loads(report.read_text(encoding="utf-8"))["totals"]
+    measured = int(float(totals["percent_covered"]) * 10) / 10
+    wanted = floor(FLOOR_FILE.read_text(encoding="utf-8"))
+    print(f"coverage: {measured:.1f} % of lines and branches, floor {wanted:.1f} %")
+    if raise_floor and measured > wanted:
+        text = FLOOR_FILE.read_text(encoding="utf-8")
+        FLOOR_FILE.write_text(text.replace(f"{wanted:.1f}", f"{measured:.1f}"), encoding="utf-8")
+    return measured >= wanted
+
+
+def _measure(environment: dict[str, str], *, raise_floor: bool) -> bool:
+    """Puts the data of all suites together; reports under build/."""
+    build = ROOT / "build"
+    build.mkdir(exist_ok=True)
+    if _coverage("combine", "--quiet", environment=environment):
+        return False
+    _coverage("xml", "--quiet", "-o", str(build / "coverage.xml"), environment=environment)
+    _coverage("json", "--quiet", "-o", str(build / "coverage.json"), environment=environment)
+    _coverage("report", environment=environment)
+    return _judge(build / "coverage.json", raise_floor=raise_floor)
+
+
+def main() -> int:
+    """Runs the suites that exist; 0 when all pass and the coverage keeps its floor."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=sorted(SUITES), action="append")
+    parser.add_argument("--raise-floor", action="store_true")
+    parser.add_argument("extra", nargs="*", help="handed on to the suite, after --")
+    options = parser.parse_args()
+    wanted = [suite for suite in SUITES if suite in (options.only or SUITES) and _has_tests(suite)]
+    folder = Path(tempfile.mkdtemp(prefix="patchyard-coverage-"))
+    # Tests drop to other users, whose subprocesses leave their data here too.
+    folder.chmod(0o1777)
+    environment = {**os.environ, "COVERAGE_FILE": str(folder / "data")}
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    try:
+        results = {suite: _run(suite, options.extra, environment) for suite in wanted}
+        whole = options.only is None and not options.extra
+        covered = _measure(environment, raise_floor=options.raise_floor) if whole else True
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for suite, (code, _last) in results.items():
+        print(f"{suite}: {'passed' if code == 0 else f'FAILED, exit {code}'}")
+    if wanted:
+        print(results[wanted[-1]][1], flush=True)
+    return 0 if covered and not any(code for code, _last in results.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
