@@ -29,7 +29,7 @@ class Trees(Protocol):
         """Return a git directory that holds the history of the base's commit and nothing else."""
         ...
 
-    async def diff(self, changeset: ChangeSet, *, paths: Sequence[str] = ()) -> bytes:
+    async def diff(self, base: Base, changeset: ChangeSet, *, paths: Sequence[str] = ()) -> bytes:
         """Return the change set as a patch for `git apply --binary`; of `paths` only when given."""
         ...
 

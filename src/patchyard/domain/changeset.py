@@ -37,6 +37,10 @@ class Base:
     filtered: Mapping[str, FilteredPair] = field(default_factory=dict)  # by path
     submodules: Mapping[str, str] = field(default_factory=dict)  # path to commit (links only)
     author: str = ""  # "Name <mail>" of the user's configuration, read once
+    excludes: str = ""  # blob id in the store: the user's excludes file and info/exclude
+    attributes: str = ""  # blob id in the store: the user's attributes file and info/attributes
+    conversions: Mapping[str, str] = field(default_factory=dict)  # core.autocrlf, core.eol
+    left_out: tuple[str, ...] = ()  # nested repositories and names git refuses
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,178 @@
+"""The git command, run so that only its arguments and our own configuration count.
+
+Blocking: callers run it in a worker thread. Knows no repository layout and no plan.
+"""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from patchyard.domain.errors import Unavailable, WorkFailed
+
+SETTINGS: Mapping[str, str] = {
+    "core.attributesFile": "/dev/null",
+    "core.autocrlf": "false",
+    "core.checkStat": "minimal",
+    "core.excludesFile": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.protectHFS": "true",
+    "core.protectNTFS": "true",
+    "core.quotePath": "false",
+    "core.trustctime": "false",
+    "core.untrackedCache": "false",
+    "checkout.workers": "0",
+    "commit.gpgSign": "false",
+    "diff.algorithm": "myers",
+    "diff.renameLimit": "1000",
+    "fetch.fsckObjects": "false",
+    "fetch.recurseSubmodules": "false",
+    "fetch.unpackLimit": "1",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "pack.threads": "2",
+    "protocol.allow": "never",
+    "protocol.file.allow": "always",
+    "protocol.version": "2",
+    "submodule.recurse": "false",
+    "tag.gpgSign": "false",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What one run of git came to."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Git:
+    """One way to run git: a clean environment, our settings, and where it looks.
+
+    `home` is an empty folder of ours; `config` the only configuration file beside a repository's.
+    """
+
+    home: Path
+    config: Path
+    git_dir: Path | None = None
+    work_tree: Path | None = None
+    index: Path | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)  # further environment variables
+    further: Mapping[str, str] = field(default_factory=dict)  # further settings
+
+    def at(
+        self,
+        git_dir: Path | None = None,
+        *,
+        work_tree: Path | None = None,
+        index: Path | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> "Git":
+        """Return the same git that looks elsewhere."""
+        return replace(
+            self, git_dir=git_dir, work_tree=work_tree, index=index, extra=dict(extra or {})
+        )
+
+    def environment(self) -> dict[str, str]:
+        """Return the whole environment git runs with."""
+        made = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(self.home),
+            "LC_ALL": "C",
+            "GIT_ASKPASS": "false",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": str(self.config),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_PAGER": "cat",
+            "GIT_SSH_COMMAND": "false",
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+        if self.git_dir is not None:
+            made["GIT_DIR"] = str(self.git_dir)
+        if self.work_tree is not None:
+            made["GIT_WORK_TREE"] = str(self.work_tree)
+        if self.index is not None:
+            made["GIT_INDEX_FILE"] = str(self.index)
+        made.update(self.extra)
+        return made
+
+    def command(self, arguments: Sequence[str]) -> list[str]:
+        """Return the argument list; our settings stand last and so win over a repository's."""
+        pairs = {**SETTINGS, **self.further}.items()
+        settings = [part for key, value in pairs for part in ("-c", f"{key}={value}")]
+        return ["git", "--no-pager", *settings, *arguments]
+
+    def attempt(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        cwd: Path | None = None,
+        timeout_s: float = 600.0,
+    ) -> Finished:
+        """Run git and return what it came to, whatever its exit code.
+
+        Raises Unavailable without a git command, WorkFailed when the time is over.
+        """
+        try:
+            done = subprocess.run(
+                self.command(arguments),
+                input=stdin,
+                capture_output=True,
+                cwd=cwd or self.home,
+                env=self.environment(),
+                timeout=timeout_s,
+                check=False,
+                umask=0o022,
+            )
+        except FileNotFoundError as error:
+            raise Unavailable("there is no git command", hint="apt install git") from error
+        except subprocess.TimeoutExpired as error:
+            raise WorkFailed(
+                f"git {arguments[0]} took longer than {timeout_s:.0f} s",
+                hint="look for a slow disk or network file system",
+                details={"arguments": list(arguments)},
+            ) from error
+        return Finished(
+            code=done.returncode, out=done.stdout, err=done.stderr.decode("utf-8", "replace")
+        )
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        cwd: Path | None = None,
+        timeout_s: float = 600.0,
+    ) -> bytes:
+        """Run git and return its standard output. Raises WorkFailed with its words otherwise."""
+        done = self.attempt(*arguments, stdin=stdin, cwd=cwd, timeout_s=timeout_s)
+        if done.code != 0:
+            raise failure(arguments, done.code, done.err)
+        return done.out
+
+
+def failure(arguments: Sequence[str], code: int, err: str) -> WorkFailed:
+    """Return the error for a git that ended with `code`."""
+    said = err.strip()
+    return WorkFailed(
+        f"git {arguments[0]} failed: {said.splitlines()[-1] if said else f'exit code {code}'}",
+        hint="the details hold git's own words",
+        details={"arguments": list(arguments), "exit_code": code, "stderr": said[-4000:]},
+    )
+
+
+def text(output: bytes) -> str:
+    """Return one line of output as text, paths exact."""
+    return os.fsdecode(output).rstrip("\n")
+
+
+__all__ = ["SETTINGS", "Finished", "Git", "failure", "text"]

@@ -1,0 +1,116 @@
+"""Reads a tree that somebody hostile may have arranged: by descriptors, following no link.
+
+Devices, FIFOs and sockets are never opened. Nothing of it is run or interpreted.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from patchyard.domain.errors import WorkFailed
+
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+MAX_DEPTH = 200
+
+
+class Reader:
+    """One tree, entered at its root and walked by descriptors."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        """Open the root. Raises OSError when it is no folder."""
+        self._root = os.open(root, OPEN_FOLDER & ~os.O_NOFOLLOW)
+        self._kept: tuple[str, int] | None = None
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close what is open."""
+        self._drop()
+        os.close(self._root)
+
+    def folder(self, path: str) -> int:
+        """Return a descriptor of the folder, valid until the next call; "" is the root.
+
+        Raises OSError when a component is missing, no folder, or a link.
+        """
+        if not path:
+            return self._root
+        if self._kept is not None and self._kept[0] == path:
+            return self._kept[1]
+        at = self._root
+        for name in path.split("/"):
+            try:
+                deeper = os.open(name, OPEN_FOLDER, dir_fd=at)
+            finally:
+                if at != self._root:
+                    os.close(at)
+            at = deeper
+        self._drop()
+        self._kept = (path, at)
+        return at
+
+    def names(self, path: str) -> list[tuple[str, os.stat_result]]:
+        """Return the entries of a folder with their own status, by name."""
+        at = self.folder(path)
+        found = []
+        with os.scandir(at) as listed:
+            for entry in listed:
+                with contextlib.suppress(FileNotFoundError):
+                    found.append((entry.name, entry.stat(follow_symlinks=False)))
+        return sorted(found, key=lambda each: each[0])
+
+    def status(self, path: str) -> os.stat_result | None:
+        """Return the status of an entry, None when it or a folder above it is not there."""
+        folder, _, name = path.rpartition("/")
+        try:
+            return os.stat(name, dir_fd=self.folder(folder), follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if error.errno == 40:  # ELOOP: a link where a folder was
+                return None
+            raise
+
+    def target(self, path: str) -> bytes:
+        """Return what a symbolic link says."""
+        folder, _, name = path.rpartition("/")
+        return os.readlink(os.fsencode(name), dir_fd=self.folder(folder))
+
+    @contextlib.contextmanager
+    def opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
+        """Open a regular file for reading. Raises OSError, or WorkFailed if it is none."""
+        folder, _, name = path.rpartition("/")
+        descriptor = os.open(name, OPEN_FILE, dir_fd=self.folder(folder))
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise WorkFailed(f"{path!r} changed its kind while it was read", hint="try again")
+            yield descriptor, status
+        finally:
+            os.close(descriptor)
+
+    def _drop(self) -> None:
+        if self._kept is not None:
+            os.close(self._kept[1])
+            self._kept = None
+
+
+def git_mode(mode: int) -> str:
+    """Return git's mode for a regular file or symbolic link."""
+    if stat.S_ISLNK(mode):
+        return "120000"
+    return "100755" if mode & stat.S_IXUSR else "100644"
+
+
+__all__ = ["MAX_DEPTH", "OPEN_FOLDER", "Reader", "git_mode"]

@@ -1,0 +1,150 @@
+"""Writes a tree into a store of ours as changes to another tree, through one git fast-import.
+
+Contents arrive as bytes or descriptors, never as paths; no filter, index or work tree takes part.
+"""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import IO, Self
+
+from patchyard.clients.git import Git, failure
+from patchyard.domain.errors import WorkFailed
+
+CHUNK_BYTES = 1024 * 1024
+SHA1_HEX = 40
+
+
+def hash_blob(size: int, chunks: Iterable[bytes], *, like: str) -> str:
+    """Return the id git gives a blob of these bytes, in the hash that the id `like` has."""
+    digest = hashlib.new("sha1" if len(like) == SHA1_HEX else "sha256", usedforsecurity=False)
+    digest.update(b"blob %d\0" % size)
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def chunks_of(descriptor: int, size: int) -> Iterator[bytes]:
+    """Yield exactly `size` bytes from the start of a file. Raises WorkFailed when it shrank."""
+    at = 0
+    while at < size:
+        piece = os.pread(descriptor, min(CHUNK_BYTES, size - at), at)
+        if not piece:
+            raise WorkFailed("a file shrank while it was read", hint="try again")
+        at += len(piece)
+        yield piece
+
+
+def quote(path: str) -> bytes:
+    """Return a path as fast-import reads it."""
+    raw = os.fsencode(path)
+    raw = raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"' + raw + b'"'
+
+
+class TreeWriter:
+    """One tree being written. Leave it by `finish`, or by the context manager on failure."""
+
+    def __init__(self, git: Git, tree: str) -> None:
+        """Begin with `tree`; `git` looks at the store."""
+        self._tree = tree
+        self._err: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
+        self._process = subprocess.Popen(
+            git.command(["fast-import", "--quiet", "--done", "--date-format=raw"]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._err,
+            cwd=git.home,
+            env=git.environment(),
+            umask=0o022,
+        )
+        self._ref = f"refs/patchyard/{os.getpid()}-{id(self):x}-{os.urandom(4).hex()}"
+        self._send(
+            f"commit {self._ref}\ncommitter p <p@localhost> 0 +0000\ndata 0\n"
+            f"M 040000 {tree} \n".encode()
+        )
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the process if it still runs and close what is open."""
+        if self._process.poll() is None:
+            self._process.kill()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    continue
+        self._process.wait()
+        self._err.close()
+
+    def delete(self, path: str) -> None:
+        """Take a file or a whole folder out. Deletions come before what is put."""
+        self._send(b"D " + quote(path) + b"\n")
+
+    def link(self, path: str, mode: str, object_id: str) -> None:
+        """Put an object that the store already has (or a submodule's commit) at `path`."""
+        self._send(f"M {mode} {object_id} ".encode() + quote(path) + b"\n")
+
+    def put(self, path: str, mode: str, size: int, chunks: Iterable[bytes]) -> str:
+        """Put bytes at `path` and return their id, computed by us."""
+        self._send(f"M {mode} inline ".encode() + quote(path) + b"\ndata %d\n" % size)
+        return hash_blob(size, self._passed(chunks, b"\n"), like=self._tree)
+
+    def finish(self) -> str:
+        """End and return the tree's id. Raises WorkFailed when git did not take everything."""
+        self._send(b'ls ""\n')
+        self._send(f"reset {self._ref}\nfrom {'0' * len(self._tree)}\n\ndone\n".encode())
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise WorkFailed("fast-import has no pipes")
+        try:
+            stdin.close()
+        except BrokenPipeError:
+            self._fail()
+        answer = stdout.read().split()
+        if self._process.wait() != 0 or not answer:
+            self._fail()
+        if answer[0] == b"missing":
+            return empty_tree(like=self._tree)
+        return answer[2].decode("ascii")
+
+    def _passed(self, chunks: Iterable[bytes], last: bytes) -> Iterator[bytes]:
+        for chunk in chunks:
+            self._send(chunk)
+            yield chunk
+        self._send(last)
+
+    def _send(self, data: bytes) -> None:
+        stdin = self._process.stdin
+        if stdin is None:
+            raise WorkFailed("fast-import has no pipe")
+        try:
+            stdin.write(data)
+        except BrokenPipeError:
+            self._fail()
+
+    def _fail(self) -> None:
+        code = self._process.wait()
+        self._err.seek(0)
+        raise failure(["fast-import"], code, self._err.read().decode("utf-8", "replace"))
+
+
+def empty_tree(*, like: str) -> str:
+    """Return the id of the tree without entries."""
+    kind = "sha1" if len(like) == SHA1_HEX else "sha256"
+    return hashlib.new(kind, b"tree 0\0", usedforsecurity=False).hexdigest()
+
+
+__all__ = ["TreeWriter", "chunks_of", "empty_tree", "hash_blob", "quote"]

@@ -1,0 +1,120 @@
+"""Paths that run by themselves or steer agents, as data: a change to one needs `--allow-path`."""
+
+import fnmatch
+
+# fnmatch patterns on lower-cased relative paths; a pattern without a slash is for any folder.
+PATTERNS: tuple[str, ...] = (
+    # hooks and what git itself reads
+    ".gitattributes",
+    ".gitmodules",
+    ".gitconfig",
+    ".git-blame-ignore-revs",
+    ".githooks/*",
+    ".husky/*",
+    ".lefthook/*",
+    "lefthook.y*ml",
+    ".pre-commit-config.y*ml",
+    ".pre-commit-hooks.y*ml",
+    # continuous integration
+    ".github/workflows/*",
+    ".github/actions/*",
+    ".github/dependabot.y*ml",
+    ".gitlab-ci.y*ml",
+    ".gitlab/*",
+    ".gitea/*",
+    ".forgejo/*",
+    ".circleci/*",
+    ".drone.y*ml",
+    ".woodpecker.y*ml",
+    ".woodpecker/*",
+    ".travis.y*ml",
+    ".buildkite/*",
+    ".cirrus.y*ml",
+    "appveyor.y*ml",
+    ".appveyor.y*ml",
+    "azure-pipelines*.y*ml",
+    "bitbucket-pipelines.y*ml",
+    "jenkinsfile*",
+    ".ci/*",
+    # editors and shells
+    ".envrc",
+    ".env",
+    ".env.*",
+    ".vscode/*",
+    ".idea/*",
+    ".zed/*",
+    ".exrc",
+    ".nvimrc",
+    ".nvim.lua",
+    ".vimrc",
+    ".dir-locals.el",
+    "*.code-workspace",
+    ".devcontainer/*",
+    ".devcontainer.json",
+    ".tool-versions",
+    "mise.toml",
+    ".mise.toml",
+    ".mise/*",
+    # package managers
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.y*ml",
+    ".yarn/releases/*",
+    ".yarn/plugins/*",
+    ".pnpmfile.cjs",
+    ".pypirc",
+    "pip.conf",
+    ".cargo/config*",
+    ".bundle/config",
+    ".mvn/*",
+    "gradle/wrapper/*",
+    # Python starts these by itself
+    "sitecustomize.py",
+    "usercustomize.py",
+    "*.pth",
+    # what steers agents
+    "agents.md",
+    "agents.override.md",
+    "claude.md",
+    "claude.local.md",
+    "gemini.md",
+    "copilot-instructions.md",
+    ".mcp.json",
+    ".agents/*",
+    ".aider*",
+    ".claude/*",
+    ".codex/*",
+    ".continue/*",
+    ".cursor/*",
+    ".cursorrules",
+    ".clinerules*",
+    ".gemini/*",
+    ".opencode/*",
+    ".roo/*",
+    ".windsurf/*",
+    ".windsurfrules",
+    ".patchyard/*",
+)
+
+
+def protected_by(path: str) -> str:
+    """Return the pattern that protects `path`; empty when none does."""
+    lowered = path.lower()
+    tails = [lowered]
+    while "/" in tails[-1]:
+        tails.append(tails[-1].partition("/")[2])
+    for pattern in PATTERNS:
+        if any(fnmatch.fnmatchcase(tail, pattern) for tail in tails):
+            return pattern
+    return ""
+
+
+def is_allowed(path: str, globs: tuple[str, ...]) -> bool:
+    """Whether one of the user's `--allow-path` globs names `path`."""
+    return any(
+        path == glob or fnmatch.fnmatchcase(path, glob) or path.startswith(f"{glob.rstrip('/')}/")
+        for glob in globs
+    )
+
+
+__all__ = ["PATTERNS", "is_allowed", "protected_by"]

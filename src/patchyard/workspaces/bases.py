@@ -1,0 +1,172 @@
+"""Our read-only checkouts of base trees, and the synthetic git folder that goes with each.
+
+Built once per tree and owner under a lock; unchanged files are linked from the nearest base of
+ours. An agent sees them only below an overlay, or as a copy.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from patchyard.clients.git import Git
+from patchyard.clients.locks import locked
+from patchyard.clients.treewriter import SHA1_HEX
+from patchyard.domain.changeset import Base
+from patchyard.workspaces.store import alternates_of, init, write_whole
+
+AGENT = '[user]\n\tname = "Patchyard agent"\n\temail = agent@patchyard.invalid\n'
+INSIDE = "\tfilemode = true\n\tbare = false\n\tcheckStat = minimal\n\ttrustctime = false\n"
+
+
+class Bases:
+    """The folder of all checkouts that belong to one owner."""
+
+    def __init__(self, folder: Path, *, uid: int, gid: int) -> None:
+        """Take the folder; it is made when first needed."""
+        self.folder = folder / str(uid)
+        self.uid = uid
+        self.gid = gid
+
+    def checkout(self, git: Git, tree: str) -> Path:
+        """Return the checkout of `tree`. `git` looks at the store that holds it."""
+        place = self.folder / tree
+        if place.exists():
+            return place
+        with locked(self.folder / f".{tree}.lock"):
+            if not place.exists():
+                self._build(git, tree, place)
+        return place
+
+    def _build(self, git: Git, tree: str, place: Path) -> None:
+        made = self.folder / f".{tree}.new"
+        index = self.folder / f".{tree}.index"
+        _clear(made)
+        index.unlink(missing_ok=True)
+        near = self._near(git, tree)
+        if near is None:
+            made.mkdir()
+        else:
+            run("cp", "-al", "--", str(near), str(made))
+            shutil.copy2(self.folder / f".{near.name}.index", index)
+        looking = git.at(git.git_dir, work_tree=made, index=index)
+        looking.run("read-tree", "--reset", "-u", tree, cwd=made)
+        if near is not None:
+            self._set_apart(looking, near, tree, made)
+        if os.geteuid() == 0:
+            run("chown", "-hR", "--from=0:0", f"{self.uid}:{self.gid}", "--", str(made))
+        made.rename(place)
+        write_whole(self._near_file(git), tree)
+
+    def _near_file(self, git: Git) -> Path:
+        return self.folder / f".near-{Path(git.git_dir or '').parent.name}"
+
+    def _near(self, git: Git, tree: str) -> Path | None:
+        try:
+            near = self.folder / self._near_file(git).read_text()
+        except FileNotFoundError:
+            return None
+        if not near.is_dir() or not (self.folder / f".{near.name}.index").exists():
+            return None
+        changed = git.run("diff-tree", "-r", "-z", "--name-only", near.name, tree).count(b"\0")
+        whole = git.run("ls-tree", "-r", "-z", "--name-only", tree).count(b"\0")
+        return near if changed * 2 < whole else None
+
+    def _set_apart(self, git: Git, near: Path, tree: str, made: Path) -> None:
+        """Give new files another second than the nearest base's, which byte code caches compare."""
+        second = int((self.folder / f".{near.name}.index").stat().st_mtime)
+        if int(time.time()) > second:
+            return
+        names = git.run("diff-tree", "-r", "-z", "--name-only", "--diff-filter=AM", near.name, tree)
+        for name in names.split(b"\0")[:-1]:
+            os.utime(
+                os.path.join(os.fsencode(made), name),  # noqa: PTH118 (bytes)
+                (second + 1, second + 1),
+                follow_symlinks=False,
+            )
+        git.attempt("update-index", "-q", "--refresh", cwd=made)
+
+    def synthetic_git(self, git: Git, base: Base, history: Path) -> Path:
+        """Return a folder that holds just `.git`: the base's history, readable, and no more."""
+        name = f"{base.tree}.git-{base.commit}-{base.branch or ''}".replace("/", "%")
+        place = self.folder / name
+        if place.exists():
+            return place
+        self.checkout(git, base.tree)
+        with locked(self.folder / f".{base.tree}.lock"):
+            if not place.exists():
+                made = self.folder / f".{base.tree}.git.new"
+                _clear(made)
+                made.mkdir()
+                self._make_git(git, base, history, made / ".git")
+                made.rename(place)
+        return place
+
+    def _make_git(self, git: Git, base: Base, history: Path, inside: Path) -> None:
+        commit = base.commit or ""
+        kind = "sha1" if len(base.tree) == SHA1_HEX else "sha256"
+        init(git, inside, kind)
+        branch = base.branch
+        (inside / "HEAD").write_text(f"ref: refs/heads/{branch}\n" if branch else f"{commit}\n")
+        if branch:
+            (inside / "packed-refs").write_bytes(
+                os.fsencode(f"# pack-refs with: peeled fully-peeled sorted \n{commit} "
+                            f"refs/heads/{branch}\n")
+            )  # fmt: skip
+        (inside / "config").write_text(_config(kind, base.conversions))
+        (inside / "info").mkdir(exist_ok=True)
+        (inside / "info" / "exclude").write_bytes(_blob(git, base.excludes))
+        (inside / "info" / "attributes").write_bytes(_blob(git, base.attributes))
+        if (history / "shallow").exists():
+            shutil.copyfile(history / "shallow", inside / "shallow")
+        shutil.copyfile(self.folder / f".{base.tree}.index", inside / "index")
+        checkout = self.folder / base.tree
+        looking = git.at(git.git_dir, work_tree=checkout, index=inside / "index")
+        looking.run("read-tree", "-m", commit, cwd=checkout)
+        if os.geteuid() == 0:
+            run("chown", "-hR", f"{self.uid}:{self.gid}", "--", str(inside.parent))
+        _link_packs(history, inside / "objects" / "pack")
+
+
+def _config(kind: str, conversions: Mapping[str, str]) -> str:
+    version, extension = (
+        ("0", "") if kind == "sha1" else ("1", "[extensions]\n\tobjectformat = sha256\n")
+    )
+    known = {"true", "false", "input", "lf", "crlf", "native"}
+    kept = "".join(
+        f"\t{key.removeprefix('core.')} = {value.lower()}\n"
+        for key, value in conversions.items()
+        if value.lower() in known
+    )
+    core = f"[core]\n\trepositoryformatversion = {version}\n{INSIDE}{kept}"
+    return f"{core}{extension}{AGENT}[gc]\n\tauto = 0\n"
+
+
+def _blob(git: Git, blob: str) -> bytes:
+    return git.run("cat-file", "blob", blob) if blob else b""
+
+
+def _link_packs(history: Path, folder: Path) -> None:
+    """Link the packs in; they stay ours and read-only, and lie below an overlay."""
+    folder.mkdir(exist_ok=True)
+    for objects in (history / "objects", *alternates_of(history)):
+        for pack in (objects / "pack").iterdir():
+            if pack.suffix in {".pack", ".idx", ".rev"}:
+                place = folder / pack.name
+                place.unlink(missing_ok=True)
+                place.hardlink_to(pack)
+
+
+def _clear(place: Path) -> None:
+    if place.exists():
+        run("rm", "-rf", "--", str(place))
+
+
+def run(*command: str) -> None:
+    """Run a tool of the system on folders of ours."""
+    subprocess.run(command, check=True, capture_output=True, timeout=600, umask=0o022)
+
+
+__all__ = ["Bases", "run"]

@@ -1,0 +1,240 @@
+"""Turns what a walk saw into a tree of ours and a change set.
+
+Contents go by descriptor and unfiltered into the store; the written tree is compared with the walk.
+"""
+
+import errno
+import hashlib
+import os
+import posixpath
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from patchyard.clients.git import Git
+from patchyard.clients.reader import Reader, git_mode
+from patchyard.clients.treewriter import TreeWriter, chunks_of, hash_blob
+from patchyard.contracts.workspace import CallWindow
+from patchyard.domain.changeset import Base, Change, ChangeSet, Finding, FindingKind
+from patchyard.domain.errors import WorkFailed
+from patchyard.domain.names import refused_because
+from patchyard.domain.protected import protected_by
+from patchyard.workspaces.comparison import compare
+from patchyard.workspaces.sight import Sight, Touched, Tracked
+
+SMALL_BYTES = 4 * 1024 * 1024
+OWN_XATTRS = ("trusted.overlay.", "user.overlay.", "security.selinux", "system.posix_acl_")
+SLACK_S = 0.02  # file times may be finer than the coarse clock of the windows
+
+
+@dataclass(kw_only=True)
+class Capture:
+    """One capture under way."""
+
+    git: Git
+    base: Base
+    tracked: Tracked
+    reader: Reader
+    lower: Sequence[Path] = ()  # setup layers, topmost first
+    max_file_bytes: int = 4 * 1024**3
+    written: dict[str, tuple[str, str] | None] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+
+    def finish(self, sight: Sight, windows: Sequence[CallWindow]) -> ChangeSet:
+        """Write the tree and return the change set. Raises WorkFailed if git took another tree."""
+        tree = self._write(sight)
+        found = compare(self.git, self.base.tree, tree) if tree != self.base.tree else ()
+        self._verify(found)
+        changes = tuple(self._attributed(change, windows) for change in found)
+        findings = sorted(
+            [*sight.findings, *_protected(changes), *self._links(changes)],
+            key=lambda each: (each.path, each.kind),
+        )
+        return ChangeSet(
+            id=_identity(self.base.tree, tree, findings),
+            base_tree=self.base.tree,
+            tree=tree,
+            changes=changes,
+            findings=tuple(findings),
+        )
+
+    def _write(self, sight: Sight) -> str:
+        changed = [each for each in self._candidates(sight) if self._differs(each, sight)]
+        if not changed and not sight.gone:
+            return self.base.tree
+        with TreeWriter(self.git, self.base.tree) as writer:
+            for path, at in sorted(sight.gone.items()):
+                writer.delete(path)
+                self.written[path] = None
+                self.times[path] = at
+            for each in changed:
+                self._put(writer, each)
+            return writer.finish()
+
+    def _candidates(self, sight: Sight) -> Iterator[Touched]:
+        for path, each in sorted(sight.touched.items()):
+            is_link = stat.S_ISLNK(each.status.st_mode)
+            reason = refused_because(path, is_symlink=is_link)
+            if reason:
+                sight.find(FindingKind.REFUSED_NAME, path, f"git refuses {reason}")
+            elif each.status.st_size > self.max_file_bytes:
+                size = each.status.st_size
+                sight.find(FindingKind.TOO_LARGE, path, f"{size} bytes; left out")
+            else:
+                yield each
+
+    def _differs(self, each: Touched, sight: Sight) -> bool:
+        """Whether the candidate is to be written; notes what is odd about it."""
+        try:
+            mode, blob = self._identify(each, sight)
+        except OSError as error:
+            if error.errno not in {errno.EACCES, errno.EPERM, errno.EIO, errno.ELOOP}:
+                raise
+            sight.find(FindingKind.UNREADABLE, each.path, error.strerror or "cannot be read")
+            return False
+        if any(self._is_below(folder, each, mode, blob) for folder in self.lower):
+            return False
+        return self.tracked.entries.get(each.path) != (mode, blob)
+
+    def _identify(self, each: Touched, sight: Sight) -> tuple[str, str]:
+        mode = git_mode(each.status.st_mode)
+        if stat.S_ISLNK(each.status.st_mode):
+            target = self.reader.target(each.path)
+            return mode, hash_blob(len(target), [target], like=self.base.tree)
+        with self.reader.opened(each.path) as (descriptor, status):
+            _odd(descriptor, status, each.path, sight)
+            known = self.tracked.entries.get(each.path)
+            if known is None and not self.lower:
+                return mode, ""
+            size = status.st_size
+            return mode, hash_blob(size, chunks_of(descriptor, size), like=self.base.tree)
+
+    def _is_below(self, folder: Path, each: Touched, mode: str, blob: str) -> bool:
+        """Whether a setup layer holds just this, so that the actor changed nothing."""
+        with Reader(folder) as layer:
+            status = layer.status(each.path)
+            if status is None or git_mode(status.st_mode) != mode:
+                return False
+            if stat.S_ISLNK(status.st_mode):
+                target = layer.target(each.path)
+                return hash_blob(len(target), [target], like=blob) == blob
+            if not stat.S_ISREG(status.st_mode) or status.st_size != each.status.st_size:
+                return False
+            with layer.opened(each.path) as (descriptor, now):
+                chunks = chunks_of(descriptor, now.st_size)
+                return hash_blob(now.st_size, chunks, like=blob) == blob
+
+    def _put(self, writer: TreeWriter, each: Touched) -> None:
+        mode = git_mode(each.status.st_mode)
+        if stat.S_ISLNK(each.status.st_mode):
+            target = self.reader.target(each.path)
+            blob = writer.put(each.path, mode, len(target), [target])
+        else:
+            with self.reader.opened(each.path) as (descriptor, status):
+                mode = git_mode(status.st_mode)
+                size = status.st_size
+                blob = writer.put(each.path, mode, size, chunks_of(descriptor, size))
+        self.written[each.path] = (mode, blob)
+        self.times[each.path] = each.status.st_ctime
+
+    def _verify(self, found: Sequence[Change]) -> None:
+        """Compare what git says it has with what the walk put in."""
+        said: dict[str, tuple[str, str] | None] = {}
+        for change in found:
+            if change.old_path is not None:
+                said[change.old_path] = None
+        for change in found:
+            gone = change.mode is None or change.blob is None
+            said[change.path] = None if gone else (change.mode or "", change.blob or "")
+        expected = {
+            path: entry
+            for path, entry in self.written.items()
+            if entry != self.tracked.entries.get(path)
+        }
+        if said != expected:
+            odd = sorted(
+                path for path in {*said, *expected} if said.get(path) != expected.get(path)
+            )
+            raise WorkFailed(
+                f"the tree that was written is not the one that was seen: {odd[:5]}",
+                hint="this is a defect of Patchyard or git; please report it",
+                details={"paths": odd[:50]},
+            )
+
+    def _attributed(self, change: Change, windows: Sequence[CallWindow]) -> Change:
+        return _with_call(change, windows, self.times.get(change.path))
+
+    def _links(self, changes: Sequence[Change]) -> Iterator[Finding]:
+        for change in changes:
+            if change.mode != "120000":
+                continue
+            target = os.fsdecode(self.reader.target(change.path))
+            if _escapes(change.path, target, self.base.repository):
+                yield Finding(
+                    kind=FindingKind.ESCAPING_LINK,
+                    path=change.path,
+                    message=f"points out of the tree: {target!r}",
+                )
+
+
+def _odd(descriptor: int, status: os.stat_result, path: str, sight: Sight) -> None:
+    if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+        sight.find(FindingKind.SETUID, path, "has a set-user-ID or set-group-ID bit")
+    try:
+        names = os.listxattr(descriptor)
+    except OSError:
+        return
+    foreign = sorted(name for name in names if not name.startswith(OWN_XATTRS))
+    if foreign:
+        blocks = any(not name.startswith("user.") for name in foreign)
+        sight.find(
+            FindingKind.XATTR, path, f"carries {', '.join(foreign)}, left out", blocks=blocks
+        )
+
+
+def _escapes(path: str, target: str, repository: str) -> bool:
+    if target.startswith("/"):
+        inside = posixpath.normpath(target)
+        return inside != repository and not inside.startswith(f"{repository}/")
+    joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return joined == ".." or joined.startswith("../")
+
+
+def _protected(changes: Sequence[Change]) -> Iterator[Finding]:
+    for change in changes:
+        for path in (change.path, change.old_path):
+            pattern = protected_by(path) if path else ""
+            if path and pattern:
+                yield Finding(
+                    kind=FindingKind.PROTECTED_PATH,
+                    path=path,
+                    message=f"runs by itself or steers agents ({pattern})",
+                )
+
+
+def _with_call(change: Change, windows: Sequence[CallWindow], at: float | None) -> Change:
+    """Return the change with the call that last made it: named by a tool, else by its time."""
+    named = {change.path, change.old_path}
+    fitting = [
+        window
+        for window in windows
+        if named & set(window.paths)
+        or (at is not None and window.started <= at + SLACK_S and at <= window.ended + SLACK_S)
+    ]
+    if not fitting:
+        return change
+    exact = [w for w in fitting if at is not None and w.started <= at <= w.ended]
+    last = max(exact or fitting, key=lambda window: window.started)
+    return replace(change, call_id=last.call_id)
+
+
+def _identity(base_tree: str, tree: str, findings: Sequence[Finding]) -> str:
+    digest = hashlib.sha256(f"{base_tree}\n{tree}\n".encode())
+    for finding in findings:
+        line = f"{finding.kind}\0{finding.path}\0{finding.message}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return f"cs-{digest.hexdigest()[:40]}"
+
+
+__all__ = ["Capture"]

@@ -1,0 +1,66 @@
+"""Two trees of ours compared by git: entries, renames, line counts. No work tree takes part."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from patchyard.clients.git import Git
+from patchyard.domain.changeset import Change, ChangeStatus
+from patchyard.workspaces.store import parts
+
+LETTERS = {
+    "A": ChangeStatus.ADDED,
+    "D": ChangeStatus.DELETED,
+    "M": ChangeStatus.MODIFIED,
+    "R": ChangeStatus.RENAMED,
+    "T": ChangeStatus.TYPE,
+}
+
+
+def compare(git: Git, before: str, after: str) -> tuple[Change, ...]:
+    """Return how the tree `after` differs from `before`, by path. `git` looks at the store."""
+    out = git.run(
+        "diff-tree", "-r", "-z", "-M", "--raw", "--numstat", "--no-abbrev", "--no-ext-diff",
+        "--no-textconv", before, after,
+    )  # fmt: skip
+    changes: dict[str, Change] = {}
+    fields = parts(out)
+    for head in fields:
+        if head.startswith(":"):
+            change = _raw(head, fields)
+            changes[change.path] = change
+        else:
+            added, removed, path = head.split("\t", 2)
+            if not path:
+                next(fields)
+                path = next(fields)
+            changes[path] = _counted(changes[path], added, removed)
+    return tuple(changes[path] for path in sorted(changes))
+
+
+def _raw(head: str, fields: Iterator[str]) -> Change:
+    old_mode, mode, old_blob, blob, letter = head[1:].split(" ")
+    status = LETTERS[letter[0]]
+    path = next(fields)
+    old_path = None
+    if status is ChangeStatus.RENAMED:
+        old_path, path = path, next(fields)
+    elif status is ChangeStatus.MODIFIED and old_blob == blob:
+        status = ChangeStatus.MODE
+    return Change(
+        path=path,
+        old_path=old_path,
+        status=status,
+        old_mode=None if status is ChangeStatus.ADDED else old_mode,
+        mode=None if status is ChangeStatus.DELETED else mode,
+        old_blob=None if status is ChangeStatus.ADDED else old_blob,
+        blob=None if status is ChangeStatus.DELETED else blob,
+    )
+
+
+def _counted(change: Change, added: str, removed: str) -> Change:
+    if added == "-":
+        return replace(change, is_binary=True)
+    return replace(change, added=int(added), removed=int(removed))
+
+
+__all__ = ["compare"]

@@ -1,0 +1,148 @@
+"""Trusted git: bases read from the user's checkout into our own store, and what is made of them."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from patchyard.clients.git import Git
+from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.workspaces import snapshot, source
+from patchyard.workspaces.bases import Bases
+from patchyard.workspaces.sight import Tracked
+from patchyard.workspaces.store import Store, parts
+from patchyard.workspaces.view import HOME_KEY, XDG_KEY
+
+KEPT_LISTINGS = 4
+
+
+class GitTrees:
+    """contracts.trees.Trees over the git command, under one home.
+
+    `uid` and `gid` own what an agent will write on: the engine's own, or the agent's under root.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        uid: int | None = None,
+        gid: int | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take the home. `environ` says where the user's git configuration lies."""
+        self.home = home
+        self.uid = os.geteuid() if uid is None else uid
+        self.gid = os.getegid() if gid is None else gid
+        self.bases = Bases(home / "bases", uid=self.uid, gid=self.gid)
+        self._environ = dict(os.environ if environ is None else environ)
+        self._listings: dict[str, dict[str, tuple[str, str]]] = {}
+        self._tracked: tuple[str, Tracked] | None = None
+        self._lock = threading.Lock()
+
+    async def snapshot(self, repository: Path, *, ref: str | None = None) -> Base:
+        """Record the checkout as it is, or a commit; see contracts.trees."""
+        return await asyncio.to_thread(self._snapshot, repository, ref)
+
+    async def checkout(self, base: Base) -> Path:
+        """Return our read-only checkout of the base's tree, built once per tree."""
+        return await asyncio.to_thread(self.bases.checkout, self.git_of(base), base.tree)
+
+    async def history(self, base: Base) -> Path:
+        """Return the git directory that holds the history of the base's commit."""
+        return self.history_of(base)
+
+    async def diff(self, base: Base, changeset: ChangeSet, *, paths: Sequence[str] = ()) -> bytes:
+        """Return the change set as a patch for `git apply --binary`."""
+        return await asyncio.to_thread(self._diff, base, changeset, tuple(paths))
+
+    async def blob(self, base: Base, blob: str) -> bytes:
+        """Return the content of one blob."""
+        return await asyncio.to_thread(self.git_of(base).run, "cat-file", "blob", blob)
+
+    def git_of(self, base: Base) -> Git:
+        """Return a git that looks at the store of this base."""
+        store = Path(base.store)
+        return Git(home=self._git_home(), config=store.parent / "gitconfig", git_dir=store)
+
+    def history_of(self, base: Base) -> Path:
+        """Return where the history of the base's commit lies; `snapshot` has made it."""
+        return Path(base.store).parent / "history" / f"{base.commit}.git"
+
+    def synthetic_git(self, base: Base) -> Path:
+        """Return a folder that holds just the agent's `.git`, made once per base."""
+        return self.bases.synthetic_git(self.git_of(base), base, self.history_of(base))
+
+    def entries(self, base: Base, tree: str) -> dict[str, tuple[str, str]]:
+        """Return mode and blob by path of a tree in the base's store. Callers do not change it."""
+        with self._lock:
+            known = self._listings.get(tree)
+        if known is None:
+            out = self.git_of(base).run("ls-tree", "-r", "-z", "--full-tree", tree)
+            known = {}
+            for part in parts(out):
+                head, _, path = part.partition("\t")
+                mode, _, blob = head.split(" ")
+                known[path] = (mode, blob)
+            with self._lock:
+                self._listings[tree] = known
+                while len(self._listings) > KEPT_LISTINGS:
+                    del self._listings[next(iter(self._listings))]
+        return known
+
+    def tracked(self, base: Base) -> Tracked:
+        """Return the base's entries with the questions a walk asks of them; kept for a while."""
+        with self._lock:
+            known = self._tracked
+        if known is None or known[0] != base.tree:
+            known = (base.tree, Tracked(self.entries(base, base.tree)))
+            with self._lock:
+                self._tracked = known
+        return known[1]
+
+    def open_store(self, place: Path) -> Store:
+        """Read what the repository around `place` is and return our folder for it."""
+        top = source.top_of(place)
+        empty = self._git_home()
+        asking = Git(home=empty, config=empty / "none", further={"safe.directory": str(top)})
+        found = source.find(asking, top, self._environ)
+        places = {
+            HOME_KEY: self._environ.get("HOME", ""),
+            XDG_KEY: self._environ.get("XDG_CONFIG_HOME", ""),
+        }
+        found = replace(found, settings={**found.settings, **places})
+        store = Store(asking, self.home / "trees" / found.key, found)
+        store.ensure()
+        return store
+
+    def _snapshot(self, repository: Path, ref: str | None) -> Base:
+        store = self.open_store(repository)
+        commit, branch = source.head_of(store.user_git, store.source, ref)
+        if ref is None:
+            base = snapshot.of_checkout(store, commit, branch)
+        else:
+            base = snapshot.of_commit(store, commit, branch)
+        links = {
+            path: blob
+            for path, (mode, blob) in self.entries(base, base.tree).items()
+            if mode == snapshot.GITLINK
+        }
+        return replace(base, submodules=links)
+
+    def _diff(self, base: Base, changeset: ChangeSet, paths: tuple[str, ...]) -> bytes:
+        git = self.git_of(base)
+        return git.run(
+            "diff-tree", "-p", "-r", "-M", "--binary", "--full-index", "--no-ext-diff",
+            "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/",
+            changeset.base_tree, changeset.tree, "--", *paths,
+        )  # fmt: skip
+
+    def _git_home(self) -> Path:
+        place = self.home / "git-home"
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+
+
+__all__ = ["GitTrees"]

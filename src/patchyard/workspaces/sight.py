@@ -1,0 +1,137 @@
+"""What a walk over a workspace saw: candidates for change, what is gone, and what is odd."""
+
+import bisect
+import functools
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from patchyard.clients.reader import MAX_DEPTH
+from patchyard.domain.changeset import Finding, FindingKind
+from patchyard.domain.names import is_dot_git
+
+Entries = Mapping[str, tuple[str, str]]  # mode and blob by path
+Named = tuple[str, os.stat_result, float]  # path, status, when its folder last changed
+GITLINK = "160000"
+
+
+class Tracked:
+    """The base's entries, with the questions a walk asks of them."""
+
+    def __init__(self, entries: Entries) -> None:
+        """Take the entries of the base tree."""
+        self.entries = entries
+
+    @functools.cached_property
+    def _sorted(self) -> list[str]:
+        return sorted(self.entries)
+
+    @functools.cached_property
+    def _folders(self) -> frozenset[str]:
+        found: set[str] = set()
+        for path in self.entries:
+            folder = path.rpartition("/")[0]
+            while folder and folder not in found:
+                found.add(folder)
+                folder = folder.rpartition("/")[0]
+        return frozenset(found)
+
+    def is_folder(self, path: str) -> bool:
+        """Whether the base has something below `path`."""
+        return path in self._folders
+
+    def below(self, path: str) -> list[str]:
+        """Return the base's paths below the folder `path`."""
+        first = bisect.bisect_left(self._sorted, f"{path}/")
+        last = bisect.bisect_left(self._sorted, f"{path}0")  # "0" follows "/"
+        return self._sorted[first:last]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Touched:
+    """A regular file or symbolic link that may differ from the base."""
+
+    path: str
+    status: os.stat_result
+
+
+@dataclass(kw_only=True)
+class Sight:
+    """The outcome of a walk."""
+
+    touched: dict[str, Touched] = field(default_factory=dict)
+    gone: dict[str, float] = field(default_factory=dict)  # base path to time, seconds
+    findings: list[Finding] = field(default_factory=list)
+
+    def lose(self, tracked: Tracked, path: str, at: float) -> None:
+        """Note that the base's file at `path`, or all below it, is no longer there."""
+        if path in tracked.entries:
+            self.gone[path] = at
+        for deeper in tracked.below(path):
+            self.gone[deeper] = at
+
+    def see(self, path: str, status: os.stat_result) -> None:
+        """Note a candidate."""
+        self.touched[path] = Touched(path=path, status=status)
+        self.gone.pop(path, None)
+
+    def note(self, tracked: Tracked, path: str, status: os.stat_result) -> None:
+        """Take in what is no folder: content, or something odd in its place."""
+        if is_dot_git(path.rpartition("/")[2]):
+            self.find(FindingKind.NESTED_GIT, path, "a repository inside the work tree")
+        elif is_content(status):
+            self.see(path, status)
+        else:
+            self.lose(tracked, path, status.st_ctime)
+            self.find(FindingKind.SPECIAL_FILE, path, f"{special_kind(status)} is left out")
+
+    def enters(self, tracked: Tracked, path: str, status: os.stat_result) -> bool:
+        """Take in a folder and say whether to look into it."""
+        if is_dot_git(path.rpartition("/")[2]):
+            self.find(FindingKind.NESTED_GIT, path, "a repository inside the work tree")
+            return False
+        if path in tracked.entries and tracked.entries[path][0] != GITLINK:
+            self.lose(tracked, path, status.st_ctime)
+        if path.count("/") >= MAX_DEPTH:
+            self.find(FindingKind.TOO_LARGE, path, f"deeper than {MAX_DEPTH} folders")
+            return False
+        return True
+
+    def find(self, kind: FindingKind, path: str, message: str, *, blocks: bool = True) -> None:
+        """Note something that needs a person's eye."""
+        self.findings.append(Finding(kind=kind, path=path, message=message, blocks_apply=blocks))
+
+
+def is_content(status: os.stat_result) -> bool:
+    """Whether git can hold it: a regular file or a symbolic link."""
+    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+
+
+def special_kind(status: os.stat_result) -> str:
+    """Return a word for what is neither content nor folder."""
+    words = {
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a character device",
+        stat.S_IFBLK: "a block device",
+    }
+    return words.get(stat.S_IFMT(status.st_mode), "no regular file")
+
+
+def is_whiteout(status: os.stat_result) -> bool:
+    """Whether an overlay put this entry in place of a deleted one."""
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+
+
+__all__ = [
+    "GITLINK",
+    "Entries",
+    "Named",
+    "Sight",
+    "Touched",
+    "Tracked",
+    "is_content",
+    "is_whiteout",
+    "special_kind",
+]

@@ -1,0 +1,164 @@
+"""What is known of the user's repository, read once and only as data; nothing is written there."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchyard.clients.git import Git, text
+from patchyard.domain.errors import UsageError
+
+FACTS = (
+    "rev-parse",
+    "--is-bare-repository",
+    "--absolute-git-dir",
+    "--is-shallow-repository",
+    "--show-object-format",
+    "--show-toplevel",
+    "--git-common-dir",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The user's checkout: where its parts lie and what its configuration says."""
+
+    top: Path  # top level of the work tree
+    git_dir: Path
+    common_dir: Path  # differs from git_dir in a linked worktree
+    is_shallow: bool
+    object_format: str  # sha1 or sha256
+    settings: Mapping[str, str]  # lower-case keys, the last value wins
+
+    @property
+    def key(self) -> str:
+        """Name of our folder for this repository."""
+        return hashlib.sha256(os.fsencode(self.top)).hexdigest()[:16]
+
+    @property
+    def author(self) -> str:
+        """`Name <mail>`, empty when the user has none configured."""
+        name, mail = self.settings.get("user.name", ""), self.settings.get("user.email", "")
+        return f"{name} <{mail}>" if name and mail else ""
+
+
+def top_of(place: Path) -> Path:
+    """Return the top level of the checkout around `place`. Raises UsageError naming the cure."""
+    start = Path(os.path.realpath(place))
+    if not start.is_dir():
+        raise UsageError(f"there is no folder {place}", hint="name a folder inside a checkout")
+    try:
+        for folder in (start, *start.parents):
+            if (folder / ".git").exists():
+                return folder
+            if _is_bare(folder):
+                raise UsageError(
+                    f"{folder} is a bare repository",
+                    hint=f"clone it first: git clone {folder} WORKDIR",
+                )
+    except PermissionError as error:
+        raise UsageError(
+            f"{error.filename} cannot be read", hint="give this user the right to read it"
+        ) from error
+    raise UsageError(
+        f"{place} is not in a git repository",
+        hint=f"git init {place} && git add -A && git commit, or name another folder",
+    )
+
+
+def _is_bare(folder: Path) -> bool:
+    return (
+        (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+    )
+
+
+def find(git: Git, top: Path, environ: Mapping[str, str]) -> Source:
+    """Read what git says of the checkout at `top`. Raises UsageError when it cannot be read."""
+    done = git.attempt(*FACTS, cwd=top)
+    if done.code != 0:
+        raise UsageError(
+            f"{top} is not a repository git can read: {done.err.strip()}",
+            hint="git fsck there says more",
+            details={"stderr": done.err},
+        )
+    bare, git_dir, shallow, object_format, said_top, common = text(done.out).split("\n")
+    if bare == "true" or Path(said_top) != top:
+        raise UsageError(
+            f"{top} has its work tree elsewhere ({said_top or 'none'})",
+            hint="unset core.worktree and core.bare there, or name that folder",
+        )
+    return Source(
+        top=top,
+        git_dir=Path(git_dir),
+        common_dir=Path(os.path.normpath(top / common)),
+        is_shallow=shallow == "true",
+        object_format=object_format,
+        settings=_settings(git, top, environ),
+    )
+
+
+def _settings(git: Git, top: Path, environ: Mapping[str, str]) -> Mapping[str, str]:
+    own = {
+        key: value
+        for key, value in environ.items()
+        if key in {"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"}
+    }
+    own["GIT_CONFIG_NOSYSTEM"] = environ.get("GIT_CONFIG_NOSYSTEM", "0")
+    own.setdefault("GIT_CONFIG_GLOBAL", "")
+    reader = UserGit(home=git.home, config=git.config, extra=own)
+    done = reader.attempt("-c", f"safe.directory={top}", "config", "-z", "--list", cwd=top)
+    if done.code != 0:
+        raise UsageError(
+            f"the git configuration of {top} cannot be read: {done.err.strip()}",
+            hint="git config --list there shows the line",
+        )
+    pairs = (entry.partition(b"\n") for entry in done.out.split(b"\0") if entry)
+    return {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
+
+
+class UserGit(Git):
+    """Git with the user's own configuration in sight: for `git config --list` alone."""
+
+    def environment(self) -> dict[str, str]:
+        """Return our environment with the user's configuration files let in."""
+        made = super().environment()
+        if not made["GIT_CONFIG_GLOBAL"]:
+            del made["GIT_CONFIG_GLOBAL"]
+        return made
+
+    def command(self, arguments: Sequence[str]) -> list[str]:
+        """Return the arguments without our settings, which are not the user's."""
+        return ["git", *arguments]
+
+
+def head_of(git: Git, source: Source, ref: str | None) -> tuple[str, str | None]:
+    """Return the commit and branch name that `ref` (None or "head": HEAD) means."""
+    wanted = "HEAD" if ref is None or ref.lower() == "head" else ref
+    done = git.attempt(
+        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{wanted}^{{commit}}",
+        cwd=source.top,
+    )  # fmt: skip
+    if done.code != 0:
+        raise _no_commit(source, wanted)
+    commit = text(done.out)
+    name = git.attempt("rev-parse", "--symbolic-full-name", "--verify", "--quiet",
+                       "--end-of-options", wanted, cwd=source.top)  # fmt: skip
+    full = text(name.out)
+    short = full.removeprefix("refs/heads/") if full.startswith("refs/heads/") else None
+    return commit, short
+
+
+def _no_commit(source: Source, wanted: str) -> UsageError:
+    if wanted == "HEAD":
+        return UsageError(
+            f"{source.top} has no commit yet",
+            hint=f"git -C {source.top} add -A && git -C {source.top} commit -m 'First commit'",
+        )
+    return UsageError(
+        f"{source.top} has no commit {wanted!r}",
+        hint=f"git -C {source.top} branch --all lists the branches",
+    )
+
+
+__all__ = ["Source", "UserGit", "find", "head_of", "top_of"]

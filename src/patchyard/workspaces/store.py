@@ -1,0 +1,170 @@
+"""Our own git directories for a repository: the store of trees, and a history for each commit.
+
+A history holds what one commit reaches and nothing else, so that it can be shown to an agent. The
+store borrows from the histories. Objects are always copied out of the user's repository.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from patchyard.clients.git import Git, text
+from patchyard.clients.locks import locked
+from patchyard.domain.errors import UsageError, WorkFailed
+from patchyard.workspaces.source import Source
+
+RAW_BYTES = "* -text !eol -ident -filter !working-tree-encoding\n"
+MAX_BORROWED = 16  # a history that borrows from more is fetched whole
+
+
+class Store:
+    """The folder of one repository under the home."""
+
+    def __init__(self, git: Git, folder: Path, source: Source) -> None:
+        """Take `folder` as the place; nothing is made yet."""
+        self.folder = folder
+        self.source = source
+        self.git_dir = folder / "store.git"
+        config = folder / "gitconfig"
+        if not config.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(config, _own_config(source))
+        self.user_git = Git(home=git.home, config=config)
+        self.git = self.user_git.at(self.git_dir)
+
+    def ensure(self) -> None:
+        """Make the store when it is not there."""
+        if self.git_dir.exists():
+            return
+        with locked(self.folder / "lock"):
+            if self.git_dir.exists():
+                return
+            made = _temporary(self.git_dir)
+            init(self.user_git, made, self.source.object_format)
+            (made / "info").mkdir(exist_ok=True)
+            (made / "info" / "attributes").write_text(RAW_BYTES)
+            made.rename(self.git_dir)
+
+    @property
+    def like(self) -> str:
+        """An object id of the kind this repository uses, for its length."""
+        return "0" * (40 if self.source.object_format == "sha1" else 64)
+
+    def keep(self, content: bytes) -> str:
+        """Store one blob as it is and return its id."""
+        self.ensure()
+        return text(self.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=content))
+
+    def history(self, commit: str) -> Path:
+        """Return the git directory that holds the history of `commit`; made once."""
+        place = self.folder / "history" / f"{commit}.git"
+        if place.exists():
+            return place
+        self.ensure()
+        with locked(self.folder / "lock"):
+            if not place.exists():
+                self._fetch(commit, place)
+                self._borrow()
+        return place
+
+    def _fetch(self, commit: str, place: Path) -> None:
+        place.parent.mkdir(exist_ok=True)
+        made = _temporary(place)
+        init(self.user_git, made, self.source.object_format)
+        lenders = [] if self.source.is_shallow else self._lenders(commit, place.parent)
+        if lenders:
+            _write_alternates(made, lenders)
+        done = self.user_git.at(made).attempt(
+            "fetch", "--quiet", "--no-tags", "--update-shallow", "--no-write-fetch-head",
+            "--end-of-options", str(self.source.top), f"+{commit}:refs/heads/base",
+        )  # fmt: skip
+        if done.code != 0:
+            shutil.rmtree(made)
+            raise UsageError(
+                f"the history of {self.source.top} cannot be read: {_last_line(done.err)}",
+                hint="git fsck there shows what is missing; a partial clone needs"
+                " `git fetch --refetch --no-filter` first",
+                details={"stderr": done.err},
+            )
+        made.rename(place)
+
+    def _lenders(self, commit: str, folder: Path) -> list[Path]:
+        known = sorted(folder.glob("*.git"), key=os.path.getmtime, reverse=True)
+        for place in known[:8]:
+            borrowed = alternates_of(place)
+            if len(borrowed) >= MAX_BORROWED or (place / "shallow").exists():
+                continue
+            done = self.user_git.attempt(
+                "merge-base", "--is-ancestor", place.stem, commit, cwd=self.source.top
+            )
+            if done.code == 0:
+                return [place / "objects", *borrowed]
+        return []
+
+    def _borrow(self) -> None:
+        lenders = sorted((self.folder / "history").glob("*.git/objects"))
+        _write_alternates(self.git_dir, lenders)
+
+
+def _own_config(source: Source) -> str:
+    places = dict.fromkeys((source.top, source.git_dir, source.common_dir))
+    lines = "".join(f"\tdirectory = {_quoted(str(place))}\n" for place in places)
+    return f"[safe]\n{lines}"
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _temporary(place: Path) -> Path:
+    """Return a fresh name beside `place`; what a killed process left under such is deleted."""
+    for old in place.parent.glob(f"{place.name}.new-*"):
+        shutil.rmtree(old)
+    return place.with_name(f"{place.name}.new-{os.getpid()}")
+
+
+def _last_line(said: str) -> str:
+    lines = said.strip().splitlines()
+    return lines[-1] if lines else "no reason given"
+
+
+def _write_alternates(git_dir: Path, lenders: list[Path]) -> None:
+    content = b"".join(os.fsencode(lender) + b"\n" for lender in lenders)
+    if b"\n\n" in content:
+        raise WorkFailed("the home's path holds a newline", hint="choose another PATCHYARD_HOME")
+    write_whole(git_dir / "objects" / "info" / "alternates", os.fsdecode(content))
+
+
+def alternates_of(git_dir: Path) -> list[Path]:
+    """Return the object folders that `git_dir` borrows from."""
+    listed = git_dir / "objects" / "info" / "alternates"
+    if not listed.exists():
+        return []
+    return [Path(os.fsdecode(line)) for line in listed.read_bytes().splitlines() if line]
+
+
+def init(git: Git, place: Path, object_format: str) -> None:
+    """Make an empty bare repository without hooks or templates."""
+    git.at().run(
+        "init", "--quiet", "--bare", "--template=", f"--object-format={object_format}",
+        "--initial-branch=base", "--", str(place),
+    )  # fmt: skip
+    (place / "objects" / "info").mkdir(exist_ok=True)
+
+
+def write_whole(path: Path, content: str) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part."""
+    made = path.with_name(f"{path.name}.new-{os.getpid()}")
+    made.write_bytes(os.fsencode(content))
+    made.replace(path)
+
+
+def parts(output: bytes) -> Iterator[str]:
+    """Yield the NUL-terminated parts of git's output, bytes kept by surrogateescape."""
+    for part in output.split(b"\0"):
+        if part:
+            yield os.fsdecode(part)
+
+
+__all__ = ["Store", "alternates_of", "init", "parts", "write_whole"]

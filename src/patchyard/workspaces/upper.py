@@ -1,0 +1,62 @@
+"""Reads an overlay's upper folder: what was written, and what was taken away."""
+
+import os
+import stat
+
+from patchyard.clients.reader import Reader
+from patchyard.workspaces.ignores import Ignores
+from patchyard.workspaces.sight import Named, Sight, Tracked, is_whiteout
+
+OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+
+
+def walk(reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
+    """Return what the upper folder says about the base's paths."""
+    sight = Sight()
+    level = [""]
+    while level:
+        named = [each for folder in level for each in _listed(reader, folder, tracked, sight)]
+        ignored = ignores.among_untracked(tracked, named)
+        level = []
+        for path, status, at in named:
+            if path not in ignored and _look(path, status, at, tracked, sight):
+                level.append(path)
+    return sight
+
+
+def _listed(reader: Reader, folder: str, tracked: Tracked, sight: Sight) -> list[Named]:
+    """Return what is in a folder, and note what an opaque one hides."""
+    descriptor = reader.folder(folder)
+    at = os.fstat(descriptor).st_ctime
+    if folder and _is_opaque(descriptor):
+        for path in tracked.below(folder):
+            sight.lose(tracked, path, at)
+    prefix = f"{folder}/" if folder else ""
+    named = ((prefix + name, status, at) for name, status in reader.names(folder))
+    return [each for each in named if each[0] != ".git"]
+
+
+def _look(path: str, status: os.stat_result, at: float, tracked: Tracked, sight: Sight) -> bool:
+    """Note one entry; return whether it is a folder to look into."""
+    if is_whiteout(status):
+        sight.lose(tracked, path, at)
+        return False
+    if not stat.S_ISDIR(status.st_mode):
+        if tracked.is_folder(path):
+            sight.lose(tracked, path, status.st_ctime)
+        sight.note(tracked, path, status)
+        return False
+    return sight.enters(tracked, path, status)
+
+
+def _is_opaque(descriptor: int) -> bool:
+    for name in OPAQUE:
+        try:
+            if os.getxattr(descriptor, name) == b"y":
+                return True
+        except OSError:
+            continue
+    return False
+
+
+__all__ = ["walk"]

@@ -1,0 +1,184 @@
+"""A small git directory of ours that shows the user's index and work tree under our configuration.
+
+Through it git reads the checkout without a setting, filter, hook or lock of the user's.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchyard.clients.git import Git
+from patchyard.domain.errors import UsageError
+from patchyard.workspaces.source import Source
+from patchyard.workspaces.store import Store, parts
+
+MAX_RULES_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """The view and what was read into it."""
+
+    git: Git  # looks at the view; objects go to the store
+    folder: Path
+    excludes: bytes  # the user's excludes file, then info/exclude
+    attributes: bytes  # the user's attributes file, then info/attributes
+    settings: Mapping[str, str]  # the user's configuration, as data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One differing path, as git's raw format says it."""
+
+    path: str
+    old_mode: str
+    mode: str
+    old_id: str
+    new_id: str  # zeros: only the work tree has the content
+    status: str
+
+
+@contextlib.contextmanager
+def opened(store: Store) -> Iterator[View]:
+    """Copy the user's index and rule files into a view that lasts as long as the context."""
+    source = store.source
+    folder = Path(tempfile.mkdtemp(prefix="view-", dir=store.folder))
+    try:
+        for name in ("refs", "objects", "info"):
+            (folder / name).mkdir()
+        (folder / "HEAD").write_text("ref: refs/heads/base\n")
+        shutil.copyfile(store.git_dir / "config", folder / "config")
+        _copy_index(source, folder)
+        excludes = _rules(source, "core.excludesfile", "ignore", "exclude")
+        attributes = _rules(source, "core.attributesfile", "attributes", "attributes")
+        (folder / "info" / "exclude").write_bytes(excludes)
+        (folder / "info" / "attributes").write_bytes(attributes)
+        git = store.user_git.at(
+            folder,
+            work_tree=source.top,
+            index=folder / "index",
+            extra={"GIT_OBJECT_DIRECTORY": str(store.git_dir / "objects")},
+        )
+        yield View(
+            git=git,
+            folder=folder,
+            excludes=excludes,
+            attributes=attributes,
+            settings=source.settings,
+        )
+    finally:
+        shutil.rmtree(folder)
+
+
+def _copy_index(source: Source, folder: Path) -> None:
+    try:
+        shutil.copyfile(source.git_dir / "index", folder / "index")
+        for shared in source.git_dir.glob("sharedindex.*"):
+            shutil.copyfile(shared, folder / shared.name)
+    except FileNotFoundError:
+        return
+    except PermissionError as error:
+        raise UsageError(
+            f"{error.filename} cannot be read", hint="give this user the right to read it"
+        ) from error
+
+
+def _rules(source: Source, key: str, default: str, own: str) -> bytes:
+    """Return the user's file that `key` names (or git's default place) and the repository's."""
+    home = source.settings.get(HOME_KEY, "")
+    named = source.settings.get(key)
+    if named is None:
+        named = f"{source.settings.get(XDG_KEY) or f'{home}/.config'}/git/{default}"
+    if named.startswith("~/"):
+        named = home + named[1:]
+    both = (Path(source.top, named), source.common_dir / "info" / own)
+    return b"".join(_read_rules(place) for place in both)
+
+
+HOME_KEY = "patchyard.home"  # put among the settings by whoever reads the environment
+XDG_KEY = "patchyard.xdg"
+
+
+def _read_rules(place: Path) -> bytes:
+    try:
+        if not place.is_file() or place.stat().st_size > MAX_RULES_BYTES:
+            return b""
+        content = place.read_bytes()
+    except OSError:
+        return b""
+    if all(not line.strip() or line.startswith(b"#") for line in content.splitlines()):
+        return b""
+    return content if content.endswith(b"\n") or not content else content + b"\n"
+
+
+def differences(output: bytes) -> dict[str, Entry]:
+    """Return git's `--raw -z` output (without renames) by path."""
+    found = {}
+    fields = parts(output)
+    for head in fields:
+        path = next(fields)
+        old_mode, mode, old_id, new_id, status = head[1:].split(" ")
+        found[path] = Entry(
+            path=path, old_mode=old_mode, mode=mode, old_id=old_id, new_id=new_id, status=status[0]
+        )
+    return found
+
+
+def staged(view: View, commit: str) -> dict[str, Entry]:
+    """Return where the index differs from the commit."""
+    return differences(
+        view.git.run(
+            "diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev",
+            "--ignore-submodules=none", commit, "--", cwd=view.folder,
+        )
+    )  # fmt: skip
+
+
+def touched(view: View) -> dict[str, Entry]:
+    """Return where the work tree may differ from the index. Raises UsageError in a conflict."""
+    found = differences(
+        view.git.run(
+            "diff-files", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all",
+            cwd=view.folder,
+        )
+    )  # fmt: skip
+    unmerged = sorted(path for path, entry in found.items() if entry.status == "U")
+    if unmerged:
+        listed = ", ".join(unmerged[:5])
+        raise UsageError(
+            f"a merge is not finished: {listed}",
+            hint="finish it, or `git merge --abort`, or start from the last commit: --base head",
+            details={"paths": unmerged},
+        )
+    return found
+
+
+def untracked(view: View) -> tuple[list[str], list[str]]:
+    """Return files that are neither tracked nor ignored, and nested repositories."""
+    rules = os.fspath(view.folder / "info" / "exclude")
+    out = view.git.run(
+        "ls-files", "--others", "-z", "--exclude-per-directory=.gitignore",
+        f"--exclude-from={rules}", cwd=view.git.work_tree,
+    )  # fmt: skip
+    files: list[str] = []
+    nested: list[str] = []
+    for path in parts(out):
+        (nested if path.endswith("/") else files).append(path.rstrip("/"))
+    return files, nested
+
+
+__all__ = [
+    "HOME_KEY",
+    "XDG_KEY",
+    "Entry",
+    "View",
+    "differences",
+    "opened",
+    "staged",
+    "touched",
+    "untracked",
+]
