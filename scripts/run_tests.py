@@ -16,9 +16,10 @@ from pathlib import Path
 
 from tree import ROOT
 
-__all__ = ["FLOOR_FILE", "floor", "main"]
+__all__ = ["CLOSING_FILE", "FLOOR_FILE", "floor", "main"]
 
 FLOOR_FILE = ROOT / "scripts/ratchet.toml"
+CLOSING_FILE = ROOT / "build/closing-line"
 SUITES = {
     "behave": ("features", ["behave", "--format", "progress", "--no-capture", "features"]),
     "robot": ("robot", ["robot", "--output", "NONE", "--log", "NONE", "--report", "NONE", "robot"]),
@@ -78,7 +79,6 @@ def _judge(report: Path, *, raise_floor: bool) -> bool:
 def _measure(environment: dict[str, str], *, raise_floor: bool) -> bool:
     """Puts the data of all suites together; reports under build/."""
     build = ROOT / "build"
-    build.mkdir(exist_ok=True)
     if _coverage("combine", "--quiet", environment=environment):
         return False
     _coverage("xml", "--quiet", "-o", str(build / "coverage.xml"), environment=environment)
@@ -95,6 +95,7 @@ def main() -> int:
     parser.add_argument("extra", nargs="*", help="handed on to the suite, after --")
     options = parser.parse_args()
     wanted = [suite for suite in SUITES if suite in (options.only or SUITES) and _has_tests(suite)]
+    CLOSING_FILE.parent.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="patchyard-coverage-"))
     # Tests drop to other users, whose subprocesses leave their data here too.
     folder.chmod(0o1777)
@@ -108,8 +109,9 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
     for suite, (code, _last) in results.items():
         print(f"{suite}: {'passed' if code == 0 else f'FAILED, exit {code}'}")
-    if wanted:
-        print(results[wanted[-1]][1], flush=True)
+    closing = results[wanted[-1]][1] if wanted else ""
+    CLOSING_FILE.write_text(f"{closing}\n", encoding="utf-8")
+    print(closing, flush=True)
     return 0 if covered and not any(code for code, _last in results.values()) else 1
 
 
