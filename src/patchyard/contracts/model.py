@@ -6,6 +6,7 @@ from typing import Protocol
 from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest
 
 OnText = Callable[[str], None]
+OnWait = Callable[[str], None]  # what a model is waited for, in words: loading, slowing down
 
 
 class Model(Protocol):
@@ -41,4 +42,4 @@ class Model(Protocol):
         ...
 
 
-__all__ = ["Model", "OnText"]
+__all__ = ["Model", "OnText", "OnWait"]

@@ -1,0 +1,126 @@
+"""Puts an answer together from the pieces it comes in, whatever the wire format."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from patchyard.contracts.model import OnText
+from patchyard.domain.messages import (
+    Message,
+    ModelReply,
+    ModelRequest,
+    RequestedCall,
+    Speaker,
+    StopReason,
+    Usage,
+    estimated_usage,
+)
+
+CHARACTERS_PER_TOKEN = 8  # more than any tokenizer needs, so the cap never cuts a fair answer
+DEFAULT_TOKENS = 32_768
+
+
+class Enough(Exception):
+    """More came than was asked for; leaving the request closes the connection."""
+
+
+@dataclass(kw_only=True)
+class _CallPieces:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class Assembly:
+    """One answer that is being received."""
+
+    request: ModelRequest
+    model: str
+    on_text: OnText | None = None
+    stop: StopReason | None = None
+    usage: Usage | None = None
+    _text: list[str] = field(default_factory=list)
+    _calls: dict[int, _CallPieces] = field(default_factory=dict)
+    _characters: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more was said than was asked for; reading on would never end."""
+        allowed = self.request.max_output_tokens or DEFAULT_TOKENS
+        return self._characters > allowed * CHARACTERS_PER_TOKEN
+
+    @property
+    def calls_begun(self) -> int:
+        """How many calls have begun."""
+        return len(self._calls)
+
+    def add_text(self, text: object) -> None:
+        """Take in a piece of the text."""
+        if isinstance(text, str) and text:
+            self._text.append(text)
+            self._characters += len(text)
+            if self.on_text:
+                self.on_text(text)
+
+    def add_thinking(self, text: object) -> None:
+        """Count what a model thinks aloud; it is neither kept nor shown."""
+        if isinstance(text, str):
+            self._characters += len(text)
+
+    def add_call(self, index: object, id_: object, function: object) -> None:
+        """Take in a piece of a call; pieces of one call share their index."""
+        if not isinstance(function, Mapping):
+            return
+        pieces = self._calls.setdefault(self._place(index, id_), _CallPieces())
+        if isinstance(id_, str) and id_:
+            pieces.id = id_
+        name = function.get("name")
+        if isinstance(name, str) and name and name != pieces.name:
+            pieces.name += name
+        arguments = function.get("arguments")
+        if isinstance(arguments, Mapping):
+            arguments = json.dumps(arguments)
+        if isinstance(arguments, str):
+            pieces.arguments.append(arguments)
+            self._characters += len(arguments)
+
+    def _place(self, index: object, id_: object) -> int:
+        if isinstance(index, int):
+            return index
+        last = max(self._calls, default=-1)
+        is_new = last < 0 or (isinstance(id_, str) and id_ not in {"", self._calls[last].id})
+        return last + 1 if is_new else last
+
+    def reply(self) -> ModelReply:
+        """Return the whole answer; without a word of the provider its usage is estimated."""
+        calls = tuple(
+            RequestedCall(
+                id=pieces.id or f"call-{index}",
+                name=pieces.name,
+                arguments="".join(pieces.arguments),
+            )
+            for index, pieces in sorted(self._calls.items())
+        )
+        message = Message(speaker=Speaker.ASSISTANT, text="".join(self._text), calls=calls)
+        stop = StopReason.LENGTH if self.is_full else self.stop or StopReason.DONE
+        if calls and stop is StopReason.DONE:
+            stop = StopReason.CALLS
+        usage = self.usage or estimated_usage(self.request, message)
+        return ModelReply(message=message, usage=usage, stop=stop, model=self.model)
+
+
+def whole_number(value: object) -> int:
+    """Return a count as a provider states it; nonsense is 0."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return min(max(value, 0), 1_000_000_000)
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object, an empty one where something else stands."""
+    return value if isinstance(value, Mapping) else {}
+
+
+__all__ = ["Assembly", "Enough", "mapping", "whole_number"]

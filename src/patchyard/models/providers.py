@@ -1,0 +1,228 @@
+"""Providers by name: built in or configured, and the model that `PROVIDER:MODEL` means.
+
+Environment variables arrive as an argument; keys stay in them and are named, never copied.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchyard.clients.http import HttpClient, Waits
+from patchyard.contracts.model import Model, OnWait
+from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.models.chat_completions import ChatCompletionsModel, Dialect
+from patchyard.models.keys import Key
+from patchyard.models.metered import MeteredModel
+from patchyard.models.ollama import Loading, OllamaModel
+from patchyard.models.prices import PriceTable
+from patchyard.models.recorded import RecordedModel
+from patchyard.models.scripted import ScriptedModel, load_script
+from patchyard.models.troubles import Provider
+
+OLLAMA = "ollama"
+OPENAI_COMPATIBLE = "openai-compatible"
+KINDS = (OLLAMA, OPENAI_COMPATIBLE)
+FILES = ("recorded", "scripted")  # not providers: the rest of the name is a file
+LATER = ("anthropic",)
+OLLAMA_PORT = 11434
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderSettings:
+    """One provider, as built in or as a configuration file states it."""
+
+    kind: str  # one of KINDS
+    base_url: str  # openai-compatible: what comes before /chat/completions
+    api_key_env: str = ""  # name of the variable; empty: no key
+    default_model: str = ""  # taken when only the provider is known
+    context_tokens: int | None = None  # openai-compatible: the window; ollama: the one asked for
+    is_streaming: bool = True
+    asks_usage: bool = True
+    limit_field: str = "max_tokens"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalogue:
+    """All that is needed to open a model by its name."""
+
+    environ: Mapping[str, str] = field(repr=False)
+    prices: PriceTable
+    configured: Mapping[str, ProviderSettings] = field(default_factory=dict)
+    waits: Waits = field(default_factory=Waits)
+    has_proxies: bool = False  # proxies of the environment; never used for loopback addresses
+    workspace: str = ""  # path of the work tree, for recordings
+    on_wait: OnWait | None = None
+
+    @property
+    def providers(self) -> Mapping[str, ProviderSettings]:
+        """Built in and configured; a configured one may take a built-in name."""
+        return {**built_in(self.environ), **self.configured}
+
+    def provider(self, name: str) -> ProviderSettings:
+        """Return a provider. Raises UnknownName with those there are."""
+        if name in LATER and name not in self.configured:
+            raise UnknownName(
+                f"the provider {name!r} is not supported yet",
+                hint="name an openai-compatible endpoint as a provider, or use one of: "
+                + ", ".join(sorted(self.providers)),
+                details={"name": name, "known": sorted(self.providers)},
+            )
+        if name not in self.providers:
+            raise UnknownName.among("model provider", name, [*self.providers, *FILES])
+        return self.providers[name]
+
+    def open(self, name: str) -> Model:
+        """Return the model `PROVIDER:MODEL`, metered. Raises UsageError or UnknownName."""
+        provider, model = split_name(name)
+        if provider == "scripted":
+            return ScriptedModel(
+                name=f"scripted:{Path(model).name}", script=load_script(Path(model))
+            )
+        if provider == "recorded":
+            return RecordedModel(Path(model), workspace=self.workspace)
+        return MeteredModel(self._wire(provider, model), self.prices)
+
+    def ollama(self, model: str = "", *, waits: Waits | None = None) -> OllamaModel:
+        """Return a model of the `ollama` provider; without a name it can only list models."""
+        settings = self.providers[OLLAMA]
+        return OllamaModel(
+            self._described(OLLAMA, settings, model),
+            self._client(settings, waits or self.waits),
+            loading=_loading(settings),
+            on_wait=self.on_wait,
+        )
+
+    def _wire(self, provider: str, model: str) -> Model:
+        settings = self.provider(provider)
+        described = self._described(provider, settings, model)
+        client = self._client(settings, self.waits)
+        if settings.kind == OLLAMA:
+            return OllamaModel(described, client, loading=_loading(settings), on_wait=self.on_wait)
+        return ChatCompletionsModel(
+            described,
+            client,
+            dialect=Dialect(
+                is_streaming=settings.is_streaming,
+                asks_usage=settings.asks_usage,
+                limit_field=settings.limit_field,
+            ),
+            context_tokens=settings.context_tokens,
+        )
+
+    def _described(self, name: str, settings: ProviderSettings, model: str) -> Provider:
+        return Provider(
+            name=name,
+            base_url=settings.base_url,
+            model=model,
+            key=Key(variable=settings.api_key_env, environ=self.environ),
+        )
+
+    def _client(self, settings: ProviderSettings, waits: Waits) -> HttpClient:
+        proxies = self.has_proxies and not is_loopback(settings.base_url)
+        return HttpClient(settings.base_url, waits=waits, has_proxies=proxies)
+
+
+def built_in(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
+    """Return the providers that need no configuration; vendors' own variables are honoured."""
+    return {
+        "ollama": ProviderSettings(
+            kind=OLLAMA,
+            base_url=ollama_url(environ.get("OLLAMA_HOST", "")),
+            api_key_env="OLLAMA_API_KEY" if environ.get("OLLAMA_API_KEY") else "",
+            is_streaming=True,
+        ),
+        "openai": ProviderSettings(
+            kind=OPENAI_COMPATIBLE,
+            base_url=environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1",
+            api_key_env="OPENAI_API_KEY",
+            default_model="gpt-4o",
+            limit_field="max_completion_tokens",
+        ),
+        "resetdata": ProviderSettings(
+            kind=OPENAI_COMPATIBLE,
+            base_url=environ.get("RESETDATA_BASE_URL") or "https://models.au-syd.resetdata.ai/v1",
+            api_key_env="RESETDATA_API_KEY",
+            default_model="llama3.1:8b",
+        ),
+    }
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Split `PROVIDER:MODEL` at the first colon. Raises UsageError when a part is missing."""
+    provider, colon, model = name.strip().partition(":")
+    if not colon or not provider or not model:
+        raise UsageError(
+            f"{name!r} names no model",
+            hint="write PROVIDER:MODEL, such as ollama:qwen3-coder, or recorded:FILE",
+        )
+    return provider, model
+
+
+def ollama_url(host: str) -> str:
+    """Return the address that OLLAMA_HOST means; what a server binds to is turned into loopback."""
+    text = host.strip().strip("'\"").rstrip("/") or "127.0.0.1"
+    scheme, found, rest = text.partition("://")
+    if not found:
+        scheme, rest = "http", text
+    authority, slash, path = rest.partition("/")
+    bare = authority.startswith("[") and authority.endswith("]")
+    name, colon, port = ("", "", "") if bare else authority.rpartition(":")
+    if bare or not colon:
+        name, port = authority, {"https": "443"}.get(scheme, str(OLLAMA_PORT))
+        port = "80" if scheme == "http" and found else port
+    if name in {"", "0.0.0.0", "[::]", "::"}:  # noqa: S104 - a server's address, not one we bind
+        name = "127.0.0.1"
+    return f"{scheme}://{name}:{port}{slash}{path}"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is on this machine; proxies are never asked for such."""
+    return bool(re.match(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])(?=[:/]|$)", url))
+
+
+def settings_from(name: str, data: Mapping[str, object], *, source: str) -> ProviderSettings:
+    """Read one configured provider. Raises UsageError naming `source` and what does not fit."""
+    known: Mapping[str, type] = {
+        "kind": str,
+        "base_url": str,
+        "api_key_env": str,
+        "default_model": str,
+        "context_tokens": int,
+        "is_streaming": bool,
+        "asks_usage": bool,
+        "limit_field": str,
+    }
+    where = f"{source}: providers.{name}"
+    for key, value in data.items():
+        if key not in known:
+            raise UnknownName.among(f"key of {where}", key, known)
+        if type(value) is not known[key]:
+            raise UsageError(f"{where}.{key} must be a {known[key].__name__}")
+    kind = str(data.get("kind", OPENAI_COMPATIBLE))
+    if kind not in KINDS:
+        raise UnknownName.among(f"kind of {where}", kind, KINDS)
+    url = str(data.get("base_url", ""))
+    if not re.match(r"https?://[^/\s@]+", url):
+        raise UsageError(f"{where}.base_url must be an http(s) address without a password")
+    return ProviderSettings(**{**data, "kind": kind, "base_url": url})  # type: ignore[arg-type] # each type was checked above
+
+
+def _loading(settings: ProviderSettings) -> Loading:
+    window = settings.context_tokens
+    if window is None:
+        return Loading(is_streaming=settings.is_streaming)
+    return Loading(window=window, is_streaming=settings.is_streaming)
+
+
+__all__ = [
+    "FILES",
+    "KINDS",
+    "Catalogue",
+    "ProviderSettings",
+    "built_in",
+    "is_loopback",
+    "ollama_url",
+    "settings_from",
+    "split_name",
+]

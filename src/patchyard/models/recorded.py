@@ -1,0 +1,235 @@
+"""Writes a model's conversation to a file, and plays such a file back, strictly.
+
+One JSON object a line: a head, then each request (what is new in it) with its reply or its error.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from patchyard.contracts.model import Model, OnText
+from patchyard.domain.errors import ModelFailed, ModelUnavailable, UsageError
+from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest
+from patchyard.models.transcript import (
+    Placeholders,
+    canonical_hash,
+    first_difference,
+    reply_data,
+    reply_from,
+    request_data,
+)
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """What a recording says of itself."""
+
+    model: str  # "provider:model"
+    environment: str  # kind it was made in; playing back wants one at least as strong
+    context_tokens: int | None
+
+
+class RecordingModel:
+    """A model whose every request and reply is written down, secrets hidden, readable by us only.
+
+    An existing file is never overwritten; `is_resumed` goes on with a recording of the same model.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        path: Path,
+        *,
+        workspace: str,
+        environment: str,
+        secrets: Sequence[str] = (),
+        is_resumed: bool = False,
+    ) -> None:
+        self._model = model
+        self._path = path
+        self._environment = environment
+        self._places = Placeholders(workspace=workspace, secrets=secrets)
+        self._file = _opened(path, is_resumed=is_resumed)
+        self._before: list[Any] = []
+        self._tools: Any = None
+        self._has_head = is_resumed and path.stat().st_size > 0
+
+    @property
+    def facts(self) -> ModelFacts:
+        """The model's own facts."""
+        return self._model.facts
+
+    async def prepare(self) -> ModelFacts:
+        """Prepare the model and write the head, once."""
+        facts = await self._model.prepare()
+        if not self._has_head:
+            self._has_head = True
+            self._write(
+                {
+                    "patchyard_recording": FORMAT,
+                    "model": facts.name,
+                    "environment": self._environment,
+                    "context_tokens": facts.context_tokens,
+                }
+            )
+        return facts
+
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+        """Ask the model and write both sides down, an error too."""
+        data = request_data(request, self._places)
+        step: dict[str, Any] = {"hash": canonical_hash(data), "request": self._new_in(data)}
+        try:
+            reply = await self._model.complete(request, on_text=on_text)
+        except (ModelFailed, ModelUnavailable) as error:
+            step["error"] = {"code": error.code, "message": self._places.take_out(error.message)}
+            step["error"]["retryable"] = error.retryable
+            self._write(step)
+            raise
+        self._write({**step, "reply": reply_data(reply, self._places)})
+        return reply
+
+    async def close(self) -> None:
+        """Close the file and the model."""
+        self._file.close()
+        await self._model.close()
+
+    def _new_in(self, data: dict[str, Any]) -> dict[str, Any]:
+        messages = data["messages"]
+        same = 0
+        while same < min(len(messages), len(self._before)) and (
+            messages[same] == self._before[same]
+        ):
+            same += 1
+        new = {**data, "kept": same, "messages": messages[same:]}
+        if data["tools"] == self._tools:
+            del new["tools"]
+        self._before, self._tools = messages, data["tools"]
+        return new
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n")
+        self._file.flush()
+
+
+class RecordedModel:
+    """Plays a recording back. What is asked must be what was recorded, in the same order."""
+
+    def __init__(self, path: Path, *, workspace: str = "", secrets: Sequence[str] = ()) -> None:
+        self._path = path
+        self._places = Placeholders(workspace=workspace, secrets=secrets)
+        self.head, self._steps = _loaded(path)
+        self._next = 0
+        self._has_begun = False
+
+    @property
+    def facts(self) -> ModelFacts:
+        """The window of the recorded model, so that room is made at the same places; no price."""
+        return ModelFacts(
+            name=f"recorded:{self._path.name}",
+            context_tokens=self.head.context_tokens,
+            usd_per_million_input=0.0,
+            usd_per_million_output=0.0,
+        )
+
+    async def prepare(self) -> ModelFacts:
+        """There is nobody to ask."""
+        return self.facts
+
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+        """Return the recorded reply. Raises ModelFailed showing the first difference."""
+        data = request_data(request, self._places)
+        step = self._step(data)
+        if "error" in step:
+            error = step["error"]
+            raise ModelFailed(str(error["message"]), retryable=bool(error["retryable"]))
+        reply = reply_from(step["reply"], self._places)
+        if on_text and reply.message.text:
+            on_text(reply.message.text)
+        return reply
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _step(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        asked = canonical_hash(data)
+        if not self._has_begun:
+            self._next = self._place_of(asked)
+            self._has_begun = True
+        if self._next >= len(self._steps):
+            raise ModelFailed(
+                f"{self._path} holds {len(self._steps)} requests and was asked for one more",
+                hint="record it again",
+            )
+        step = self._steps[self._next]
+        if canonical_hash(step["request"]) != asked:
+            raise ModelFailed(
+                f"request {self._next + 1} differs from {self._path}: "
+                f"{first_difference(step['request'], data)}",
+                hint="play it back on the same base and version, or record it again",
+                details={"kind": "recording_differs", "step": self._next + 1},
+            )
+        self._next += 1
+        return step
+
+    def _place_of(self, asked: str) -> int:
+        """Return where to begin: at the start, or, after a crash, where this request stands."""
+        hashes = [canonical_hash(step["request"]) for step in self._steps]
+        return hashes.index(asked) if asked in hashes else 0
+
+
+def _opened(path: Path, *, is_resumed: bool) -> BinaryIO:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        handle = os.open(path, flags if is_resumed else flags | os.O_EXCL, 0o600)
+    except FileExistsError as error:
+        raise UsageError(
+            f"{path} exists already", hint="name another file, or delete it first"
+        ) from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "wb")
+
+
+def _loaded(path: Path) -> tuple[Head, list[dict[str, Any]]]:
+    try:
+        lines = [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+    except OSError as error:
+        raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is no recording: {error}") from error
+    head = lines[0] if lines and isinstance(lines[0], dict) else {}
+    if head.get("patchyard_recording") != FORMAT:
+        raise UsageError(f"{path} is no recording of this format ({FORMAT})")
+    try:
+        steps = _whole(lines[1:])
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"{path} is a damaged recording: {error!r}") from error
+    return (
+        Head(
+            model=str(head.get("model", "")),
+            environment=str(head.get("environment", "")),
+            context_tokens=head.get("context_tokens"),
+        ),
+        steps,
+    )
+
+
+def _whole(lines: Sequence[Any]) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = []
+    messages: list[Any] = []
+    tools: Any = []
+    for line in lines:
+        request = dict(line["request"])
+        tools = request.get("tools", tools)
+        messages = [*messages[: request.pop("kept")], *request["messages"]]
+        steps.append({**line, "request": {**request, "tools": tools, "messages": messages}})
+    return steps
+
+
+__all__ = ["FORMAT", "Head", "RecordedModel", "RecordingModel"]

@@ -1,0 +1,173 @@
+"""Requests and replies as they lie in a recording, and how two requests are compared.
+
+What differs from run to run without meaning is taken out: the path of the work tree and the
+engine's ids become placeholders that are filled in again on playing back; durations, dates,
+addresses in memory and made-up temporary names are ignored when two texts are compared.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from patchyard.domain.messages import (
+    Message,
+    ModelReply,
+    ModelRequest,
+    RequestedCall,
+    Speaker,
+    StopReason,
+    Usage,
+)
+from patchyard.models.keys import hide
+
+WORKSPACE = "<workspace>"
+_ULID = re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b")
+_PLACE = re.compile(r"<id:(\d+)>")
+_VOLATILE = re.compile(
+    r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    r"|\b\d\d:\d\d:\d\d(?:\.\d+)?\b"
+    r"|\b\d+(?:\.\d+)?(?:e-\d+)?\s?(?:ns|us|µs|ms|s|sec|seconds?|minutes?)\b"
+    r"|\b0x[0-9a-fA-F]{6,}\b"
+    r"|(?<=/tmp/)[\w.-]+"
+)
+
+
+class Placeholders:
+    """Takes out, and fills in, the work tree's path, the engine's ids and secrets."""
+
+    def __init__(self, *, workspace: str = "", secrets: Sequence[str] = ()) -> None:
+        escaped = json.dumps(workspace)[1:-1]
+        self._paths = [path for path in dict.fromkeys((workspace, escaped)) if len(path) > 1]
+        self._workspace = workspace
+        self._secrets = tuple(secrets)
+        self._ids: dict[str, int] = {}
+
+    def take_out(self, text: str) -> str:
+        """Return the text with placeholders; ids are numbered as they first appear."""
+        for path in self._paths:
+            text = text.replace(path, WORKSPACE)
+        text = _ULID.sub(self._number, text)
+        return hide(text, self._secrets)
+
+    def fill_in(self, text: str) -> str:
+        """Return the text with this run's path and ids."""
+        by_number = {number: id_ for id_, number in self._ids.items()}
+        text = _PLACE.sub(lambda m: by_number.get(int(m.group(1)), m.group(0)), text)
+        return text.replace(WORKSPACE, self._workspace) if self._workspace else text
+
+    def _number(self, found: re.Match[str]) -> str:
+        return f"<id:{self._ids.setdefault(found.group(0), len(self._ids) + 1)}>"
+
+
+def request_data(request: ModelRequest, places: Placeholders) -> dict[str, Any]:
+    """Return a request as JSON, placeholders in."""
+    return {
+        "purpose": request.purpose,
+        "turn": request.turn,
+        "max_output_tokens": request.max_output_tokens,
+        "temperature": request.temperature,
+        "tools": [
+            {"name": t.name, "description": t.description, "parameters": t.parameters}
+            for t in request.tools
+        ],
+        "messages": [_message_data(message, places) for message in request.messages],
+    }
+
+
+def reply_data(reply: ModelReply, places: Placeholders) -> dict[str, Any]:
+    """Return a reply as JSON, placeholders in."""
+    usage = reply.usage
+    return {
+        "message": _message_data(reply.message, places),
+        "stop": str(reply.stop),
+        "model": reply.model,
+        "usage": {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "is_estimated": usage.is_estimated,
+            "usd": usage.usd,
+        },
+    }
+
+
+def reply_from(data: Mapping[str, Any], places: Placeholders) -> ModelReply:
+    """Return the reply that `reply_data` wrote, filled in for this run."""
+    said = data["message"]
+    calls = tuple(
+        RequestedCall(id=id_, name=name, arguments=places.fill_in(arguments))
+        for id_, name, arguments in said["calls"]
+    )
+    message = Message(
+        speaker=Speaker(said["speaker"]), text=places.fill_in(said["text"]), calls=calls
+    )
+    return ModelReply(
+        message=message,
+        usage=replace(Usage(), **data["usage"]),
+        stop=StopReason(data["stop"]),
+        model=data["model"],
+    )
+
+
+def canonical_hash(data: Mapping[str, Any]) -> str:
+    """Return the hash by which two requests are the same."""
+    text = json.dumps(_settled(data), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def first_difference(expected: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """Return in words where two requests first differ."""
+    for index, (old, new) in enumerate(zip(expected["messages"], asked["messages"], strict=False)):
+        if _settled(old) != _settled(new):
+            return f"message {index + 1} ({new['speaker']}): {_between(old, new)}"
+    counts = len(expected["messages"]), len(asked["messages"])
+    if counts[0] != counts[1]:
+        return f"{counts[0]} messages were recorded and {counts[1]} are asked"
+    for key in expected:
+        if expected[key] != asked.get(key) and key != "messages":
+            return f"`{key}`: {_between(expected[key], asked.get(key))}"
+    return "nothing that shows"
+
+
+def _message_data(message: Message, places: Placeholders) -> dict[str, Any]:
+    return {
+        "speaker": str(message.speaker),
+        "text": places.take_out(message.text),
+        "calls": [[c.id, c.name, places.take_out(c.arguments)] for c in message.calls],
+        "answers": message.answers,
+    }
+
+
+def _settled(value: Any) -> Any:
+    if isinstance(value, str):
+        return _VOLATILE.sub("<volatile>", value)
+    if isinstance(value, Mapping):
+        return {key: _settled(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_settled(inner) for inner in value]
+    return value
+
+
+def _between(old: Any, new: Any) -> str:
+    one = json.dumps(_settled(old), sort_keys=True, ensure_ascii=False)
+    two = json.dumps(_settled(new), sort_keys=True, ensure_ascii=False)
+    at = next(
+        (i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b),
+        min(len(one), len(two)),
+    )
+    start = max(0, at - 30)
+    return f"recorded ...{one[start : at + 60]!r}, asked ...{two[start : at + 60]!r}"
+
+
+__all__ = [
+    "WORKSPACE",
+    "Placeholders",
+    "canonical_hash",
+    "first_difference",
+    "reply_data",
+    "reply_from",
+    "request_data",
+]

@@ -1,0 +1,122 @@
+"""Translates what went wrong at a provider into the domain's errors, once and for all formats."""
+
+import json
+import re
+from dataclasses import dataclass
+
+from patchyard.clients.http import HttpTrouble, Trouble
+from patchyard.domain.errors import ModelFailed, ModelUnavailable
+from patchyard.models.keys import Key
+
+TOO_LONG = re.compile(
+    r"context[ _]?(length|window|size)|maximum context|too many tokens|prompt is too long|"
+    r"exceeds? the (available )?context|num_ctx|input length",
+    re.IGNORECASE,
+)
+NO_QUOTA = re.compile(r"insufficient_quota|billing|quota", re.IGNORECASE)
+FILTERED = re.compile(r"content_filter|content policy|content_policy", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """Whom an error is about, as people know it."""
+
+    name: str  # openai, ollama, house, ...
+    base_url: str
+    model: str
+    key: Key
+    missing_hint: str = ""  # the cure for a model that is not there
+    unreachable_hint: str = ""  # the cure for a provider that is not there
+
+    def translated(self, trouble: HttpTrouble) -> ModelFailed | ModelUnavailable:
+        """Return the error that says what is wrong and what cures it; the caller chains it."""
+        if trouble.kind is Trouble.STATUS:
+            return self._status(trouble, trouble.status or 0)
+        if trouble.kind in {Trouble.REFUSED, Trouble.DNS, Trouble.TLS}:
+            return ModelUnavailable(
+                f"{self.name} cannot be reached: {trouble.message}",
+                hint=self.unreachable_hint or f"check the address {self.base_url}",
+                details={"kind": str(trouble.kind), "provider": self.name},
+            )
+        return ModelFailed(
+            f"{self.name}: {trouble.message}",
+            hint="nothing to mend here; asking again may help",
+            details={"kind": str(trouble.kind), "provider": self.name},
+            retryable=True,
+        )
+
+    def _status(self, trouble: HttpTrouble, status: int) -> ModelFailed | ModelUnavailable:
+        said = self.key.hide(said_by(trouble.body))
+        details = {"status": status, "provider": self.name, "kind": "status"}
+        if status in {401, 403}:
+            return self._key_refused(said, details)
+        if status == 404:
+            return ModelUnavailable(
+                f"{self.name} has no model {self.model!r}: {said}",
+                hint=self.missing_hint or f"see what {self.base_url} offers: `agents model list`",
+                details=details,
+            )
+        return self._failed(trouble, status, said, details)
+
+    def _failed(
+        self, trouble: HttpTrouble, status: int, said: str, details: dict[str, object]
+    ) -> ModelFailed:
+        if status == 429 and not NO_QUOTA.search(trouble.body):
+            details |= {"kind": "rate_limited", "retry_after_s": trouble.retry_after_s}
+            return ModelFailed(
+                f"{self.name} asks to slow down: {said}", details=details, retryable=True
+            )
+        if status == 429:
+            return ModelFailed(
+                f"{self.name}: {said}",
+                hint="the account behind the key has no credit left",
+                details=details | {"kind": "no_quota"},
+            )
+        if status in {400, 413, 422, 500} and TOO_LONG.search(trouble.body):
+            return self.too_long(said)
+        if FILTERED.search(trouble.body):
+            return ModelFailed(
+                f"{self.name}'s content filter refused the request: {said}",
+                details=details | {"kind": "filtered"},
+            )
+        return ModelFailed(
+            f"{self.name} answered {status}: {said}",
+            details=details,
+            retryable=status >= 500 or status == 408,
+        )
+
+    def too_long(self, said: str) -> ModelFailed:
+        """Return the error of a request that does not fit the model's window."""
+        return ModelFailed(
+            f"the request is too long for {self.name}:{self.model}: {said}",
+            hint="take a model with a larger context window, or a smaller task",
+            details={"kind": "context_too_long", "provider": self.name},
+        )
+
+    def _key_refused(self, said: str, details: dict[str, object]) -> ModelUnavailable:
+        variable = self.key.variable
+        if not variable:
+            hint = f"name the variable that holds the key: `api_key_env` of provider {self.name}"
+        elif self.key.is_set:
+            hint = f"the key in {variable} is not accepted; put a valid one there"
+        else:
+            hint = f"put a key into the variable {variable}"
+        return ModelUnavailable(f"{self.name} refused the key: {said}", hint=hint, details=details)
+
+
+def said_by(body: str) -> str:
+    """Return the provider's own words out of an error's body, one line, shortened."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        data = None
+    words = body
+    if isinstance(data, dict):
+        inner = data.get("error", data)
+        words = inner if isinstance(inner, str) else body
+        if isinstance(inner, dict) and isinstance(inner.get("message"), str):
+            words = inner["message"]
+    return " ".join(words.split())[:400] or "no reason given"
+
+
+__all__ = ["Provider", "said_by"]
