@@ -49,6 +49,8 @@ def _parse(membership: str) -> Iterable[tuple[str, str]]:
 def _make_unified(own: Path, name: str, limits: Limits) -> tuple[str, ...]:
     """Take the engine's group or, since one with processes has no controllers, its parent."""
     for parent in (own, own.parent):
+        if not os.access(parent / "cgroup.procs", os.W_OK):
+            continue  # nothing could be moved into a group below it
         with contextlib.suppress(OSError):
             control = parent / "cgroup.subtree_control"
             if not set(CONTROLLERS) <= set(control.read_text().split()):

@@ -181,15 +181,15 @@ def kill_tree(root: ProcessRef | None, *, marker: str, timeout_s: float) -> bool
     The root dies last: as a subreaper it keeps what forks away below itself.
     """
     deadline = time.monotonic() + timeout_s
-    while True:
+    quiet_looks = 0
+    while quiet_looks < 2:  # in the middle of an exec a process shows no environment
         stats = all_processes()
         is_root_alive = root is not None and root.is_alive
         targets = set(marked(marker, stats))
         if root is not None and is_root_alive:
             targets.update(descendants(root.pid, stats))
             targets.discard(root)
-        if not targets:
-            break
+        quiet_looks = 0 if targets else quiet_looks + 1
         for target in targets:
             kill(target, signal.SIGSTOP)
         for target in targets:

@@ -1,15 +1,16 @@
 """The user's own compilers and interpreters: found from PATH and known layouts, shown read-only.
 
-A pure search over a `Disk`. Never the home itself, a place of credentials, or what a repository
-names.
+A pure search over a `Disk`, and a cache of it. Never the home itself, a place of credentials,
+or what a repository names.
 """
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from posixpath import basename, dirname, isabs, join, normpath
 
-from patchyard.clients.disk import Disk
+from patchyard.clients.disk import Disk, LocalDisk
 from patchyard.domain.environment import Mount
 
 SYSTEM_PLACES = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt")
@@ -115,6 +116,40 @@ def find_toolchains(surroundings: Surroundings, disk: Disk) -> Toolchains:
         if isabs(entry):
             search.add_entry(normpath(entry))
     return search.found()
+
+
+class ToolchainFinder:
+    """Searches once for each checkout, and again only when a folder of PATH has changed."""
+
+    def __init__(self, *, search_path: str, home: str, private: tuple[str, ...] = ()) -> None:
+        self._search_path = search_path
+        self._home = home
+        self._private = private
+        self._known: dict[str, tuple[tuple[int, ...], Toolchains]] = {}
+
+    def find(self, checkout: str) -> Toolchains:
+        """Return what may be shown beside `checkout`."""
+        stamp = tuple(_changed_ns(entry) for entry in self._search_path.split(":"))
+        known = self._known.get(checkout)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        surroundings = Surroundings(
+            search_path=self._search_path,
+            home=self._home,
+            owners=frozenset({0, os.geteuid()}),
+            checkout=checkout,
+            private=self._private,
+        )
+        found = find_toolchains(surroundings, LocalDisk())
+        self._known[checkout] = (stamp, found)
+        return found
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - a dozen times a start
+    except OSError:
+        return 0
 
 
 class _Search:
@@ -303,6 +338,7 @@ __all__ = [
     "SYSTEM_PLACES",
     "Layout",
     "Surroundings",
+    "ToolchainFinder",
     "Toolchains",
     "find_toolchains",
     "is_within",

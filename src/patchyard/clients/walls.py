@@ -99,7 +99,7 @@ class Machine:
     system: tuple[Place, ...]  # /usr, /bin, ... as they lie here
     etc: tuple[Place, ...]
     masked: tuple[str, ...]  # those of MASKED that this kernel has
-    shell: str
+    shell_path: str
     toolbox: str  # host path of the toolbox's folder
     interpreter: Interpreter
 
@@ -115,7 +115,7 @@ def read_machine(toolbox: str, interpreter: Interpreter) -> Machine:
         system=system,
         etc=etc,
         masked=tuple(path for path in MASKED if os.access(path, os.F_OK)),
-        shell=shell,
+        shell_path=shell,
         toolbox=toolbox,
         interpreter=interpreter,
     )
@@ -195,7 +195,7 @@ def _own_places(identity: AgentIdentity, home: str, machine: Machine) -> tuple[P
         "passwd": (
             "root:x:0:0:root:/root:/bin/sh\n"
             "nobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n"
-            f"agent:x:{identity.uid}:{identity.gid}:agent:{home}:{machine.shell}\n"
+            f"agent:x:{identity.uid}:{identity.gid}:agent:{home}:{machine.shell_path}\n"
         ),
         "group": f"root:x:0:\nnogroup:x:65534:\nagent:x:{identity.gid}:\n",
         "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
@@ -245,7 +245,7 @@ def _variables(
         "HOME": home,
         "USER": "agent",
         "LOGNAME": "agent",
-        "SHELL": machine.shell,
+        "SHELL": machine.shell_path,
         "LANG": "C.UTF-8",
         "TMPDIR": "/tmp",
         "XDG_CACHE_HOME": f"{home}/.cache",

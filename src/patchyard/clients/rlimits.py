@@ -1,0 +1,26 @@
+"""The bounds of an environment as resource limits of its toolbox, which all below it inherit."""
+
+from patchyard.domain.environment import Limits
+
+
+def resource_limits(
+    limits: Limits, *, bounds_memory: bool, bounds_processes: bool
+) -> dict[str, int]:
+    """Return limits by their RLIMIT name. Pure.
+
+    The two flags say whether to bound memory and processes here too: a control group does it
+    better. Memory is RLIMIT_DATA, as the address space that V8 and others merely reserve is no
+    memory used.
+    """
+    wanted = {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_NOFILE": limits.open_files,
+        "RLIMIT_FSIZE": limits.file_bytes,
+        "RLIMIT_CPU": limits.cpu_seconds,
+        "RLIMIT_DATA": limits.memory_bytes if bounds_memory else None,
+        "RLIMIT_NPROC": limits.processes if bounds_processes else None,
+    }
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+__all__ = ["resource_limits"]

@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import pytest
+
+from patchyard.clients import cgroups
+from patchyard.domain.environment import Limits
+
+LIMITS = Limits(memory_bytes=1024**3, processes=77)
+
+
+def test_version_1_gets_a_group_for_each_controller(tmp_path: Path) -> None:
+    for name in ("memory/own", "pids", "freezer"):
+        (tmp_path / name).mkdir(parents=True)
+    group = cgroups.make_group(
+        "one",
+        LIMITS,
+        membership="3:cpu:/\n2:memory:/own\n1:pids,freezer:/\n0::/\n",
+        filesystem=tmp_path,
+    )
+    assert set(group) == {str(tmp_path / n) for n in ("memory/own/one", "pids/one", "freezer/one")}
+    assert (tmp_path / "memory/own/one/memory.limit_in_bytes").read_text() == str(1024**3)
+    assert (tmp_path / "pids/one/pids.max").read_text() == "77"
+
+
+def unified(root: Path, *, enabled: str) -> Path:
+    own = root / "user/own"
+    own.mkdir(parents=True)
+    (root / "cgroup.controllers").write_text("memory pids")
+    for place in (own, own.parent):
+        (place / "cgroup.procs").write_text("")
+    (own / "cgroup.subtree_control").mkdir()  # cannot be written, as in a group with processes
+    (own.parent / "cgroup.subtree_control").write_text(enabled)
+    return own
+
+
+def test_version_2_takes_the_parent_when_the_own_group_has_no_controllers(tmp_path: Path) -> None:
+    own = unified(tmp_path, enabled="cpu memory pids")
+    group = cgroups.make_group("one", LIMITS, membership="0::/user/own\n", filesystem=tmp_path)
+    assert group == (str(own.parent / "one"),)
+    assert (own.parent / "one/memory.max").read_text() == str(1024**3)
+    assert cgroups.is_bounding(group, "pids")
+
+
+def test_nothing_is_made_where_nothing_may_be_written(tmp_path: Path) -> None:
+    assert cgroups.make_group("one", LIMITS, membership="0::/gone\n", filesystem=tmp_path) == ()
+    assert not cgroups.is_bounding((), "memory")
+    assert cgroups.join_group((), 1)
+    assert not cgroups.freeze(())
+
+
+def test_a_group_that_refuses_a_process_says_so(tmp_path: Path) -> None:
+    assert not cgroups.join_group((str(tmp_path / "gone"),), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "frozen", "thawed"),
+    [("freezer.state", "FROZEN", "THAWED"), ("cgroup.freeze", "1", "0")],
+)
+def test_both_versions_freeze_and_thaw(tmp_path: Path, name: str, frozen: str, thawed: str) -> None:
+    (tmp_path / name).write_text("")
+    assert cgroups.freeze((str(tmp_path),))
+    assert (tmp_path / name).read_text() == frozen
+    assert cgroups.thaw((str(tmp_path),))
+    assert (tmp_path / name).read_text() == thawed
+
+
+def test_removing_gives_up_in_time_and_does_not_mind_what_is_gone(tmp_path: Path) -> None:
+    busy = tmp_path / "busy"
+    busy.mkdir()
+    (busy / "child").mkdir()
+    cgroups.remove_group((str(tmp_path / "gone"), str(busy)), timeout_s=0.01)
+    assert busy.exists()
+    (busy / "child").rmdir()
+    cgroups.remove_group((str(busy),))
+    assert not busy.exists()
