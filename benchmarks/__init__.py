@@ -1,0 +1,1 @@
+"""Measures that asv follows over time and `make bench` prints as one table."""
