@@ -15,6 +15,7 @@ from patchyard.clients.git import Git
 from patchyard.clients.locks import locked
 from patchyard.clients.treewriter import SHA1_HEX
 from patchyard.domain.changeset import Base
+from patchyard.domain.errors import WorkFailed
 from patchyard.workspaces.store import alternates_of, init, write_whole
 
 AGENT = '[user]\n\tname = "Patchyard agent"\n\temail = agent@patchyard.invalid\n'
@@ -165,8 +166,14 @@ def _clear(place: Path) -> None:
 
 
 def run(*command: str) -> None:
-    """Run a tool of the system on folders of ours."""
-    subprocess.run(command, check=True, capture_output=True, timeout=600, umask=0o022)
+    """Run a tool of the system on folders of ours. Raises WorkFailed with its words."""
+    done = subprocess.run(command, check=False, capture_output=True, timeout=600, umask=0o022)
+    if done.returncode != 0:
+        raise WorkFailed(
+            f"{command[0]} failed: {done.stderr.decode('utf-8', 'replace').strip()[-500:]}",
+            hint="look for a full disk or a missing right",
+            details={"arguments": list(command)},
+        )
 
 
 __all__ = ["Bases", "run"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from patchyard.clients.git import Git
 from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.keyfiles import is_key_file
 from patchyard.workspaces import snapshot, source
 from patchyard.workspaces.bases import Bases
 from patchyard.workspaces.sight import Tracked
@@ -57,6 +58,11 @@ class GitTrees:
     async def diff(self, base: Base, changeset: ChangeSet, *, paths: Sequence[str] = ()) -> bytes:
         """Return the change set as a patch for `git apply --binary`."""
         return await asyncio.to_thread(self._diff, base, changeset, tuple(paths))
+
+    async def key_files(self, base: Base) -> Mapping[str, str]:
+        """Return path and blob of the base's dependency files."""
+        entries = await asyncio.to_thread(self.entries, base, base.tree)
+        return {path: blob for path, (_, blob) in sorted(entries.items()) if is_key_file(path)}
 
     async def blob(self, base: Base, blob: str) -> bytes:
         """Return the content of one blob."""

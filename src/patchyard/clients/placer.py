@@ -1,0 +1,86 @@
+"""Writes into a tree that may hold links somebody hostile made: by descriptors, following none."""
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+
+from patchyard.clients.reader import OPEN_FOLDER
+
+FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Placer:
+    """One tree of which entries are replaced or removed. Raises OSError where a link is in the way.
+
+    `owner` (uid, gid) is given to what is made; None leaves the process's own.
+    """
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, owner: tuple[int, int] | None = None
+    ) -> None:
+        """Name the tree; nothing stays open between calls."""
+        self._root = os.fspath(root)
+        self._owner = owner
+
+    def put(self, path: str, mode: str, chunks: Iterable[bytes]) -> None:
+        """Put a file or link (git's `mode`) in place of what is no folder there, in one step."""
+        with self._folder(path, makes=True) as (at, name):
+            made = f".{os.getpid()}-{os.urandom(6).hex()}.new"
+            try:
+                self._make(at, made, mode, chunks)
+                os.replace(made, name, src_dir_fd=at, dst_dir_fd=at)
+            except BaseException:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(made, dir_fd=at)
+                raise
+
+    def remove(self, path: str) -> None:
+        """Remove a file or link, and the folders above it that are empty then."""
+        with self._folder(path) as (at, name):
+            os.unlink(name, dir_fd=at)
+        folder = path.rpartition("/")[0]
+        while folder:
+            try:
+                with self._folder(folder) as (at, name):
+                    os.rmdir(name, dir_fd=at)
+            except OSError:
+                return
+            folder = folder.rpartition("/")[0]
+
+    def _make(self, at: int, name: str, mode: str, chunks: Iterable[bytes]) -> None:
+        if mode == "120000":
+            os.symlink(b"".join(chunks), os.fsencode(name), dir_fd=at)
+        else:
+            bits = 0o777 if mode == "100755" else 0o666
+            with os.fdopen(os.open(name, FRESH, bits, dir_fd=at), "wb") as file:
+                file.writelines(chunks)
+        self._own(at, name)
+
+    @contextlib.contextmanager
+    def _folder(self, path: str, *, makes: bool = False) -> Iterator[tuple[int, str]]:
+        *folders, name = path.split("/")
+        at = os.open(self._root, OPEN_FOLDER & ~os.O_NOFOLLOW)
+        try:
+            for folder in folders:
+                if makes:
+                    self._ensure(at, folder)
+                deeper = os.open(folder, OPEN_FOLDER, dir_fd=at)
+                os.close(at)
+                at = deeper
+            yield at, name
+        finally:
+            os.close(at)
+
+    def _ensure(self, at: int, folder: str) -> None:
+        try:
+            os.mkdir(folder, dir_fd=at)
+        except FileExistsError:
+            return
+        self._own(at, folder)
+
+    def _own(self, at: int, name: str) -> None:
+        if self._owner is not None:
+            os.chown(name, *self._owner, dir_fd=at, follow_symlinks=False)
+
+
+__all__ = ["Placer"]

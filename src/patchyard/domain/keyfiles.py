@@ -1,0 +1,64 @@
+"""Which files of a tree decide what setup installs, by name alone."""
+
+import fnmatch
+
+NAMES: tuple[str, ...] = (
+    # Python
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "*requirements*.txt",
+    "*requirements*.in",
+    "*requirements*.lock",
+    "requirements/*.txt",
+    "requirements/*.in",
+    "requirements/*.lock",
+    "constraints*.txt",
+    "pipfile",
+    "pipfile.lock",
+    "poetry.lock",
+    "pdm.lock",
+    "uv.lock",
+    "pylock*.toml",
+    "environment*.y*ml",
+    "tox.ini",
+    ".python-version",
+    # JavaScript
+    "package.json",
+    "package-lock.json",
+    "npm-shrinkwrap.json",
+    "yarn.lock",
+    "pnpm-lock.yaml",
+    "pnpm-workspace.yaml",
+    "bun.lock*",
+    ".nvmrc",
+    ".npmrc",
+    # others
+    "cargo.toml",
+    "cargo.lock",
+    "go.mod",
+    "go.sum",
+    "gemfile",
+    "gemfile.lock",
+    "composer.json",
+    "composer.lock",
+    "build.gradle*",
+    "settings.gradle*",
+    "gradle.lockfile",
+    "pom.xml",
+    "mix.exs",
+    "mix.lock",
+    ".tool-versions",
+    "mise.toml",
+)
+
+
+def is_key_file(path: str) -> bool:
+    """Whether a change to `path` (relative, POSIX) can change what setup installs."""
+    lowered = path.lower()
+    folder, _, name = lowered.rpartition("/")
+    tail = f"{folder.rpartition('/')[2]}/{name}"
+    return any(fnmatch.fnmatchcase(tail if "/" in known else name, known) for known in NAMES)
+
+
+__all__ = ["NAMES", "is_key_file"]
