@@ -181,7 +181,13 @@ class ModelSession:
         reading = read(reply, names=self._names, turn=self._turn)
         self._turn += 1
         self._entries.append(spoken(reading.message))
-        said = {"text": reading.message.text, "usage": usage, "model": reply.model, "body": body}
+        said = {
+            "text": reading.message.text,
+            "usage": usage,
+            "usd": usage.usd if usage else None,
+            "model": reply.model,
+            "body": body,
+        }
         self._open = [_Open.of(call) for call in reading.calls]
         if reply.stop is StopReason.FILTERED:
             return _failed("the provider's content filter stopped the answer", **said)

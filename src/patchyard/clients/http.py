@@ -192,7 +192,7 @@ class HttpClient:
                     body += piece
                     if len(body) > ERROR_CHARS:
                         break
-        text = body.decode("utf-8", "replace")[:ERROR_CHARS]
+        text = _without_keys(body.decode("utf-8", "replace"), response.request)[:ERROR_CHARS]
         return HttpTrouble(
             Trouble.STATUS,
             f"{self.base_url} answered {response.status_code}",
@@ -251,6 +251,14 @@ def _chain(error: BaseException | None) -> list[BaseException]:
         if isinstance(one, BaseExceptionGroup):
             open_ += one.exceptions
     return found
+
+
+def _without_keys(text: str, request: httpx2.Request) -> str:
+    """Take out a key that a service repeats in its answer."""
+    for name in AUTHORISING:
+        key = request.headers.get(name, "").removeprefix("Bearer ")
+        text = text.replace(key, "[hidden]") if key else text
+    return text
 
 
 def _seconds(text: str | None) -> float | None:

@@ -1,0 +1,142 @@
+"""A small HTTP server on loopback for providers of models that fail on request."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from patchyard.models.scripted import ScriptedReply
+
+Answering = Callable[[int], ScriptedReply]  # by the number of answers given before
+Json = dict[str, Any]
+
+ENDLESS_TOKENS = 200_000
+
+
+class Refusal(Exception):
+    """An answer that is no success."""
+
+    def __init__(
+        self, status: int, body: Json, *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(status, body)
+        self.status = status
+        self.body = body
+        self.headers = dict(headers or {})
+
+
+class Peer:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def whole(
+        self, body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        text = body if isinstance(body, bytes) else json.dumps(body).encode()
+        more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        await self.send(
+            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{more}"
+            f"content-length: {len(text)}\r\n\r\n".encode()
+            + text
+        )
+
+    async def begin(self, kind: str) -> None:
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n"
+        await self.send(head.encode())
+
+    async def chunk(self, data: bytes) -> None:
+        await self.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    async def end(self) -> None:
+        await self.send(b"0\r\n\r\n")
+
+    async def left(self) -> None:
+        """Wait until the client is gone."""
+        while await self.reader.read(1024):
+            pass
+
+
+@dataclass(kw_only=True)
+class LoopbackServer:
+    """One HTTP/1.1 server; `faults` are taken one a request, then all goes well."""
+
+    answering: Answering = lambda _turn: ScriptedReply(text="hello")
+    faults: list[str] = field(default_factory=list)
+    key: str = ""
+    prefix: str = ""
+    requests: list[Json] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    connections: int = 0
+    asked: asyncio.Event = field(default_factory=asyncio.Event)  # a request has come
+    gone: asyncio.Event = field(default_factory=asyncio.Event)  # a client left in mid-answer
+    _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        """Serve, and give the address."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            yield f"http://127.0.0.1:{port}{self.prefix}"
+        finally:
+            server.close()
+            for writer in list(self._writers):
+                writer.close()
+            await server.wait_closed()
+
+    async def handle(self, method: str, path: str, data: Json, peer: Peer) -> bool:
+        """Answer one request; return whether the connection stays."""
+        raise NotImplementedError
+
+    def fault(self) -> str:
+        """Take the next fault."""
+        return self.faults.pop(0) if self.faults else ""
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.add(writer)
+        try:
+            while await self._one(Peer(reader, writer)):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self.gone.set()
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _one(self, peer: Peer) -> bool:
+        head = await peer.reader.readuntil(b"\r\n\r\n")
+        first, *lines = head.decode("ascii").splitlines()
+        method, path, _ = first.split(" ")
+        headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines if line)}
+        body = await peer.reader.readexactly(int(headers.get("content-length", "0")))
+        self.bodies.append(body)
+        self.asked.set()
+        try:
+            self._authorise(headers)
+            data = json.loads(body) if body else {}
+            return await self.handle(method, path.removeprefix(self.prefix), data, peer)
+        except Refusal as refusal:
+            await peer.whole(refusal.body, status=refusal.status, headers=refusal.headers)
+            return True
+
+    def _authorise(self, headers: Mapping[str, str]) -> None:
+        given = headers.get("authorization", "")
+        if self.key and given != f"Bearer {self.key}":
+            raise Refusal(401, {"error": {"message": f"Incorrect API key provided: {given[7:]}"}})
+
+
+def pieces(text: str) -> list[str]:
+    """Cut a text as a stream would."""
+    return [text[start : start + 5] for start in range(0, len(text), 5)]
