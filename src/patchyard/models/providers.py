@@ -203,7 +203,7 @@ def settings_from(name: str, data: Mapping[str, object], *, source: str) -> Prov
     if kind not in KINDS:
         raise UnknownName.among(f"kind of {where}", kind, KINDS)
     url = str(data.get("base_url", ""))
-    if not re.match(r"https?://[^/\s@]+", url):
+    if not re.fullmatch(r"https?://[^/\s@]+(?:/\S*)?", url):
         raise UsageError(f"{where}.base_url must be an http(s) address without a password")
     return ProviderSettings(**{**data, "kind": kind, "base_url": url})  # type: ignore[arg-type] # each type was checked above
 

@@ -1,0 +1,167 @@
+"""Names of models, providers and their settings, and which model is taken when none is named."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.ollama_server import OllamaServer
+from models.servers import ChatServer
+from patchyard.domain.errors import ModelUnavailable, UnknownName, UsageError
+from patchyard.domain.messages import Message, ModelRequest, Speaker
+from patchyard.models.choosing import choose
+from patchyard.models.prices import shipped_prices
+from patchyard.models.providers import (
+    Catalogue,
+    ProviderSettings,
+    built_in,
+    is_loopback,
+    ollama_url,
+    settings_from,
+    split_name,
+)
+from patchyard.models.recorded import RecordedModel
+
+pytestmark = pytest.mark.anyio
+
+NOBODY = "http://127.0.0.1:9"  # the discard port: nobody listens
+ASKED = ModelRequest(messages=(Message(speaker=Speaker.USER, text="hi"),))
+
+
+def catalogue(environ: Mapping[str, str] | None = None, **more: Any) -> Catalogue:
+    return Catalogue(
+        environ={"OLLAMA_HOST": NOBODY, **(environ or {})}, prices=shipped_prices(), **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("ollama:qwen3-coder", ("ollama", "qwen3-coder")),
+        ("resetdata:llama3.1:8b", ("resetdata", "llama3.1:8b")),
+        ("recorded:/a:b/c", ("recorded", "/a:b/c")),
+    ],
+)
+def test_a_name_is_split_at_the_first_colon(name: str, parts: tuple[str, str]) -> None:
+    assert split_name(name) == parts
+
+
+@pytest.mark.parametrize("name", ["", "gpt-4o", ":x", "openai:"])
+def test_half_a_name_is_refused_with_the_form(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        split_name(name)
+    assert "PROVIDER:MODEL" in caught.value.hint
+
+
+def test_an_unknown_provider_lists_the_right_ones() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'openai'"):
+        catalogue().open("opnai:gpt-4o")
+    with pytest.raises(UnknownName, match="not supported yet") as caught:
+        catalogue().open("anthropic:some-model")
+    assert "openai-compatible" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("", "http://127.0.0.1:11434"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),  # noqa: S104 - what a server would bind to
+        ("box", "http://box:11434"),
+        ("box:99", "http://box:99"),
+        (":99", "http://127.0.0.1:99"),
+        ("http://box", "http://box:80"),
+        ("https://box/ollama/", "https://box:443/ollama"),
+        ("[::1]", "http://[::1]:11434"),
+        ("[::1]:5", "http://[::1]:5"),
+    ],
+)
+def test_ollama_host_is_read_as_ollama_reads_it(host: str, url: str) -> None:
+    assert ollama_url(host) == url
+
+
+def test_vendors_own_variables_are_honoured() -> None:
+    found = built_in({"OPENAI_BASE_URL": "http://localhost:1/v1", "OLLAMA_HOST": "h:2"})
+    assert found["openai"].base_url == "http://localhost:1/v1"
+    assert found["ollama"].base_url == "http://h:2"
+    assert built_in({})["openai"].base_url == "https://api.openai.com/v1"
+
+
+def test_loopback_is_told_from_names_that_look_like_it() -> None:
+    assert is_loopback("http://127.0.0.1:1")
+    assert is_loopback("http://localhost/v1")
+    assert not is_loopback("http://localhost.example.invalid")
+    assert not is_loopback("https://api.example.invalid")
+
+
+def test_a_configured_provider_is_read_and_its_mistakes_are_placed() -> None:
+    good = settings_from(
+        "house", {"base_url": "http://h/v1", "api_key_env": "K"}, source="models.yaml"
+    )
+    assert good.kind == "openai-compatible"
+    for data, words in (
+        ({"base_url": "http://h", "api_key": "x"}, "Did you mean 'api_key_env'"),
+        ({"base_url": "ftp://h"}, "models.yaml: providers.house.base_url"),
+        ({"base_url": "http://me:pw@h"}, "without a password"),
+        ({"base_url": "http://h", "context_tokens": True}, "must be a int"),
+        ({"base_url": "http://h", "kind": "other"}, "unknown kind"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            settings_from("house", data, source="models.yaml")
+
+
+async def test_opening_a_model_asks_it_with_the_key_of_its_variable() -> None:
+    server = ChatServer(key="k-123456")
+    async with server.running() as url:
+        house = ProviderSettings(
+            kind="openai-compatible", base_url=url, api_key_env="HOUSE_KEY", context_tokens=8192
+        )
+        made = catalogue({"HOUSE_KEY": "k-123456"}, configured={"house": house})
+        model = made.open("house:tiny")
+        assert (await model.prepare()).context_tokens == 8192
+        reply = await model.complete(ASKED)
+        await model.close()
+    assert reply.message.text == "hello"
+    assert reply.usage.usd is None
+    assert "k-123456" not in repr(made)
+
+
+async def test_scripts_and_recordings_are_opened_from_files(tmp_path: Path) -> None:
+    script = tmp_path / "s.yaml"
+    script.write_text("execute:\n- finish: done\n")
+    model = catalogue().open(f"scripted:{script}")
+    assert model.facts.name == "scripted:s.yaml"
+    recording = tmp_path / "r"
+    recording.write_text('{"patchyard_recording": 1, "model": "m", "environment": "process"}')
+    assert isinstance(catalogue().open(f"recorded:{recording}"), RecordedModel)
+
+
+async def test_what_is_named_comes_first_then_the_role_then_the_configuration() -> None:
+    house = ProviderSettings(kind="openai-compatible", base_url="http://h/v1", default_model="tiny")
+    made = catalogue({"OPENAI_API_KEY": "k"}, configured={"house": house})
+    assert (await choose(made, named="a:b", role="c:d")).name == "a:b"
+    assert (await choose(made, role="c:d")).name == "c:d"
+    assert (await choose(made)).name == "house:tiny"
+
+
+async def test_a_reachable_ollama_comes_before_a_vendor_key() -> None:
+    async with OllamaServer().running() as url:
+        made = catalogue({"OLLAMA_HOST": url, "OPENAI_API_KEY": "k"})
+        assert (await choose(made)).name == "ollama:tiny:latest"
+    choice = await choose(catalogue({"OPENAI_API_KEY": "k"}))
+    assert choice.name == "openai:gpt-4o"
+    assert "OPENAI_API_KEY" in choice.reason
+
+
+async def test_an_ollama_without_a_model_for_tools_is_passed_over() -> None:
+    async with OllamaServer(capabilities=("completion",)).running() as url:
+        with pytest.raises(ModelUnavailable):
+            await choose(catalogue({"OLLAMA_HOST": url}))
+
+
+async def test_without_any_model_three_cures_are_named() -> None:
+    with pytest.raises(ModelUnavailable) as caught:
+        await choose(catalogue())
+    assert caught.value.exit_code == 4
+    for cure in ("ollama pull", "OPENAI_API_KEY", "--model"):
+        assert cure in caught.value.hint

@@ -1,0 +1,196 @@
+"""Recordings: what is written, and how strictly it is played back."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from patchyard.domain.errors import ModelFailed, UsageError
+from patchyard.domain.messages import Message, ModelRequest, RequestedCall, Speaker
+from patchyard.domain.tooling import Effect, ToolSpec
+from patchyard.models.recorded import RecordedModel, RecordingModel
+from patchyard.models.scripted import ScriptedModel, ScriptedReply
+
+pytestmark = pytest.mark.anyio
+
+TOOL = ToolSpec(name="t", description="d", parameters={"type": "object"}, effect=Effect.READ)
+ULID = "01HZX4T9M0ABCDEFGHJKMNPQRS"
+OTHER = "01JAAAAAAAAAAAAAAAAAAAAAAA"
+SECRET = "correct-horse-battery"
+
+
+def talk(
+    turns: int, *, workspace: str = "/w/one", call: str = ULID, output: str = "ran in 0.12s"
+) -> ModelRequest:
+    messages = [Message(speaker=Speaker.USER, text=f"work in {workspace}")]
+    for turn in range(turns):
+        asked = RequestedCall(id=f"c{turn}", name="t", arguments="{}")
+        messages.append(Message(speaker=Speaker.ASSISTANT, calls=(asked,)))
+        text = f"{output} in {workspace}; read_output(call_id={call!r})"
+        messages.append(Message(speaker=Speaker.TOOL, text=text, answers=f"c{turn}"))
+    return ModelRequest(messages=tuple(messages), tools=(TOOL,), purpose="execute", turn=turns)
+
+
+def answering(request: ModelRequest) -> ScriptedReply:
+    call = ("t", {"call_id": ULID, "path": "/w/one/a"})
+    return ScriptedReply(text=f"turn {request.turn}", calls=(call,) if request.turn else ())
+
+
+async def record(path: Path, *, turns: int = 3) -> Path:
+    model = RecordingModel(
+        ScriptedModel(answering=answering),
+        path,
+        workspace="/w/one",
+        environment="process",
+        secrets=(SECRET,),
+    )
+    await model.prepare()
+    for turn in range(turns):
+        await model.complete(talk(turn))
+    await model.close()
+    return path
+
+
+async def test_it_is_played_back_in_another_place_with_other_ids(tmp_path: Path) -> None:
+    model = RecordedModel(await record(tmp_path / "r"), workspace="/somewhere/else")
+    assert model.head.model == "scripted:inline"
+    assert model.head.environment == "process"
+    replies = [
+        await model.complete(
+            talk(turn, workspace="/somewhere/else", call=OTHER, output="ran in 9s")
+        )
+        for turn in range(3)
+    ]
+    assert [reply.message.text for reply in replies] == ["turn 0", "turn 1", "turn 2"]
+    arguments = json.loads(replies[2].message.calls[0].arguments)
+    assert arguments == {"call_id": OTHER, "path": "/somewhere/else/a"}
+
+
+async def test_another_content_is_refused_with_the_first_difference(tmp_path: Path) -> None:
+    model = RecordedModel(await record(tmp_path / "r"), workspace="/w/one")
+    await model.complete(talk(0))
+    with pytest.raises(ModelFailed, match=r"message 3 \(tool\).*ran in.*failed in") as caught:
+        await model.complete(talk(1, output="failed in 0.12s"))
+    assert not caught.value.retryable
+    assert caught.value.details["step"] == 2
+
+
+async def test_another_order_is_refused(tmp_path: Path) -> None:
+    model = RecordedModel(await record(tmp_path / "r"), workspace="/w/one")
+    await model.complete(talk(0))
+    with pytest.raises(ModelFailed, match="3 messages were recorded and 5 are asked"):
+        await model.complete(talk(2))
+
+
+async def test_other_tools_are_refused(tmp_path: Path) -> None:
+    model = RecordedModel(await record(tmp_path / "r"), workspace="/w/one")
+    with pytest.raises(ModelFailed, match="`tools`"):
+        await model.complete(ModelRequest(messages=talk(0).messages, purpose="execute"))
+
+
+async def test_one_request_more_than_was_recorded_is_refused(tmp_path: Path) -> None:
+    model = RecordedModel(await record(tmp_path / "r", turns=1), workspace="/w/one")
+    await model.complete(talk(0))
+    with pytest.raises(ModelFailed, match="holds 1 requests"):
+        await model.complete(talk(1))
+
+
+async def test_playing_back_goes_on_where_a_crash_left_it(tmp_path: Path) -> None:
+    model = RecordedModel(await record(tmp_path / "r"), workspace="/w/one")
+    assert (await model.complete(talk(2))).message.text == "turn 2"
+
+
+async def test_only_the_owner_can_read_it_and_secrets_are_hidden(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    model = RecordingModel(
+        ScriptedModel(answering=lambda _: ScriptedReply(text=f"the key is {SECRET}")),
+        path,
+        workspace="/w",
+        environment="process",
+        secrets=(SECRET,),
+    )
+    await model.prepare()
+    shaped = "sk-" + "a1B2" * 8
+    asked = Message(speaker=Speaker.USER, text=f"use {SECRET} and {shaped}, Bearer abcdef123456")
+    await model.complete(ModelRequest(messages=(asked,)))
+    await model.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    text = path.read_text()
+    for hidden in (SECRET, shaped, "abcdef123456"):
+        assert hidden not in text
+    assert text.count("[hidden]") == 4
+
+
+async def test_a_file_holds_each_message_once(tmp_path: Path) -> None:
+    lines = (await record(tmp_path / "r")).read_text().splitlines()
+    steps = [json.loads(line) for line in lines[1:]]
+    assert [step["request"]["kept"] for step in steps] == [0, 1, 3]
+    assert ["tools" in step["request"] for step in steps] == [True, False, False]
+
+
+async def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
+    path = await record(tmp_path / "r")
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="exists already"):
+        await record(path)
+    assert path.read_bytes() == before
+
+
+async def test_a_recording_goes_on_after_a_crash(tmp_path: Path) -> None:
+    path = await record(tmp_path / "r", turns=2)
+    model = RecordingModel(
+        ScriptedModel(answering=answering),
+        path,
+        workspace="/w/one",
+        environment="process",
+        is_resumed=True,
+    )
+    await model.prepare()
+    await model.complete(talk(2))
+    await model.close()
+    played = RecordedModel(path, workspace="/w/one")
+    for turn in range(3):
+        assert (await played.complete(talk(turn))).message.text == f"turn {turn}"
+
+
+async def test_an_error_is_recorded_and_played_back(tmp_path: Path) -> None:
+    def failing(_: ModelRequest) -> ScriptedReply:
+        raise ModelFailed("overloaded", retryable=True)
+
+    path = tmp_path / "r"
+    model = RecordingModel(
+        ScriptedModel(answering=failing), path, workspace="/w", environment="process"
+    )
+    await model.prepare()
+    with pytest.raises(ModelFailed):
+        await model.complete(talk(0))
+    await model.close()
+    with pytest.raises(ModelFailed, match="overloaded") as caught:
+        await RecordedModel(path, workspace="/w").complete(talk(0))
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "no recording of this format"),
+        ("{}", "no recording of this format"),
+        ("nonsense", "is no recording"),
+        ('{"patchyard_recording": 1}\n{"no": 1}', "damaged"),
+    ],
+)
+def test_what_is_no_recording_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "r"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=words):
+        RecordedModel(path)
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        RecordedModel(tmp_path / "nothing")
+    with pytest.raises(UsageError, match="cannot be written"):
+        RecordingModel(
+            ScriptedModel(), tmp_path / "no" / "r", workspace="/w", environment="process"
+        )
