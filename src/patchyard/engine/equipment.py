@@ -1,6 +1,6 @@
 """What the use cases work with: one adapter for each seam, put together by assembly.py."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from patchyard.contracts.actor import Actor
@@ -31,9 +31,9 @@ class Equipment:
     layers: Layers
     handover: HandOver
     environments: Mapping[ExecutionEnvironment, Environment]
-    tools: Mapping[str, Tool]
+    tools: Callable[[str], Mapping[str, Tool]]  # by the workspace's path inside
     gateways: Gateways
-    actor: Callable[[PlanSpec, str], Actor]  # spec and phase; raises UnknownName, ModelUnavailable
+    actor: Callable[[PlanSpec, str], Awaitable[Actor]]  # spec, phase; raises ModelUnavailable
 
     def environment(self, kind: ExecutionEnvironment) -> Environment:
         """Return the adapter for `kind`. Raises UnknownName when there is none yet."""

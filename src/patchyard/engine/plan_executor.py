@@ -7,6 +7,7 @@ from pathlib import Path
 
 from patchyard.contracts.actor import Brief, Session, Turn
 from patchyard.contracts.environment import OnOutput
+from patchyard.contracts.tool import Tool
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.codec import from_json, to_json
@@ -130,23 +131,31 @@ class PlanExecutor:
 
         places = Places(self._equipment, self._ledger, specs, str(phase))
         await places.find_again()
-        runner = ToolRunner(
-            self._equipment, self._ledger, places, phase=phase, on_output=self._on_output
-        )
         path = spec.repository
         if general_kind(spec) == ExecutionEnvironment.HOST:
             path = (await place()).root
-        session = await self._session(phase, path)
+        tools = self._equipment.tools(path)
+        runner = ToolRunner(
+            self._equipment,
+            self._ledger,
+            places,
+            tools=tools,
+            phase=phase,
+            on_output=self._on_output,
+        )
+        session = await self._session(phase, path, tools)
         try:
             yield AgentLoop(self._ledger, session, runner)
         finally:
             await session.close()
             await places.end()
 
-    async def _session(self, phase: Phase, workspace_path: str) -> Session:
+    async def _session(
+        self, phase: Phase, workspace_path: str, tools: Mapping[str, Tool]
+    ) -> Session:
         state = self._ledger.state
         spec = state.known
-        specs = [tool.spec for tool in self._equipment.tools.values()]
+        specs = [tool.spec for tool in tools.values()]
         if phase == Phase.STRATEGIZE:
             specs = [spec_ for spec_ in specs if spec_.effect != Effect.WRITE]
         brief = Brief(
@@ -163,7 +172,8 @@ class PlanExecutor:
             steps=spec.steps,
             arguments=spec.arguments,
         )
-        return await self._equipment.actor(spec, str(phase)).begin(brief)
+        actor = await self._equipment.actor(spec, str(phase))
+        return await actor.begin(brief)
 
     async def _base(self) -> Base:
         state = self._ledger.state

@@ -33,12 +33,14 @@ class ToolRunner:
         ledger: Ledger,
         places: Places,
         *,
+        tools: Mapping[str, Tool],
         phase: Phase,
         on_output: OnOutput | None = None,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
         self._places = places
+        self._tools = tools
         self._phase = phase
         self._on_output = on_output
         self._resolver = ExecutionEnvironmentResolver()
@@ -51,7 +53,7 @@ class ToolRunner:
         cannot start.
         """
         call_id = self._equipment.clock.new_id()
-        tool = self._equipment.tools.get(wanted.name)
+        tool = self._tools.get(wanted.name)
         refused = self._refusal(call_id, wanted, tool)
         if tool is None or wanted.arguments is None or refused is not None:
             result = refused or _refused(call_id, "VALIDATION_ERROR", wanted.problem)
@@ -77,7 +79,7 @@ class ToolRunner:
 
     def _refusal(self, call_id: str, wanted: Wanted, tool: Tool | None) -> ToolResult | None:
         if tool is None:
-            error = UnknownName.among("tool", wanted.name, self._equipment.tools)
+            error = UnknownName.among("tool", wanted.name, self._tools)
             return _refused(call_id, "UNKNOWN_TOOL", f"{error.message} {error.hint}")
         if wanted.arguments is None:
             return _refused(call_id, "VALIDATION_ERROR", wanted.problem or "no arguments")
@@ -191,14 +193,14 @@ class ToolRunner:
         self._recent[result.call_id] = (name, result)
         while len(self._recent) > KEPT_RESULTS:
             del self._recent[next(iter(self._recent))]
-        tool = self._equipment.tools.get(name)
+        tool = self._tools.get(name)
         text = tool.render(result) if tool else f"error: {result.message}"
         return Answered(ref=ref, name=name, result=result, text=text)
 
     async def _read_output(self, call_id: str, args: Mapping[str, Any]) -> ToolResult:
         wanted = str(args.get("call_id", ""))
         found = self._recent.get(wanted) or await self._journalled(wanted)
-        tool = self._equipment.tools.get(found[0]) if found else None
+        tool = self._tools.get(found[0]) if found else None
         if found is None or tool is None:
             return _refused(call_id, "UNKNOWN_CALL", f"there is no call {wanted!r} in this plan")
         page = output_page(tool.full(found[1]), offset=int(args.get("offset", 0)))

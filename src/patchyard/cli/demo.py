@@ -1,0 +1,74 @@
+"""`agents demo`: the main job on a bundled task, with a scripted model."""
+
+import importlib.resources
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import click
+
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+
+TASK = "The tests of inventory.stock fail: pages() loses the last page. Mend it."
+VALIDATE = "python3 -m unittest -q"
+
+
+@click.command(epilog="Example: agents demo")
+@click.option("--in", "kind", default=None, help="host or process; default as for `run`.")
+@format_option
+def demo(output_format: str, kind: str | None) -> None:
+    """Run the main job on a bundled task, without key or network.
+
+    The model is scripted by hand: this shows the engine, not a model's wits.
+    """
+    is_json = output_format == "json"
+    carry_out(Speaking(command="demo", is_json=is_json), lambda: _demo(kind=kind, is_json=is_json))
+
+
+async def _demo(*, kind: str | None, is_json: bool) -> Outcome:
+    from patchyard.cli.working import run_plan  # noqa: PLC0415 - heavy, and only now needed
+    from patchyard.intake import Asked  # noqa: PLC0415
+
+    bundled = importlib.resources.files("patchyard.demo")
+    with importlib.resources.as_file(bundled) as folder:
+        repository = _prepared(folder / "project")
+        asked = Asked(
+            task=TASK,
+            repository=str(repository),
+            model=f"scripted:{folder / 'script.yaml'}",
+            validate=(VALIDATE,),
+            kind=kind,
+        )
+        outcome = await run_plan(asked, dict(os.environ), is_json=is_json, stream=False)
+    if is_json or outcome.error:
+        return outcome
+    return Outcome(data=outcome.data, text=f"{outcome.text}\n{_farewell(repository)}")
+
+
+def _prepared(project: Path) -> Path:
+    """Copy the project into a folder of its own and commit it, as a user would have."""
+    repository = Path(tempfile.mkdtemp(prefix="patchyard-demo-")) / "inventory"
+    shutil.copytree(project, repository, ignore=shutil.ignore_patterns("__pycache__"))
+    identity = ["-c", "user.name=Demo", "-c", "user.email=demo@localhost"]
+    for arguments in (
+        ["init", "-q", "-b", "main"],
+        ["add", "-A"],
+        [*identity, "-c", "commit.gpgsign=false", "commit", "-q", "-m", "feat: count the stock"],
+    ):
+        subprocess.run(["git", *arguments], cwd=repository, check=True)
+    return repository
+
+
+def _farewell(repository: Path) -> str:
+    return (
+        "\nThe model was scripted by hand; sandbox, proof and hand-over are real.\n"
+        f"Go on in the demo's repository:  cd {repository}\n"
+        "  agents plan diff                 what changed, as a patch\n"
+        "  agents plan apply                put it into the working tree\n"
+        "  agents plan unapply              and take it back"
+    )
+
+
+__all__ = ["TASK", "VALIDATE", "demo"]

@@ -1,0 +1,87 @@
+"""The command `agents`: finds the subcommand and imports only that."""
+
+import importlib
+import sys
+from collections.abc import Mapping
+
+import click
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "demo": ("patchyard.cli.demo:demo", "Run the main job on a bundled task, without key or net."),
+    "plan": ("patchyard.cli.plan:plan", "Follow, show, apply and control plans."),
+    "run": ("patchyard.cli.run:run", "Carry out a task on this repository, with proof."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it runs."""
+
+    def __init__(
+        self, *args: object, table: Mapping[str, tuple[str, str]], **kwargs: object
+    ) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # click's own signature
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, sorted."""
+        return sorted({*self._table, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        entry = self._table.get(cmd_name)
+        if entry is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = entry[0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, without importing them."""
+        rows = [(name, self._table[name][1]) for name in sorted(self._table)]
+        rows += [
+            (name, command.get_short_help_str())
+            for name in super().list_commands(ctx)
+            if (command := super(LazyGroup, self).get_command(ctx, name)) is not None
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(rows))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; an unknown one names the nearest."""
+        name = args[0]
+        if not name.startswith("-") and name not in self.list_commands(ctx):
+            from patchyard.domain.errors import UnknownName  # noqa: PLC0415 - only on this path
+
+            error = UnknownName.among("command", name, self.list_commands(ctx))
+            raise click.UsageError(f"{error.message} ({error.hint})", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: agents run 'mend the failing test in tests/test_dates.py' --apply worktree",
+)
+@click.version_option(package_name="patchyard", prog_name="agents")
+def agents() -> None:
+    """Let coding agents work on your repository: planned, sandboxed, proven, handed over."""
+
+
+def main() -> None:
+    """Entry point of `agents` and `patchyard`."""
+    try:
+        agents.main(prog_name="agents", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        sys.exit(leaving.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        from patchyard.cli.outcome import show_usage_error  # noqa: PLC0415 - only on this path
+
+        sys.exit(show_usage_error(error, sys.argv[1:]))
+
+
+__all__ = ["COMMANDS", "LazyGroup", "agents", "main"]

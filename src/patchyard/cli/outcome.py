@@ -1,0 +1,176 @@
+"""How a command ends: one object for programs, some lines for people, one exit code."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from patchyard.domain.errors import PatchyardError
+
+INTERRUPTED = 130
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a command came to."""
+
+    data: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""  # for people, on standard output
+    raw: bytes | None = None  # exact bytes for a pipe, instead of `text`
+    error: PatchyardError | None = None  # the work failed, and data says how far it came
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speaking:
+    """How this call wants to be answered."""
+
+    command: str
+    is_json: bool = False
+    is_stream: bool = False
+
+
+def format_option(command: F) -> F:
+    """Add `--format rich|json`."""
+    return click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["rich", "json"]),
+        default="rich",
+        help="Lines for people, or one JSON object.",
+    )(command)
+
+
+def carry_out(speaking: Speaking, work: Callable[[], Coroutine[Any, Any, Outcome]]) -> None:
+    """Run `work`, print what it came to and leave with its exit code."""
+    started = time.time()
+    try:
+        outcome = asyncio.run(work())
+    except PatchyardError as error:
+        outcome = Outcome(error=error, exit_code=error.exit_code)
+    except KeyboardInterrupt:
+        outcome = Outcome(error=_Interrupted(), exit_code=INTERRUPTED)
+    code = outcome.exit_code or (outcome.error.exit_code if outcome.error else 0)
+    if speaking.is_json:
+        _print_json(speaking, outcome, code, started)
+    else:
+        _print_text(outcome)
+    sys.stdout.flush()
+    raise click.exceptions.Exit(code)
+
+
+class _Interrupted(PatchyardError):
+    """Interrupted; `agents plan resume` carries the newest plan on."""
+
+    code = "interrupted"
+    exit_code = INTERRUPTED
+
+
+def _print_json(speaking: Speaking, outcome: Outcome, code: int, started: float) -> None:
+    error = outcome.error
+    body = {
+        "command": speaking.command,
+        "status": "error" if error or code else "ok",
+        "exit_code": code,
+        "data": outcome.data,
+        "error": error_data(error),
+        "timing": {
+            "started": datetime.fromtimestamp(started, UTC).isoformat(),
+            "elapsed_s": round(time.time() - started, 3),
+        },
+    }
+    click.echo(json.dumps(body, indent=None if speaking.is_stream else 2))
+
+
+def error_data(error: PatchyardError | None) -> dict[str, Any] | None:
+    """Return the `error` object of interface.md."""
+    if error is None:
+        return None
+    return {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "details": {key: str(value) for key, value in error.details.items()},
+    }
+
+
+def _print_text(outcome: Outcome) -> None:
+    if outcome.raw is not None:
+        sys.stdout.buffer.write(outcome.raw)
+    elif outcome.text:
+        click.echo(outcome.text.rstrip("\n"))
+    if outcome.error is not None:
+        sys.stdout.flush()
+        say_error(outcome.error)
+
+
+def say_error(error: PatchyardError) -> None:
+    """Print an error and its cure on standard error."""
+    click.echo(f"{paint('error:', 'red', to_stderr=True)} {visible(error.message)}", err=True)
+    if error.hint:
+        click.echo(f"{paint('hint:', 'cyan', to_stderr=True)} {visible(error.hint)}", err=True)
+
+
+def show_usage_error(error: click.ClickException, arguments: list[str]) -> int:
+    """Print what click found wrong with the call; as JSON when that was asked for. Exit code 2."""
+    if "json" in arguments and "--format" in arguments:
+        body = {"code": "usage", "message": error.format_message(), "hint": "", "details": {}}
+        envelope = {
+            "command": " ".join(word for word in arguments[:2] if not word.startswith("-")),
+            "status": "error",
+            "exit_code": 2,
+            "data": {},
+            "error": body,
+            "timing": {"started": datetime.now(UTC).isoformat(), "elapsed_s": 0.0},
+        }
+        click.echo(json.dumps(envelope, indent=2))
+    else:
+        error.show()
+    return 2
+
+
+def visible(text: str) -> str:
+    """Return `text` with control characters escaped, but for line breaks and tabs."""
+    return "".join(
+        char if char in "\n\t" or (char.isprintable() and not 0xDC80 <= ord(char) <= 0xDCFF)
+        else f"\\x{ord(char) & 0xFF:02x}" if ord(char) < 0x100 or 0xDC80 <= ord(char) <= 0xDCFF
+        else f"\\u{ord(char):04x}"
+        for char in text
+    )  # fmt: skip
+
+
+def is_coloured(*, to_stderr: bool = False) -> bool:
+    """Whether colours are wanted: a terminal, and NO_COLOR not set."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    return stream.isatty() and not os.environ.get("NO_COLOR")
+
+
+def paint(text: str, colour: str, *, bold: bool = False, to_stderr: bool = False) -> str:
+    """Return `text` in `colour` where colours are wanted."""
+    if not is_coloured(to_stderr=to_stderr):
+        return text
+    return click.style(text, fg=colour, bold=bold)
+
+
+__all__ = [
+    "INTERRUPTED",
+    "Outcome",
+    "Speaking",
+    "carry_out",
+    "error_data",
+    "format_option",
+    "is_coloured",
+    "paint",
+    "say_error",
+    "show_usage_error",
+    "visible",
+]

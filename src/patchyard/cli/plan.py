@@ -1,0 +1,36 @@
+"""`agents plan`: the group; its commands lie in files by what they do."""
+
+import click
+
+from patchyard.cli.main import LazyGroup
+
+_ACT = "patchyard.cli.plan_act"
+_SHOW = "patchyard.cli.plan_show"
+_HAND = "patchyard.cli.plan_hand"
+
+COMMANDS = {
+    "apply": (f"{_HAND}:apply", "Hand the change set over to the repository."),
+    "cancel": (f"{_ACT}:cancel", "Stop a plan and its whole process tree."),
+    "diff": (f"{_HAND}:diff", "Print the change set as a patch."),
+    "errors": (f"{_SHOW}:errors", "Show why a plan stopped."),
+    "events": (f"{_SHOW}:events", "Print what happened, in order."),
+    "execute": (f"{_ACT}:execute", "Carry out a strategized plan and prove it."),
+    "explain": (f"{_SHOW}:explain", "Explain a decision."),
+    "list": (f"{_SHOW}:list_plans_command", "List the plans, newest first."),
+    "logs": (f"{_SHOW}:logs", "Print the whole result of one tool call."),
+    "resume": (f"{_ACT}:resume", "Carry a plan on from where it stopped."),
+    "route": (f"{_SHOW}:route", "Say where each tool runs and which level decided."),
+    "status": (f"{_SHOW}:status", "Show where a plan stands."),
+    "strategize": (f"{_ACT}:strategize", "Plan without writing."),
+    "tree": (f"{_SHOW}:tree", "Draw the decision tree."),
+    "unapply": (f"{_HAND}:unapply", "Take a hand-over back."),
+    "watch": (f"{_SHOW}:watch", "Follow a plan until it stops."),
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, epilog="Example: agents plan status @last")
+def plan() -> None:
+    """Follow, show, apply and control plans. ID is a ULID, a unique prefix, or @last."""
+
+
+__all__ = ["COMMANDS", "plan"]

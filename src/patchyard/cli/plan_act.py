@@ -1,0 +1,69 @@
+"""`agents plan strategize|execute|resume|cancel`: what carries a plan on or stops it."""
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+
+from patchyard.assembly import open_equipment
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.working import carried, watching
+from patchyard.domain.state import PlanState
+from patchyard.engine.finding import find_plan
+from patchyard.engine.workflow import Workflow
+
+Job = Callable[[Workflow, str], Awaitable[PlanState]]
+
+plan_argument = click.argument("plan_id", metavar="[ID]", default="@last")
+stream_option = click.option("--stream", is_flag=True, help="Show progress while it happens.")
+
+
+@click.command(epilog="Example: agents plan strategize @last")
+@plan_argument
+@stream_option
+@format_option
+def strategize(plan_id: str, output_format: str, *, stream: bool) -> None:
+    """Plan without writing; harmless when that is done already."""
+    _work("plan strategize", plan_id, lambda w, p: w.strategize(p), output_format, stream=stream)
+
+
+@click.command(epilog="Example: agents plan execute @last --stream")
+@plan_argument
+@stream_option
+@format_option
+def execute(plan_id: str, output_format: str, *, stream: bool) -> None:
+    """Carry out a strategized plan and prove it; harmless when that is done already."""
+    _work("plan execute", plan_id, lambda w, p: w.execute(p), output_format, stream=stream)
+
+
+@click.command(epilog="Example: agents plan resume @last")
+@plan_argument
+@stream_option
+@format_option
+def resume(plan_id: str, output_format: str, *, stream: bool) -> None:
+    """Carry a plan on from where it stopped: crash, cancel, limit or failure."""
+    _work("plan resume", plan_id, lambda w, p: w.run(p), output_format, stream=stream)
+
+
+@click.command(epilog="Example: agents plan cancel @last")
+@plan_argument
+@format_option
+def cancel(plan_id: str, output_format: str) -> None:
+    """Stop a plan and its whole process tree, whoever works on it."""
+    _work("plan cancel", plan_id, lambda w, p: w.cancel(p), output_format, stream=False)
+
+
+def _work(command: str, plan_id: str, job: Job, output_format: str, *, stream: bool) -> None:
+    is_json = output_format == "json"
+
+    async def work() -> Outcome:
+        async with open_equipment(os.environ) as equipment:
+            found = await find_plan(equipment.store.summaries, plan_id, repository=str(Path.cwd()))
+            workflow = Workflow(equipment, watching=watching(is_json=is_json, stream=stream))
+            return await carried(equipment, found, job(workflow, found))
+
+    carry_out(Speaking(command=command, is_json=is_json, is_stream=stream and is_json), work)
+
+
+__all__ = ["Job", "cancel", "execute", "plan_argument", "resume", "strategize", "stream_option"]

@@ -1,0 +1,109 @@
+"""`agents plan diff|apply|unapply`: the change set, looked at, handed over, taken back."""
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+
+from patchyard.assembly import open_equipment
+from patchyard.cli.looking import look_at
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, visible
+from patchyard.cli.plan_act import plan_argument
+from patchyard.cli.screen import SIGNS
+from patchyard.domain.errors import UnknownName
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.finding import find_plan
+from patchyard.engine.handing import Handing
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.report import plan_data
+from patchyard.intake import DESTINATIONS
+
+Do = Callable[[Ledger, Handing], Awaitable[str]]
+
+
+@click.command(epilog="Example: agents plan diff @last | git apply --check --binary")
+@plan_argument
+@click.argument("paths", nargs=-1)
+@click.option("--stat", is_flag=True, help="Only the files and their counts.")
+@format_option
+def diff(plan_id: str, paths: tuple[str, ...], output_format: str, *, stat: bool) -> None:
+    """Print the change set as a patch that `git apply --binary` takes."""
+
+    async def look(equipment: Equipment, ledger: Ledger) -> Outcome:
+        base, changeset = await Handing(equipment, ledger).changeset()
+        if stat:
+            lines = [
+                f"{SIGNS[change.status]} {visible(change.path)}  +{change.added} -{change.removed}"
+                for change in changeset.changes
+            ]
+            return Outcome(data=(await plan_data(ledger))["changeset"], text="\n".join(lines))
+        patch = await equipment.trees.diff(base, changeset, paths=paths)
+        text = patch.decode("utf-8", "backslashreplace")
+        if os.isatty(1):
+            return Outcome(text=visible(text))
+        return Outcome(data={"changeset_id": changeset.id, "patch": text}, raw=patch)
+
+    look_at("plan diff", plan_id, output_format, look)
+
+
+@click.command(epilog="Example: agents plan apply @last --to branch")
+@plan_argument
+@click.argument("paths", nargs=-1)
+@click.option("--to", default="worktree", show_default=True, help="worktree, branch, merge, patch.")
+@click.option("--output", default="", help="For patch: the file to write.")
+@click.option("--allow-path", "allow_paths", multiple=True, help="Let this protected path pass.")
+@format_option
+def apply(
+    plan_id: str,
+    paths: tuple[str, ...],
+    to: str,
+    output: str,
+    allow_paths: tuple[str, ...],
+    output_format: str,
+) -> None:
+    """Hand the stored change set over: all of it or nothing."""
+
+    async def work(ledger: Ledger, handing: Handing) -> str:
+        known = [name for name in DESTINATIONS if name != "none"]
+        if to not in known:
+            raise UnknownName.among("destination", to, known)
+        receipt = await handing.apply(to, paths=paths, allow_paths=allow_paths, name=output)
+        if receipt is None:
+            return "nothing to apply: the change set is empty"
+        where = f" ({receipt.reference})" if receipt.reference else ""
+        return (
+            f"applied to {to}{where}: {len(receipt.touched)} files\n"
+            f"take it back with: agents plan unapply {ledger.plan_id}"
+        )
+
+    _hand("plan apply", plan_id, output_format, work)
+
+
+@click.command(epilog="Example: agents plan unapply @last")
+@plan_argument
+@format_option
+def unapply(plan_id: str, output_format: str) -> None:
+    """Take the last hand-over back, while the touched files are unchanged."""
+
+    async def work(_ledger: Ledger, handing: Handing) -> str:
+        paths = await handing.unapply()
+        return f"taken back: {len(paths)} files"
+
+    _hand("plan unapply", plan_id, output_format, work)
+
+
+def _hand(command: str, plan_id: str, output_format: str, do: Do) -> None:
+    async def work() -> Outcome:
+        async with open_equipment(os.environ) as equipment:
+            here = str(Path.cwd())
+            found = await find_plan(equipment.store.summaries, plan_id, repository=here)
+            async with PlanLifecycleService(equipment).owned(found) as ledger:
+                text = await do(ledger, Handing(equipment, ledger))
+                return Outcome(data=await plan_data(ledger), text=text)
+
+    carry_out(Speaking(command=command, is_json=output_format == "json"), work)
+
+
+__all__ = ["Do", "apply", "diff", "unapply"]

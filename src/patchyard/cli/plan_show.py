@@ -1,0 +1,300 @@
+"""`agents plan list|status|watch|tree|explain|events|logs|errors|route`: what only looks."""
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchyard.assembly import open_equipment
+from patchyard.cli.looking import look_at
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint, visible
+from patchyard.cli.plan_act import plan_argument
+from patchyard.cli.progress import json_lines, spoken_lines
+from patchyard.cli.screen import plan_screen
+from patchyard.domain.codec import to_json
+from patchyard.domain.decision import Decision
+from patchyard.domain.errors import UsageError
+from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
+from patchyard.domain.plan import State
+from patchyard.domain.routing import ExecutionEnvironmentResolver
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.finding import find_plan, list_plans
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.report import plan_data
+from patchyard.engine.tool_runner import route_of
+
+FOLLOW_S = 0.2  # between two looks at the journal
+
+
+@click.command("list", epilog="Example: agents plan list --all --format json")
+@click.option("--all", "everything", is_flag=True, help="Of every repository.")
+@format_option
+def list_plans_command(output_format: str, *, everything: bool) -> None:
+    """List the plans of this repository, newest first."""
+
+    async def work() -> Outcome:
+        async with open_equipment(os.environ) as equipment:
+            repository = None if everything else str(Path.cwd())
+            rows = await list_plans(equipment.store.summaries, repository=repository)
+            lines = [_plan_line(row) for row in rows]
+            return Outcome(data={"plans": list(rows)}, text="\n".join(lines) or "no plans yet")
+
+    carry_out(Speaking(command="plan list", is_json=output_format == "json"), work)
+
+
+def _plan_line(row: Any) -> str:
+    when = datetime.fromtimestamp(row["created"], UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    step = f"{row['phase']}/{row['state']}"
+    first = row["task"].splitlines()[0] if row["task"] else ""
+    return f"{row['plan_id']}  {when}  {step:22} {visible(first)[:70]}"
+
+
+@click.command(epilog="Example: agents plan status @last --format json")
+@plan_argument
+@format_option
+def status(plan_id: str, output_format: str) -> None:
+    """Show where a plan stands and what it waits for."""
+    look_at("plan status", plan_id, output_format, _status)
+
+
+async def _status(_equipment: Equipment, ledger: Ledger) -> Outcome:
+    data = await plan_data(ledger)
+    text = plan_screen(data)
+    waiting = data["waiting"]
+    if waiting:
+        since = datetime.fromtimestamp(waiting["since"], UTC).astimezone().strftime("%H:%M:%S")
+        text += f"\n  {paint('waiting', 'cyan')}  for {visible(waiting['for'])} since {since}"
+    return Outcome(data=data, text=text)
+
+
+@click.command(epilog="Example: agents plan watch @last")
+@plan_argument
+@format_option
+def watch(plan_id: str, output_format: str) -> None:
+    """Follow a plan until it stops."""
+    _follow("plan watch", plan_id, output_format, after=None)
+
+
+@click.command(epilog="Example: agents plan events @last --follow")
+@plan_argument
+@click.option("--follow", is_flag=True, help="Go on until the plan stops.")
+@format_option
+def events(plan_id: str, output_format: str, *, follow: bool) -> None:
+    """Print what happened, in order."""
+    if follow:
+        _follow("plan events", plan_id, output_format, after=0)
+    look_at("plan events", plan_id, output_format, _events)
+
+
+async def _events(_equipment: Equipment, ledger: Ledger) -> Outcome:
+    rows = []
+    lines = []
+    for version, at, event in await ledger.events():
+        body = to_json(event)
+        rows.append({"version": version, "at": at, "event": type(event).__name__, **body})
+        clock = datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
+        about = visible(json.dumps(body, ensure_ascii=False))[:160]
+        lines.append(f"{version:5} {clock} {type(event).__name__:20} {about}")
+    return Outcome(data={"plan_id": ledger.plan_id, "events": rows}, text="\n".join(lines))
+
+
+def _follow(command: str, plan_id: str, output_format: str, *, after: int | None) -> None:
+    is_json = output_format == "json"
+
+    async def work() -> Outcome:
+        async with open_equipment(os.environ) as equipment:
+            here = str(Path.cwd())
+            found = await find_plan(equipment.store.summaries, plan_id, repository=here)
+            ledger = await Ledger.open(equipment.store, equipment.clock, found)
+            await _tail(equipment, ledger, is_json=is_json, after=after)
+            ledger = await Ledger.open(equipment.store, equipment.clock, found)
+            data = await plan_data(ledger)
+            return Outcome(data=data, text=plan_screen(data))
+
+    carry_out(Speaking(command=command, is_json=is_json, is_stream=is_json), work)
+
+
+async def _tail(equipment: Equipment, ledger: Ledger, *, is_json: bool, after: int | None) -> None:
+    show = json_lines if is_json else spoken_lines
+    seen = ledger.state.version if after is None else after
+    while True:
+        for version, _, event in await ledger.events(after=seen):
+            show(event)
+            seen = version
+        state = (await Ledger.open(equipment.store, equipment.clock, ledger.plan_id)).state
+        is_running = state.state in {State.PROCESSING, State.QUEUED}
+        if state.version == seen and not is_running:
+            return
+        if state.version == seen and not equipment.claims.is_claimed(ledger.plan_id):
+            return  # nobody works on it: it would be waited for without end
+        await asyncio.sleep(FOLLOW_S)
+
+
+@click.command(epilog="Example: agents plan tree @last")
+@plan_argument
+@format_option
+def tree(plan_id: str, output_format: str) -> None:
+    """Draw the decision tree."""
+    look_at("plan tree", plan_id, output_format, _tree)
+
+
+async def _tree(_equipment: Equipment, ledger: Ledger) -> Outcome:
+    decisions = ledger.state.decisions
+    lines: list[str] = []
+    for root in [d for d in decisions if d.parent_id is None]:
+        _branch(decisions, root, lines, depth=0)
+    data = {"plan_id": ledger.plan_id, "decisions": [to_json(d) for d in decisions]}
+    return Outcome(data=data, text="\n".join(lines) or "no decisions yet")
+
+
+def _branch(decisions: Sequence[Decision], node: Decision, lines: list[str], *, depth: int) -> None:
+    first = node.choice.splitlines()[0] if node.choice else ""
+    lines.append(f"{'  ' * depth}{node.decision_id[-6:]} {node.kind}: {visible(first)[:90]}")
+    for child in [d for d in decisions if d.parent_id == node.decision_id]:
+        _branch(decisions, child, lines, depth=depth + 1)
+
+
+@click.command(epilog="Example: agents plan explain @last 7K2M9Q")
+@plan_argument
+@click.argument("decision", required=False)
+@format_option
+def explain(plan_id: str, decision: str | None, output_format: str) -> None:
+    """Explain DECISION (the end of its id is enough), or all of them."""
+
+    async def look(_equipment: Equipment, ledger: Ledger) -> Outcome:
+        found = [d for d in ledger.state.decisions if _is_meant(d, decision)]
+        if not found:
+            known = ", ".join(d.decision_id[-6:] for d in ledger.state.decisions)
+            raise UsageError(f"no decision {decision!r} in this plan", hint=f"known: {known}")
+        text = "\n\n".join(_explained(d) for d in found)
+        return Outcome(data={"decisions": [to_json(d) for d in found]}, text=text)
+
+    look_at("plan explain", plan_id, output_format, look)
+
+
+def _is_meant(decision: Decision, text: str | None) -> bool:
+    return text is None or decision.decision_id.endswith(text.upper())
+
+
+def _explained(decision: Decision) -> str:
+    rows = [
+        f"{decision.decision_id} {decision.kind}",
+        f"  question      {visible(decision.question)}",
+        f"  choice        {visible(decision.choice)}",
+    ]
+    if decision.alternatives:
+        rows.append(f"  alternatives  {visible('; '.join(decision.alternatives))}")
+    if decision.confidence is not None:
+        rows.append(f"  confidence    {decision.confidence:.2f}")
+    if decision.rationale:
+        rows.append(f"  rationale     {visible(decision.rationale)}")
+    return "\n".join(rows)
+
+
+@click.command(epilog="Example: agents plan logs @last 01J…")
+@click.argument("plan_id", metavar="ID")
+@click.argument("call")
+@format_option
+def logs(plan_id: str, call: str, output_format: str) -> None:
+    """Print the whole result of tool call CALL (the end of its id is enough)."""
+
+    async def look(_equipment: Equipment, ledger: Ledger) -> Outcome:
+        asked, settled = await _call(ledger, call)
+        data = {
+            "call_id": asked.call_id,
+            "name": asked.name,
+            "arguments": await ledger.value(asked.arguments),
+            "environment": str(asked.kind) if asked.kind else None,
+            "level": asked.level,
+            "success": settled.success if settled else None,
+            "error": settled.error if settled else None,
+            "message": settled.message if settled else "not settled yet",
+            "result": await ledger.value(settled.data if settled else Body()),
+        }
+        return Outcome(data=data, text=_log_text(data))
+
+    look_at("plan logs", plan_id, output_format, look)
+
+
+async def _call(ledger: Ledger, text: str) -> tuple[ToolCallRequested, ToolCallSettled | None]:
+    asked = None
+    for _, _, event in await ledger.events():
+        if isinstance(event, ToolCallRequested) and event.call_id.endswith(text.upper()):
+            asked = event
+        if isinstance(event, ToolCallSettled) and asked and event.call_id == asked.call_id:
+            return asked, event
+    if asked is None:
+        raise UsageError(
+            f"no call {text!r} in this plan", hint="`agents plan events` lists the calls"
+        )
+    return asked, None
+
+
+def _log_text(data: dict[str, Any]) -> str:
+    result = data["result"] or {}
+    lines = [f"{data['call_id']} {data['name']}: {visible(data['message'])}"]
+    lines.append(visible(json.dumps(data["arguments"], ensure_ascii=False)))
+    for name, value in result.items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines.append(
+            f"--- {name}\n{visible(shown)}" if "\n" in shown else f"{name}: {visible(shown)}"
+        )
+    return "\n".join(lines)
+
+
+@click.command(epilog="Example: agents plan errors @last")
+@plan_argument
+@format_option
+def errors(plan_id: str, output_format: str) -> None:
+    """Show why a plan stopped, with everything known about it."""
+    look_at("plan errors", plan_id, output_format, _errors)
+
+
+async def _errors(_equipment: Equipment, ledger: Ledger) -> Outcome:
+    failure = ledger.state.failure
+    if failure is None:
+        return Outcome(data={"errors": []}, text="no error")
+    rows = [f"{failure.phase}: {visible(failure.message)}"]
+    if failure.hint:
+        rows.append(f"hint: {visible(failure.hint)}")
+    rows += [f"{key}: {visible(str(value))}" for key, value in failure.details.items()]
+    return Outcome(data={"errors": [to_json(failure)]}, text="\n".join(rows))
+
+
+@click.command(epilog="Example: agents plan route @last execute_command")
+@plan_argument
+@click.argument("tool", required=False)
+@format_option
+def route(plan_id: str, tool: str | None, output_format: str) -> None:
+    """Say where each tool (or TOOL) runs, and which level of the chain decided."""
+
+    async def look(equipment: Equipment, ledger: Ledger) -> Outcome:
+        spec = ledger.state.known
+        names = [tool] if tool else sorted(equipment.tools(spec.repository))
+        rows = [
+            {"tool": name, **to_json(route_of(spec, name, ExecutionEnvironmentResolver()))}
+            for name in names
+        ]
+        lines = [f"{r['tool']:18} {r['kind']:10} {r['level']}: {r['reason']}" for r in rows]
+        return Outcome(data={"routes": rows}, text="\n".join(lines))
+
+    look_at("plan route", plan_id, output_format, look)
+
+
+__all__ = [
+    "FOLLOW_S",
+    "errors",
+    "events",
+    "explain",
+    "list_plans_command",
+    "logs",
+    "route",
+    "status",
+    "tree",
+    "watch",
+]

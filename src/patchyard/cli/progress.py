@@ -1,0 +1,116 @@
+"""Progress while it happens: JSON Lines for programs, one line a step for people."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from patchyard.cli.outcome import paint, visible
+from patchyard.domain.codec import to_json
+from patchyard.domain.events import (
+    BaseRecorded,
+    ChangeSetCaptured,
+    Event,
+    Moved,
+    Noted,
+    SetupFinished,
+    StrategyRecorded,
+    ToolCallRequested,
+    ToolCallSettled,
+    TurnRequested,
+    Validated,
+)
+from patchyard.engine.report import base_line
+
+Line = Callable[[Any], str | None]
+
+
+def json_lines(event: Event) -> None:
+    """Print one event as one line of JSON."""
+    body = {"event": type(event).__name__, "at": time.time(), **to_json(event)}
+    click.echo(json.dumps(body))
+    sys.stdout.flush()
+
+
+def spoken_lines(event: Event) -> None:
+    """Print what people want to see of `event`, on standard error."""
+    line = _LINES.get(type(event))
+    text = line(event) if line else None
+    if text:
+        click.echo(text, err=True)
+
+
+def _base(event: BaseRecorded) -> str:
+    return f"{_mark('base')} {visible(base_line(event.base))}"
+
+
+def _moved(event: Moved) -> str:
+    colour = {"complete": "green", "applied": "green", "processing": "blue"}.get(event.state, "red")
+    reason = f": {visible(event.reason)}" if event.reason else ""
+    state = paint(str(event.state), colour, to_stderr=True)
+    return f"{_mark(str(event.phase))} {state}{reason}"
+
+
+def _called(event: ToolCallRequested) -> str:
+    arguments = event.arguments.value if isinstance(event.arguments.value, Mapping) else {}
+    about = next((str(value) for value in arguments.values()), "")
+    first = about.splitlines()[0] if about else ""
+    where = f" in {event.kind}" if event.kind else ""
+    return f"  {paint('→', 'blue', to_stderr=True)} {event.name} {visible(first)[:90]}{where}"
+
+
+def _settled(event: ToolCallSettled) -> str | None:
+    if event.success:
+        return None
+    message = visible(event.message.splitlines()[0] if event.message else "")
+    return f"    {paint(event.error or 'failed', 'yellow', to_stderr=True)} {message[:110]}"
+
+
+def _asked(event: TurnRequested) -> str | None:
+    return f"  {_mark('proof')} failed: back to the actor" if event.note else None
+
+
+def _set_up(event: SetupFinished) -> str:
+    how = "layer found" if event.is_cached else f"{len(event.commands)} commands, layer kept"
+    return f"{_mark('setup')} {how}"
+
+
+def _strategy(event: StrategyRecorded) -> str:
+    first = event.summary.splitlines()[0] if event.summary else ""
+    return f"  {_mark('plan')} {visible(first)[:110]}"
+
+
+def _captured(event: ChangeSetCaptured) -> str:
+    return f"{_mark('changes')} {event.files} files, +{event.added} -{event.removed}"
+
+
+def _validated(event: Validated) -> str:
+    verdict = ("passed", "green") if event.passed else ("failed", "red")
+    return f"{_mark('proof')} round {event.round}: {paint(*verdict, to_stderr=True)}"
+
+
+def _noted(event: Noted) -> str:
+    return f"{_mark('note')} {visible(event.text)}"
+
+
+def _mark(word: str) -> str:
+    return paint(f"{word}:", "cyan", to_stderr=True)
+
+
+_LINES: Mapping[type[Event], Line] = {
+    BaseRecorded: _base,
+    Moved: _moved,
+    ToolCallRequested: _called,
+    ToolCallSettled: _settled,
+    TurnRequested: _asked,
+    SetupFinished: _set_up,
+    StrategyRecorded: _strategy,
+    ChangeSetCaptured: _captured,
+    Validated: _validated,
+    Noted: _noted,
+}
+
+__all__ = ["json_lines", "spoken_lines"]

@@ -1,0 +1,99 @@
+"""`agents run`: the whole job in one line."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.domain.errors import UsageError
+
+TASK_BYTES = 1_000_000  # a longer task text is refused
+
+
+@click.command(epilog="Example: agents run 'mend the failing test' --validate 'pytest -q'")
+@click.argument("task")
+@click.option("--repo", type=str, default=".", help="The repository, a path.")
+@click.option("--ref", help="Start from this commit instead of the checkout as it is.")
+@click.option("--base", "base", type=click.Choice(["head"]), help="Start from HEAD.")
+@click.option("--agent", default="model", help="model, recipe, or a configured name.")
+@click.option("--role", default="developer", help="The role's prompt and policy.")
+@click.option("--model", "model_name", default="", help="PROVIDER:MODEL, or recorded:FILE.")
+@click.option("--in", "--execution-environment", "kind", help="host, process, ...")
+@click.option("--setup", multiple=True, help="Command that installs dependencies, on the base.")
+@click.option("--validate", multiple=True, help="Command that proves the result.")
+@click.option("--apply", "apply_to", default="none", help="none, worktree, branch, merge, patch.")
+@click.option("--env", "variables", multiple=True, help="NAME[=VALUE], readable by the agent.")
+@click.option("--mount", "mounts", multiple=True, help="PATH[:ro|rw] to show inside.")
+@click.option("--allow-path", "allow_paths", multiple=True, help="Let this protected path pass.")
+@click.option("--budget-usd", type=float, default=5.0, show_default=True)
+@click.option("--max-tokens", type=int, help="Tokens in and out together.")
+@click.option("--max-steps", type=int, default=200, show_default=True)
+@click.option("--timeout", default="1h", show_default=True, help="90s, 30m, 1h.")
+@click.option("--rounds", type=int, default=3, show_default=True, help="Failed proofs given back.")
+@click.option("--record", type=str, help="Write every model request and reply to this file.")
+@click.option("--automation-profile", default="auto", show_default=True)
+@click.option("--require-changes", is_flag=True, help="Exit 1 when nothing changed.")
+@click.option("--stream", is_flag=True, help="Show progress while it happens.")
+@format_option
+def run(output_format: str, **options: Any) -> None:
+    """Carry out TASK (text, -, @FILE) on this repository: planned, sandboxed, proven."""
+    is_json = output_format == "json"
+    stream = bool(options["stream"])
+    carry_out(
+        Speaking(command="run", is_json=is_json, is_stream=stream and is_json),
+        lambda: _run(options, is_json=is_json, stream=stream),
+    )
+
+
+async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outcome:
+    from patchyard.cli.working import run_plan  # noqa: PLC0415 - heavy, and only now needed
+    from patchyard.intake import Asked, parse_duration  # noqa: PLC0415
+
+    asked = Asked(
+        task=read_task(options["task"]),
+        repository=options["repo"],
+        ref=options["ref"] or options["base"],
+        agent=options["agent"],
+        role=options["role"],
+        model=options["model_name"],
+        kind=options["kind"],
+        setup=options["setup"],
+        validate=options["validate"],
+        apply_to=options["apply_to"],
+        variables=options["variables"],
+        mounts=options["mounts"],
+        allow_paths=options["allow_paths"],
+        usd=options["budget_usd"],
+        tokens=options["max_tokens"],
+        steps=options["max_steps"],
+        seconds=parse_duration(options["timeout"]),
+        rounds=options["rounds"],
+        record_to=options["record"],
+        automation_profile=options["automation_profile"],
+        requires_changes=options["require_changes"],
+    )
+    return await run_plan(asked, dict(os.environ), is_json=is_json, stream=stream)
+
+
+def read_task(text: str) -> str:
+    """Return the task that TASK names: the text itself, standard input, or a file."""
+    if text == "-":
+        task = sys.stdin.read(TASK_BYTES + 1)
+    elif text.startswith("@"):
+        try:
+            task = Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"the task file {text[1:]} cannot be read: {error}") from error
+    else:
+        task = text
+    if not task.strip():
+        raise UsageError("the task is empty", hint="say what is to be done: agents run 'mend …'")
+    if len(task) > TASK_BYTES:
+        raise UsageError(f"the task is longer than {TASK_BYTES} characters")
+    return task
+
+
+__all__ = ["TASK_BYTES", "read_task", "run"]

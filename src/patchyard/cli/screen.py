@@ -1,0 +1,153 @@
+"""The final screen of a plan: base, changes, proof, reach, cost, and what to do next."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from patchyard.cli.outcome import paint, visible
+
+SIGNS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "mode": "m", "type": "T"}
+FILES_SHOWN = 20
+
+
+def plan_screen(data: Mapping[str, Any]) -> str:
+    """Return the screen for the `data` of one plan."""
+    parts = [
+        _head(data),
+        _row("base", _base(data.get("base"))),
+        _row("what", visible(_first_line(data.get("summary") or data["strategy"]["summary"]))),
+        *_changes(data),
+        *_findings(data.get("findings", [])),
+        *_proof(data),
+        _row("reach", _reach(data["reach"])),
+        _row("cost", _cost(data["cost"])),
+        *_error(data),
+        *_next(data),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _head(data: Mapping[str, Any]) -> str:
+    good = data["state"] in {"complete", "applied"}
+    state = paint(f"{data['phase']}/{data['state']}", "green" if good else "red", bold=True)
+    return f"plan {data['plan_id']}  {state}"
+
+
+def _row(name: str, text: str) -> str:
+    return f"  {paint(name.ljust(8), 'cyan')} {text}" if text else ""
+
+
+def _base(base: Mapping[str, Any] | None) -> str:
+    if base is None:
+        return ""
+    name = f"{base['branch'] or 'detached'}@{(base['commit'] or 'none')[:7]}"
+    count = base["uncommitted"]
+    more = f" + {count} uncommitted {'file' if count == 1 else 'files'}" if count else ""
+    return visible(f"{name}{more}")
+
+
+def _changes(data: Mapping[str, Any]) -> list[str]:
+    changeset = data.get("changeset")
+    if not changeset:
+        return []
+    counts = changeset["counts"]
+    if not data["changed"]:
+        return [_row("changes", "none")]
+    rows = [
+        _row(
+            "changes",
+            f"{counts['files']} {'file' if counts['files'] == 1 else 'files'},"
+            f" {paint('+' + str(counts['added']), 'green')}"
+            f" {paint('-' + str(counts['removed']), 'red')}",
+        )
+    ]
+    for change in changeset["files"][:FILES_SHOWN]:
+        old = f"{change['old_path']} → " if change.get("old_path") else ""
+        lines = f"+{change.get('added', 0)} -{change.get('removed', 0)}"
+        rows.append(
+            f"           {SIGNS[change['status']]} {visible(old + change['path'])}  {lines}"
+        )
+    left = len(changeset["files"]) - FILES_SHOWN
+    if left > 0:
+        rows.append(f"           … and {left} more")
+    return rows
+
+
+def _findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        _row("look at", paint(visible(f"{finding['path']}: {finding['message']}"), "yellow"))
+        for finding in findings
+    ]
+
+
+def _proof(data: Mapping[str, Any]) -> list[str]:
+    rows = []
+    touched = data.get("touched_proof") or []
+    if touched:
+        listed = visible(", ".join(touched))
+        rows.append(_row("touched", paint(f"tests and tool settings changed: {listed}", "yellow")))
+    if not data["validation"] and data.get("changeset"):
+        rows.append(_row("proof", paint("unproven: no validation command is set", "yellow")))
+    for gate in data["validation"]:
+        before = gate.get("before")
+        was = _verdict(before) if before else "not run"
+        rows.append(_row("proof", f"{visible(gate['command'])}: {was} → {_verdict(gate)}"))
+        if not gate["passed"]:
+            rows += [f"           {visible(line)}" for line in gate["output"].splitlines()[-12:]]
+    return rows
+
+
+def _verdict(gate: Mapping[str, Any]) -> str:
+    if gate["passed"]:
+        return paint("pass", "green")
+    code = gate.get("exit_code")
+    return paint("fails" if code is None else f"fails ({code})", "red")
+
+
+def _reach(reach: Mapping[str, Any]) -> str:
+    parts = [
+        f"{reach['kind']}",
+        f"network: {reach['network']}",
+        f"secrets: {', '.join(reach['secrets']) or 'none'}",
+    ]
+    if reach.get("variables"):
+        parts.append(f"variables: {', '.join(reach['variables'])}")
+    if reach["mounts"]:
+        parts.append(f"mounts: {', '.join(reach['mounts'])}")
+    if reach["kind"] == "host":
+        parts[0] = paint("host, unconfined", "yellow")
+    return ", ".join(parts)
+
+
+def _cost(cost: Mapping[str, Any]) -> str:
+    usd = "price unknown" if cost["usd"] is None else f"{cost['usd']:.4f} USD"
+    limit = cost["limits"]["usd"]
+    of = f" of {limit:g}" if limit is not None and cost["usd"] is not None else ""
+    return f"{usd}{of}, {cost['tokens']:,} tokens, {cost['steps']} steps, {cost['seconds']:.1f} s"
+
+
+def _error(data: Mapping[str, Any]) -> list[str]:
+    message = data.get("error_message")
+    return [_row("stopped", paint(visible(message), "red"))] if message else []
+
+
+def _next(data: Mapping[str, Any]) -> list[str]:
+    plan = data["plan_id"]
+    if data.get("applied"):
+        done = f"applied to {data['applied']['to']}; take it back with `agents plan unapply {plan}`"
+        return [_row("next", done)]
+    if data["changed"] and data["state"] == "complete":
+        return [
+            _row("next", f"agents plan diff {plan}"),
+            _row("", "")
+            or f"           agents plan apply {plan} --to worktree   (or branch, merge)",
+        ]
+    if data["state"] in {"errored", "constrained", "cancelled", "processing"}:
+        return [_row("next", f"agents plan resume {plan}   (or: agents plan events {plan})")]
+    return []
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
+
+
+__all__ = ["FILES_SHOWN", "SIGNS", "plan_screen"]

@@ -1,0 +1,45 @@
+"""Where things lie and what is set, from the environment. Knows no adapter."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchyard.domain.environment import ExecutionEnvironment, parse_kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """The folders of one installation."""
+
+    home: Path  # PATCHYARD_HOME: 0700, files 0600
+
+    @property
+    def database(self) -> Path:
+        """The SQLite journal."""
+        return self.home / "patchyard.db"
+
+    @property
+    def claims(self) -> Path:
+        """Lock files, one a plan."""
+        return self.home / "claims"
+
+
+def places(environ: Mapping[str, str]) -> Places:
+    """Return the folders that `environ` chooses (default: the XDG data directory)."""
+    chosen = environ.get("PATCHYARD_HOME")
+    if chosen:
+        return Places(home=Path(chosen).expanduser().absolute())
+    data = environ.get("XDG_DATA_HOME")
+    folder = Path(data) if data else Path(environ.get("HOME", "/")) / ".local" / "share"
+    return Places(home=folder.absolute() / "patchyard")
+
+
+def default_environment(environ: Mapping[str, str]) -> tuple[ExecutionEnvironment, bool]:
+    """Return the chain's last level and whether AGENT_MODE named it (D2, F2.16)."""
+    mode = environ.get("AGENT_MODE")
+    if mode:
+        return parse_kind(mode), True
+    return ExecutionEnvironment.HOST, False
+
+
+__all__ = ["Places", "default_environment", "places"]

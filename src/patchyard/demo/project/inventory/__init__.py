@@ -1,0 +1,1 @@
+"""Counts what is on the shelves."""

@@ -1,0 +1,57 @@
+"""Finding plans by what people type: a ULID, a unique prefix, or `@last`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from patchyard.contracts.journal import Summaries
+from patchyard.domain.errors import UsageError
+from patchyard.domain.ids import is_prefix
+
+LAST = "@last"
+
+
+async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
+    """Return the id of the plan that `text` names; `@last` is the newest of `repository`.
+
+    Raises UsageError when there is none, or when a prefix fits several.
+    """
+    rows = await summaries.summaries()
+    if text == LAST:
+        own = [stream for stream, row in rows if _is_of(row, repository)]
+        if not own:
+            raise UsageError(
+                f"there is no plan of {repository} yet",
+                hint="`agents run TASK` makes one; `agents plan list --all` shows every plan",
+            )
+        return own[0]
+    if not is_prefix(text):
+        raise UsageError(
+            f"{text!r} is no plan id", hint="give a ULID, the beginning of one, or @last"
+        )
+    found = [stream for stream, _ in rows if stream.startswith(text.upper())]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(
+            f"there is no plan {text} in this database",
+            hint="`agents plan list --all` shows the plans; PATCHYARD_HOME chooses the database",
+        )
+    raise UsageError(
+        f"{text} fits {len(found)} plans", hint=f"write more of it: {', '.join(found[:5])}"
+    )
+
+
+async def list_plans(
+    summaries: Summaries, *, repository: str | None
+) -> Sequence[Mapping[str, Any]]:
+    """Return the summaries, newest first; of `repository` alone when given."""
+    rows = await summaries.summaries()
+    return [row for _, row in rows if repository is None or _is_of(row, repository)]
+
+
+def _is_of(row: Mapping[str, Any], repository: str) -> bool:
+    root = str(row.get("repository", ""))
+    return repository == root or repository.startswith(root.rstrip("/") + "/")
+
+
+__all__ = ["LAST", "find_plan", "list_plans"]

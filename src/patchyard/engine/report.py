@@ -1,0 +1,202 @@
+"""What programs are told of a plan: the `data` object of interface.md, from state and bodies."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.errors import PatchyardError
+from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.state import PlanState
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.sites import general_kind
+
+_STEPS = (Phase.STRATEGIZE, Phase.EXECUTE, Phase.APPLY)
+
+
+async def plan_data(ledger: Ledger) -> dict[str, Any]:
+    """Return all that interface.md promises of a plan, JSON-ready."""
+    state = ledger.state
+    spec = state.known
+    changeset = await _changeset(ledger)
+    return {
+        "plan_id": state.plan_id,
+        "phase": str(state.phase),
+        "state": str(state.state),
+        "reason": state.reason,
+        "task": spec.task,
+        "action": spec.action,
+        "project": spec.project,
+        "base": base_data(state.base),
+        "environment": str(general_kind(spec)),
+        "attempt": state.attempt,
+        "strategy": _strategy(state),
+        "summary": state.summary,
+        "changeset_id": changeset.id if changeset else None,
+        "changed": bool(changeset and not changeset.is_empty),
+        "changeset": changeset_data(changeset),
+        "validation": await _validation(ledger),
+        "touched_proof": list(state.validation.touched) if state.validation else [],
+        "proven_tree": _proven(state),
+        "applied": {"to": state.applied.to} if state.applied else None,
+        "progress": _progress(state),
+        "execution": {
+            "tool_calls": state.tool_calls,
+            "sandbox_refs": list(state.sandbox_refs),
+            "checkpoints": [],
+        },
+        "cost": _cost(state),
+        "reach": reach(spec),
+        "waiting": _waiting(state),
+        "findings": [to_json(finding) for finding in changeset.findings] if changeset else [],
+        "error_message": state.failure.message if state.failure else None,
+        "error_details": _error_details(state),
+    }
+
+
+def base_data(base: Base | None) -> dict[str, Any] | None:
+    """Return the base as people name it."""
+    if base is None:
+        return None
+    return {
+        "repository": base.repository,
+        "branch": base.branch,
+        "commit": base.commit,
+        "tree": base.tree,
+        "uncommitted": base.uncommitted,
+    }
+
+
+def base_line(base: Base) -> str:
+    """Return `main@1a2b3c4 + 3 uncommitted files`."""
+    name = f"{base.branch or 'detached'}@{(base.commit or 'none')[:7]}"
+    files = "file" if base.uncommitted == 1 else "files"
+    return f"{name} + {base.uncommitted} uncommitted {files}" if base.uncommitted else name
+
+
+def changeset_data(changeset: ChangeSet | None) -> dict[str, Any] | None:
+    """Return the change set's list of files and its counts."""
+    if changeset is None:
+        return None
+    changes = changeset.changes
+    return {
+        "id": changeset.id,
+        "tree": changeset.tree,
+        "files": [to_json(change) | {"status": str(change.status)} for change in changes],
+        "counts": {
+            "files": len(changes),
+            "added": sum(change.added for change in changes),
+            "removed": sum(change.removed for change in changes),
+        },
+    }
+
+
+def reach(spec: PlanSpec) -> dict[str, Any]:
+    """Return what the plan could touch."""
+    return {
+        "kind": str(general_kind(spec)),
+        "network": "package indexes, during setup" if spec.setup else "none",
+        "secrets": [],
+        "variables": sorted(spec.variables),
+        "mounts": list(spec.mounts),
+    }
+
+
+async def _changeset(ledger: Ledger) -> ChangeSet | None:
+    captured = ledger.state.changeset
+    if captured is None:
+        return None
+    return from_json(ChangeSet, await ledger.value(captured.body))
+
+
+async def _validation(ledger: Ledger) -> Sequence[Mapping[str, Any]]:
+    validation = ledger.state.validation
+    if validation is None:
+        return []
+    rows = []
+    for row in await ledger.value(validation.results):
+        filled = {"exit_code": None, "before": None, "output": "", **row}
+        if isinstance(filled["before"], Mapping):
+            filled["before"] = {"exit_code": None, "output": "", **filled["before"]}
+        rows.append(filled)
+    return rows
+
+
+def _strategy(state: PlanState) -> dict[str, Any]:
+    return {
+        "summary": state.strategy,
+        "decision_root_id": state.decision_root_id,
+        "decisions": len(state.decisions),
+        "invariants": [
+            {"text": i.text, "scope": str(i.scope), "when": i.when, "passed": i.passed}
+            for i in state.invariants
+        ],
+    }
+
+
+def _proven(state: PlanState) -> str | None:
+    validation = state.validation
+    return validation.tree if validation is not None and validation.passed else None
+
+
+def _progress(state: PlanState) -> list[dict[str, str]]:
+    here = _STEPS.index(state.phase) if state.phase in _STEPS else -1
+    rows = []
+    for number, phase in enumerate(_STEPS):
+        status = "complete" if number < here else "queued"
+        if number == here:
+            status = str(state.state)
+        rows.append({"step": str(phase), "status": status})
+    return rows
+
+
+def _cost(state: PlanState) -> dict[str, Any]:
+    limits, spent = state.limits, state.spent
+    return {
+        "tokens": spent.tokens,
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        "usd": round(spent.usd, 6) if spent.is_priced else None,
+        "steps": spent.steps,
+        "seconds": round(spent.seconds, 3),
+        "limits": {
+            "usd": limits.usd,
+            "tokens": limits.tokens,
+            "steps": limits.steps,
+            "seconds": limits.seconds,
+        },
+    }
+
+
+def _waiting(state: PlanState) -> dict[str, Any] | None:
+    if state.state != State.PROCESSING:
+        return None
+    if state.open_calls:
+        call = list(state.open_calls.values())[-1]
+        return {"for": f"{call.name} in {call.kind or 'the engine'}", "since": state.updated}
+    if state.asked is not None:
+        return {"for": f"the actor's turn {state.asked.turn}", "since": state.updated}
+    return {"for": f"the next step of {state.phase}", "since": state.updated}
+
+
+def _error_details(state: PlanState) -> dict[str, Any] | None:
+    failure = state.failure
+    if failure is None:
+        return None
+    return {"phase": str(failure.phase), "code": failure.code, "hint": failure.hint} | dict(
+        failure.details
+    )
+
+
+def raised(state: PlanState) -> PatchyardError | None:
+    """Return the failure a stopped plan holds as the exception it was, None when it has none."""
+    failure = state.failure
+    if failure is None:
+        return None
+    error = PatchyardError(failure.message, hint=failure.hint, details=failure.details)
+    error.code = failure.code
+    error.exit_code = failure.exit_code
+    return error
+
+
+__all__ = ["base_data", "base_line", "changeset_data", "plan_data", "raised", "reach"]

@@ -1,0 +1,32 @@
+"""Names to import paths: the one table that a new adapter is entered in."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from patchyard.domain.environment import ExecutionEnvironment
+
+ENVIRONMENTS: Mapping[ExecutionEnvironment, str] = {
+    ExecutionEnvironment.HOST: "patchyard.environments.host:HostEnvironment",
+    ExecutionEnvironment.PROCESS: "patchyard.environments.process:ProcessEnvironment",
+}
+
+ACTORS: Mapping[str, Mapping[str, str]] = {
+    "model": {
+        "strategize": "patchyard.actors.model:ModelActor",
+        "execute": "patchyard.actors.model:ModelActor",
+    },
+    "recipe": {
+        "strategize": "patchyard.actors.recipe:StrategizeStubActor",
+        "execute": "patchyard.actors.recipe:ExecuteStubActor",
+    },
+}
+
+
+def load(path: str) -> Any:
+    """Import `module:attribute` and return the attribute."""
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+__all__ = ["ACTORS", "ENVIRONMENTS", "load"]
