@@ -14,6 +14,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
+from surroundings import cleaned, home
 from tree import ROOT
 
 __all__ = ["CLOSING_FILE", "FLOOR_FILE", "floor", "main"]
@@ -39,7 +40,10 @@ def _has_tests(suite: str) -> bool:
 
 
 def _run(suite: str, extra: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Runs one suite with its output passed through; the exit code and the last line said."""
+    """Runs one suite with its output passed through; the exit code and the last line said.
+
+    Pytest cleans its environment itself, after it has asked the real one for its services.
+    """
     command = [sys.executable, "-m", "coverage", "run", "-m", *SUITES[suite][1], *extra]
     last = ""
     with subprocess.Popen(
@@ -100,9 +104,12 @@ def main() -> int:
     # Tests drop to other users, whose subprocesses leave their data here too.
     folder.chmod(0o1777)
     environment = {**os.environ, "COVERAGE_FILE": str(folder / "data")}
-    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    clean = cleaned(environment) | home(folder / "home")
     try:
-        results = {suite: _run(suite, options.extra, environment) for suite in wanted}
+        results = {
+            suite: _run(suite, options.extra, environment if suite == "unit" else clean)
+            for suite in wanted
+        }
         whole = options.only is None and not options.extra
         covered = _measure(environment, raise_floor=options.raise_floor) if whole else True
     finally:

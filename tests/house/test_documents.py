@@ -17,7 +17,14 @@ def _kinds(of: type[errors.PatchyardError]) -> Iterator[type[errors.PatchyardErr
         yield from _kinds(kind)
 
 
-@pytest.mark.parametrize("kind", sorted(set(_kinds(errors.PatchyardError)), key=lambda k: k.code))
+def _code(kind: type[errors.PatchyardError]) -> str:
+    return kind.code
+
+
+KINDS = sorted(set(_kinds(errors.PatchyardError)), key=_code)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_error_code_is_documented_with_its_exit(kind: type[errors.PatchyardError]) -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", PAGE, re.MULTILINE))
     assert rows.get(kind.code) == str(kind.exit_code)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import WorldReachedError
+from fence import WorldReachedError
 from services import absence
 
 
@@ -46,7 +46,8 @@ def test_a_missing_service_skips_unless_it_is_required(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Path(__file__).parent.parent
-    for name in ("conftest.py", "services.py"):
+    monkeypatch.setenv("PYTHONPATH", str(here.parent / "scripts"))
+    for name in ("conftest.py", "fence.py", "services.py"):
         text = (here / name).read_text(encoding="utf-8")
         pytester.path.joinpath(name).write_text(text, encoding="utf-8")
     pytester.makepyfile(
