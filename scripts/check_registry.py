@@ -1,6 +1,7 @@
-"""Each adapter that the registry names is run by its seam's contract suite, `tests/contracts`.
+"""Each adapter that the registry names is run by its seam's suite, `tests/*/test_*_contract.py`.
 
-A suite runs an adapter when it names its class, or is parametrised over the registry's table.
+A suite runs an adapter when it, or a module of its folder, names the adapter's class, or is
+parametrised over the registry's table.
 """
 
 import importlib
@@ -11,21 +12,26 @@ from types import ModuleType
 
 from tree import ROOT, report
 
-__all__ = ["findings", "tables"]
+__all__ = ["findings", "suites", "tables"]
 
-SUITES = ROOT / "tests/contracts"
+TESTS = ROOT / "tests"
+
+
+def _flat(key: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _flat(f"{key}.{name}" if key else str(name), below)
+    elif isinstance(value, str) and ":" in value:
+        yield key, value
 
 
 def tables(registry: ModuleType) -> dict[str, dict[str, str]]:
-    """The registry's tables: names to `module:Class`, by the table's own name."""
-    found: dict[str, dict[str, str]] = {}
-    for name, value in vars(registry).items():
-        if name.isupper() and isinstance(value, Mapping):
-            found[name] = {str(key): str(path) for key, path in value.items()}
-    return found
+    """The registry's tables: names to `module:Class`, by the table's own name; nested ones flat."""
+    found = {name: dict(_flat("", value)) for name, value in vars(registry).items()}
+    return {name: entries for name, entries in found.items() if name.isupper() and entries}
 
 
-def findings(named: Mapping[str, Mapping[str, str]], suites: str) -> Iterator[str]:
+def findings(named: Mapping[str, Mapping[str, str]], text: str) -> Iterator[str]:
     """Entries whose class does not exist, or that no suite runs."""
     for table, entries in named.items():
         for key, path in entries.items():
@@ -37,23 +43,24 @@ def findings(named: Mapping[str, Mapping[str, str]], suites: str) -> Iterator[st
                 continue
             if adapter is None:
                 yield f"{table}[{key}]: {module} has no {attribute}"
-            elif table not in suites and attribute not in suites:
-                yield f"{table}[{key}]: {attribute} is in no contract suite of tests/contracts"
+            elif table not in text and attribute not in text:
+                yield f"{table}[{key}]: {attribute} is in no tests/*/test_*_contract.py"
 
 
-def _suites(folder: Path) -> str:
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py")))
+def suites(tests: Path) -> str:
+    """The text of all contract suites and of what lies beside them to equip them."""
+    found = sorted(tests.rglob("test_*_contract.py"))
+    beside = {path for suite in found for path in suite.parent.glob("*.py")}
+    equipment = sorted(path for path in beside if not path.name.startswith("test_"))
+    return "\n".join(path.read_text(encoding="utf-8") for path in [*found, *equipment])
 
 
 def main() -> int:
     """Checks the registry, once it and a first suite are there."""
     if not (ROOT / "src/patchyard/registry.py").is_file():
         return report("registry", [], note="no registry yet")
-    suites = _suites(SUITES)
-    if not suites:
-        return report("registry", [], note="NOT CHECKED: no contract suite in tests/contracts yet")
     registry = importlib.import_module("patchyard.registry")
-    return report("registry", list(findings(tables(registry), suites)))
+    return report("registry", list(findings(tables(registry), suites(TESTS))))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -125,8 +126,14 @@ def test_an_adapter_outside_its_suite_is_found() -> None:
     named = {"ACTORS": {"a": "pathlib:Path", "b": "pathlib:Absent", "c": "patchyard.absent:X"}}
     found = list(check_registry.findings(named, "nothing here"))
     assert [line.partition(":")[0] for line in found] == ["ACTORS[a]", "ACTORS[b]", "ACTORS[c]"]
-    assert "in no contract suite" in found[0]
+    assert "is in no tests/" in found[0]
     assert list(check_registry.findings({"ACTORS": {"a": "pathlib:Path"}}, "Path")) == []
+
+
+def test_tables_of_a_registry_are_found_flat() -> None:
+    registry = types.ModuleType("registry")
+    vars(registry).update(ACTORS={"a": {"execute": "x:A"}, "b": "x:B"}, LIMIT=3, load=print)
+    assert check_registry.tables(registry) == {"ACTORS": {"a.execute": "x:A", "b": "x:B"}}
 
 
 def _page(rows: dict[str, str]) -> str:
