@@ -8,6 +8,9 @@ import click
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("patchyard.cli.demo:demo", "Run the main job on a bundled task, without key or net."),
+    "doctor": ("patchyard.cli.doctor:doctor", "Say what works here, what does not, and the cure."),
+    "env": ("patchyard.cli.env:env", "Say which kinds of environment work here."),
+    "model": ("patchyard.cli.model:model", "Say which models can be asked."),
     "plan": ("patchyard.cli.plan:plan", "Follow, show, apply and control plans."),
     "run": ("patchyard.cli.run:run", "Carry out a task on this repository, with proof."),
 }

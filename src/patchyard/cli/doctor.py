@@ -1,0 +1,150 @@
+"""`agents doctor`: what works on this machine, what does not, why, and the cure."""
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import sys
+from dataclasses import dataclass
+
+import click
+
+from patchyard.assembly import open_equipment
+from patchyard.cli.model import open_catalogue
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint, visible
+from patchyard.config import places
+from patchyard.domain.codec import to_json
+from patchyard.domain.errors import PatchyardError, WorkFailed
+from patchyard.models.choosing import choose
+
+FREE_BYTES = 1024**3  # less than this and new plans may not finish
+OLDEST_GIT = (2, 30)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at."""
+
+    name: str
+    is_good: bool
+    is_needed: bool  # a missing one makes the exit code 1
+    said: str
+    cure: str = ""
+
+
+@click.command(epilog="Example: agents doctor --format json")
+@format_option
+def doctor(output_format: str) -> None:
+    """Say what works on this machine, what does not, why, and the cure."""
+
+    async def work() -> Outcome:
+        findings = [_python(), await _git(), _ripgrep(), _disk()]
+        try:
+            async with open_equipment(os.environ) as equipment:
+                findings.append(_good("database", f"SQLite {sqlite3.sqlite_version}"))
+                for adapter in equipment.environments.values():
+                    ready = await adapter.check()
+                    said = "really started and ended" if ready.is_ready else ready.cause
+                    findings.append(
+                        Finding(
+                            name=f"environment {ready.kind}",
+                            is_good=ready.is_ready,
+                            is_needed=False,
+                            said=said,
+                            cure=ready.cure,
+                        )
+                    )
+        except PatchyardError as error:
+            findings.append(_bad("database", error, is_needed=True))
+        findings.append(await _model())
+        return _outcome(findings)
+
+    carry_out(Speaking(command="doctor", is_json=output_format == "json"), work)
+
+
+def _outcome(findings: list[Finding]) -> Outcome:
+    missing = [finding for finding in findings if finding.is_needed and not finding.is_good]
+    error = None
+    if missing:
+        names = ", ".join(finding.name for finding in missing)
+        error = WorkFailed(f"needed and not there: {names}", hint=missing[0].cure)
+    data = {"findings": [to_json(finding) for finding in findings]}
+    return Outcome(data=data, text="\n".join(_line(f) for f in findings), error=error)
+
+
+def _line(finding: Finding) -> str:
+    sign = paint("✓", "green") if finding.is_good else paint("✗", "red")
+    cure = f"\n    cure: {visible(finding.cure)}" if finding.cure and not finding.is_good else ""
+    return f"{sign} {finding.name:20} {visible(finding.said)}{cure}"
+
+
+def _good(name: str, said: str) -> Finding:
+    return Finding(name=name, is_good=True, is_needed=False, said=said)
+
+
+def _bad(name: str, error: PatchyardError, *, is_needed: bool) -> Finding:
+    return Finding(
+        name=name, is_good=False, is_needed=is_needed, said=error.message, cure=error.hint
+    )
+
+
+def _python() -> Finding:
+    return _good("python", sys.version.split()[0])
+
+
+async def _git() -> Finding:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            "git", "--version", stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+    except OSError:
+        return Finding(
+            name="git", is_good=False, is_needed=True, said="not found", cure="install git"
+        )
+    version = output.decode().split()[2]
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    return Finding(
+        name="git",
+        is_good=numbers >= OLDEST_GIT,
+        is_needed=True,
+        said=version,
+        cure=f"install git {OLDEST_GIT[0]}.{OLDEST_GIT[1]} or newer",
+    )
+
+
+def _ripgrep() -> Finding:
+    path = shutil.which("rg")
+    return Finding(
+        name="ripgrep",
+        is_good=path is not None,
+        is_needed=False,
+        said=path or "not found; searching is slower without",
+        cure="install ripgrep",
+    )
+
+
+def _disk() -> Finding:
+    home = places(os.environ).home
+    folder = home
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    return Finding(
+        name="disk",
+        is_good=free >= FREE_BYTES,
+        is_needed=True,
+        said=f"{free / 1024**3:.1f} GiB free at {home}",
+        cure="free some space, or set PATCHYARD_HOME to a larger disk",
+    )
+
+
+async def _model() -> Finding:
+    try:
+        choice = await choose(open_catalogue())
+    except PatchyardError as error:
+        return _bad("model", error, is_needed=False)
+    return _good("model", f"{choice.name} ({choice.reason})")
+
+
+__all__ = ["FREE_BYTES", "OLDEST_GIT", "Finding", "doctor"]

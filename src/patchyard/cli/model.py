@@ -1,0 +1,94 @@
+"""`agents model list|check`: which models can be asked."""
+
+import os
+
+import click
+
+from patchyard.cli.main import LazyGroup
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint, visible
+from patchyard.clients.http import Waits
+from patchyard.domain.codec import to_json
+from patchyard.domain.errors import PatchyardError
+from patchyard.models.choosing import choose
+from patchyard.models.prices import shipped_prices
+from patchyard.models.providers import Catalogue
+
+_HERE = "patchyard.cli.model"
+
+COMMANDS = {
+    "check": (f"{_HERE}:check", "Look a model up at its provider."),
+    "list": (f"{_HERE}:list_providers", "List the providers and whether they answer."),
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, epilog="Example: agents model check ollama:qwen3-coder")
+def model() -> None:
+    """Say which models can be asked."""
+
+
+@click.command("list", epilog="Example: agents model list")
+@format_option
+def list_providers(output_format: str) -> None:
+    """List the providers, where they are and which variable holds their key."""
+
+    async def work() -> Outcome:
+        catalogue = open_catalogue()
+        rows = []
+        for name, settings in catalogue.providers.items():
+            key = settings.api_key_env
+            rows.append(
+                {
+                    "provider": name,
+                    "kind": settings.kind,
+                    "base_url": settings.base_url,
+                    "api_key_env": key,
+                    "has_key": bool(key and os.environ.get(key)),
+                }
+            )
+        lines = [
+            f"{row['provider']:12} {row['kind']:18} {visible(str(row['base_url']))}"
+            f"{_key_note(str(row['api_key_env']), has_key=bool(row['has_key']))}"
+            for row in rows
+        ]
+        return Outcome(data={"providers": rows}, text="\n".join(lines))
+
+    carry_out(Speaking(command="model list", is_json=output_format == "json"), work)
+
+
+def _key_note(variable: str, *, has_key: bool) -> str:
+    if not variable:
+        return ""
+    return f"  {variable} {paint('is set', 'green') if has_key else paint('is not set', 'yellow')}"
+
+
+@click.command(epilog="Example: agents model check openai:gpt-4o")
+@click.argument("name", required=False, default="")
+@format_option
+def check(name: str, output_format: str) -> None:
+    """Look model NAME (PROVIDER:MODEL) up; without NAME the one that `run` would take."""
+
+    async def work() -> Outcome:
+        catalogue = open_catalogue()
+        choice = await choose(catalogue, named=name)
+        opened = catalogue.open(choice.name)
+        try:
+            facts = await opened.prepare()
+        except PatchyardError as error:
+            return Outcome(data={"model": choice.name, "reason": choice.reason}, error=error)
+        finally:
+            await opened.close()
+        data = {"model": choice.name, "reason": choice.reason, "facts": to_json(facts)}
+        window = f"{facts.context_tokens:,} tokens" if facts.context_tokens else "unknown window"
+        text = f"{choice.name}: {paint('works', 'green')} ({choice.reason}; {window})"
+        return Outcome(data=data, text=text)
+
+    carry_out(Speaking(command="model check", is_json=output_format == "json"), work)
+
+
+def open_catalogue() -> Catalogue:
+    """Return the providers of this environment, with short waits."""
+    waits = Waits(connect_s=3.0, first_byte_s=10.0, idle_s=10.0)
+    return Catalogue(environ=os.environ, prices=shipped_prices(), waits=waits)
+
+
+__all__ = ["COMMANDS", "check", "list_providers", "model", "open_catalogue"]

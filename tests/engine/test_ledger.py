@@ -1,0 +1,166 @@
+"""The ledger: one writer, everything on disk, large bodies beside the events."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from patchyard.clients.clock import SystemClock
+from patchyard.contracts.journal import NewEvent
+from patchyard.domain.changeset import Base, FilteredPair
+from patchyard.domain.errors import Conflict, GuardRefused, JournalBroken, UsageError
+from patchyard.domain.events import BaseRecorded, Event, Moved, Noted, PlanCreated, TurnTaken
+from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.state import PlanState
+from patchyard.engine import control
+from patchyard.engine.finding import find_plan, list_plans
+from patchyard.engine.ledger import WHOLE, Ledger, Store, body_of
+from patchyard.stores.sqlite import SQLiteJournal
+
+pytestmark = pytest.mark.anyio
+
+CLOCK = SystemClock()
+QUEUED = Moved(phase=Phase.STRATEGIZE, state=State.QUEUED)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    journal = SQLiteJournal.open(tmp_path / "patchyard.db")
+    yield Store(journal=journal, summaries=journal)
+    await journal.close()
+
+
+async def made(store: Store, *, task: str = "mend", repository: str = "/srv/repo") -> Ledger:
+    ledger = Ledger(store, CLOCK, PlanState(plan_id=CLOCK.new_id()))
+    await ledger.record(PlanCreated(spec=PlanSpec(task=task, repository=repository)), QUEUED)
+    return ledger
+
+
+async def test_what_was_recorded_is_folded_the_same_when_read_back(store: Store) -> None:
+    ledger = await made(store)
+    await ledger.record(Noted(text="a"), Noted(text="b"))
+    again = await Ledger.open(store, SystemClock(), ledger.plan_id)
+    assert again.state == ledger.state
+
+
+async def test_two_owners_can_never_both_write(store: Store) -> None:
+    first = await made(store)
+    second = await Ledger.open(store, SystemClock(), first.plan_id)
+    await first.record(Noted(text="mine"))
+    with pytest.raises(Conflict):
+        await second.record(Noted(text="not mine"))
+    texts = [event.text for _, _, event in await first.events() if isinstance(event, Noted)]
+    assert texts == ["mine"]
+
+
+async def test_a_forbidden_move_writes_nothing(store: Store) -> None:
+    ledger = await made(store)
+    before = ledger.state
+    with pytest.raises(GuardRefused):
+        await ledger.record(Noted(text="x"), Moved(phase=Phase.APPLY, state=State.APPLIED))
+    assert ledger.state == before
+    assert len(await ledger.events()) == 2
+
+
+async def test_a_large_body_lies_beside_its_event(store: Store) -> None:
+    ledger = await made(store)
+    large = {"text": "x" * 50_000}
+    await ledger.record(TurnTaken(turn=1, note="", body=body_of(large)))
+    stored = (await store.journal.read(ledger.plan_id))[-1]
+    assert len(str(stored.body)) < 500
+    _, _, event = (await ledger.events())[-1]
+    assert isinstance(event, TurnTaken)
+    assert await ledger.value(event.body) == large
+
+
+async def test_a_small_body_stays_in_its_event(store: Store) -> None:
+    ledger = await made(store)
+    await ledger.record(TurnTaken(turn=1, note="", body=body_of({"a": 1})))
+    stored = (await store.journal.read(ledger.plan_id))[-1]
+    assert stored.body["body"]["value"] == {"a": 1}
+
+
+async def test_an_event_over_the_limit_moves_as_a_whole(store: Store) -> None:
+    ledger = await made(store)
+    pair = FilteredPair(raw="a" * 40, normalised="b" * 40)
+    base = Base(
+        repository="/r",
+        store="/s",
+        commit=None,
+        branch=None,
+        tree="t",
+        filtered={f"path/{number}": pair for number in range(500)},
+    )
+    await ledger.record(BaseRecorded(base=base))
+    stored = (await store.journal.read(ledger.plan_id))[-1]
+    assert set(stored.body) == {WHOLE}
+    again = await Ledger.open(store, SystemClock(), ledger.plan_id)
+    assert again.state.base == base
+
+
+async def test_a_task_of_a_megabyte_makes_a_plan(store: Store) -> None:
+    ledger = await made(store, task="t" * 1_000_000)
+    again = await Ledger.open(store, SystemClock(), ledger.plan_id)
+    assert len(again.state.known.task) == 1_000_000
+
+
+async def test_listeners_hear_what_is_on_disk(store: Store) -> None:
+    ledger = await made(store)
+    heard: list[Event] = []
+    ledger.listeners.append(heard.append)
+    await ledger.record(Noted(text="x"))
+    assert heard == [Noted(text="x")]
+
+
+async def test_an_event_of_a_newer_version_is_reported(store: Store) -> None:
+    ledger = await made(store)
+    newer = NewEvent(type="Teleported", schema=1, at=0.0, body={})
+    await store.journal.append(ledger.plan_id, 2, [newer])
+    with pytest.raises(JournalBroken, match="Teleported"):
+        await Ledger.open(store, SystemClock(), ledger.plan_id)
+
+
+async def test_an_unknown_plan_says_where_to_look(store: Store) -> None:
+    with pytest.raises(UsageError, match="no plan") as caught:
+        await Ledger.open(store, SystemClock(), "01J")
+    assert "plan list" in caught.value.hint
+
+
+async def test_a_plan_is_found_by_prefix_and_by_last(store: Store) -> None:
+    first = await made(store)
+    second = await made(store)
+    other = await made(store, repository="/srv/other")
+    here = "/srv/repo/deep/inside"
+    assert await find_plan(store.summaries, "@last", repository=here) == second.plan_id
+    found = await find_plan(store.summaries, first.plan_id.lower(), repository=here)
+    assert found == first.plan_id
+    assert await find_plan(store.summaries, "@last", repository="/srv/other") == other.plan_id
+    rows = await list_plans(store.summaries, repository="/srv/repo")
+    assert [row["plan_id"] for row in rows] == [second.plan_id, first.plan_id]
+    assert len(await list_plans(store.summaries, repository=None)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("@last", "no plan of"), ("u!", "no plan id"), ("7ZZ", "no plan 7ZZ"), ("0", "fits 2 plans")],
+)
+async def test_what_names_no_plan_is_said(store: Store, text: str, said: str) -> None:
+    await made(store)
+    await made(store)
+    with pytest.raises(UsageError, match=said):
+        await find_plan(store.summaries, text, repository="/nowhere")
+
+
+async def test_a_word_reaches_the_owner_and_only_new_ones_do(store: Store) -> None:
+    clock = SystemClock()
+    await control.say(store.journal, clock, "P", "old")
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    ear = asyncio.create_task(control.listen(store.journal, "P", heard.put_nowait))
+    await asyncio.sleep(0)
+    await control.say(store.journal, clock, "P", "cancel")
+    async with asyncio.timeout(10):
+        assert await heard.get() == "cancel"
+    ear.cancel()
+    await asyncio.wait([ear])
+    assert heard.empty()
