@@ -44,12 +44,13 @@ def test_version_2_takes_the_parent_when_the_own_group_has_no_controllers(tmp_pa
 def test_nothing_is_made_where_nothing_may_be_written(tmp_path: Path) -> None:
     assert cgroups.make_group("one", LIMITS, membership="0::/gone\n", filesystem=tmp_path) == ()
     assert not cgroups.is_bounding((), "memory")
-    assert cgroups.join_group((), 1)
+    cgroups.join_group((), 1)
     assert not cgroups.freeze(())
 
 
 def test_a_group_that_refuses_a_process_says_so(tmp_path: Path) -> None:
-    assert not cgroups.join_group((str(tmp_path / "gone"),), 1)
+    with pytest.raises(OSError, match="gone"):
+        cgroups.join_group((str(tmp_path / "gone"),), 1)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ OLDEST = (0, 5)  # the first with --perms
 SIZED = (0, 7)  # the first with --size
 MEMORY_PLACE_BYTES = 2 * 1024**3  # bound of each folder that lies in memory
 
-LISTEN_FD = 3
 SECCOMP_FD = 4
 INFO_FD = 5
 FIRST_DATA_FD = 6
@@ -82,7 +81,7 @@ def launch(
 ) -> Iterator[Launch]:
     """Yield how `command` is started behind `view`; its own descriptors are closed afterwards.
 
-    The caller adds LISTEN_FD and INFO_FD. `command` is PID 1 of its namespace. Raises
+    The caller adds INFO_FD and the toolbox's socket. `command` is PID 1 of its namespace. Raises
     EnvironmentUnavailable when libseccomp is missing.
     """
     with contextlib.ExitStack() as stack:
@@ -152,7 +151,6 @@ def _memory_file(stack: contextlib.ExitStack, content: bytes) -> int:
 
 __all__ = [
     "INFO_FD",
-    "LISTEN_FD",
     "SWITCHING_CAPABILITIES",
     "Bubblewrap",
     "Launch",

@@ -81,14 +81,10 @@ def _bound(group: Path, bounds: dict[str, int | None]) -> bool:
     return True
 
 
-def join_group(group: Iterable[str], pid: int) -> bool:
-    """Put one process there; its later children follow. False when some directory refused."""
-    try:
-        for directory in group:
-            Path(directory, "cgroup.procs").write_text(str(pid))
-    except OSError:
-        return False
-    return True
+def join_group(group: Iterable[str], pid: int) -> None:
+    """Put one process there; its later children follow. Raises OSError when one refused."""
+    for directory in group:
+        Path(directory, "cgroup.procs").write_text(str(pid))
 
 
 def is_bounding(group: Iterable[str], controller: str) -> bool:

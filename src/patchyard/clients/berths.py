@@ -1,0 +1,205 @@
+"""The engine's side of a local environment: a private folder, its socket, and who waits there.
+
+Knows neither walls nor kinds.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.process import ProcessRef, identify
+from patchyard.clients.toolbox import ToolboxClient, ToolboxOptions, bind_listener
+from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec
+from patchyard.domain.errors import EnvironmentBroken, UsageError
+from patchyard.domain.ids import is_ulid
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+LISTEN_FD = 3  # where a toolbox finds its listening socket
+SAID_BYTES = 16 * 1024
+CHILD_PID = re.compile(rb'"child-pid":\s*(\d+)\D')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Station:
+    """Where the environments of one engine are kept and named, and whose machine it is."""
+
+    runtime: Path  # a folder of the engine's, made 0700; no environment ever sees it
+    new_id: Callable[[], str]  # ULIDs
+    search_path: str = ""  # the user's PATH
+    home: str = "/"  # the user's home
+    private: tuple[str, ...] = ()  # the engine's own state, never shown
+    agent_uid: int | None = None  # configured; None: the rule of `identity`
+
+
+class Berth:
+    """One environment's folder while it starts."""
+
+    def __init__(self, station: Station, environment_id: str) -> None:
+        self.directory = berth_directory(station, environment_id)
+        station.runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700)
+        self.listener, self.path = bind_listener(self.directory)
+
+    def close_listener(self) -> None:
+        """Let go of the listening socket: from now on only the toolbox holds it."""
+        self.listener.close()
+
+    def discard(self) -> None:
+        """Remove the folder."""
+        self.listener.close()
+        remove_berth(self.directory)
+
+
+def berth_directory(station: Station, environment_id: str) -> Path:
+    """Return the folder of an environment. Raises UsageError for what is no name of one."""
+    if not is_ulid(environment_id):
+        raise UsageError(f"{environment_id!r} is no name of an environment")
+    return station.runtime / environment_id
+
+
+def remove_berth(directory: Path) -> None:
+    """Remove an environment's folder, if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(directory)
+
+
+async def first_contact(path: Path) -> None:
+    """Wait until the toolbox behind `path` has answered. Raises EnvironmentBroken."""
+    client = await ToolboxClient.connect(path)
+    await client.close()
+
+
+async def read_child_pid(descriptor: int) -> int:
+    """Read bubblewrap's report up to its child's PID. Raises EnvironmentBroken without one."""
+    said = b""
+    while not (found := CHILD_PID.search(said)):
+        await _until_readable(descriptor)
+        piece = os.read(descriptor, 4096)
+        if not piece:
+            raise EnvironmentBroken("bubblewrap ended before the toolbox ran")
+        said += piece
+    return int(found[1])
+
+
+async def _until_readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def read_said(descriptor: int) -> str:
+    """Return what a program that has ended left in its error pipe."""
+    os.set_blocking(descriptor, False)
+    with contextlib.suppress(BlockingIOError):
+        return os.read(descriptor, SAID_BYTES).decode("utf-8", "replace").strip()
+    return ""
+
+
+def boot_id() -> str:
+    """Return the name of this boot; process numbers mean nothing in another."""
+    return BOOT_ID.read_text(encoding="ascii").strip()
+
+
+def to_details(process: ProcessRef | None) -> dict[str, int] | None:
+    """Return a process as it is journalled."""
+    return None if process is None else {"pid": process.pid, "started": process.started}
+
+
+def from_details(handle: EnvironmentHandle, name: str) -> ProcessRef | None:
+    """Return the process of that name in the handle; None when it cannot be alive any more."""
+    found: Any = handle.details.get(name)
+    if handle.details.get("boot") != boot_id() or not isinstance(found, Mapping):
+        return None
+    return ProcessRef(pid=int(found["pid"]), started=int(found["started"]))
+
+
+async def connect(station: Station, handle: EnvironmentHandle, process: str) -> ToolboxClient:
+    """Connect to the toolbox of a handle. Raises EnvironmentBroken when it is gone."""
+    reference = from_details(handle, process)
+    if reference is None or not reference.is_alive:
+        raise EnvironmentBroken(f"the {handle.kind} environment has ended")
+    directory = berth_directory(station, handle.environment_id)
+    return await ToolboxClient.connect(directory / Path(str(handle.details["socket"])).name)
+
+
+def identify_started(pid: int) -> ProcessRef:
+    """Return the reference to a process just started. Raises EnvironmentBroken when it is gone."""
+    reference = identify(pid)
+    if reference is None:
+        raise EnvironmentBroken("it ended as soon as it was started")
+    return reference
+
+
+def toolbox_options(
+    spec: EnvironmentSpec,
+    identity: AgentIdentity,
+    *,
+    workspace: str,
+    rlimits: Mapping[str, int],
+    variables: Mapping[str, str],
+) -> ToolboxOptions:
+    """Return what the toolbox of `spec` is told; `workspace` as it sees it."""
+    return ToolboxOptions(
+        listen_fd=LISTEN_FD,
+        workspace=workspace,
+        uid=identity.uid if identity.is_switched else None,
+        gid=identity.gid if identity.is_switched else None,
+        grace_s=spec.orphan_grace_s,
+        output_bytes=spec.limits.output_bytes,
+        rlimits=rlimits,
+        is_read_only=not spec.workspace.is_writable,
+        env=variables,
+    )
+
+
+class Pipe:
+    """A pipe to the engine; its ends are closed with the stack, or earlier."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self.reading, self.writing = os.pipe2(os.O_CLOEXEC)
+        stack.callback(self.close)
+        self._open = {self.reading, self.writing}
+
+    def close_writing(self) -> None:
+        """Leave the writing end to the programs that were started with it."""
+        self._close(self.writing)
+
+    def close(self) -> None:
+        """Close what is open."""
+        self._close(self.reading)
+        self._close(self.writing)
+
+    def _close(self, descriptor: int) -> None:
+        if descriptor in self._open:
+            self._open.remove(descriptor)
+            os.close(descriptor)
+
+
+__all__ = [
+    "LISTEN_FD",
+    "Berth",
+    "Pipe",
+    "Station",
+    "berth_directory",
+    "boot_id",
+    "connect",
+    "first_contact",
+    "from_details",
+    "identify_started",
+    "read_child_pid",
+    "read_said",
+    "remove_berth",
+    "to_details",
+    "toolbox_options",
+]

@@ -1,0 +1,237 @@
+"""The `host` kind: the toolbox without walls, in a session of its own, as the agent's user."""
+
+import asyncio
+import contextlib
+import os
+import stat
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from patchyard.clients.berths import (
+    LISTEN_FD,
+    Berth,
+    Pipe,
+    Station,
+    berth_directory,
+    boot_id,
+    connect,
+    first_contact,
+    from_details,
+    identify_started,
+    read_said,
+    remove_berth,
+    to_details,
+    toolbox_options,
+)
+from patchyard.clients.identity import AgentIdentity, agent_identity
+from patchyard.clients.interpreters import toolbox_interpreter
+from patchyard.clients.process import ProcessRef, kill_tree, spawn_detached
+from patchyard.clients.rlimits import resource_limits
+from patchyard.clients.toolbox import TOOLBOX_FOLDER, toolbox_command
+from patchyard.contracts.environment import Toolbox
+from patchyard.domain.environment import (
+    EnvironmentHandle,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Mount,
+    Readiness,
+)
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, PatchyardError
+
+START_TIMEOUT_S = 15.0
+END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
+MARK = "PATCHYARD_ENVIRONMENT"
+"""Names the environment to its processes, so that one which left its tree is found again."""
+
+KEPT_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
+
+
+class HostEnvironment:
+    """Unconfined environments of this machine. Stateless."""
+
+    kind = ExecutionEnvironment.HOST
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+
+    async def check(self) -> Readiness:
+        """Start one on an empty folder and end it."""
+        with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
+            identity = agent_identity(configured=self._station.agent_uid)
+            os.chown(folder, identity.uid, identity.gid)
+            workspace = Mount(source=folder, target=folder)
+            spec = EnvironmentSpec(plan_id="", purpose="check", workspace=workspace)
+            try:
+                await self.end(await self.start(spec))
+            except PatchyardError as error:
+                return Readiness(
+                    kind=self.kind, is_ready=False, cause=error.message, cure=error.hint
+                )
+        return Readiness(kind=self.kind, is_ready=True, facts={"confined": False})
+
+    async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
+        """Start one in the workspace's own folder; `spec.workspace.target` plays no part."""
+        identity = agent_identity(configured=spec.agent_uid or self._station.agent_uid)
+        if identity.is_switched and spec.agent_gid:
+            identity = replace(identity, gid=spec.agent_gid)
+        _refuse_mounts(spec)
+        _refuse_closed(spec.workspace.source, identity)
+        environment_id = self._station.new_id()
+        with contextlib.ExitStack() as undo:
+            berth = Berth(self._station, environment_id)
+            undo.callback(berth.discard)
+            home = self._make_home(environment_id, identity)
+            undo.callback(_remove_home, home)
+            root = await self._run(spec, identity, berth, home or self._station.home)
+            undo.pop_all()
+        return EnvironmentHandle(
+            environment_id=environment_id,
+            kind=self.kind,
+            workspace_path=spec.workspace.source,
+            details={
+                "socket": berth.path.name,
+                "boot": boot_id(),
+                "root": to_details(root),
+                "home": home,
+            },
+        )
+
+    async def _run(
+        self, spec: EnvironmentSpec, identity: AgentIdentity, berth: Berth, home: str
+    ) -> ProcessRef:
+        mark = f"{MARK}={berth.directory.name}"
+        variables = self._variables(spec, identity, home) | {MARK: berth.directory.name}
+        command = _toolbox_command(spec, identity, variables)
+        root: ProcessRef | None = None
+        with contextlib.ExitStack() as stack:
+            said = Pipe(stack)
+            pid = spawn_detached(
+                command,
+                env=variables,
+                descriptors={LISTEN_FD: berth.listener.fileno(), 2: said.writing},
+            )
+            root = identify_started(pid)
+            said.close_writing()
+            berth.close_listener()
+            try:
+                async with asyncio.timeout(START_TIMEOUT_S):
+                    await first_contact(berth.path)
+            except BaseException as error:
+                kill_tree(root, marker=mark, timeout_s=END_TIMEOUT_S)
+                if not isinstance(error, (EnvironmentBroken, OSError, TimeoutError)):
+                    raise
+                raise EnvironmentUnavailable(
+                    f"the toolbox did not start: {read_said(said.reading)}",
+                    hint="`agents doctor` shows what works here",
+                ) from error
+        return root
+
+    async def attach(self, handle: EnvironmentHandle) -> Toolbox:
+        """Connect to a started one. Raises EnvironmentBroken when it is gone."""
+        return await connect(self._station, handle, "root")
+
+    async def end(self, handle: EnvironmentHandle) -> None:
+        """Kill every process of it, also what left its session. Raises EnvironmentBroken."""
+        directory = berth_directory(self._station, handle.environment_id)
+        has_ended = await asyncio.to_thread(
+            kill_tree,
+            from_details(handle, "root"),
+            marker=f"{MARK}={handle.environment_id}",
+            timeout_s=END_TIMEOUT_S,
+        )
+        if not has_ended:
+            raise EnvironmentBroken(
+                f"environment {handle.environment_id} did not end in time", hint="try again"
+            )
+        _remove_home(handle.details.get("home"))
+        remove_berth(directory)
+
+    def _make_home(self, environment_id: str, identity: AgentIdentity) -> str | None:
+        """Make a home for an agent that is not the engine's user; None: the user's own."""
+        if not identity.is_switched:
+            return None
+        home = tempfile.mkdtemp(prefix=f"patchyard-{environment_id}-")
+        os.chown(home, identity.uid, identity.gid)
+        return home
+
+    def _variables(
+        self, spec: EnvironmentSpec, identity: AgentIdentity, home: str
+    ) -> dict[str, str]:
+        """Return a clean environment: nothing of the engine's but PATH and the locale."""
+        wanted = (*spec.path, *self._station.search_path.split(":"))
+        path = [p for p in dict.fromkeys(wanted) if p and _closed_folder(p, identity) is None]
+        kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        return {
+            "LANG": "C.UTF-8",
+            **kept,
+            "PATH": ":".join(path) or os.defpath,
+            "HOME": home,
+            "USER": "agent",
+            "LOGNAME": "agent",
+            "SHELL": "/bin/sh",
+            **spec.variables,
+        }
+
+
+def _toolbox_command(
+    spec: EnvironmentSpec, identity: AgentIdentity, variables: dict[str, str]
+) -> list[str]:
+    limits = resource_limits(
+        spec.limits,
+        bounds_memory=True,
+        bounds_processes=identity.is_switched,  # else the user's own would count
+    )
+    options = toolbox_options(
+        spec,
+        identity,
+        workspace=spec.workspace.source,
+        rlimits=limits,
+        variables=variables,
+    )
+    return toolbox_command(toolbox_interpreter().path, str(TOOLBOX_FOLDER.parent), options)
+
+
+def _refuse_mounts(spec: EnvironmentSpec) -> None:
+    """Without walls a place has one path; only what lies where it is wanted can be had."""
+    moved = [mount for mount in spec.mounts if mount.source != mount.target]
+    if moved:
+        raise EnvironmentUnavailable(
+            f"host cannot show {moved[0].source} at {moved[0].target}",
+            hint="take `--in process`, where places can be mounted",
+        )
+
+
+def _refuse_closed(workspace: str, identity: AgentIdentity) -> None:
+    closed = _closed_folder(workspace, identity)
+    if closed is not None:
+        raise EnvironmentUnavailable(
+            f"the agent's user (UID {identity.uid}) cannot pass through {closed}",
+            hint="set PATCHYARD_HOME to a folder below one that all may pass, such as "
+            "/var/lib/patchyard, or take `--in process`",
+        )
+
+
+def _closed_folder(path: str, identity: AgentIdentity) -> str | None:
+    """Return the first folder on the way to `path` and itself that the agent cannot enter."""
+    if not identity.is_switched:
+        return None
+    real = Path(os.path.realpath(path))
+    for folder in (*reversed(real.parents), real):
+        try:
+            facts = folder.stat()
+        except OSError:
+            return str(folder)
+        is_owner, is_group = facts.st_uid == identity.uid, facts.st_gid == identity.gid
+        needed = stat.S_IXUSR if is_owner else stat.S_IXGRP if is_group else stat.S_IXOTH
+        if not facts.st_mode & needed:
+            return str(folder)
+    return None
+
+
+def _remove_home(home: str | None) -> None:
+    if home:
+        remove_berth(Path(home))
+
+
+__all__ = ["KEPT_VARIABLES", "MARK", "HostEnvironment"]

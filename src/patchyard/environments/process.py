@@ -1,0 +1,265 @@
+"""The `process` kind: bubblewrap behind an allow-list, the toolbox as PID 1 of its namespace."""
+
+import asyncio
+import contextlib
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from patchyard.clients import cgroups
+from patchyard.clients.berths import (
+    LISTEN_FD,
+    Berth,
+    Pipe,
+    Station,
+    berth_directory,
+    boot_id,
+    connect,
+    first_contact,
+    from_details,
+    identify_started,
+    read_child_pid,
+    read_said,
+    remove_berth,
+    to_details,
+    toolbox_options,
+)
+from patchyard.clients.bubblewrap import INFO_FD, Launch, find_bubblewrap, launch
+from patchyard.clients.identity import AgentIdentity, agent_identity
+from patchyard.clients.interpreters import toolbox_interpreter
+from patchyard.clients.obstacles import diagnose, read_obstacles
+from patchyard.clients.process import (
+    ProcessRef,
+    all_processes,
+    descendants,
+    kill,
+    spawn_detached,
+    wait_ended,
+)
+from patchyard.clients.rlimits import resource_limits
+from patchyard.clients.toolbox import TOOLBOX_FOLDER, toolbox_command
+from patchyard.clients.toolchains import ToolchainFinder
+from patchyard.clients.walls import (
+    TOOLBOX_PLACE,
+    Machine,
+    View,
+    build_view,
+    describe,
+    read_machine,
+)
+from patchyard.contracts.environment import Toolbox
+from patchyard.domain.environment import (
+    EnvironmentHandle,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Mount,
+    Readiness,
+)
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, PatchyardError
+
+TOOLBOX_VARIABLES = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+"""Of bubblewrap and the toolbox themselves; commands get the view's."""
+
+START_TIMEOUT_S = 15.0
+CHECK_TIMEOUT_S = 20.0
+END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
+
+
+class ProcessEnvironment:
+    """Bubblewrap environments of this machine. Stateless but for caches of facts."""
+
+    kind = ExecutionEnvironment.PROCESS
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+        self._machine: Machine | None = None
+        self._finder = ToolchainFinder(
+            search_path=station.search_path, home=station.home, private=station.private
+        )
+
+    async def check(self) -> Readiness:
+        """Start one on an empty folder and end it; say what was in the way."""
+        try:
+            bubblewrap = find_bubblewrap()
+            async with asyncio.timeout(CHECK_TIMEOUT_S):
+                rows = await self._try_out()
+        except PatchyardError as error:
+            return self._not_ready(error.message, error.hint)
+        except TimeoutError:
+            return self._not_ready("it did not start in time", "look at the machine's load")
+        version = ".".join(map(str, bubblewrap.version))
+        facts = {"bubblewrap": bubblewrap.path, "version": version, "visible": rows}
+        return Readiness(kind=self.kind, is_ready=True, facts=facts)
+
+    async def _try_out(self) -> list[dict[str, str]]:
+        with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
+            workspace = Mount(source=folder, target="/srv/patchyard-check")
+            spec = EnvironmentSpec(plan_id="", purpose="check", workspace=workspace)
+            handle = await self.start(spec)
+            await self.end(handle)
+            return self.describe(spec)
+
+    def _not_ready(self, cause: str, cure: str) -> Readiness:
+        return Readiness(kind=self.kind, is_ready=False, cause=cause, cure=cure)
+
+    def describe(self, spec: EnvironmentSpec) -> list[dict[str, str]]:
+        """Return a row (path, access, source) for each place that `spec` shows."""
+        return describe(self._view(spec, self._identity(spec)))
+
+    async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
+        """Start one. Raises EnvironmentUnavailable with the cause, and leaves nothing then."""
+        bubblewrap = find_bubblewrap()
+        identity = self._identity(spec)
+        view = self._view(spec, identity)
+        environment_id = self._station.new_id()
+        with contextlib.ExitStack() as undo:
+            berth = Berth(self._station, environment_id)
+            undo.callback(berth.discard)
+            group = _make_group(environment_id, spec)
+            undo.callback(cgroups.remove_group, group)
+            command = _toolbox_command(spec, view, identity, group)
+            with contextlib.ExitStack() as stack:
+                attempt = _Attempt(stack, group)
+                undo.callback(attempt.kill)
+                with launch(
+                    view, command, bubblewrap=bubblewrap, is_root=identity.is_switched
+                ) as prepared:
+                    attempt.spawn(prepared, berth)
+                await attempt.succeed(berth)
+            undo.pop_all()
+        return EnvironmentHandle(
+            environment_id=environment_id,
+            kind=self.kind,
+            workspace_path=spec.workspace.target,
+            details={
+                "socket": berth.path.name,
+                "boot": boot_id(),
+                "init": to_details(attempt.init),
+                "monitor": to_details(attempt.monitor),
+                "group": list(group),
+            },
+        )
+
+    async def attach(self, handle: EnvironmentHandle) -> Toolbox:
+        """Connect to a started one. Raises EnvironmentBroken when it is gone."""
+        return await connect(self._station, handle, "init")
+
+    async def end(self, handle: EnvironmentHandle) -> None:
+        """Kill PID 1 of its namespace, and so all in it. Raises EnvironmentBroken if it stays."""
+        directory = berth_directory(self._station, handle.environment_id)
+        init, monitor = from_details(handle, "init"), from_details(handle, "monitor")
+        group = tuple(str(place) for place in handle.details.get("group", ()))
+        if not await asyncio.to_thread(_kill, init, monitor, group):
+            raise EnvironmentBroken(
+                f"environment {handle.environment_id} did not end within {END_TIMEOUT_S:g} s",
+                hint=f"process {init.pid if init else '?'} waits inside the kernel; try again",
+            )
+        await asyncio.to_thread(cgroups.remove_group, group)
+        remove_berth(directory)
+
+    def _identity(self, spec: EnvironmentSpec) -> AgentIdentity:
+        workspace = spec.workspace
+        is_moved = workspace.source != workspace.target
+        identity = agent_identity(
+            checkout_owner=_owner(workspace.target) if is_moved else None,
+            configured=spec.agent_uid or self._station.agent_uid,
+        )
+        if identity.is_switched and spec.agent_gid:
+            return replace(identity, gid=spec.agent_gid)
+        return identity
+
+    def _view(self, spec: EnvironmentSpec, identity: AgentIdentity) -> View:
+        if self._machine is None:
+            self._machine = read_machine(str(TOOLBOX_FOLDER), toolbox_interpreter())
+        toolchains = self._finder.find(spec.workspace.target)
+        return build_view(spec, identity=identity, machine=self._machine, toolchains=toolchains)
+
+
+class _Attempt:
+    """One start of bubblewrap: what runs so far, and how to undo it."""
+
+    def __init__(self, stack: contextlib.ExitStack, group: tuple[str, ...]) -> None:
+        self.monitor: ProcessRef | None = None  # bubblewrap outside; ends by itself after `init`
+        self.init: ProcessRef | None = None  # PID 1 inside: killing it kills all there
+        self._group = group
+        self._report, self._said = Pipe(stack), Pipe(stack)
+
+    def spawn(self, prepared: Launch, berth: Berth) -> None:
+        """Start it; afterwards only the toolbox holds the listening socket."""
+        pid = spawn_detached(
+            prepared.argv,
+            env=TOOLBOX_VARIABLES,
+            descriptors={
+                **prepared.descriptors,
+                LISTEN_FD: berth.listener.fileno(),
+                INFO_FD: self._report.writing,
+                2: self._said.writing,
+            },
+        )
+        self.monitor = identify_started(pid)
+        self._report.close_writing()
+        self._said.close_writing()
+        berth.close_listener()
+
+    async def succeed(self, berth: Berth) -> None:
+        """Wait for the toolbox's first answer. Raises EnvironmentUnavailable with the cause."""
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                child = await read_child_pid(self._report.reading)
+                self.init = identify_started(child)
+                cgroups.join_group(self._group, self.init.pid)
+                await first_contact(berth.path)
+        except (EnvironmentBroken, OSError, TimeoutError) as error:
+            await asyncio.to_thread(self.kill)
+            diagnosis = diagnose(read_said(self._said.reading), read_obstacles())
+            raise EnvironmentUnavailable(diagnosis.cause, hint=diagnosis.cure) from error
+
+    def kill(self) -> None:
+        """End whatever runs of it."""
+        _kill(self.init, self.monitor, self._group)
+
+
+def _kill(init: ProcessRef | None, monitor: ProcessRef | None, group: tuple[str, ...]) -> bool:
+    """Kill the namespace by its PID 1, thaw it so that it can die, and wait; False if it stays."""
+    has_init = init is not None and kill(init)
+    if not has_init and monitor is not None and monitor.is_alive:
+        below = descendants(monitor.pid, all_processes())  # it may have forked just now
+        for process in (monitor, *below):
+            kill(process)
+    cgroups.thaw(group)
+    if has_init and init is not None and not wait_ended(init, timeout_s=END_TIMEOUT_S):
+        return False
+    return monitor is None or wait_ended(monitor, timeout_s=END_TIMEOUT_S)
+
+
+def _make_group(environment_id: str, spec: EnvironmentSpec) -> tuple[str, ...]:
+    membership = Path("/proc/self/cgroup").read_text(encoding="utf-8")
+    return cgroups.make_group(f"patchyard-{environment_id}", spec.limits, membership=membership)
+
+
+def _owner(path: str) -> int | None:
+    try:
+        return Path(path).stat().st_uid
+    except OSError:
+        return None
+
+
+def _toolbox_command(
+    spec: EnvironmentSpec, view: View, identity: AgentIdentity, group: tuple[str, ...]
+) -> list[str]:
+    limits = resource_limits(
+        spec.limits,
+        bounds_memory=not cgroups.is_bounding(group, "memory"),
+        bounds_processes=not cgroups.is_bounding(group, "pids"),
+    )
+    options = toolbox_options(
+        spec,
+        identity,
+        workspace=spec.workspace.target,
+        rlimits=limits,
+        variables=view.variables,
+    )
+    return toolbox_command(toolbox_interpreter().path, TOOLBOX_PLACE, options)
+
+
+__all__ = ["CHECK_TIMEOUT_S", "END_TIMEOUT_S", "START_TIMEOUT_S", "ProcessEnvironment"]

@@ -1,0 +1,223 @@
+"""What every kind of environment must do, shown on the real ones."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from environments.yards import ADAPTERS, Adapter, Running, Start, Yard
+from patchyard.clients.process import ProcessRef, all_processes, kill, wait_ended
+from patchyard.domain.codec import to_json
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Mount
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+
+@pytest.fixture(params=sorted(ADAPTERS))
+def adapter(request: pytest.FixtureRequest, yard: Yard) -> Adapter:
+    return ADAPTERS[request.param](yard.station)
+
+
+def main_process(running: Running) -> ProcessRef:
+    details = running.handle.details
+    found = details.get("init") or details["root"]
+    return ProcessRef(pid=found["pid"], started=found["started"])
+
+
+async def test_it_runs_commands_in_the_workspace(start: Start, yard: Yard) -> None:
+    running = await start(yard.spec())
+    assert await running.run("pwd") == str(yard.workspace) == running.handle.workspace_path
+    await running.run("echo hello > new.txt")
+    assert (yard.workspace / "new.txt").read_text() == "hello\n"
+
+
+async def test_check_starts_one_for_certain_and_leaves_nothing(adapter: Adapter) -> None:
+    readiness = await adapter.check()
+    assert (readiness.is_ready, readiness.cause) == (True, "")
+    assert readiness.kind is adapter.kind
+
+
+async def test_the_agents_files_never_belong_to_root(start: Start, yard: Yard) -> None:
+    running = await start(yard.spec())
+    await running.run("echo x > file; mkdir folder; umask")
+    owners = {path.stat().st_uid for path in yard.workspace.iterdir()}
+    assert len(owners) == 1
+    assert 0 not in owners or os.geteuid() == 0 not in owners
+
+
+async def test_a_handle_that_went_through_the_journal_attaches(start: Start, yard: Yard) -> None:
+    running = await start(yard.spec())
+    stored = json.loads(json.dumps(to_json(running.handle)))
+    handle = EnvironmentHandle(
+        environment_id=stored["environment_id"],
+        kind=ExecutionEnvironment(stored["kind"]),
+        workspace_path=stored["workspace_path"],
+        details=stored["details"],
+    )
+    other = await ADAPTERS[str(handle.kind)](yard.station).attach(handle)
+    result = await other.call("01CALL", "execute_command", {"command": "echo again"})
+    assert result["success"] is True
+    await other.close()
+
+
+async def test_a_call_goes_on_while_nobody_is_connected(
+    start: Start, adapter: Adapter, yard: Yard
+) -> None:
+    running = await start(yard.spec())
+    os.mkfifo(yard.workspace / "gate", 0o666)
+    (yard.workspace / "gate").chmod(0o666)
+    task = asyncio.create_task(running.result("read x < gate; echo got $x", call_id="01GATE"))
+    await running.run("true")  # the first call has been taken before this one
+    task.cancel()
+    await running.toolbox.close()
+    again = await adapter.attach(running.handle)
+    await asyncio.to_thread((yard.workspace / "gate").write_text, "word\n")
+    result = await again.attach("01GATE")
+    await again.close()
+    assert result is not None
+    assert result["stdout"] == "got word\n"
+
+
+async def test_an_unknown_call_is_not_known(start: Start, yard: Yard) -> None:
+    running = await start(yard.spec())
+    assert await running.toolbox.attach("01NEVER") is None
+
+
+async def test_ending_takes_along_what_forked_into_a_session_of_its_own(
+    start: Start, adapter: Adapter, yard: Yard
+) -> None:
+    running = await start(yard.spec())
+    mark = f"{os.getpid()}.{yard.folder.name}"
+    await running.run(f"setsid -f sh -c 'exec -a {mark} sleep 300 2>/dev/null || sleep 300' ")
+    await running.run(f"(setsid sleep 300 & ) ; echo {mark}")
+    before = sleeping(yard)
+    await adapter.end(running.handle)
+    assert before
+    assert not [process for process in before if process.is_alive]
+
+
+def sleeping(yard: Yard) -> list[ProcessRef]:
+    """Return the processes whose working folder is this test's workspace, as the host sees it."""
+    found = []
+    for stat in all_processes():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{stat.pid}/cwd").samefile(yard.workspace):
+                found.append(ProcessRef(pid=stat.pid, started=stat.started))
+    return found
+
+
+async def test_ending_twice_and_ending_a_lost_one_is_fine(
+    start: Start, adapter: Adapter, yard: Yard
+) -> None:
+    running = await start(yard.spec())
+    assert kill(main_process(running), signal.SIGKILL)
+    await adapter.end(running.handle)
+    await adapter.end(running.handle)
+
+
+async def test_ending_a_stopped_tree_works(start: Start, adapter: Adapter, yard: Yard) -> None:
+    running = await start(yard.spec())
+    await running.run("(setsid sleep 300 &)")
+    tree = [*sleeping(yard), main_process(running)]
+    assert len(tree) > 1
+    for process in tree:
+        kill(process, signal.SIGSTOP)
+    await adapter.end(running.handle)
+    assert not [process for process in tree if process.is_alive]
+
+
+async def test_a_lost_one_cannot_be_attached(start: Start, adapter: Adapter, yard: Yard) -> None:
+    running = await start(yard.spec())
+    await adapter.end(running.handle)
+    with pytest.raises(EnvironmentBroken):
+        await adapter.attach(running.handle)
+
+
+async def test_a_handle_of_another_boot_names_no_process(
+    start: Start, adapter: Adapter, yard: Yard
+) -> None:
+    running = await start(yard.spec())
+    details = {**running.handle.details, "boot": "another"}
+    with pytest.raises(EnvironmentBroken):
+        await adapter.attach(replace(running.handle, details=details))
+
+
+async def test_a_handle_with_a_foreign_name_touches_nothing(adapter: Adapter) -> None:
+    handle = EnvironmentHandle(
+        environment_id="../../etc", kind=adapter.kind, workspace_path="/", details={}
+    )
+    with pytest.raises(UsageError):
+        await adapter.end(handle)
+
+
+async def test_it_ends_itself_when_no_engine_comes(start: Start, yard: Yard) -> None:
+    running = await start(yard.spec(grace_s=0.2))
+    await running.run("(setsid sleep 300 &)")
+    tree = [*sleeping(yard), main_process(running)]
+    await running.toolbox.close()
+    for process in tree:
+        assert await asyncio.to_thread(wait_ended, process, timeout_s=10)
+
+
+async def test_a_cancelled_start_leaves_nothing(adapter: Adapter, yard: Yard) -> None:
+    task = asyncio.create_task(adapter.start(yard.spec()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert list(yard.station.runtime.iterdir()) == []
+    assert sleeping(yard) == []
+
+
+async def test_a_start_that_cannot_work_names_the_place_and_leaves_nothing(
+    adapter: Adapter, yard: Yard
+) -> None:
+    missing = Mount(source="/no/such/place", target="/srv/place")
+    with pytest.raises(EnvironmentUnavailable) as refused:
+        await adapter.start(yard.spec(missing))
+    assert "/no/such/place" in refused.value.message
+    assert refused.value.hint
+
+
+async def test_commands_get_made_up_variables_and_none_of_the_engines(
+    start: Start, yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    yard.variables["CI"] = "yes"
+    running = await start(yard.spec())
+    seen = await running.run("env; cat /proc/self/environ /proc/[0-9]*/environ 2>/dev/null")
+    assert "CI=yes" in seen
+    assert "sk-very-secret" not in seen
+
+
+async def test_no_descriptor_of_the_engine_enters(start: Start, yard: Yard) -> None:
+    secret = os.open("/etc/hostname", os.O_RDONLY)
+    os.set_inheritable(secret, True)
+    try:
+        running = await start(yard.spec())
+        seen = await running.run("ls /proc/$$/fd")
+    finally:
+        os.close(secret)
+    assert set(seen.split()) <= {"0", "1", "2", "255", "3"}
+
+
+async def test_two_at_once_are_two(start: Start, yard: Yard) -> None:
+    one, two = await asyncio.gather(start(yard.spec()), start(yard.spec()))
+    assert one.handle.environment_id != two.handle.environment_id
+    await one.run("true", call_id="01SAME")
+    assert await two.toolbox.attach("01SAME") is None
+
+
+async def test_limits_are_those_of_the_spec(start: Start, yard: Yard) -> None:
+    spec = yard.spec()
+    limits = replace(spec.limits, open_files=123, file_bytes=1024 * 1024)
+    running = await start(replace(spec, limits=limits))
+    assert (await running.run("ulimit -n; ulimit -c")).split() == ["123", "0"]
+    await running.run("head -c 3000000 /dev/zero > big")
+    assert (yard.workspace / "big").stat().st_size == 1024 * 1024

@@ -1,0 +1,114 @@
+"""What the tests of this folder share: real environments on a yard of their own."""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from patchyard.clients.berths import Station
+from patchyard.clients.clock import SystemClock
+from patchyard.contracts.environment import Toolbox
+from patchyard.domain.environment import (
+    EnvironmentHandle,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Limits,
+    Mount,
+    Readiness,
+)
+from patchyard.environments.host import HostEnvironment
+from patchyard.environments.process import ProcessEnvironment
+
+
+class Adapter(Protocol):
+    """The contract, as both adapters have it."""
+
+    kind: ExecutionEnvironment
+
+    async def check(self) -> Readiness: ...
+
+    async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle: ...
+
+    async def attach(self, handle: EnvironmentHandle) -> Toolbox: ...
+
+    async def end(self, handle: EnvironmentHandle) -> None: ...
+
+
+ADAPTERS: dict[str, Callable[[Station], Adapter]] = {
+    "host": HostEnvironment,
+    "process": ProcessEnvironment,
+}
+
+
+@dataclass
+class Yard:
+    """A folder that the agent's user can pass through, with a workspace of its own."""
+
+    folder: Path
+    station: Station
+    workspace: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def spec(
+        self,
+        *mounts: Mount,
+        target: str | None = None,
+        is_writable: bool = True,
+        grace_s: float = 60.0,
+        limits: Limits | None = None,
+    ) -> EnvironmentSpec:
+        source = str(self.workspace)
+        return EnvironmentSpec(
+            plan_id="01JPLAN",
+            purpose="check",
+            workspace=Mount(source=source, target=target or source, is_writable=is_writable),
+            mounts=mounts,
+            variables=self.variables,
+            orphan_grace_s=grace_s,
+            limits=limits or Limits(),
+        )
+
+
+@dataclass(frozen=True)
+class Running:
+    """One environment while its test runs."""
+
+    adapter: Adapter
+    handle: EnvironmentHandle
+    toolbox: Toolbox
+
+    async def run(self, command: str, *, call_id: str = "", timeout_s: float = 30) -> str:
+        """Return what a command wrote, standard error included."""
+        result = await self.result(command, call_id=call_id, timeout_s=timeout_s)
+        return f"{result.get('stdout', '')}{result.get('stderr', '')}".strip()
+
+    async def result(
+        self, command: str, *, call_id: str = "", timeout_s: float = 30
+    ) -> Mapping[str, Any]:
+        arguments = {"command": command, "timeout_s": timeout_s}
+        call_id = call_id or SystemClock().new_id()
+        return await self.toolbox.call(call_id, "execute_command", arguments)
+
+    async def python(self, code: str) -> str:
+        """Return what some Python wrote inside."""
+        (result,) = [await self.result(f"python3 - <<'PYTHON'\n{code}\nPYTHON")]
+        return f"{result.get('stdout', '')}{result.get('stderr', '')}".strip()
+
+
+Start = Callable[..., Awaitable[Running]]
+
+
+@contextlib.asynccontextmanager
+async def starting(adapter: Adapter) -> AsyncIterator[Start]:
+    """Give a function that starts environments, and end all of them."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(spec: EnvironmentSpec) -> Running:
+            handle = await adapter.start(spec)
+            stack.push_async_callback(adapter.end, handle)
+            toolbox = await adapter.attach(handle)
+            stack.push_async_callback(toolbox.close)
+            return Running(adapter, handle, toolbox)
+
+        yield start
