@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from patchyard.domain.errors import Unavailable, WorkFailed
 
@@ -65,6 +66,7 @@ class Git:
     index: Path | None = None
     extra: Mapping[str, str] = field(default_factory=dict)  # further environment variables
     further: Mapping[str, str] = field(default_factory=dict)  # further settings
+    owner: tuple[int, int] | None = None  # run as this user and group (root only)
 
     def at(
         self,
@@ -132,7 +134,10 @@ class Git:
                 env=self.environment(),
                 timeout=timeout_s,
                 check=False,
-                umask=0o022,
+                umask=-1 if self.owner else 0o022,
+                user=self.owner[0] if self.owner else None,
+                group=self.owner[1] if self.owner else None,
+                extra_groups=[] if self.owner else None,
             )
         except FileNotFoundError as error:
             raise Unavailable("there is no git command", hint="apt install git") from error
@@ -159,12 +164,28 @@ class Git:
             raise failure(arguments, done.code, done.err)
         return done.out
 
+    def pour(self, blob: str, file: IO[bytes], *, timeout_s: float = 600.0) -> None:
+        """Write one blob into an open file, whatever its size. Raises WorkFailed."""
+        done = subprocess.run(
+            self.command(["cat-file", "blob", blob]),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.PIPE,
+            cwd=self.home,
+            env=self.environment(),
+            timeout=timeout_s,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise failure(["cat-file"], done.returncode, done.stderr.decode("utf-8", "replace"))
+
 
 def failure(arguments: Sequence[str], code: int, err: str) -> WorkFailed:
     """Return the error for a git that ended with `code`."""
     said = err.strip()
+    lines = [line for line in said.splitlines() if line.startswith("fatal:")] or said.splitlines()
     return WorkFailed(
-        f"git {arguments[0]} failed: {said.splitlines()[-1] if said else f'exit code {code}'}",
+        f"git {arguments[0]} failed: {lines[0] if lines else f'exit code {code}'}",
         hint="the details hold git's own words",
         details={"arguments": list(arguments), "exit_code": code, "stderr": said[-4000:]},
     )

@@ -12,15 +12,33 @@ FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 class Placer:
     """One tree of which entries are replaced or removed. Raises OSError where a link is in the way.
 
-    `owner` (uid, gid) is given to what is made; None leaves the process's own.
+    `owner` (uid, gid) is given to what is made; None leaves the process's own, or with `inherits`
+    gives folders that are made the owner of the one they are in.
     """
 
     def __init__(
-        self, root: str | os.PathLike[str], *, owner: tuple[int, int] | None = None
+        self,
+        root: str | os.PathLike[str],
+        *,
+        owner: tuple[int, int] | None = None,
+        inherits: bool = False,
     ) -> None:
         """Name the tree; nothing stays open between calls."""
         self._root = os.fspath(root)
         self._owner = owner
+        self._inherits = inherits
+
+    def take(self, place: str | os.PathLike[str], path: str) -> None:
+        """Move a prepared file or link of the same file system in, also over empty folders."""
+        with self._folder(path, makes=True) as (at, name):
+            try:
+                os.replace(place, name, dst_dir_fd=at)
+            except IsADirectoryError:
+                for _, folders, _, inside in os.fwalk(name, topdown=False, dir_fd=at):
+                    for folder in folders:
+                        os.rmdir(folder, dir_fd=inside)
+                os.rmdir(name, dir_fd=at)
+                os.replace(place, name, dst_dir_fd=at)
 
     def put(self, path: str, mode: str, chunks: Iterable[bytes]) -> None:
         """Put a file or link (git's `mode`) in place of what is no folder there, in one step."""
@@ -76,6 +94,9 @@ class Placer:
             os.mkdir(folder, dir_fd=at)
         except FileExistsError:
             return
+        if self._inherits:
+            above = os.fstat(at)
+            os.chown(folder, above.st_uid, above.st_gid, dir_fd=at, follow_symlinks=False)
         self._own(at, folder)
 
     def _own(self, at: int, name: str) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, NoReturn, Self
 
 from patchyard.clients.git import Git, failure
 from patchyard.domain.errors import WorkFailed
@@ -51,6 +51,7 @@ class TreeWriter:
     def __init__(self, git: Git, tree: str) -> None:
         """Begin with `tree`; `git` looks at the store."""
         self._tree = tree
+        self._git_dir = git.git_dir
         self._err: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
         self._process = subprocess.Popen(
             git.command(["fast-import", "--quiet", "--done", "--date-format=raw"]),
@@ -135,8 +136,10 @@ class TreeWriter:
         except BrokenPipeError:
             self._fail()
 
-    def _fail(self) -> None:
+    def _fail(self) -> NoReturn:
         code = self._process.wait()
+        if self._git_dir is not None:
+            (self._git_dir / f"fast_import_crash_{self._process.pid}").unlink(missing_ok=True)
         self._err.seek(0)
         raise failure(["fast-import"], code, self._err.read().decode("utf-8", "replace"))
 

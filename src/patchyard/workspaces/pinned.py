@@ -57,7 +57,7 @@ class GitTrees:
 
     async def diff(self, base: Base, changeset: ChangeSet, *, paths: Sequence[str] = ()) -> bytes:
         """Return the change set as a patch for `git apply --binary`."""
-        return await asyncio.to_thread(self._diff, base, changeset, tuple(paths))
+        return await asyncio.to_thread(self.patch, base, changeset, tuple(paths))
 
     async def key_files(self, base: Base) -> Mapping[str, str]:
         """Return path and blob of the base's dependency files."""
@@ -137,7 +137,8 @@ class GitTrees:
         }
         return replace(base, submodules=links)
 
-    def _diff(self, base: Base, changeset: ChangeSet, paths: tuple[str, ...]) -> bytes:
+    def patch(self, base: Base, changeset: ChangeSet, paths: tuple[str, ...]) -> bytes:
+        """Return the change set as a patch; blocking."""
         git = self.git_of(base)
         return git.run(
             "diff-tree", "-p", "-r", "-M", "--binary", "--full-index", "--no-ext-diff",

@@ -1,0 +1,144 @@
+"""Commits of ours and how they reach the user's repository: objects by a pipe, one ref, no hook."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from patchyard.clients.git import Git, text
+from patchyard.clients.treewriter import TreeWriter
+from patchyard.domain.changeset import Base
+from patchyard.domain.errors import Conflict, UsageError
+from patchyard.workspaces.edits import Content, Edit
+from patchyard.workspaces.source import Source
+
+FALLBACK = "Patchyard <patchyard@localhost>"
+
+
+def tree_with(git: Git, tree: str, edits: Sequence[Edit]) -> str:
+    """Return the tree that `tree` names, with the edits made; `git` looks at our store."""
+    tree = text(git.run("rev-parse", "--verify", tree))
+    if not edits:
+        return tree
+    with TreeWriter(git, tree) as writer:
+        for edit in edits:
+            if edit.after is None:
+                writer.delete(edit.path)
+        for edit in edits:
+            if edit.after is not None:
+                writer.link(edit.path, *edit.after)
+        return writer.finish()
+
+
+def commit(git: Git, base: Base, tree: str, parents: Sequence[str], message: str) -> str:
+    """Write a commit by the user's name into our store and return its id."""
+    name, _, mail = (base.author or FALLBACK).partition(" <")
+    who = {"NAME": name, "EMAIL": mail.rstrip(">")}
+    extra = {
+        f"GIT_{role}_{part}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for part, value in who.items()
+    }
+    writing = git.at(git.git_dir, extra=extra)
+    links = [part for parent in parents for part in ("-p", parent)]
+    raw = message.encode("utf-8", "replace")
+    return text(writing.run("commit-tree", *links, tree, stdin=raw))
+
+
+class UserRepository:
+    """The user's repository, written to by git as its owner, with our settings and no hook."""
+
+    def __init__(self, source: Source, store: Git) -> None:
+        """Take what is known of it; `store` looks at our store."""
+        self._source = source
+        self._store = store
+        status = source.git_dir.stat()
+        is_foreign = os.geteuid() == 0 and status.st_uid != 0
+        self._git = Git(
+            home=source.top,
+            config=Path("/dev/null"),
+            git_dir=source.git_dir,
+            owner=(status.st_uid, status.st_gid) if is_foreign else None,
+            further={"safe.directory": str(source.top), "core.logAllRefUpdates": "true"},
+            extra={"HOME": "/nonexistent"},
+        )
+
+    def head(self) -> tuple[str, str]:
+        """Return the current branch's full name (empty when detached) and the commit."""
+        name = self._git.attempt("symbolic-ref", "--quiet", "HEAD")
+        return text(name.out), text(self._git.run("rev-parse", "--verify", "HEAD^{commit}"))
+
+    def value(self, ref: str) -> str:
+        """Return the commit of a ref, empty when there is none."""
+        done = self._git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", ref)
+        return text(done.out) if done.code == 0 else ""
+
+    def check_name(self, branch: str) -> None:
+        """Raise UsageError unless git takes the branch name."""
+        if self._git.attempt("check-ref-format", "--branch", branch).code != 0:
+            raise UsageError(f"{branch!r} is no branch name", hint="see git help check-ref-format")
+
+    def send(self, new: str, known: Sequence[str]) -> None:
+        """Copy the objects of commit `new` that `known` commits do not reach."""
+        asked = "".join(f"{line}\n" for line in (new, *(f"^{each}" for each in known)))
+        packed = self._store.run(
+            "pack-objects", "--revs", "--stdout", "-q", "--no-reuse-delta", stdin=asked.encode()
+        )
+        self._git.run("unpack-objects", "-q", stdin=packed)
+
+    def move(self, ref: str, new: str, old: str, *, reason: str) -> None:
+        """Set a ref from `old` (empty: not there) to `new` (empty: delete). Raises Conflict."""
+        if self.value(ref) == new:
+            return
+        zeros = "0" * max(len(new), len(old))
+        if new:
+            done = self._git.attempt("update-ref", "-m", reason, ref, new, old or zeros)
+        else:
+            done = self._git.attempt("update-ref", "-m", reason, "-d", ref, old)
+        if done.code != 0:
+            raise Conflict(
+                f"{ref} was changed meanwhile or cannot be made; it was left as it is",
+                hint="look at it, or choose another name",
+                details={"stderr": done.err},
+            )
+
+    def is_checked_out(self, ref: str) -> bool:
+        """Whether a work tree of this repository stands on the ref."""
+        out = self._git.run("worktree", "list", "--porcelain", "-z")
+        return f"branch {ref}".encode() in out.split(b"\0")
+
+    def index(self, paths: Sequence[str]) -> dict[str, Content]:
+        """Return what the user's index has at these paths. Raises Conflict in a merge."""
+        if not paths:
+            return {}
+        out = self._git.run("ls-files", "--stage", "-z", "--", *paths)
+        found: dict[str, Content] = {}
+        for part in out.split(b"\0")[:-1]:
+            head, _, path = os.fsdecode(part).partition("\t")
+            mode, blob, stage = head.split(" ")
+            if stage != "0":
+                raise Conflict(f"a merge of {path} is not finished", hint="git merge --abort")
+            found[path] = (mode, blob)
+        return found
+
+    def set_index(self, contents: Mapping[str, Content | None]) -> None:
+        """Set what the user's index has at these paths."""
+        zeros = "0" * (40 if self._source.object_format == "sha1" else 64)
+        rows = [
+            f"{content[0]} {content[1]}\t{path}\0" if content else f"0 {zeros}\t{path}\0"
+            for path, content in contents.items()
+        ]
+        if not rows:
+            return
+        git = self._git.at(self._source.git_dir, work_tree=self._source.top, extra=self._git.extra)
+        done = git.attempt(
+            "update-index", "-z", "--index-info", stdin=os.fsencode("".join(rows)),
+            cwd=self._source.top,
+        )  # fmt: skip
+        if done.code != 0:
+            raise Conflict(
+                f"the index is held by another git: {done.err.strip()}",
+                hint="wait for it, then apply again",
+            )
+
+
+__all__ = ["FALLBACK", "UserRepository", "commit", "tree_with"]

@@ -1,0 +1,348 @@
+"""Hand-over of a change set to the user's repository: all of it or nothing, and back again.
+
+`plan` reads and checks; only `carry_out` and `take_back` write there, by repeatable steps.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchyard.clients.git import Git
+from patchyard.clients.reader import Reader
+from patchyard.contracts.handover import Order, Receipt
+from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.errors import Conflict, StateRefusal, UnknownName, UsageError
+from patchyard.domain.protected import is_allowed
+from patchyard.workspaces import forms, patches
+from patchyard.workspaces.commits import UserRepository, commit, tree_with
+from patchyard.workspaces.comparison import compare
+from patchyard.workspaces.edits import (
+    Content,
+    Edit,
+    Wanted,
+    decode,
+    in_the_way,
+    keep_present,
+    present,
+    resolve,
+    wanted,
+)
+from patchyard.workspaces.forms import Forms
+from patchyard.workspaces.pinned import GitTrees
+from patchyard.workspaces.store import Store
+from patchyard.workspaces.worktree import WorkTree
+
+WAYS = ("branch", "merge", "patch", "worktree")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Site:
+    """Everything one hand-over looks at."""
+
+    base: Base
+    changeset: ChangeSet
+    order: Order
+    git: Git  # looks at our store
+    store: Store
+    user: UserRepository
+    forms: Forms
+
+
+class GitHandOver:
+    """contracts.handover.HandOver over git: worktree, branch, merge, patch."""
+
+    def __init__(self, trees: GitTrees) -> None:
+        """Take the trees that bases and change sets lie in."""
+        self._trees = trees
+
+    async def plan(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
+        """Work out and check everything; see contracts.handover."""
+        return await asyncio.to_thread(self._plan, base, changeset, order)
+
+    async def carry_out(
+        self, base: Base, changeset: ChangeSet, order: Order, intent: Receipt
+    ) -> Receipt:
+        """Do what `intent` says; see contracts.handover."""
+        if order.to != intent.to:
+            raise StateRefusal(
+                f"an apply to {intent.to} was begun; {order.to} was asked for",
+                hint=f"finish it first: --to {intent.to}",
+            )
+        await asyncio.to_thread(self._carry_out, base, changeset, intent)
+        return replace(intent, is_done=True)
+
+    async def take_back(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> Sequence[str]:
+        """Reverse `receipt`; see contracts.handover."""
+        await asyncio.to_thread(self._take_back, base, changeset, receipt)
+        return receipt.touched
+
+    def _plan(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
+        if order.to not in WAYS:
+            raise UnknownName.among("way of hand-over", order.to, WAYS)
+        require_allowed(changeset, order)
+        if order.to == "patch":
+            return patches.plan(self._trees, base, changeset, order)
+        git = self._trees.git_of(base)
+        store = self._trees.open_store(Path(base.repository))
+        entries = self._trees.entries(base, changeset.tree)
+        rows = wanted(changeset.changes, order.paths)
+        paths = [row.path for row in rows]
+        with forms.opened(git, base, store.source, entries, paths) as known:
+            site = _Site(
+                base=base,
+                changeset=changeset,
+                order=order,
+                git=git,
+                store=store,
+                user=UserRepository(store.source, git),
+                forms=known,
+            )
+            if order.to == "worktree":
+                edits = onto_checkout(site, rows)
+                return _receipt("worktree", edits)
+            new = self._commit(site, rows)
+            return self._for_branch(site, new) if order.to == "branch" else _merge(site, new)
+
+    def _commit(self, site: _Site, rows: list[Wanted]) -> str:
+        """Commit what the change set does onto the base's commit. Raises Conflict on overlap."""
+        base = site.base
+        parent = base.commit or ""
+        held = self._trees.entries(base, f"{parent}^{{tree}}")
+        clashes: list[str] = []
+        edits = []
+        for row in rows:
+            pair = base.filtered.get(row.path)
+            old = (row.old[0], pair.normalised) if row.old and pair else row.old
+            goal = Wanted(path=row.path, old=old, new=site.forms.normalised(row.path, row.new))
+            now = held.get(row.path)
+            after = resolve(site.git, goal, now, clashes.append)
+            if after != now:
+                edits.append(Edit(path=row.path, before=now, after=after))
+        if clashes:
+            raise Conflict(
+                f"the change overlaps uncommitted work in {', '.join(sorted(clashes)[:8])}",
+                hint="commit that work and run again, or apply to the work tree",
+                details={"paths": sorted(clashes)},
+            )
+        tree = tree_with(site.git, f"{parent}^{{tree}}", edits)
+        return commit(site.git, base, tree, [parent], site.order.message)
+
+    def _for_branch(self, site: _Site, new: str) -> Receipt:
+        name = site.order.name
+        site.user.check_name(name)
+        ref = f"refs/heads/{name}"
+        if site.user.value(ref) not in {"", new}:
+            raise Conflict(f"the branch {name} is there already", hint="choose another --name")
+        return Receipt(
+            to="branch",
+            is_done=False,
+            touched=tuple(change.path for change in site.changeset.changes),
+            commit=new,
+            reference=name,
+            undo={"ref": ref, "old": "", "parents": [site.base.commit]},
+        )
+
+    def _carry_out(self, base: Base, changeset: ChangeSet, intent: Receipt) -> None:
+        if intent.to == "patch":
+            patches.write(self._trees, base, changeset, intent)
+            return
+        store = self._trees.open_store(Path(base.repository))
+        git = self._trees.git_of(base)
+        user = UserRepository(store.source, git)
+        undo = intent.undo
+        if intent.commit:
+            user.send(intent.commit, undo["parents"])
+        if "edits" in undo:
+            _work_tree(store, git, changeset).carry_out(decode(undo["edits"]), like=base.tree)
+        if "index" in undo:
+            _move_index(user, decode(undo["index"]))
+        if intent.commit:
+            reason = f"patchyard: {intent.to}"
+            user.move(undo["ref"], intent.commit, undo["old"], reason=reason)
+
+    def _take_back(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> None:
+        if receipt.to == "patch":
+            patches.remove(receipt)
+            return
+        store = self._trees.open_store(Path(base.repository))
+        git = self._trees.git_of(base)
+        user = UserRepository(store.source, git)
+        undo = receipt.undo
+        if receipt.commit:
+            _require_movable(user, receipt)
+        if "edits" in undo:
+            back = [edit.reversed() for edit in decode(undo["edits"])]
+            _work_tree(store, git, changeset).carry_out(back, like=base.tree)
+        if "index" in undo:
+            _move_index(user, [edit.reversed() for edit in decode(undo["index"])])
+        if receipt.commit and user.value(undo["ref"]) != undo["old"]:
+            user.move(undo["ref"], undo["old"], receipt.commit, reason="patchyard: unapply")
+
+
+def require_allowed(changeset: ChangeSet, order: Order) -> None:
+    """Raise StateRefusal for findings that block and that no `--allow-path` names."""
+    open_ones = [
+        finding
+        for finding in changeset.findings
+        if finding.blocks_apply
+        and (not order.paths or any(_covers(path, finding.path) for path in order.paths))
+        and not is_allowed(finding.path, order.allow_paths)
+    ]
+    if not open_ones:
+        return
+    listed = "; ".join(f"{each.path!r}: {each.message}" for each in open_ones[:5])
+    options = " ".join(f"--allow-path {each.path!r}" for each in open_ones[:5])
+    raise StateRefusal(
+        f"{len(open_ones)} findings need your eye first: {listed}",
+        hint=f"look at them, then allow them: {options}",
+        details={"paths": sorted({each.path for each in open_ones})},
+    )
+
+
+def _covers(chosen: str, path: str) -> bool:
+    return path == chosen or path.startswith(f"{chosen.rstrip('/')}/")
+
+
+def onto_checkout(site: _Site, rows: Sequence[Wanted]) -> list[Edit]:
+    """Return the edits that bring `rows` into the user's work tree. Raises Conflict."""
+    clashes: list[str] = []
+    like = site.base.tree
+    going = frozenset(row.path for row in rows if row.new is None)
+    with Reader(site.store.source.top) as reader:
+        found = {row.path: present(reader, row.path, going, like=like) for row in rows}
+        unknown = [
+            row.path
+            for row in rows
+            if found[row.path] is not None and found[row.path] not in (row.old, row.new)
+        ]
+        keep_present(site.git, reader, unknown, like=like)
+    edits = []
+    for row in rows:
+        now = found[row.path]
+        after = _after(site, row, now, clashes.append)
+        if after != now:
+            edits.append(Edit(path=row.path, before=now, after=after))
+    if clashes:
+        raise in_the_way(clashes, "changed in the same place")
+    return edits
+
+
+def _after(
+    site: _Site, row: Wanted, now: Content | None, clash: Callable[[str], None]
+) -> Content | None:
+    """Return what a path of the checkout comes to, by its committed form where that differs."""
+    is_raw = row.path in site.base.filtered or row.old is None
+    if now in (row.old, row.new) or is_raw or not site.forms.converts(row.path):
+        return resolve(site.git, row, now, clash)
+    here = site.forms.normalised(row.path, now)
+    after = resolve(site.git, row, here, clash)
+    return now if after == here else site.forms.raw(row.path, after)
+
+
+def _merge(site: _Site, new: str) -> Receipt:
+    """Plan a commit or merge onto the current branch, with index and work tree following."""
+    ref, head = site.user.head()
+    if not ref:
+        raise StateRefusal(
+            "the checkout is on no branch, so there is nothing to merge into",
+            hint="git switch BRANCH first, or use --to branch",
+        )
+    result = new if head == site.base.commit else _merged(site, head, new)
+    rows = wanted(compare(site.git, f"{head}^{{tree}}", f"{result}^{{tree}}"))
+    staged = site.user.index([row.path for row in rows])
+    changed = [row.path for row in rows if staged.get(row.path) not in (row.old, row.new)]
+    if changed:
+        raise in_the_way(changed, "is staged with other content")
+    edits = onto_checkout(site, [_raw_row(site, row) for row in rows])
+    index = [Edit(path=row.path, before=staged.get(row.path), after=row.new) for row in rows]
+    return Receipt(
+        to="merge",
+        is_done=False,
+        touched=tuple(row.path for row in rows),
+        commit=result,
+        reference=ref.removeprefix("refs/heads/"),
+        undo={
+            "ref": ref,
+            "old": head,
+            "parents": [head],
+            "edits": [edit.as_list() for edit in edits],
+            "index": [edit.as_list() for edit in index],
+        },
+    )
+
+
+def _raw_row(site: _Site, row: Wanted) -> Wanted:
+    """Return a commit's row in the bytes of the checkout, where the base knows both forms."""
+    by_blob = {
+        (change.path, pair.normalised): (change.mode or "", pair.raw)
+        for change in site.changeset.changes
+        if (pair := site.base.filtered.get(change.path)) is not None
+    }
+    old = by_blob.get((row.path, row.old[1]), row.old) if row.old else None
+    return replace(row, old=old, new=_raw_result(site, row))
+
+
+def _raw_result(site: _Site, row: Wanted) -> Content | None:
+    for change in site.changeset.changes:
+        if change.path == row.path and change.mode is not None and change.blob is not None:
+            raw = (change.mode, change.blob)
+            if row.new is not None and site.forms.normalised(row.path, raw) == row.new:
+                return raw
+    return row.new
+
+
+def _merged(site: _Site, head: str, new: str) -> str:
+    """Merge `new` with the branch's newer head by git's own merge, on trees alone."""
+    site.store.history(head)
+    done = site.git.attempt("merge-tree", "--write-tree", "-z", "--name-only", head, new)
+    fields = done.out.decode("utf-8", "surrogateescape").split("\0")
+    if done.code != 0:
+        names = fields[1 : fields.index("", 1)] if "" in fields[1:] else fields[1:]
+        raise in_the_way(names or [head], "changed in the branch's newer commits")
+    return commit(site.git, site.base, fields[0], [head, new], site.order.message)
+
+
+def _move_index(user: UserRepository, edits: Sequence[Edit]) -> None:
+    now = user.index([edit.path for edit in edits])
+    odd = [edit.path for edit in edits if now.get(edit.path) not in (edit.before, edit.after)]
+    if odd:
+        raise in_the_way(odd, "was staged meanwhile")
+    user.set_index({e.path: e.after for e in edits if now.get(e.path) != e.after})
+
+
+def _require_movable(user: UserRepository, receipt: Receipt) -> None:
+    """Raise Conflict unless the ref is where we left it, or already back."""
+    ref, old = receipt.undo["ref"], receipt.undo["old"]
+    if user.value(ref) not in {receipt.commit, old}:
+        raise Conflict(
+            f"{receipt.reference} has newer commits; nothing was changed",
+            hint="revert the commit instead: git revert",
+        )
+    if not old and user.is_checked_out(ref):
+        raise Conflict(
+            f"{receipt.reference} is checked out; nothing was changed",
+            hint="git switch to another branch first",
+        )
+
+
+def _receipt(to: str, edits: Sequence[Edit]) -> Receipt:
+    return Receipt(
+        to=to,
+        is_done=False,
+        touched=tuple(edit.path for edit in edits),
+        undo={"edits": [edit.as_list() for edit in edits]},
+    )
+
+
+def _work_tree(store: Store, git: Git, changeset: ChangeSet) -> WorkTree:
+    source = store.source
+    if source.git_dir.stat().st_dev != source.top.stat().st_dev:
+        raise UsageError(
+            f"{source.git_dir} lies on another file system than {source.top}",
+            hint="use --to branch or --to patch",
+        )
+    return WorkTree(top=source.top, stage=source.git_dir / f"patchyard-{changeset.id}", git=git)
+
+
+__all__ = ["WAYS", "GitHandOver", "require_allowed"]

@@ -1,0 +1,59 @@
+"""Hand-over as a patch file that `git apply --binary` takes."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from patchyard.contracts.handover import Order, Receipt
+from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.errors import Conflict, UsageError
+from patchyard.workspaces.pinned import GitTrees
+
+
+def plan(trees: GitTrees, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
+    """Work out the patch and where it goes. Raises UsageError, or Conflict for another file."""
+    place = Path(order.name).absolute()
+    if not place.parent.is_dir():
+        raise UsageError(f"there is no folder {place.parent}", hint="make it, or name another file")
+    content = trees.patch(base, changeset, order.paths)
+    digest = hashlib.sha256(content).hexdigest()
+    if _digest(place) not in {"", digest}:
+        raise Conflict(f"{place} is there already with other content", hint="name another file")
+    return Receipt(
+        to="patch",
+        is_done=False,
+        touched=(str(place),),
+        reference=str(place),
+        undo={"sha256": digest, "paths": list(order.paths)},
+    )
+
+
+def write(trees: GitTrees, base: Base, changeset: ChangeSet, intent: Receipt) -> None:
+    """Write the file whole, or leave one of ours that is there. Raises Conflict for another."""
+    place = Path(intent.reference or "")
+    known = _digest(place)
+    if known == intent.undo["sha256"]:
+        return
+    if known:
+        raise Conflict(f"{place} is there already with other content", hint="name another file")
+    made = place.with_name(f".{place.name}.new-{os.getpid()}")
+    made.write_bytes(trees.patch(base, changeset, tuple(intent.undo["paths"])))
+    made.replace(place)
+
+
+def remove(receipt: Receipt) -> None:
+    """Delete the file while it is what was written. Raises Conflict otherwise."""
+    place = Path(receipt.reference or "")
+    if _digest(place) not in {"", receipt.undo["sha256"]}:
+        raise Conflict(f"{place} was changed since", hint="delete it yourself")
+    place.unlink(missing_ok=True)
+
+
+def _digest(place: Path) -> str:
+    """Return the file's hash, empty when it is not there."""
+    if not os.path.lexists(place):
+        return ""
+    return hashlib.sha256(place.read_bytes()).hexdigest()
+
+
+__all__ = ["plan", "remove", "write"]

@@ -1,0 +1,62 @@
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from laboratory import AGENT, Lab, git
+
+from patchyard.clients.mounts import is_mounted, unmount
+from patchyard.workspaces.copy import CopyWorkspaces
+from patchyard.workspaces.overlay import OverlayWorkspaces
+from patchyard.workspaces.pinned import GitTrees
+
+
+def lab_at(place: Path, strategy: str) -> Lab:
+    repo = place / "repo"
+    repo.mkdir()
+    git(repo, "init", "-q", "-b", "main")
+    owner = AGENT if os.geteuid() == 0 else os.geteuid()
+    trees = GitTrees(place / "home", uid=owner, gid=owner)
+    made = OverlayWorkspaces if strategy == "overlay" else CopyWorkspaces
+    return Lab(repo=repo, trees=trees, workspaces=made(trees, place / "plans"))
+
+
+@contextlib.contextmanager
+def _cleared(place: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for root in place.glob("plans/*/root"):
+            if is_mounted(root):
+                unmount(root)
+        subprocess.run(["rm", "-rf", "--one-file-system", str(place / "plans")], check=True)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(
+            "overlay", marks=[pytest.mark.service("overlay"), pytest.mark.service("root")]
+        ),
+        "copy",
+    ]
+)
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
+    """A laboratory for each strategy."""
+    with _cleared(tmp_path):
+        yield lab_at(tmp_path, request.param)
+
+
+@pytest.fixture
+def copying(tmp_path: Path) -> Iterator[Lab]:
+    """A laboratory where the strategy does not matter."""
+    with _cleared(tmp_path):
+        yield lab_at(tmp_path, "copy")
+
+
+@pytest.fixture
+def overlaid(tmp_path: Path) -> Iterator[Lab]:
+    """A laboratory with overlays alone; its tests carry the marks."""
+    with _cleared(tmp_path):
+        yield lab_at(tmp_path, "overlay")

@@ -1,0 +1,374 @@
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from laboratory import Lab, bytes_below, fingerprint, git
+from patchyard.contracts.handover import Order, Receipt
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.errors import Conflict, StateRefusal, UnknownName, UsageError
+from patchyard.workspaces.handover import GitHandOver
+
+pytestmark = pytest.mark.anyio
+
+
+def order(to: str, *, name: str = "patchyard/p1", allow: Sequence[str] = ()) -> Order:
+    return Order(to=to, name=name, message="Mend it\n", allow_paths=tuple(allow))
+
+
+FILES = {"a.txt": "one\ntwo\nthree\nfour\nfive\n", "b/c.txt": "c\n", "gone.txt": "bye\n"}
+EDITS: dict[str, str | bytes | None] = {
+    "a.txt": "ONE\ntwo\nthree\nfour\nfive\n",
+    "gone.txt": None,
+    "new/deep.txt": "n\n",
+}
+
+
+async def test_apply_to_the_work_tree_changes_just_the_edited_files_unstaged(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    index = (copying.repo / ".git/index").read_bytes()
+    untouched = (copying.repo / "b/c.txt").stat()
+
+    receipt = await copying.apply(base, changeset, order("worktree"))
+
+    assert receipt.is_done
+    assert set(receipt.touched) == {"a.txt", "gone.txt", "new/deep.txt"}
+    assert bytes_below(copying.repo) == {
+        "a.txt": ("-", b"ONE\ntwo\nthree\nfour\nfive\n"),
+        "b/c.txt": ("-", b"c\n"),
+        "new/deep.txt": ("-", b"n\n"),
+    }
+    assert (copying.repo / ".git/index").read_bytes() == index
+    assert (copying.repo / "b/c.txt").stat().st_mtime_ns == untouched.st_mtime_ns
+    assert not list((copying.repo / ".git").glob("patchyard-*"))
+
+
+async def test_apply_merges_with_newer_work_elsewhere_in_the_file(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    copying.write({"a.txt": "one\ntwo\nthree\nfour\nFIVE\n"})
+
+    await copying.apply(base, changeset, order("worktree"))
+
+    assert (copying.repo / "a.txt").read_text() == "ONE\ntwo\nthree\nfour\nFIVE\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "content"), [("a.txt", "uno\ntwo\n"), ("gone.txt", "stay\n"), ("new/deep.txt", "x\n")]
+)
+async def test_a_conflict_names_the_file_and_touches_nothing(
+    copying: Lab, path: str, content: str
+) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    copying.write({path: content})
+    before = fingerprint(copying.repo)
+
+    with pytest.raises(Conflict) as caught:
+        await copying.apply(base, changeset, order("worktree"))
+
+    assert caught.value.details["paths"] == [path]
+    assert fingerprint(copying.repo) == before
+
+
+async def test_work_that_changes_between_plan_and_apply_is_a_conflict(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    handing = GitHandOver(copying.trees)
+    intent = await handing.plan(base, changeset, order("worktree"))
+    copying.write({"gone.txt": "changed\n"})
+    before = bytes_below(copying.repo)
+
+    with pytest.raises(Conflict):
+        await handing.carry_out(base, changeset, order("worktree"), intent)
+
+    assert bytes_below(copying.repo) == before
+
+
+async def test_unapply_brings_every_byte_back_and_refuses_over_newer_work(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    before = bytes_below(copying.repo)
+    receipt = await copying.apply(base, changeset, order("worktree"))
+    receipt = from_json(Receipt, to_json(receipt))
+    handing = GitHandOver(copying.trees)
+
+    (copying.repo / "new/deep.txt").write_text("mine\n")
+    with pytest.raises(Conflict):
+        await handing.take_back(base, changeset, receipt)
+    (copying.repo / "new/deep.txt").write_text("n\n")
+    await handing.take_back(base, changeset, receipt)
+    await handing.take_back(base, changeset, receipt)
+
+    assert bytes_below(copying.repo) == before
+    assert not (copying.repo / "new").exists()
+
+
+async def test_applying_twice_or_finishing_after_a_kill_gives_the_same(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    handing = GitHandOver(copying.trees)
+    intent = await handing.plan(base, changeset, order("worktree"))
+    (copying.repo / "gone.txt").unlink()  # as if a first call had come that far
+    stage = copying.repo / ".git" / f"patchyard-{changeset.id}"
+    stage.mkdir()
+    (stage / "0").write_text("half")
+
+    await handing.carry_out(base, changeset, order("worktree"), intent)
+    once = bytes_below(copying.repo)
+    await handing.carry_out(base, changeset, order("worktree"), intent)
+
+    assert bytes_below(copying.repo) == once
+    assert once["new/deep.txt"] == ("-", b"n\n")
+    again = await handing.plan(base, changeset, order("worktree"))
+    assert again.touched == ()
+
+
+async def test_apply_keeps_bits_and_writes_links_and_kinds(copying: Lab) -> None:
+    copying.write({"run.sh": "#!/bin/sh\n", "kind": "file\n", "folder/x": "x\n"})
+    (copying.repo / "run.sh").chmod(0o750)
+    copying.commit()
+    base = await copying.base()
+    ref, root = await copying.workspace(base)
+    (root / "run.sh").write_text("#!/bin/sh\nexit 1\n")
+    (root / "kind").unlink()
+    (root / "kind").mkdir()
+    (root / "kind" / "inner").write_text("i\n")
+    (root / "folder" / "x").unlink()
+    (root / "folder").rmdir()
+    (root / "folder").symlink_to("kind")
+    changeset = await copying.workspaces.capture(base, ref)
+
+    (copying.repo / "folder" / "empty" / "deeper").mkdir(parents=True)
+
+    await copying.apply(base, changeset, order("worktree"))
+
+    assert (copying.repo / "run.sh").stat().st_mode & 0o777 == 0o750
+    assert (copying.repo / "kind" / "inner").read_text() == "i\n"
+    assert (copying.repo / "folder").readlink() == Path("kind")
+
+
+async def test_a_link_of_the_users_is_never_written_through(copying: Lab, tmp_path: Path) -> None:
+    copying.write({"d/f": "f\n"})
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, {"d/f": "g\n"})
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "f").write_text("f\n")
+    (copying.repo / "d" / "f").unlink()
+    (copying.repo / "d").rmdir()
+    (copying.repo / "d").symlink_to(outside)
+
+    with pytest.raises(Conflict):
+        await copying.apply(base, changeset, order("worktree"))
+
+    assert (outside / "f").read_text() == "f\n"
+
+
+async def test_protected_paths_need_to_be_allowed_by_name(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, {".github/workflows/ci.yml": "on: push\n"})
+
+    with pytest.raises(StateRefusal) as caught:
+        await copying.apply(base, changeset, order("worktree"))
+    assert "--allow-path" in caught.value.hint
+    assert not (copying.repo / ".github").exists()
+
+    await copying.apply(base, changeset, order("worktree", allow=[".github/*"]))
+    assert (copying.repo / ".github/workflows/ci.yml").exists()
+
+
+async def test_a_branch_holds_the_result_and_leaves_index_and_work_tree_alone(copying: Lab) -> None:
+    copying.write(FILES)
+    head = copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    files = bytes_below(copying.repo)
+    index = (copying.repo / ".git/index").stat().st_mtime_ns
+
+    receipt = await copying.apply(base, changeset, order("branch"))
+
+    assert bytes_below(copying.repo) == files
+    assert (copying.repo / ".git/index").stat().st_mtime_ns == index
+    assert git(copying.repo, "rev-parse", "patchyard/p1^").strip() == head
+    assert git(copying.repo, "rev-parse", "patchyard/p1^{tree}").strip() == changeset.tree
+    assert git(copying.repo, "log", "-1", "--format=%s", "patchyard/p1") == "Mend it\n"
+    git(copying.repo, "fsck", "--strict")
+
+    handing = GitHandOver(copying.trees)
+    await handing.carry_out(base, changeset, order("branch"), receipt)
+    await handing.take_back(base, changeset, receipt)
+    assert "patchyard/p1" not in git(copying.repo, "branch", "--list")
+
+
+async def test_a_branch_from_a_dirty_base_leaves_the_dirt_behind(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    copying.write({"a.txt": "one\ntwo\nthree\nfour\nFIVE\n", "scratch": "mine\n"})
+    base = await copying.base()
+    changeset = await copying.changed(base, {"a.txt": "ONE\ntwo\nthree\nfour\nFIVE\n"})
+
+    await copying.apply(base, changeset, order("branch"))
+
+    assert git(copying.repo, "show", "patchyard/p1:a.txt") == "ONE\ntwo\nthree\nfour\nfive\n"
+    names = git(copying.repo, "ls-tree", "-r", "--name-only", "patchyard/p1").split()
+    assert "scratch" not in names
+
+
+async def test_a_branch_that_overlaps_uncommitted_work_is_a_conflict(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    copying.write({"a.txt": "eins\ntwo\nthree\nfour\nfive\n"})
+    base = await copying.base()
+    changeset = await copying.changed(base, {"a.txt": "uno\ntwo\nthree\nfour\nfive\n"})
+
+    with pytest.raises(Conflict) as caught:
+        await copying.apply(base, changeset, order("branch"))
+
+    assert caught.value.details["paths"] == ["a.txt"]
+    assert "patchyard" not in git(copying.repo, "branch", "--list")
+
+
+async def test_a_branch_name_that_is_taken_or_wrong_is_refused(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    git(copying.repo, "branch", "taken")
+
+    with pytest.raises(Conflict):
+        await copying.apply(base, changeset, order("branch", name="taken"))
+    with pytest.raises(UsageError):
+        await copying.apply(base, changeset, order("branch", name="a..b"))
+    with pytest.raises(UnknownName):
+        await copying.apply(base, changeset, order("brunch"))
+
+
+async def test_merge_moves_branch_index_and_work_tree_together(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+
+    receipt = await copying.apply(base, changeset, order("merge"))
+
+    assert git(copying.repo, "status", "--porcelain") == ""
+    assert git(copying.repo, "rev-parse", "HEAD").strip() == receipt.commit
+    await GitHandOver(copying.trees).take_back(base, changeset, receipt)
+    assert git(copying.repo, "status", "--porcelain") == ""
+    assert git(copying.repo, "rev-parse", "HEAD").strip() == base.commit
+
+
+async def test_merge_joins_newer_commits_and_keeps_uncommitted_work(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    copying.write({"b/c.txt": "newer\n"})
+    newer = copying.commit("newer")
+    copying.write({"a.txt": "one\ntwo\nthree\nfour\nFIVE\n"})
+
+    receipt = await copying.apply(base, changeset, order("merge"))
+
+    parents = git(copying.repo, "log", "-1", "--format=%P", "HEAD").split()
+    assert parents[0] == newer
+    assert len(parents) == 2
+    assert git(copying.repo, "status", "--porcelain") == " M a.txt\n"
+    assert (copying.repo / "a.txt").read_text() == "ONE\ntwo\nthree\nfour\nFIVE\n"
+    await GitHandOver(copying.trees).take_back(base, changeset, receipt)
+    assert git(copying.repo, "rev-parse", "HEAD").strip() == newer
+    assert (copying.repo / "a.txt").read_text() == "one\ntwo\nthree\nfour\nFIVE\n"
+
+
+async def test_merge_refuses_a_clash_a_detached_head_and_staged_work(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    copying.write({"a.txt": "other\ntwo\n"})
+    git(copying.repo, "add", "a.txt")
+    with pytest.raises(Conflict):
+        await copying.apply(base, changeset, order("merge"))
+    git(copying.repo, "commit", "-qm", "clash")
+    with pytest.raises(Conflict) as caught:
+        await copying.apply(base, changeset, order("merge"))
+    assert caught.value.details["paths"] == ["a.txt"]
+    git(copying.repo, "checkout", "-q", "--detach")
+    with pytest.raises(StateRefusal):
+        await copying.apply(base, changeset, order("merge"))
+
+
+async def test_a_patch_file_is_one_that_git_takes(copying: Lab, tmp_path: Path) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, {**EDITS, "bin": bytes(range(256))})
+    place = tmp_path / "x.patch"
+
+    receipt = await copying.apply(base, changeset, order("patch", name=str(place)))
+    await copying.apply(base, changeset, order("patch", name=str(place)))
+
+    git(copying.repo, "apply", "--binary", str(place))
+    assert bytes_below(copying.repo)["bin"] == ("-", bytes(range(256)))
+    await GitHandOver(copying.trees).take_back(base, changeset, receipt)
+    assert not place.exists()
+    place.write_text("mine")
+    with pytest.raises(Conflict):
+        await copying.apply(base, changeset, order("patch", name=str(place)))
+    with pytest.raises(UsageError):
+        await copying.apply(base, changeset, order("patch", name=str(tmp_path / "no" / "x")))
+
+
+async def test_no_hook_of_the_users_runs_at_any_hand_over(copying: Lab, tmp_path: Path) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    hooks = copying.repo / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("reference-transaction", "post-commit", "post-index-change", "post-checkout"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        (hooks / name).chmod(0o755)
+    git(copying.repo, "branch", "control")
+    assert (tmp_path / "ran").exists()
+    (tmp_path / "ran").unlink()
+
+    await copying.apply(base, changeset, order("branch"))
+    await copying.apply(base, changeset, order("merge"))
+
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.service("root")
+async def test_a_root_engine_leaves_the_repository_to_its_owner(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    for place in [copying.repo, *copying.repo.rglob("*")]:
+        os.lchown(place, 1234, 1234)
+    for place in (copying.repo, *copying.repo.parents):
+        if place.name.startswith("pytest-") or "test_a_root" in place.name:
+            place.chmod(0o711)
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+
+    await copying.apply(base, changeset, order("worktree"))
+    await copying.apply(base, changeset, order("branch"))
+
+    assert {place.lstat().st_uid for place in copying.repo.rglob("*")} == {1234}
