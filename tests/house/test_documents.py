@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from patchyard.domain import errors
+from patchyard.domain.plan import TRANSITIONS
 from tree import ROOT
 
 PAGE = (ROOT / "docs/reference/results.md").read_text(encoding="utf-8")
@@ -28,3 +29,12 @@ KINDS = sorted(set(_kinds(errors.PatchyardError)), key=_code)
 def test_each_error_code_is_documented_with_its_exit(kind: type[errors.PatchyardError]) -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", PAGE, re.MULTILINE))
     assert rows.get(kind.code) == str(kind.exit_code)
+
+
+def test_the_transitions_of_a_plan_are_documented_as_they_are() -> None:
+    page = (ROOT / "docs/reference/plan_execute.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+/\w+)` \| (.*) \|$", page, re.MULTILINE)
+    written = {start: set(re.findall(r"`(\w+/\w+)`", ends)) for start, ends in rows}
+    assert written == {
+        "/".join(start): {"/".join(end) for end in ends} for start, ends in TRANSITIONS.items()
+    }
