@@ -5,7 +5,7 @@ A procedure is a generator that yields these and is sent what came of them; it d
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from patchyard.clients.substitution import Substituted, Substitution
 from patchyard.contracts.actor import Answered, Wanted
@@ -13,6 +13,7 @@ from patchyard.domain.decision import Proposal
 from patchyard.domain.globs import fixed_folder, matches
 
 BATCH = 50  # calls of one turn
+DEEPEST_FOLDER = 64  # deeper ones are loops of links
 FULL_SEARCH = 100  # `search_files` shows no more than this
 
 
@@ -41,6 +42,12 @@ class Found:
     problem: str = ""  # why they could not be listed
 
 
+T = TypeVar("T")
+Question = Calls | Substitution
+Reply = Sequence[Answered] | Substituted | None
+Procedure = Generator[Question, Reply, T]
+
+
 @dataclass
 class Counter:
     """Numbers the calls of one session, the same way each time it is replayed."""
@@ -59,14 +66,14 @@ class Asking:
 
     counter: Counter = field(default_factory=Counter)
 
-    def one(self, name: str, text: str = "", **arguments: Any) -> "Procedure[Answered]":
+    def one(self, name: str, text: str = "", **arguments: Any) -> Procedure[Answered]:
         """Make one call."""
         answers = yield Calls(wanted=(self.counter.wanted(name, **arguments),), text=text)
         return _answers(answers)[0]
 
     def many(
         self, name: str, each: Sequence[Mapping[str, Any]], text: str = ""
-    ) -> "Procedure[list[Answered]]":
+    ) -> Procedure[list[Answered]]:
         """Make a call for each set of arguments, a batch a turn."""
         answered: list[Answered] = []
         for batch in _batches(each):
@@ -75,14 +82,14 @@ class Asking:
             answered += _answers(answers)
         return answered
 
-    def substitution(self, wanted: Substitution) -> "Procedure[Substituted]":
+    def substitution(self, wanted: Substitution) -> Procedure[Substituted]:
         """Replace in a text."""
         done = yield wanted
         if not isinstance(done, Substituted):
             raise TypeError("a substitution was answered with something else")
         return done
 
-    def files(self, glob: str) -> "Procedure[Found]":
+    def files(self, glob: str) -> Procedure[Found]:
         """Find the files that `glob` names: by a search, or folder by folder when they are many."""
         answer = yield from self.one("search_files", f"find {glob}", query=glob)
         if not answer.result.success:
@@ -92,10 +99,12 @@ class Asking:
             return (yield from self._walk(glob))
         return Found(paths=tuple(sorted(path for path in set(listed) if matches(glob, path))))
 
-    def _walk(self, glob: str) -> "Procedure[Found]":
+    def _walk(self, glob: str) -> Procedure[Found]:
         found: set[str] = set()
         level = [fixed_folder(glob)]
-        while level:
+        for _ in range(DEEPEST_FOLDER):
+            if not level:
+                break
             asked = [{"path": folder or "."} for folder in level]
             answers = yield from self.many("list_directory", asked, f"list folders for {glob}")
             below: list[str] = []
@@ -110,18 +119,6 @@ class Asking:
                         below.append(path)
             level = sorted(below)
         return Found(paths=tuple(sorted(path for path in found if matches(glob, path))))
-
-
-Question = Calls | Substitution
-Reply = Sequence[Answered] | Substituted | None
-
-
-class _Procedure:
-    def __class_getitem__(cls, result: Any) -> Any:
-        return Generator[Question, Reply, result]
-
-
-Procedure = _Procedure
 
 
 def _answers(reply: Reply) -> Sequence[Answered]:
@@ -143,3 +140,18 @@ def _entries(value: Any) -> Iterator[tuple[str, bool]]:
     for entry in value if isinstance(value, list) else []:
         if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
             yield entry["name"], entry.get("is_directory") is True
+
+
+__all__ = [
+    "BATCH",
+    "DEEPEST_FOLDER",
+    "FULL_SEARCH",
+    "Asking",
+    "Calls",
+    "Counter",
+    "Ending",
+    "Found",
+    "Procedure",
+    "Question",
+    "Reply",
+]
