@@ -14,12 +14,14 @@ from patchyard.contracts.model import Model, OnText
 from patchyard.domain.errors import ModelFailed, ModelUnavailable, UsageError
 from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest
 from patchyard.models.transcript import (
+    Canon,
+    Canonical,
     Placeholders,
-    canonical_hash,
     first_difference,
+    message_digest,
     reply_data,
     reply_from,
-    request_data,
+    whole_digest,
 )
 
 FORMAT = 1
@@ -54,6 +56,7 @@ class RecordingModel:
         self._path = path
         self._environment = environment
         self._places = Placeholders(workspace=workspace, secrets=secrets)
+        self._canon = Canon(self._places)
         self._file = _opened(path, is_resumed=is_resumed)
         self._before: list[Any] = []
         self._tools: Any = None
@@ -81,8 +84,8 @@ class RecordingModel:
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Ask the model and write both sides down, an error too."""
-        data = request_data(request, self._places)
-        step: dict[str, Any] = {"hash": canonical_hash(data), "request": self._new_in(data)}
+        asked = self._canon.request(request)
+        step: dict[str, Any] = {"hash": asked.digest, "request": self._new_in(asked.data)}
         try:
             reply = await self._model.complete(request, on_text=on_text)
         except (ModelFailed, ModelUnavailable) as error:
@@ -122,6 +125,7 @@ class RecordedModel:
     def __init__(self, path: Path, *, workspace: str = "", secrets: Sequence[str] = ()) -> None:
         self._path = path
         self._places = Placeholders(workspace=workspace, secrets=secrets)
+        self._canon = Canon(self._places)
         self.head, self._steps = _loaded(path)
         self._next = 0
         self._has_begun = False
@@ -142,8 +146,7 @@ class RecordedModel:
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Return the recorded reply. Raises ModelFailed showing the first difference."""
-        data = request_data(request, self._places)
-        step = self._step(data)
+        step = self._step(self._canon.request(request))
         if "error" in step:
             error = step["error"]
             raise ModelFailed(str(error["message"]), retryable=bool(error["retryable"]))
@@ -155,10 +158,9 @@ class RecordedModel:
     async def close(self) -> None:
         """Nothing is held."""
 
-    def _step(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        asked = canonical_hash(data)
+    def _step(self, asked: Canonical) -> Mapping[str, Any]:
         if not self._has_begun:
-            self._next = self._place_of(asked)
+            self._next = self._place_of(asked.digest)
             self._has_begun = True
         if self._next >= len(self._steps):
             raise ModelFailed(
@@ -166,20 +168,20 @@ class RecordedModel:
                 hint="record it again",
             )
         step = self._steps[self._next]
-        if canonical_hash(step["request"]) != asked:
+        if step["digest"] != asked.digest:
             raise ModelFailed(
                 f"request {self._next + 1} differs from {self._path}: "
-                f"{first_difference(step['request'], data)}",
+                f"{first_difference(step['request'], asked.data)}",
                 hint="play it back on the same base and version, or record it again",
                 details={"kind": "recording_differs", "step": self._next + 1},
             )
         self._next += 1
         return step
 
-    def _place_of(self, asked: str) -> int:
+    def _place_of(self, digest: str) -> int:
         """Return where to begin: at the start, or, after a crash, where this request stands."""
-        hashes = [canonical_hash(step["request"]) for step in self._steps]
-        return hashes.index(asked) if asked in hashes else 0
+        digests = [step["digest"] for step in self._steps]
+        return digests.index(digest) if digest in digests else 0
 
 
 def _opened(path: Path, *, is_resumed: bool) -> BinaryIO:
@@ -221,14 +223,19 @@ def _loaded(path: Path) -> tuple[Head, list[dict[str, Any]]]:
 
 
 def _whole(lines: Sequence[Any]) -> list[dict[str, Any]]:
+    """Put each request together from what is new in it; the hashes are taken anew."""
     steps: list[dict[str, Any]] = []
     messages: list[Any] = []
+    digests: list[bytes] = []
     tools: Any = []
     for line in lines:
-        request = dict(line["request"])
-        tools = request.get("tools", tools)
-        messages = [*messages[: request.pop("kept")], *request["messages"]]
-        steps.append({**line, "request": {**request, "tools": tools, "messages": messages}})
+        new = dict(line["request"])
+        tools = new.get("tools", tools)
+        kept = new.pop("kept")
+        messages = [*messages[:kept], *new["messages"]]
+        digests = [*digests[:kept], *map(message_digest, new["messages"])]
+        request = {**new, "tools": tools, "messages": messages}
+        steps.append({**line, "request": request, "digest": whole_digest(request, digests)})
     return steps
 
 

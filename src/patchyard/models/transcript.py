@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patchyard.domain.messages import (
@@ -21,6 +21,7 @@ from patchyard.domain.messages import (
     StopReason,
     Usage,
 )
+from patchyard.domain.tooling import ToolSpec
 from patchyard.models.keys import hide
 
 WORKSPACE = "<workspace>"
@@ -62,19 +63,66 @@ class Placeholders:
         return f"<id:{self._ids.setdefault(found.group(0), len(self._ids) + 1)}>"
 
 
-def request_data(request: ModelRequest, places: Placeholders) -> dict[str, Any]:
-    """Return a request as JSON, placeholders in."""
-    return {
-        "purpose": request.purpose,
-        "turn": request.turn,
-        "max_output_tokens": request.max_output_tokens,
-        "temperature": request.temperature,
-        "tools": [
-            {"name": t.name, "description": t.description, "parameters": t.parameters}
-            for t in request.tools
-        ],
-        "messages": [_message_data(message, places) for message in request.messages],
-    }
+@dataclass(frozen=True, kw_only=True)
+class Canonical:
+    """A request as JSON with placeholders, and the hash by which two requests are the same."""
+
+    data: dict[str, Any]
+    digest: str
+
+
+class Canon:
+    """Makes requests canonical; each message is worked on once, known again by identity."""
+
+    def __init__(self, places: Placeholders) -> None:
+        self._places = places
+        self._known: dict[int, tuple[Message, dict[str, Any], bytes]] = {}
+        self._tools: tuple[Sequence[ToolSpec], list[Any]] = ((), [])
+
+    def request(self, request: ModelRequest) -> Canonical:
+        """Return the canonical form of a request."""
+        known: dict[int, tuple[Message, dict[str, Any], bytes]] = {}
+        for message in request.messages:
+            found = self._known.get(id(message)) or self._made(message)
+            known[id(message)] = found
+        self._known = known
+        rows = [known[id(message)] for message in request.messages]
+        data = {
+            "purpose": request.purpose,
+            "turn": request.turn,
+            "max_output_tokens": request.max_output_tokens,
+            "temperature": request.temperature,
+            "tools": self._listed(request.tools),
+            "messages": [row[1] for row in rows],
+        }
+        return Canonical(data=data, digest=whole_digest(data, [row[2] for row in rows]))
+
+    def _made(self, message: Message) -> tuple[Message, dict[str, Any], bytes]:
+        data = _message_data(message, self._places)
+        return message, data, message_digest(data)
+
+    def _listed(self, tools: Sequence[ToolSpec]) -> list[Any]:
+        if self._tools[0] is not tools:
+            rows = [
+                {"name": t.name, "description": t.description, "parameters": t.parameters}
+                for t in tools
+            ]
+            self._tools = (tools, rows)
+        return self._tools[1]
+
+
+def message_digest(data: Mapping[str, Any]) -> bytes:
+    """Return the hash of one message, what is volatile in it left out."""
+    return hashlib.sha256(_canonical_text(data).encode()).digest()
+
+
+def whole_digest(data: Mapping[str, Any], digests: Sequence[bytes]) -> str:
+    """Return the hash of a request from the hashes of its messages."""
+    rest = {key: value for key, value in data.items() if key != "messages"}
+    whole = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
+    for digest in digests:
+        whole.update(digest)
+    return whole.hexdigest()
 
 
 def reply_data(reply: ModelReply, places: Placeholders) -> dict[str, Any]:
@@ -112,12 +160,6 @@ def reply_from(data: Mapping[str, Any], places: Placeholders) -> ModelReply:
     )
 
 
-def canonical_hash(data: Mapping[str, Any]) -> str:
-    """Return the hash by which two requests are the same."""
-    text = json.dumps(_settled(data), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def first_difference(expected: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     """Return in words where two requests first differ."""
     for index, (old, new) in enumerate(zip(expected["messages"], asked["messages"], strict=False)):
@@ -139,6 +181,10 @@ def _message_data(message: Message, places: Placeholders) -> dict[str, Any]:
         "calls": [[c.id, c.name, places.take_out(c.arguments)] for c in message.calls],
         "answers": message.answers,
     }
+
+
+def _canonical_text(value: Any) -> str:
+    return json.dumps(_settled(value), sort_keys=True, separators=(",", ":"))
 
 
 def _settled(value: Any) -> Any:
@@ -164,10 +210,12 @@ def _between(old: Any, new: Any) -> str:
 
 __all__ = [
     "WORKSPACE",
+    "Canon",
+    "Canonical",
     "Placeholders",
-    "canonical_hash",
     "first_difference",
+    "message_digest",
     "reply_data",
     "reply_from",
-    "request_data",
+    "whole_digest",
 ]
