@@ -1,0 +1,352 @@
+"""The engine's side of the wire to a toolbox, and the command line that starts one.
+
+What comes back is a claim: frames are bounded, shapes are checked, and whatever is wrong ends the
+connection with EnvironmentBroken.
+"""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import patchyard.toolbox
+from patchyard.contracts.environment import OnOutput
+from patchyard.domain.errors import EnvironmentBroken
+from patchyard.toolbox.wire import PROTOCOL, Decoder, WireError, encode
+
+BACKLOG = 16
+CONNECT_TIMEOUT_S = 10.0
+LISTEN_TIMEOUT_S = 10.0
+MAX_DEPTH = 16
+SOCKET_NAME = "toolbox.sock"
+TOOLBOX_FOLDER = Path(patchyard.toolbox.__file__).parent
+"""What an environment mounts, read-only, under the name `toolbox`."""
+
+BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]);"
+    " from toolbox.server import main; sys.exit(main(sys.argv[2]))"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolboxOptions:
+    """What a toolbox is started with."""
+
+    listen_fd: int  # listening Unix socket that it inherits
+    workspace: str  # absolute path of the work tree as seen inside
+    uid: int | None = None  # user to become; None: stay
+    gid: int | None = None  # group to become; None: the number of the user
+    grace_s: float = 60.0  # how long it lives without an engine
+    output_bytes: int = 16 * 1024 * 1024  # kept of a command, per stream
+    rlimits: Mapping[str, int] = field(default_factory=dict)  # by RLIMIT name
+    is_read_only: bool = False  # refuse the operations that write
+    env: Mapping[str, str] = field(default_factory=dict)  # of commands, PATH and HOME among them
+
+
+def bootstrap(parent: str, options: ToolboxOptions) -> list[str]:
+    """Return what follows a Python's path to start a toolbox from `parent`/toolbox."""
+    given = {name: getattr(options, name) for name in options.__dataclass_fields__}
+    given |= {"rlimits": dict(options.rlimits), "env": dict(options.env)}
+    return ["-I", "-S", "-B", "-c", BOOTSTRAP, parent, json.dumps(given)]
+
+
+def toolbox_command(python: str, parent: str, options: ToolboxOptions) -> list[str]:
+    """Return the command that starts a toolbox by `python`; `parent` holds the folder `toolbox`."""
+    return [python, *bootstrap(parent, options)]
+
+
+def bind_listener(directory: Path) -> tuple[socket.socket, Path]:
+    """Return a listening Unix socket in `directory`, 0600, and its path, however long that is."""
+    path = directory / SOCKET_NAME
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        listener.bind(_address(folder, path.name))
+        path.chmod(0o600)
+        listener.listen(BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.close(folder)
+    return listener, path
+
+
+def _address(folder: int, name: str) -> str:
+    """A socket's address holds 108 bytes; a descriptor's name is always shorter."""
+    return f"/proc/self/fd/{folder}/{name}"
+
+
+class _Waiter:
+    """Somebody who waits for one call's result."""
+
+    __slots__ = ("future", "on_output")
+
+    def __init__(self, on_output: OnOutput | None) -> None:
+        self.future: asyncio.Future[Mapping[str, Any] | None] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self.on_output = on_output
+
+
+class _Wire(asyncio.Protocol):
+    """Sorts frames to those who wait for them."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.waiters: dict[str, list[_Waiter]] = {}
+        self.hello: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self.closed = asyncio.Event()
+        self.reason = "the toolbox closed the connection"
+        self._decoder = Decoder()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a stream always is
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for message in self._decoder.feed(data):
+                self._handle(message)
+        except (WireError, ValueError) as error:
+            self.fail(f"the toolbox sent nonsense: {error}")
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        say = message.get("say")
+        if say == "hello" and not self.hello.done():
+            self.hello.set_result(message)
+        elif say == "error":
+            self.fail(f"the toolbox refused a request: {str(message.get('message'))[:500]}")
+        elif say in {"output", "result", "unknown"}:
+            call_id = message.get("call_id")
+            if not isinstance(call_id, str):
+                raise ValueError("a frame without a call")
+            self._to_call(say, call_id, message)
+
+    def _to_call(self, say: str, call_id: str, message: dict[str, Any]) -> None:
+        if say == "output":
+            stream, text = message.get("stream"), message.get("text")
+            if stream not in {"stdout", "stderr"} or not isinstance(text, str):
+                raise ValueError("output of no stream")
+            self._stream(call_id, stream, text)
+            return
+        result = message.get("result") if say == "result" else None
+        if say == "result" and (not isinstance(result, dict) or _depth(result) > MAX_DEPTH):
+            raise ValueError("a result of another shape")
+        for waiter in self.waiters.pop(call_id, ()):
+            if not waiter.future.done():
+                waiter.future.set_result(result)
+
+    def _stream(self, call_id: str, stream: str, text: str) -> None:
+        for waiter in self.waiters.get(call_id, ()):
+            if waiter.on_output is None or waiter.future.done():
+                continue
+            try:
+                waiter.on_output(stream, text)
+            except Exception as error:  # noqa: BLE001 - it is the caller's own, and goes there
+                waiter.future.set_exception(error)
+
+    def fail(self, reason: str) -> None:
+        """End the connection; whoever waits is told why."""
+        self.reason = reason
+        if self.transport is not None:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        waiting = [waiter.future for waiters in self.waiters.values() for waiter in waiters]
+        self.waiters.clear()
+        for future in waiting:
+            if not future.done():
+                future.set_exception(EnvironmentBroken(self.reason))
+        if not self.hello.done():
+            self.hello.set_exception(EnvironmentBroken(self.reason))
+            self.hello.exception()  # whoever waits still gets it; nobody waiting is no warning
+        if exc is not None and self.reason.startswith("the toolbox closed"):
+            self.reason = f"the connection to the toolbox broke: {exc}"
+        self.closed.set()
+
+
+def _depth(value: object) -> int:
+    """Return how deep lists and objects are nested, counted up to just over MAX_DEPTH."""
+    level, depth = [value], 0
+    while level and depth <= MAX_DEPTH:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+    return depth
+
+
+class ToolboxClient:
+    """One connection to one toolbox: `Toolbox` and `Listening`. Made by `connect`."""
+
+    def __init__(self, wire: _Wire, path: Path, hello: Mapping[str, Any]) -> None:
+        self._wire = wire
+        self._path = path
+        self.hello = hello  # what it says of itself: pid, python, calls
+
+    @classmethod
+    async def connect(cls, path: Path) -> "ToolboxClient":
+        """Connect and shake hands. Raises EnvironmentBroken when nobody answers."""
+        loop = asyncio.get_running_loop()
+        wire: _Wire | None = None
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    _, wire = await loop.create_unix_connection(_Wire, _address(folder, path.name))
+                finally:
+                    os.close(folder)
+                cls._send(wire, {"do": "hello"})
+                hello = await asyncio.shield(wire.hello)
+            _require_same_protocol(hello)
+        except (OSError, TimeoutError) as error:
+            cls._abort(wire)
+            reason = str(error) or "it took too long"
+            raise EnvironmentBroken(f"no toolbox answers: {reason}") from error
+        except BaseException:
+            cls._abort(wire)
+            raise
+        return cls(wire, path, hello)
+
+    @staticmethod
+    def _abort(wire: _Wire | None) -> None:
+        if wire is not None and wire.transport is not None:
+            wire.transport.abort()
+
+    @staticmethod
+    def _send(wire: _Wire, message: dict[str, Any]) -> None:
+        if wire.transport is None or wire.transport.is_closing():
+            raise EnvironmentBroken(wire.reason)
+        wire.transport.write(encode(message))
+
+    async def call(
+        self,
+        call_id: str,
+        op: str,
+        args: Mapping[str, Any],
+        *,
+        on_output: OnOutput | None = None,
+    ) -> Mapping[str, Any]:
+        """Run `op` once under `call_id` and return its result; see the contract."""
+        message = {"do": "call", "call_id": call_id, "op": op, "args": dict(args)}
+        result = await self._ask(call_id, message, on_output)
+        if result is None:
+            raise EnvironmentBroken("the toolbox does not know a call just sent")
+        return result
+
+    async def attach(
+        self, call_id: str, *, on_output: OnOutput | None = None
+    ) -> Mapping[str, Any] | None:
+        """Wait for the result of an earlier call; None when the toolbox does not know it."""
+        return await self._ask(call_id, {"do": "attach", "call_id": call_id}, on_output)
+
+    async def _ask(
+        self, call_id: str, message: dict[str, Any], on_output: OnOutput | None
+    ) -> Mapping[str, Any] | None:
+        waiter = _Waiter(on_output)
+        try:
+            self._send(self._wire, message)
+        except WireError as error:
+            return {"success": False, "error": "VALIDATION_ERROR", "message": str(error)}
+        waiters = self._wire.waiters.setdefault(call_id, [])
+        waiters.append(waiter)
+        try:
+            return await waiter.future
+        finally:
+            if waiter in waiters:
+                waiters.remove(waiter)
+            if not waiters and self._wire.waiters.get(call_id) is waiters:
+                del self._wire.waiters[call_id]
+
+    async def cancel(self, call_id: str) -> None:
+        """Kill the call's whole process tree; its result then says CANCELLED."""
+        self._send(self._wire, {"do": "cancel", "call_id": call_id})
+
+    async def forget(self, call_ids: tuple[str, ...]) -> None:
+        """Say that these results are journalled; the toolbox may drop them."""
+        self._send(self._wire, {"do": "forget", "call_ids": list(call_ids)})
+
+    async def listen(self) -> tuple[int, socket.socket]:
+        """Return a loopback port inside and its listening socket, now owned by the caller."""
+        return await asyncio.to_thread(_listen, self._path)
+
+    async def end(self) -> None:
+        """Tell the toolbox to end with its whole tree, and wait until the connection is gone."""
+        self._send(self._wire, {"do": "end"})
+        await self._wire.closed.wait()
+
+    async def close(self) -> None:
+        """Drop the connection; the toolbox lives on for its grace time."""
+        if self._wire.transport is not None:
+            self._wire.reason = "this connection was closed"
+            self._wire.transport.close()
+            await self._wire.closed.wait()
+
+
+def _require_same_protocol(hello: Mapping[str, Any]) -> None:
+    if hello.get("protocol") != PROTOCOL:
+        raise EnvironmentBroken(
+            f"the toolbox speaks protocol {hello.get('protocol')!r}, this engine {PROTOCOL}",
+            hint="it was started by another version; end it and start a new one",
+        )
+
+
+def _listen(path: Path) -> tuple[int, socket.socket]:
+    """Ask for a listener on a connection of its own: asyncio drops descriptors that travel."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+            peer.settimeout(LISTEN_TIMEOUT_S)
+            peer.connect(_address(folder, path.name))
+            peer.sendall(encode({"do": "listen"}))
+            return _receive_listener(peer)
+    except (OSError, WireError) as error:
+        raise EnvironmentBroken(f"the toolbox gave no listening socket: {error}") from error
+    finally:
+        os.close(folder)
+
+
+def _receive_listener(peer: socket.socket) -> tuple[int, socket.socket]:
+    data, descriptors, _, _ = socket.recv_fds(peer, 64 * 1024, 4)
+    try:
+        messages = Decoder().feed(data)
+        said = messages[0] if messages else {}
+        port = said.get("port")
+        if len(descriptors) != 1 or not isinstance(port, int):
+            raise WireError(str(said.get("message") or "no descriptor came"))
+        listener = socket.socket(fileno=descriptors.pop())
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    listener.set_inheritable(False)
+    if listener.family != socket.AF_INET or not listener.getsockopt(
+        socket.SOL_SOCKET, socket.SO_ACCEPTCONN
+    ):
+        listener.close()
+        raise WireError("what came is no listening socket")
+    return port, listener
+
+
+__all__ = [
+    "BACKLOG",
+    "BOOTSTRAP",
+    "CONNECT_TIMEOUT_S",
+    "LISTEN_TIMEOUT_S",
+    "MAX_DEPTH",
+    "SOCKET_NAME",
+    "TOOLBOX_FOLDER",
+    "ToolboxClient",
+    "ToolboxOptions",
+    "bind_listener",
+    "bootstrap",
+    "toolbox_command",
+]

@@ -1,0 +1,134 @@
+"""The calls of this toolbox: each runs once, is watched by whoever asks, and kept until forgotten.
+
+Kept in memory only, where commands cannot reach.
+"""
+
+from __future__ import annotations
+
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Protocol
+
+    from .commands import Command
+
+    class Watcher(Protocol):
+        """Somebody who is told what happens to calls."""
+
+        def on_output(self, call_id: str, stream: str, text: str) -> None:
+            """Take a piece of output."""
+
+        def on_result(self, frame: bytes) -> None:
+            """Take the result, encoded."""
+
+
+KEPT_BYTES = 64 * 1024 * 1024
+KEPT_IDS = 100_000
+CLOCK_REALTIME_COARSE = 5  # linux/time.h; the clock that file times come from
+
+
+def coarse_time() -> float:
+    """Return the time as the kernel stamps files with it."""
+    return time.clock_gettime(CLOCK_REALTIME_COARSE)
+
+
+class Call:
+    """One call: running until `frame` is set."""
+
+    def __init__(
+        self, call_id: str, mark: str, encode: Callable[[str, dict[str, Any]], bytes]
+    ) -> None:
+        self.call_id = call_id
+        self.mark = mark
+        self.frame: bytes | None = None
+        self.watchers: list[Watcher] = []
+        self.running: Command | None = None
+        self.on_cancel: Callable[[], None] | None = None
+        self._encode = encode
+        self._started = coarse_time()
+        self.on_settled: Callable[[Call], None] | None = None
+
+    def emit(self, stream: str, text: str) -> None:
+        """Pass a piece of output on."""
+        for watcher in list(self.watchers):
+            watcher.on_output(self.call_id, stream, text)
+
+    def settle(self, result: dict[str, Any]) -> None:
+        """Set the result, once."""
+        if self.frame is not None:
+            return
+        result["started"] = self._started
+        result["ended"] = coarse_time()
+        result.setdefault("paths", [])
+        self.frame = self._encode(self.call_id, result)
+        for watcher in list(self.watchers):
+            watcher.on_result(self.frame)
+        self.watchers.clear()
+        if self.on_settled is not None:
+            self.on_settled(self)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell `watcher` all that was and all that comes."""
+        if self.frame is not None:
+            watcher.on_result(self.frame)
+            return
+        if self.running is not None:
+            self.running.replay(lambda stream, text: watcher.on_output(self.call_id, stream, text))
+        self.watchers.append(watcher)
+
+    def cancel(self) -> None:
+        """Kill what runs for it, a background job of it too."""
+        if self.running is not None:
+            self.running.kill("CANCELLED")
+        elif self.on_cancel is not None and self.frame is None:
+            self.on_cancel()
+
+
+class Register:
+    """All known calls, and the names of those whose result is not held any more."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, Call] = {}
+        self._gone: dict[str, bool] = {}  # whether the engine has said that it holds the result
+        self._bytes = 0
+
+    def add(self, call: Call) -> None:
+        """Keep `call`."""
+        self.calls[call.call_id] = call
+        call.on_settled = self._on_settled
+
+    def _on_settled(self, call: Call) -> None:
+        self._bytes += len(call.frame or b"")
+        for old in list(self.calls.values()):
+            if self._bytes <= KEPT_BYTES:
+                break
+            if old is not call and old.frame is not None:
+                self._drop(old, is_journalled=False)
+
+    def forget(self, call_id: str) -> None:
+        """Drop a settled call's result; its name stays known."""
+        call = self.calls.get(call_id)
+        if call is not None and call.frame is not None:
+            self._drop(call, is_journalled=True)
+
+    def _drop(self, call: Call, *, is_journalled: bool) -> None:
+        del self.calls[call.call_id]
+        self._bytes -= len(call.frame or b"")
+        self._gone[call.call_id] = is_journalled
+        while len(self._gone) > KEPT_IDS:
+            del self._gone[next(iter(self._gone))]
+
+    def is_gone(self, call_id: str) -> bool:
+        """Whether the call was settled and its result is not held any more."""
+        return call_id in self._gone
+
+
+__all__ = [
+    "CLOCK_REALTIME_COARSE",
+    "KEPT_BYTES",
+    "KEPT_IDS",
+    "Call",
+    "Register",
+    "coarse_time",
+]

@@ -1,0 +1,84 @@
+"""What the toolbox gives up before it serves: privileges, the right to regain them, being read."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .settings import Settings
+
+# linux/prctl.h and linux/capability.h
+PR_SET_DUMPABLE = 4
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+CAPABILITY_VERSION_3 = 0x20080522
+LAST_CAPABILITY = 63
+PER_COMMAND = frozenset({"RLIMIT_CPU"})
+"""Limits that commands get one by one: the toolbox itself may live long."""
+
+
+def confine(settings: Settings) -> None:
+    """Become the agent and lock the door behind. Raises OSError when any of it fails."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _limit(settings.rlimits)
+    if settings.uid is not None:
+        _become(libc, settings.uid, settings.uid if settings.gid is None else settings.gid)
+    _prctl(libc, PR_SET_NO_NEW_PRIVS, 1)
+    _prctl(libc, PR_SET_DUMPABLE, 0)
+    if os.getpid() != 1:
+        _prctl(libc, PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _limit(rlimits: dict[str, int]) -> None:
+    for name, wanted in rlimits.items():
+        if name in PER_COMMAND:
+            continue
+        kind = getattr(resource, name)
+        _, hard = resource.getrlimit(kind)
+        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+def limit_command(pid: int, rlimits: dict[str, int]) -> None:
+    """Give a command just started the limits that are its own."""
+    try:
+        for name in PER_COMMAND.intersection(rlimits):
+            resource.prlimit(pid, getattr(resource, name), (rlimits[name], rlimits[name]))
+    except ProcessLookupError:
+        return
+
+
+def _become(libc: ctypes.CDLL, uid: int, gid: int) -> None:
+    if os.geteuid() == 0:
+        os.setgroups([])
+        for capability in range(LAST_CAPABILITY + 1):
+            if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+                break  # the kernel knows no more of them
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    if libc.capset(header, nothing) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def _prctl(libc: ctypes.CDLL, option: int, value: int) -> None:
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl %d" % option)
+
+
+__all__ = [
+    "CAPABILITY_VERSION_3",
+    "LAST_CAPABILITY",
+    "PER_COMMAND",
+    "PR_CAPBSET_DROP",
+    "PR_SET_CHILD_SUBREAPER",
+    "PR_SET_DUMPABLE",
+    "PR_SET_NO_NEW_PRIVS",
+    "confine",
+    "limit_command",
+]

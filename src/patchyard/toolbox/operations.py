@@ -1,0 +1,87 @@
+"""The operations by name; a module is imported when its first call comes."""
+
+from __future__ import annotations
+
+import importlib
+
+from .answers import Refusal, failure, from_os_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Generator, Iterator
+
+    from .calls import Call
+    from .room import Room
+
+PLACES = {
+    "codebase_search": "ranking",
+    "delete_file": "files",
+    "execute_command": "running",
+    "grep_search": "grep",
+    "job_kill": "running",
+    "job_output": "running",
+    "job_status": "running",
+    "list_directory": "listing",
+    "read_file": "files",
+    "search_files": "listing",
+    "search_replace": "replacing",
+    "write_file": "files",
+}
+
+
+def begin(room: Room, call: Call, op: str, args: dict[str, Any]) -> None:
+    """Start `op`; the call is settled now or later, with a failure when it cannot be done."""
+    try:
+        function = _find(op)
+        if op == "execute_command":
+            function(room, call, args)
+            return
+        answer = function(room, args)
+    except Exception as error:  # noqa: BLE001 - a call always ends in a result
+        call.settle(_failure(error, args))
+        return
+    if isinstance(answer, dict):
+        call.settle(answer)
+        return
+    call.on_cancel = lambda: call.settle(failure("CANCELLED", "cancelled"))
+    room.loop.step_through(_drive(call, answer, args))
+
+
+def _find(op: str) -> Callable[..., Any]:
+    if op not in PLACES:
+        known = ", ".join(PLACES)
+        raise Refusal("UNKNOWN_OPERATION", "no operation %r; known: %s" % (op, known))
+    function: Callable[..., Any] = getattr(
+        importlib.import_module("." + PLACES[op], __package__), op
+    )
+    return function
+
+
+def _drive(
+    call: Call, work: Generator[None, None, dict[str, Any]], args: dict[str, Any]
+) -> Iterator[None]:
+    try:
+        while call.frame is None:
+            try:
+                next(work)
+            except StopIteration as stop:
+                call.settle(stop.value)
+                return
+            yield
+    except Exception as error:  # noqa: BLE001 - a call always ends in a result
+        call.settle(_failure(error, args))
+    finally:
+        work.close()
+
+
+def _failure(error: Exception, args: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(error, Refusal):
+        return error.result
+    if isinstance(error, OSError):
+        return from_os_error(error, str(args.get("path") or args.get("cwd") or ""))
+    if isinstance(error, MemoryError):
+        return failure("FILE_TOO_LARGE", "there is not enough memory for this")
+    return failure("INTERNAL_ERROR", "%s: %s" % (type(error).__name__, error))
+
+
+__all__ = ["PLACES", "begin"]

@@ -1,0 +1,41 @@
+"""What operations work with: the workspace, the loop, the processes and the settings."""
+
+from __future__ import annotations
+
+from .answers import Refusal
+from .loop import Loop
+from .paths import Workspace
+from .processes import Children
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .commands import Command
+    from .settings import Settings
+    from .shells import Shell
+
+MAX_JOBS = 64
+
+
+class Room:
+    """The toolbox's own state that operations share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.workspace = Workspace(settings.workspace)
+        self.loop = Loop()
+        self.children = Children()
+        self.jobs: dict[str, Command] = {}
+        self.shells: dict[str, Shell] = {}
+
+    def require_writable(self) -> None:
+        """Raise Refusal where nothing may be written."""
+        if self.settings.is_read_only:
+            raise Refusal("READ_ONLY", "this environment reads only; nothing was written")
+
+    def close(self) -> None:
+        """Release the descriptors."""
+        self.workspace.close()
+        self.loop.close()
+
+
+__all__ = ["MAX_JOBS", "Room"]

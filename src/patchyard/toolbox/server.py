@@ -1,0 +1,265 @@
+"""The tool server: calls come over a listening Unix socket that was passed in.
+
+Lives while an engine is connected and a grace time longer; ends with everything it started.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+
+from . import operations, processes
+from .calls import Call, Register
+from .confinement import confine
+from .connection import Connection
+from .room import Room
+from .settings import Settings
+from .wire import PROTOCOL, WireError, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .loop import Timer
+
+ENDING_S = 2.0
+LONGEST_ID = 128
+
+
+class Server:
+    """One toolbox."""
+
+    def __init__(self, settings: Settings, listener: socket.socket) -> None:
+        self._room = Room(settings)
+        self._listener = listener
+        self._register = Register()
+        self._connections: set[Connection] = set()
+        self._token = os.urandom(8).hex()
+        self._grace: Timer | None = None
+        self._is_ending = False
+
+    def run(self) -> None:
+        """Serve until told to end, or nobody has been connected for the grace time."""
+        self._catch_signals()
+        self._listener.setblocking(False)
+        self._room.loop.watch(self._listener.fileno(), self._accept)
+        self._start_grace()
+        while not self._is_ending:
+            self._room.loop.turn()
+        for connection in list(self._connections):
+            connection.close()
+        self._listener.close()
+        if os.getpid() != 1:
+            self._end_tree()
+        self._room.close()
+
+    def _catch_signals(self) -> None:
+        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _ignore)
+        signal.signal(signal.SIGTERM, self._on_term)
+
+        def on_signal(_events: int) -> None:
+            os.read(reading, 4096)
+            self._room.children.reap()
+
+        self._room.loop.watch(reading, on_signal)
+
+    def _on_term(self, _number: int, _frame: object) -> None:
+        self._is_ending = True
+
+    def _start_grace(self) -> None:
+        self._grace = self._room.loop.later(self._room.settings.grace_s, self.end)
+
+    def _accept(self, _events: int) -> None:
+        try:
+            accepted, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+        accepted.setblocking(False)
+        self._connections.add(
+            Connection(accepted, self._room.loop, self._on_message, self._on_closed)
+        )
+
+    def _on_closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        for call in self._register.calls.values():
+            if connection in call.watchers:
+                call.watchers.remove(connection)
+        if not self._connections and not self._is_ending:
+            self._start_grace()
+
+    def end(self) -> None:
+        """Leave the loop; everything this toolbox started ends with it."""
+        self._is_ending = True
+
+    def _end_tree(self) -> None:
+        mark = ("%s=%s." % (processes.MARKER, self._token)).encode("ascii")
+        deadline = time.monotonic() + ENDING_S
+        while time.monotonic() < deadline:
+            found = processes.kill_all(lambda table: processes.all_of(mark, table))
+            self._room.children.reap()
+            if not found:
+                return
+            time.sleep(0.002)
+
+    def _on_message(self, connection: Connection, message: dict[str, Any]) -> None:
+        handlers = {
+            "call": self._on_call,
+            "attach": self._on_attach,
+            "cancel": self._on_cancel,
+            "forget": self._on_forget,
+            "hello": self._on_hello,
+            "listen": self._on_listen,
+        }
+        do = message.get("do")
+        if do == "end":
+            self.end()
+        elif isinstance(do, str) and do in handlers:
+            handlers[do](connection, message)
+        else:
+            connection.send(encode({"say": "error", "message": "no such request"}))
+
+    def _on_hello(self, connection: Connection, _message: dict[str, Any]) -> None:
+        hello = {
+            "say": "hello",
+            "protocol": PROTOCOL,
+            "pid": os.getpid(),
+            "python": "%d.%d.%d" % sys.version_info[:3],
+            "calls": list(self._register.calls),
+        }
+        connection.send(encode(hello))
+
+    def _on_call(self, connection: Connection, message: dict[str, Any]) -> None:
+        call_id = message.get("call_id")
+        op, args = message.get("op"), message.get("args")
+        if not isinstance(call_id, str) or not _is_id(call_id):
+            connection.send(encode({"say": "error", "message": "a call needs a call_id"}))
+            return
+        if not isinstance(op, str) or not isinstance(args, dict):
+            connection.send(encode({"say": "error", "message": "a call needs op and args"}))
+            return
+        if call_id in self._register.calls or self._register.is_gone(call_id):
+            self._on_attach(connection, message)
+            return
+        call = Call(call_id, "%s.%s" % (self._token, call_id), encode_result)
+        self._register.add(call)
+        call.watch(connection)
+        operations.begin(self._room, call, op, args)
+
+    def _on_attach(self, connection: Connection, message: dict[str, Any]) -> None:
+        call_id = message.get("call_id")
+        call = self._register.calls.get(call_id) if isinstance(call_id, str) else None
+        if call is not None:
+            call.watch(connection)
+        elif isinstance(call_id, str) and self._register.is_gone(call_id):
+            gone = {
+                "success": False,
+                "error": "OUTCOME_UNKNOWN",
+                "message": "this call was settled before; its result is not held any more",
+            }
+            connection.send(encode_result(call_id, gone))
+        else:
+            connection.send(encode({"say": "unknown", "call_id": call_id}))
+
+    def _on_cancel(self, _connection: Connection, message: dict[str, Any]) -> None:
+        call = self._register.calls.get(str(message.get("call_id")))
+        if call is not None:
+            call.cancel()
+
+    def _on_forget(self, _connection: Connection, message: dict[str, Any]) -> None:
+        names = message.get("call_ids")
+        for name in names if isinstance(names, list) else ():
+            self._register.forget(str(name))
+
+    def _on_listen(self, connection: Connection, _message: dict[str, Any]) -> None:
+        from .listening import open_listener  # noqa: PLC0415 - only setup needs it
+
+        try:
+            with open_listener() as listener:
+                frame = encode({"say": "listening", "port": listener.getsockname()[1]})
+                connection.send_descriptor(frame, listener.fileno())
+        except OSError as error:
+            connection.send(encode({"say": "error", "message": "cannot listen: %s" % error}))
+
+
+def encode_result(call_id: str, result: dict[str, Any]) -> bytes:
+    """Return the frame of a result, its longest texts halved until it fits."""
+    frame = _try_to_encode(call_id, result)
+    while frame is None:
+        name = max(result, key=lambda key: _length(result[key]))
+        value = result[name]
+        if isinstance(value, str):
+            quarter = len(value) // 4
+            result[name] = value[:quarter] + "\n[... cut ...]\n" + value[-quarter:]
+        else:
+            result[name] = value[: len(value) // 2]
+        result["truncated"] = True
+        frame = _try_to_encode(call_id, result)
+    return frame
+
+
+def _try_to_encode(call_id: str, result: dict[str, Any]) -> bytes | None:
+    try:
+        return encode({"say": "result", "call_id": call_id, "result": result})
+    except WireError:
+        return None
+
+
+def _length(value: object) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return sum(len(str(item)) for item in value) if isinstance(value, list) else 0
+
+
+def _is_id(value: str) -> bool:
+    return (
+        0 < len(value) <= LONGEST_ID
+        and value.isascii()
+        and all(character.isalnum() or character in "-_.:" for character in value)
+    )
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    """Let the signal wake the loop, nothing else."""
+
+
+def _close_inherited(kept: int) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        if fd > 2 and fd != kept:
+            _close(fd)
+
+
+def _close(fd: int) -> None:
+    try:
+        os.close(fd)
+    except OSError:  # the listing's own descriptor
+        return
+
+
+def main(text: str) -> int:
+    """Serve by the options in `text`, a JSON object; return the exit code."""
+    settings = Settings(text)
+    _close_inherited(settings.listen_fd)
+    os.chdir("/")
+    os.umask(0o022)
+    confine(settings)
+    listener = socket.socket(fileno=settings.listen_fd)
+    listener.set_inheritable(False)
+    server = Server(settings, listener)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for fd in range(3):
+        os.dup2(null, fd)
+    os.close(null)
+    server.run()
+    return 0
+
+
+__all__ = ["ENDING_S", "LONGEST_ID", "Server", "encode_result", "main"]

@@ -1,0 +1,28 @@
+"""What a toolbox is started with, as one JSON argument."""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Settings:
+    """The options of one toolbox; the engine writes them, so a missing one is a KeyError."""
+
+    def __init__(self, text: str) -> None:
+        given: dict[str, Any] = json.loads(text)
+        self.listen_fd: int = given["listen_fd"]  # listening Unix socket, inherited
+        self.workspace: str = given["workspace"]  # absolute path of the work tree
+        self.uid: int | None = given.get("uid")  # to become, None: stay
+        self.gid: int | None = given.get("gid")
+        self.grace_s: float = given.get("grace_s", 60.0)  # how long to live without an engine
+        self.output_bytes: int = given.get("output_bytes", 16 * 1024 * 1024)  # kept per stream
+        self.rlimits: dict[str, int] = given.get("rlimits", {})  # by RLIMIT name
+        self.is_read_only: bool = given.get("is_read_only", False)
+        self.env: dict[str, str] = given.get("env", {})  # of commands, before the fixed ones
+
+
+__all__ = ["Settings"]
