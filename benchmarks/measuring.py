@@ -15,8 +15,10 @@ __all__ = ["measured", "median_ms", "median_ms_async"]
 Measure = TypeVar("Measure", bound=Callable[[], float])
 
 
-def measured(label: str, *, target: float, unit: str = "ms") -> Callable[[Measure], Measure]:
-    """Says what a `track_` function measures, and the figure to stay under, in `unit`."""
+def measured(
+    label: str, *, target: float | None = None, unit: str = "ms"
+) -> Callable[[Measure], Measure]:
+    """Says what a `track_` function measures, and the figure to stay under, if any, in `unit`."""
 
     def declare(measure: Measure) -> Measure:
         measure.label = label

@@ -30,12 +30,12 @@ def measures() -> Iterator[Callable[[], float]]:
 
 def row(measure: Any) -> tuple[str, str, str, str, bool]:
     """Label, figure, target, remark and whether it is well, of one measure."""
-    target = f"{measure.target:g} {measure.unit}"
+    target = "-" if measure.target is None else f"{measure.target:g} {measure.unit}"
     try:
         figure = float(measure())
     except NotImplementedError as error:
         return measure.label, "-", target, f"not taken: {error}", True
-    is_well = figure <= measure.target
+    is_well = measure.target is None or figure <= measure.target
     said = f"{figure:.3g} {measure.unit}" if figure < 100 else f"{figure:.0f} {measure.unit}"
     return measure.label, said, target, "" if is_well else "OVER", is_well
 

@@ -1,0 +1,39 @@
+"""A home and an engine of its own for a measure, gone afterwards."""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchyard.assembly import open_equipment
+from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.engine.equipment import Equipment
+
+__all__ = ["Yard", "opened"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yard:
+    """Where a measure is taken."""
+
+    folder: Path  # empty, for whatever the measure needs
+    equipment: Equipment
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Yard]:
+    """Opens an engine; NotImplementedError where the machine has no sandbox to measure."""
+    with tempfile.TemporaryDirectory(prefix="patchyard-bench-") as name:
+        folder = Path(name)
+        # The agent's user passes through on its way to the workspace.
+        folder.chmod(0o711)  # noqa: ASYNC240 - nothing else runs yet
+        environ = dict(os.environ) | {"PATCHYARD_HOME": str(folder / "home")}
+        work = folder / "work"
+        work.mkdir()
+        try:
+            async with open_equipment(environ) as equipment:
+                yield Yard(folder=work, equipment=equipment)
+        except EnvironmentUnavailable as error:
+            raise NotImplementedError(error.message) from error
