@@ -7,6 +7,7 @@ from pathlib import Path
 
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
+from patchyard.clients.identity import agent_identity
 from patchyard.config import Places, places
 from patchyard.contracts.actor import Actor
 from patchyard.contracts.environment import Environment
@@ -41,8 +42,9 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
         journal = SQLiteJournal.open(where.database)
         stack.push_async_callback(journal.close)
         clock = SystemClock()
-        trees = GitTrees(where.home, environ=environ)
-        folder = plan_folder(where.home)
+        agent = agent_identity()
+        trees = GitTrees(where.home, uid=agent.uid, gid=agent.gid, environ=environ)
+        folder = where.tasks or plan_folder(where.home)
         yield Equipment(
             store=Store(journal=journal, summaries=journal),
             claims=FileClaims(where.claims),

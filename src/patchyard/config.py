@@ -12,6 +12,7 @@ class Places:
     """The folders of one installation."""
 
     home: Path  # PATCHYARD_HOME: 0700, files 0600
+    tasks: Path | None = None  # where workspaces lie (D14); None: chosen by the strategy
 
     @property
     def database(self) -> Path:
@@ -26,12 +27,14 @@ class Places:
 
 def places(environ: Mapping[str, str]) -> Places:
     """Return the folders that `environ` chooses (default: the XDG data directory)."""
+    own = environ.get("WORKSPACE_DIR")
+    tasks = Path(own).expanduser().absolute() / "tasks" if own else None
     chosen = environ.get("PATCHYARD_HOME")
     if chosen:
-        return Places(home=Path(chosen).expanduser().absolute())
+        return Places(home=Path(chosen).expanduser().absolute(), tasks=tasks)
     data = environ.get("XDG_DATA_HOME")
     folder = Path(data) if data else Path(environ.get("HOME", "/")) / ".local" / "share"
-    return Places(home=folder.absolute() / "patchyard")
+    return Places(home=folder.absolute() / "patchyard", tasks=tasks)
 
 
 def default_environment(environ: Mapping[str, str]) -> tuple[ExecutionEnvironment, bool]:

@@ -1,0 +1,5 @@
+"""`python -m patchyard` is `agents`."""
+
+from patchyard.cli.main import main
+
+main()
