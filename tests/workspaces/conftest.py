@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from laboratory import AGENT, Lab, git
 
+from laboratory import AGENT, Lab, git
 from patchyard.clients.mounts import is_mounted, unmount
 from patchyard.workspaces.copy import CopyWorkspaces
 from patchyard.workspaces.overlay import OverlayWorkspaces

@@ -22,6 +22,9 @@ AGENT = '[user]\n\tname = "Patchyard agent"\n\temail = agent@patchyard.invalid\n
 INSIDE = "\tfilemode = true\n\tbare = false\n\tcheckStat = minimal\n\ttrustctime = false\n"
 
 
+LARGE_INDEX_BYTES = 100_000  # about 1,000 files
+
+
 class Bases:
     """The folder of all checkouts that belong to one owner."""
 
@@ -58,6 +61,7 @@ class Bases:
             self._set_apart(looking, near, tree, made)
         if os.geteuid() == 0:
             run("chown", "-hR", "--from=0:0", f"{self.uid}:{self.gid}", "--", str(made))
+        _age(index)
         made.rename(place)
         write_whole(self._near_file(git), tree)
 
@@ -126,6 +130,8 @@ class Bases:
         checkout = self.folder / base.tree
         looking = git.at(git.git_dir, work_tree=checkout, index=inside / "index")
         looking.run("read-tree", "-m", commit, cwd=checkout)
+        if (inside / "index").stat().st_size > LARGE_INDEX_BYTES:
+            _age(inside / "index")
         if os.geteuid() == 0:
             run("chown", "-hR", f"{self.uid}:{self.gid}", "--", str(inside.parent))
         _link_packs(history, inside / "objects" / "pack")
@@ -158,6 +164,15 @@ def _link_packs(history: Path, folder: Path) -> None:
                 place = folder / pack.name
                 place.unlink(missing_ok=True)
                 place.hardlink_to(pack)
+
+
+def _age(index: Path) -> None:
+    """Date an index a second later than the files it describes, which do not change any more.
+
+    Else git would take those of the same second for racy and read them all again.
+    """
+    second = int(index.stat().st_mtime) + 1
+    os.utime(index, (second, second))
 
 
 def _clear(place: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git, failure
 from patchyard.domain.changeset import Base
 from patchyard.domain.names import is_dot_git
@@ -76,13 +77,19 @@ class Ignores:
             (made / name).mkdir(parents=True)
         (made / "git" / "HEAD").write_text("ref: refs/heads/base\n")
         if self._base.excludes:
-            rules = self._git.run("cat-file", "blob", self._base.excludes)
-            (made / "git" / "info" / "exclude").write_bytes(rules)
-        for path, (mode, blob) in self._entries.items():
-            if mode.startswith("100") and (path == NAME or path.endswith(f"/{NAME}")):
-                place = made / "tree" / path
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(self._git.run("cat-file", "blob", blob))
+            excludes = self._git.run("cat-file", "blob", self._base.excludes)
+            (made / "git" / "info" / "exclude").write_bytes(excludes)
+        rules = {
+            path: blob
+            for path, (mode, blob) in self._entries.items()
+            if path.endswith(NAME) and path.rpartition("/")[2] == NAME and mode.startswith("100")
+        }
+        if rules:
+            with BlobReader(self._git) as blobs:
+                for path, blob in rules.items():
+                    place = made / "tree" / path
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(blobs.content(blob))
         return made
 
 

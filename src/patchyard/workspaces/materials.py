@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.placer import Placer
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import WorkFailed
@@ -30,10 +31,10 @@ def turn_into(trees: GitTrees, base: Base, tree: str, root: Path) -> None:
             gone = change.old_path or (change.path if change.mode is None else None)
             if gone is not None:
                 placer.remove(gone)
-        for change in changes:
-            if change.mode is not None and change.mode != GITLINK:
-                content = git.run("cat-file", "blob", change.blob or "")
-                placer.put(change.path, change.mode, [content])
+        with BlobReader(git) as blobs:
+            for change in changes:
+                if change.mode is not None and change.mode != GITLINK:
+                    placer.put(change.path, change.mode, blobs.chunks(change.blob or ""))
     except OSError as error:
         raise WorkFailed(
             f"the result cannot be laid over the setup layer: {error}",

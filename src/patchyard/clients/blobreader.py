@@ -1,0 +1,70 @@
+"""Reads many blobs of a store through one git cat-file."""
+
+import subprocess
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from patchyard.clients.git import Git
+from patchyard.clients.treewriter import CHUNK_BYTES
+from patchyard.domain.errors import WorkFailed
+
+
+class BlobReader:
+    """A running cat-file; a context manager. One blob is read at a time, to its end."""
+
+    def __init__(self, git: Git) -> None:
+        """Start it; `git` looks at the store."""
+        self._process = subprocess.Popen(
+            git.command(["cat-file", "--batch"]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=git.home,
+            env=git.environment(),
+        )
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+    def chunks(self, blob: str) -> Iterator[bytes]:
+        """Yield the content of a blob in pieces. Raises WorkFailed when it is not there."""
+        left = self._begin(blob)
+        stdout = self._process.stdout
+        while stdout is not None and left:
+            piece = stdout.read(min(CHUNK_BYTES, left))
+            if not piece:
+                raise WorkFailed(f"git cat-file ended inside {blob}")
+            left -= len(piece)
+            yield piece
+        if stdout is not None:
+            stdout.read(1)
+
+    def content(self, blob: str) -> bytes:
+        """Return the content of a blob. Raises WorkFailed when it is not there."""
+        return b"".join(self.chunks(blob))
+
+    def _begin(self, blob: str) -> int:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise WorkFailed("git cat-file has no pipes")
+        stdin.write(f"{blob}\n".encode())
+        stdin.flush()
+        head = stdout.readline().split()
+        if len(head) != 3 or head[1] != b"blob":
+            raise WorkFailed(f"our store has no blob {blob}", hint="retry the plan")
+        return int(head[2])
+
+
+__all__ = ["BlobReader"]
