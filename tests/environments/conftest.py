@@ -15,8 +15,17 @@ from patchyard.clients.identity import agent_identity
 from patchyard.environments.process import ProcessEnvironment
 
 
+@pytest.fixture(scope="session")
+def copies() -> Iterator[Path]:
+    """The toolbox's code compiled once for the session, where the agent can read it."""
+    folder = Path(tempfile.mkdtemp(prefix="copies-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
 @pytest.fixture
-def yard() -> Iterator[Yard]:
+def yard(copies: Path) -> Iterator[Yard]:
     folder = Path(tempfile.mkdtemp(prefix="yard-", dir="/tmp"))
     folder.chmod(0o711)
     workspace = folder / "workspace"
@@ -29,9 +38,11 @@ def yard() -> Iterator[Yard]:
         new_id=SystemClock().new_id,
         search_path=os.environ["PATH"],
         home=os.environ["HOME"],
+        shelf=copies,
+        public=copies,
     )
     yield Yard(folder=folder, station=station, workspace=workspace)
-    left = sorted(path.name for path in station.runtime.glob("*"))
+    left = sorted(path.name for path in station.runtime.glob("0*"))
     shutil.rmtree(folder)
     assert left == [], "an environment left its folder behind"
 

@@ -171,7 +171,7 @@ async def test_a_cancelled_start_leaves_nothing(adapter: Adapter, yard: Yard) ->
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert list(yard.station.runtime.iterdir()) == []
+    assert list(yard.station.runtime.glob("0*")) == []
     assert sleeping(yard) == []
 
 

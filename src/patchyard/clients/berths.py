@@ -35,7 +35,14 @@ class Station:
     search_path: str = ""  # the user's PATH
     home: str = "/"  # the user's home
     private: tuple[str, ...] = ()  # the engine's own state, never shown
+    shelf: Path | None = None  # compiled copies of the toolbox; None: in the runtime folder
+    public: Path = Path("/run/patchyard")  # root's, open to all: code for an agent on `host`
     agent_uid: int | None = None  # configured; None: the rule of `identity`
+
+    def prepare(self) -> Path:
+        """Make the folder of the environments, closed to others; return that of the copies."""
+        self.runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.shelf or self.runtime / "toolbox"
 
 
 class Berth:
@@ -43,7 +50,7 @@ class Berth:
 
     def __init__(self, station: Station, environment_id: str) -> None:
         self.directory = berth_directory(station, environment_id)
-        station.runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
+        station.prepare()
         self.directory.mkdir(mode=0o700)
         self.listener, self.path = bind_listener(self.directory)
 

@@ -24,11 +24,12 @@ from patchyard.clients.berths import (
     to_details,
     toolbox_options,
 )
+from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.identity import AgentIdentity, agent_identity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.process import ProcessRef, kill_tree, spawn_detached
 from patchyard.clients.rlimits import resource_limits
-from patchyard.clients.toolbox import TOOLBOX_FOLDER, toolbox_command
+from patchyard.clients.toolbox import toolbox_command
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.environment import (
     EnvironmentHandle,
@@ -102,7 +103,7 @@ class HostEnvironment:
     ) -> ProcessRef:
         mark = f"{MARK}={berth.directory.name}"
         variables = self._variables(spec, identity, home) | {MARK: berth.directory.name}
-        command = _toolbox_command(spec, identity, variables)
+        command = self._toolbox_command(spec, identity, variables)
         root: ProcessRef | None = None
         with contextlib.ExitStack() as stack:
             said = Pipe(stack)
@@ -144,7 +145,9 @@ class HostEnvironment:
             raise EnvironmentBroken(
                 f"environment {handle.environment_id} did not end in time", hint="try again"
             )
-        _remove_home(handle.details.get("home"))
+        home = str(handle.details.get("home"))
+        if Path(home).name.startswith(f"patchyard-{handle.environment_id}-"):
+            _remove_home(home)
         remove_berth(directory)
 
     def _make_home(self, environment_id: str, identity: AgentIdentity) -> str | None:
@@ -154,6 +157,33 @@ class HostEnvironment:
         home = tempfile.mkdtemp(prefix=f"patchyard-{environment_id}-")
         os.chown(home, identity.uid, identity.gid)
         return home
+
+    def _toolbox(self, identity: AgentIdentity) -> str:
+        """Return the folder of the toolbox's code: root's own, which the agent can read."""
+        shelf = self._station.prepare()
+        if identity.is_switched:
+            shelf = self._station.public
+        return str(compiled_toolbox(shelf, toolbox_interpreter().path))
+
+    def _toolbox_command(
+        self,
+        spec: EnvironmentSpec,
+        identity: AgentIdentity,
+        variables: dict[str, str],
+    ) -> list[str]:
+        limits = resource_limits(
+            spec.limits,
+            bounds_memory=True,
+            bounds_processes=identity.is_switched,  # else the user's own would count
+        )
+        options = toolbox_options(
+            spec,
+            identity,
+            workspace=spec.workspace.source,
+            rlimits=limits,
+            variables=variables,
+        )
+        return toolbox_command(toolbox_interpreter().path, self._toolbox(identity), options)
 
     def _variables(
         self, spec: EnvironmentSpec, identity: AgentIdentity, home: str
@@ -172,24 +202,6 @@ class HostEnvironment:
             "SHELL": "/bin/sh",
             **spec.variables,
         }
-
-
-def _toolbox_command(
-    spec: EnvironmentSpec, identity: AgentIdentity, variables: dict[str, str]
-) -> list[str]:
-    limits = resource_limits(
-        spec.limits,
-        bounds_memory=True,
-        bounds_processes=identity.is_switched,  # else the user's own would count
-    )
-    options = toolbox_options(
-        spec,
-        identity,
-        workspace=spec.workspace.source,
-        rlimits=limits,
-        variables=variables,
-    )
-    return toolbox_command(toolbox_interpreter().path, str(TOOLBOX_FOLDER.parent), options)
 
 
 def _refuse_mounts(spec: EnvironmentSpec) -> None:

@@ -25,6 +25,7 @@ from patchyard.clients.berths import (
     toolbox_options,
 )
 from patchyard.clients.bubblewrap import INFO_FD, Launch, find_bubblewrap, launch
+from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.identity import AgentIdentity, agent_identity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.obstacles import diagnose, read_obstacles
@@ -37,7 +38,7 @@ from patchyard.clients.process import (
     wait_ended,
 )
 from patchyard.clients.rlimits import resource_limits
-from patchyard.clients.toolbox import TOOLBOX_FOLDER, toolbox_command
+from patchyard.clients.toolbox import toolbox_command
 from patchyard.clients.toolchains import ToolchainFinder
 from patchyard.clients.walls import (
     TOOLBOX_PLACE,
@@ -170,7 +171,10 @@ class ProcessEnvironment:
 
     def _view(self, spec: EnvironmentSpec, identity: AgentIdentity) -> View:
         if self._machine is None:
-            self._machine = read_machine(str(TOOLBOX_FOLDER), toolbox_interpreter())
+            interpreter = toolbox_interpreter()
+            shelf = self._station.prepare()
+            toolbox = compiled_toolbox(shelf, interpreter.path) / "toolbox"
+            self._machine = read_machine(str(toolbox), interpreter)
         toolchains = self._finder.find(spec.workspace.target)
         return build_view(spec, identity=identity, machine=self._machine, toolchains=toolchains)
 
@@ -207,8 +211,9 @@ class _Attempt:
             async with asyncio.timeout(START_TIMEOUT_S):
                 child = await read_child_pid(self._report.reading)
                 self.init = identify_started(child)
-                cgroups.join_group(self._group, self.init.pid)
-                await first_contact(berth.path)
+                # writing there takes some ms in the kernel: meanwhile the toolbox comes up
+                joining = asyncio.to_thread(cgroups.join_group, self._group, self.init.pid)
+                await asyncio.gather(joining, first_contact(berth.path))
         except (EnvironmentBroken, OSError, TimeoutError) as error:
             await asyncio.to_thread(self.kill)
             diagnosis = diagnose(read_said(self._said.reading), read_obstacles())

@@ -1,0 +1,70 @@
+"""Copies of the toolbox's code, compiled for the Python that runs it and readable by the agent.
+
+The package's own folder may be closed to the agent, and is read-only where it is mounted, so that
+Python would compile it anew at each start.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from patchyard.clients.toolbox import TOOLBOX_FOLDER
+
+COMPILE = (
+    "import sys, compileall, py_compile;"
+    " compileall.compile_dir(sys.argv[1], quiet=2,"
+    " invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)"
+)
+COMPILE_TIMEOUT_S = 30.0
+
+
+def compiled_toolbox(shelf: Path, interpreter: str) -> Path:
+    """Return a folder that holds `toolbox`, made on `shelf` once per version and interpreter."""
+    place = shelf / _version(interpreter)
+    if place.is_dir():
+        return place
+    shelf.mkdir(mode=0o755, parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=shelf))
+    try:
+        shutil.copytree(
+            TOOLBOX_FOLDER,
+            made / "toolbox",
+            ignore=shutil.ignore_patterns("__pycache__"),
+            copy_function=shutil.copyfile,
+        )
+        with contextlib.suppress(OSError, subprocess.SubprocessError):  # it is slower without
+            subprocess.run(
+                [interpreter, "-I", "-S", "-c", COMPILE, str(made / "toolbox")],
+                check=True,
+                timeout=COMPILE_TIMEOUT_S,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env={"PATH": os.defpath},
+            )
+        _open_to_all(made)
+        with contextlib.suppress(OSError):  # another engine was quicker
+            made.rename(place)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return place
+
+
+def _open_to_all(folder: Path) -> None:
+    folder.chmod(0o755)
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _version(interpreter: str) -> str:
+    digest = hashlib.sha256(os.path.realpath(interpreter).encode())
+    for path in sorted(TOOLBOX_FOLDER.glob("*.py")):
+        facts = path.stat()
+        digest.update(f"{path.name} {facts.st_size} {facts.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+__all__ = ["COMPILE", "COMPILE_TIMEOUT_S", "compiled_toolbox"]
