@@ -1,7 +1,7 @@
 """Makes room in a conversation by rule: the same entries and budget always give the same result.
 
 The system prompt and the task are never touched. First old outputs and long texts become one line
-each, then the oldest exchanges are left out, then recent outputs become one line too.
+each, then the oldest exchanges are left out, then the recent ones give way in the same order.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from patchyard.domain.messages import Message, Speaker
 
 ROOM_AFTER = 0.6  # of the budget, so that making room is rare
 KEEP_RECENT = 8  # entries left whole as long as possible
+NOTICE_BYTES = 250  # of the message that says so
 LEFT_OUT = "[Earlier steps were left out to save room: "
 
 
@@ -21,9 +22,11 @@ def compact(entries: Sequence[Entry], *, budget: int) -> list[Entry]:
     goal = int(budget * ROOM_AFTER)
     made = _shorten_old(list(entries), goal, keep=KEEP_RECENT)
     if total(made) > goal:
-        made = _drop_oldest(made, goal)
+        made = _drop_oldest(made, goal, keep=KEEP_RECENT)
     if total(made) > budget:
         made = _shorten_old(made, budget, keep=0)
+    if total(made) > budget:
+        made = _drop_oldest(made, budget, keep=0)
     return made
 
 
@@ -44,14 +47,14 @@ def _shorten_old(entries: list[Entry], goal: int, *, keep: int) -> list[Entry]:
     return entries
 
 
-def _drop_oldest(entries: list[Entry], goal: int) -> list[Entry]:
+def _drop_oldest(entries: list[Entry], goal: int, *, keep: int) -> list[Entry]:
     pinned = [one for one in entries if one.is_pinned]
     rest = [one for one in entries if not one.is_pinned]
     dropped = 0
     if rest and rest[0].message.text.startswith(LEFT_OUT):
         dropped = int(rest.pop(0).message.text.removeprefix(LEFT_OUT).split(" ", 1)[0])
-    room = goal - total(pinned)
-    cut = _cut_at(rest, room)
+    room = goal - total(pinned) - NOTICE_BYTES
+    cut = _cut_at(rest, room, keep=keep)
     if cut == 0 and not dropped:
         return entries
     dropped += sum(starts_exchange(one) for one in rest[:cut])
@@ -60,11 +63,11 @@ def _drop_oldest(entries: list[Entry], goal: int) -> list[Entry]:
     return [*pinned, said, *rest[cut:]]
 
 
-def _cut_at(rest: Sequence[Entry], room: int) -> int:
+def _cut_at(rest: Sequence[Entry], room: int, *, keep: int) -> int:
     """Return where the part begins that fits, at the start of an exchange."""
     size = total(rest)
     best = 0
-    for index, one in enumerate(rest[: max(0, len(rest) - KEEP_RECENT)]):
+    for index, one in enumerate(rest[: max(0, len(rest) - keep)]):
         if starts_exchange(one):
             best = index
             if size <= room:

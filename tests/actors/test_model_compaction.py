@@ -1,0 +1,96 @@
+"""Room is made by rule, and always in the same way."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchyard.actors.compaction import LEFT_OUT, compact, total
+from patchyard.actors.conversation import Entry, entry, fingerprint, spoken
+from patchyard.domain.messages import Message, RequestedCall, Speaker
+
+TASK = (
+    entry(Message(speaker=Speaker.SYSTEM, text="system"), is_pinned=True),
+    entry(Message(speaker=Speaker.USER, text="task"), is_pinned=True),
+)
+
+
+def exchange(number: int, *, size: int, arguments: int = 10) -> list[Entry]:
+    call = RequestedCall(
+        id=f"c{number}", name="write_file", arguments=f'{{"content": "{"a" * arguments}"}}'
+    )
+    answer = Message(speaker=Speaker.TOOL, text=f"{number} " + "x" * size, answers=call.id)
+    shorter = Message(speaker=Speaker.TOOL, text=f"[{number} left out]", answers=call.id)
+    return [
+        spoken(Message(speaker=Speaker.ASSISTANT, calls=(call,))),
+        entry(answer, shorter=shorter),
+    ]
+
+
+def talk(sizes: list[int], *, arguments: int = 10) -> list[Entry]:
+    rest = [exchange(n, size=size, arguments=arguments) for n, size in enumerate(sizes)]
+    return [*TASK, *(one for pair in rest for one in pair)]
+
+
+def texts(entries: list[Entry]) -> list[str]:
+    return [one.message.text for one in entries]
+
+
+def test_what_fits_is_left_alone() -> None:
+    whole = talk([100] * 5)
+    assert compact(whole, budget=total(whole)) == whole
+
+
+def test_the_oldest_outputs_become_lines_first() -> None:
+    made = texts(compact(talk([2_000] * 20), budget=30_000))
+    assert made[3] == "[0 left out]"
+    assert made[-1].startswith("19 xxx")
+    assert made[:2] == ["system", "task"]
+
+
+def test_long_arguments_of_old_calls_are_cut_and_stay_json() -> None:
+    made = compact(talk([10] * 20, arguments=3_000), budget=50_000)
+    first = made[2].message.calls[0]
+    assert len(first.arguments) < 400
+    assert "characters left out" in first.arguments
+    assert made[2].message.calls[0].id == "c0"
+
+
+def test_the_oldest_exchanges_are_left_out_when_lines_do_not_do() -> None:
+    whole = talk([20] * 400)
+    made = compact(whole, budget=30_000)
+    assert made[2].message.text.startswith(LEFT_OUT)
+    assert made[3].message.speaker is Speaker.ASSISTANT
+    count = int(made[2].message.text.removeprefix(LEFT_OUT).split(" ")[0])
+    assert count + (len(made) - 3) // 2 == 400
+    again = compact([*made, *talk([20] * 400)[2:]], budget=30_000)
+    assert int(again[2].message.text.removeprefix(LEFT_OUT).split(" ")[0]) > count
+
+
+def test_recent_outputs_give_way_in_the_end() -> None:
+    made = compact(talk([9_000] * 3), budget=15_000)
+    assert total(made) <= 15_000
+    assert made[-1].message.text.startswith("2 xxx")
+
+
+@pytest.mark.parametrize("budget", [1, 500])
+def test_the_task_stays_whatever_the_budget(budget: int) -> None:
+    assert texts(compact(talk([900] * 9), budget=budget))[:2] == ["system", "task"]
+
+
+@given(
+    st.lists(st.integers(0, 4_000), max_size=30),
+    st.integers(2_000, 60_000),
+    st.integers(10, 2_000),
+)
+def test_answers_always_follow_their_calls_and_room_is_made_the_same_way(
+    sizes: list[int], budget: int, arguments: int
+) -> None:
+    whole = talk(sizes, arguments=arguments)
+    made = compact(whole, budget=budget)
+    assert total(made) <= max(budget, total(whole[:2]) + 1_500)
+    assert fingerprint(made) == fingerprint(compact(whole, budget=budget))
+    open_: set[str] = set()
+    for one in made:
+        open_ |= {call.id for call in one.message.calls}
+        if one.message.answers:
+            assert one.message.answers in open_
