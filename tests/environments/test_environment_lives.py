@@ -1,0 +1,141 @@
+"""Environments and the lives of the engines that start them; engines of other users too."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import patchyard
+from environments.yards import ADAPTERS, Yard
+from patchyard.domain.codec import from_json
+from patchyard.domain.environment import EnvironmentHandle
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+STARTER = """
+import asyncio, json, os, signal, sys
+from pathlib import Path
+from patchyard.clients.berths import Station
+from patchyard.clients.clock import SystemClock
+from patchyard.domain.codec import to_json
+from patchyard.domain.environment import EnvironmentSpec, Mount
+from patchyard.environments.host import HostEnvironment
+from patchyard.environments.process import ProcessEnvironment
+
+kind, folder = sys.argv[1], Path(sys.argv[2])
+station = Station(
+    runtime=folder / "runtime", new_id=SystemClock().new_id, search_path=os.environ["PATH"],
+    home=os.environ["HOME"], shelf=folder / "copies", public=folder / "copies",
+)
+adapter = {"host": HostEnvironment, "process": ProcessEnvironment}[kind](station)
+workspace = Mount(source=f"{folder}/workspace", target=f"{folder}/workspace", is_writable=True)
+spec = EnvironmentSpec(plan_id="01P", purpose="check", workspace=workspace)
+"""
+
+DIES = """
+async def main():
+    handle = await adapter.start(spec)
+    toolbox = await adapter.attach(handle)
+    started = asyncio.Event()
+    command = {"command": "echo begun; read x < gate; echo got $x"}
+    call = asyncio.create_task(toolbox.call(
+        "01CALL", "execute_command", command, on_output=lambda *_: started.set()
+    ))
+    await started.wait()
+    print(json.dumps(to_json(handle)), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+TRIES = """
+async def main():
+    found = {"check": (await adapter.check()).cause}
+    handle = await adapter.start(spec)
+    toolbox = await adapter.attach(handle)
+    async def run(command):
+        args = {"command": command}
+        result = await toolbox.call(f"01CALL{len(found)}", "execute_command", args)
+        return (result["stdout"] + result["stderr"]).strip()
+    found["uid"] = await run("id -u; touch mine")
+    found["userns"] = await run("unshare --user true")
+    found["etc"] = await run("cat /etc/shadow")
+    await toolbox.close()
+    await adapter.end(handle)
+    found["left"] = [path.name for path in station.runtime.glob("0*")]
+    print(json.dumps(found))
+
+asyncio.run(main())
+"""
+
+
+async def run_script(code: str, *arguments: str, prefix: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Run a script with nothing but the package, without its dependencies, on its path."""
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [*prefix, "-c", STARTER + code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("kind", sorted(ADAPTERS))
+async def test_a_call_survives_the_kill_of_the_engine_that_made_it(kind: str, yard: Yard) -> None:
+    os.mkfifo(yard.workspace / "gate")
+    (yard.workspace / "gate").chmod(0o666)
+    code, said = await run_script(DIES, kind, str(yard.folder), prefix=(sys.executable,))
+    assert code == -signal.SIGKILL
+    stored: Any = json.loads(said)
+    handle = from_json(EnvironmentHandle, stored)
+    adapter = ADAPTERS[kind](yard.station)
+    try:
+        toolbox = await adapter.attach(handle)
+        heard: list[str] = []
+        waiting = asyncio.create_task(
+            toolbox.attach("01CALL", on_output=lambda _, text: heard.append(text))
+        )
+        await asyncio.to_thread((yard.workspace / "gate").write_text, "word\n")
+        result = await waiting
+        await toolbox.close()
+    finally:
+        await adapter.end(handle)
+    assert result is not None
+    assert result["stdout"] == "begun\ngot word\n"
+    assert "".join(heard) == "begun\ngot word\n"
+
+
+@pytest.mark.service("root")
+@pytest.mark.service("user-namespaces")
+@pytest.mark.parametrize("kind", sorted(ADAPTERS))
+async def test_an_ordinary_user_has_the_same_environments(kind: str, yard: Yard) -> None:
+    uid = 60_100
+    package = yard.folder / "package"
+    shutil.copytree(Path(patchyard.__file__).parent, package / "patchyard")
+    place = yard.folder / "theirs"
+    for folder in (place, place / "workspace", place / "home"):
+        folder.mkdir()
+        os.chown(folder, uid, uid)
+    prefix = (
+        *("setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"),
+        *("env", "-i", f"HOME={place}/home", "PATH=/usr/bin:/bin"),
+        *(f"PYTHONPATH={package}", "/usr/bin/python3"),
+    )
+    code, said = await run_script(TRIES, kind, str(place), prefix=prefix)
+    found = json.loads(said)
+    assert code == 0
+    assert (found["check"], found["uid"], found["left"]) == ("", str(uid), [])
+    assert (place / "workspace/mine").stat().st_uid == uid
+    if kind == "process":
+        assert "Operation not permitted" in found["userns"]
+        assert "No such file" in found["etc"]
