@@ -35,6 +35,8 @@ def row(measure: Any) -> tuple[str, str, str, str, bool]:
         figure = float(measure())
     except NotImplementedError as error:
         return measure.label, "-", target, f"not taken: {error}", True
+    except Exception as error:  # noqa: BLE001 - one broken measure must not hide the others
+        return measure.label, "-", target, f"BROKEN: {error!r}", False
     is_well = measure.target is None or figure <= measure.target
     said = f"{figure:.3g} {measure.unit}" if figure < 100 else f"{figure:.0f} {measure.unit}"
     return measure.label, said, target, "" if is_well else "OVER", is_well
