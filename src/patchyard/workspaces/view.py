@@ -117,11 +117,13 @@ def _read_rules(place: Path) -> bytes:
 
 def differences(output: bytes) -> dict[str, Entry]:
     """Return git's `--raw -z` output (without renames) by path."""
-    found = {}
+    found: dict[str, Entry] = {}
     fields = parts(output)
     for head in fields:
         path = next(fields)
         old_mode, mode, old_id, new_id, status = head[1:].split(" ")
+        if path in found:  # an unmerged path has a second line of another kind
+            continue
         found[path] = Entry(
             path=path, old_mode=old_mode, mode=mode, old_id=old_id, new_id=new_id, status=status[0]
         )

@@ -1,0 +1,512 @@
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from laboratory import Lab, bytes_below, git
+from patchyard.clients.mounts import is_mounted, unmount
+from patchyard.contracts.workspace import CallWindow
+from patchyard.domain.changeset import Base, ChangeStatus, FindingKind
+from patchyard.workspaces import sight
+
+pytestmark = pytest.mark.anyio
+
+COARSE = 5  # CLOCK_REALTIME_COARSE, which the time module does not name
+
+
+async def started(lab: Lab) -> Base:
+    lab.write(
+        {
+            "a.txt": "one\ntwo\nthree\n",
+            "d/b.txt": "b\n",
+            "d/c.txt": "c\n",
+            "e/f/g.txt": "g\n",
+            "run.sh": "#!/bin/sh\n",
+            ".gitignore": "*.pyc\nbuild/\n",
+            "build/kept.txt": "tracked though ignored\n",
+        }
+    )
+    git(lab.repo, "add", "-f", ".")
+    lab.commit()
+    return await lab.base()
+
+
+async def test_every_kind_of_change_is_listed_with_its_lines(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    (root / "a.txt").write_text("one\nTWO\nthree\nfour\n")
+    (root / "d/b.txt").unlink()
+    (root / "e/f/g.txt").rename(root / "moved.txt")
+    (root / "run.sh").chmod(0o755)
+    (root / "d/c.txt").unlink()
+    (root / "d/c.txt").symlink_to("../a.txt")
+    (root / "blob").write_bytes(b"\0\1\2")
+    (root / "build/kept.txt").write_text("changed\n")
+    (root / "build/new.txt").write_text("ignored\n")
+    (root / "x.pyc").write_bytes(b"ignored")
+
+    changeset = await lab.workspaces.capture(base, ref)
+
+    found = {change.path: change for change in changeset.changes}
+    assert {path: str(change.status) for path, change in found.items()} == {
+        "a.txt": "modified",
+        "blob": "added",
+        "build/kept.txt": "modified",
+        "d/b.txt": "deleted",
+        "d/c.txt": "type",
+        "moved.txt": "renamed",
+        "run.sh": "mode",
+    }
+    assert (found["a.txt"].added, found["a.txt"].removed) == (2, 1)
+    assert found["moved.txt"].old_path == "e/f/g.txt"
+    assert found["blob"].is_binary
+    assert not changeset.findings
+    assert not changeset.is_empty
+
+
+async def test_the_patch_makes_the_base_into_the_workspace(lab: Lab, tmp_path: Path) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    shutil.rmtree(root / "d")
+    (root / "d").write_bytes(b"a file\r\n")
+    (root / "a.txt").unlink()
+    (root / "a.txt").mkdir()
+    (root / "a.txt" / "inner").write_text("no newline at the end")
+    (root / "run.sh").rename(root / "run2.sh")
+    shutil.rmtree(root / "build")
+    changeset = await lab.workspaces.capture(base, ref)
+
+    patch = await lab.trees.diff(base, changeset)
+    fresh = lab.fresh(base, tmp_path / "fresh")
+    git(fresh, "init", "-q")
+    git(fresh, "apply", "--binary", "-", stdin=patch)
+
+    assert bytes_below(fresh) == bytes_below(root)
+
+
+async def test_nothing_done_is_an_empty_change_set_whatever_was_touched(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    os.utime(root / "a.txt")
+    (root / "d/b.txt").write_text("b\n")
+    (root / "e/f/g.txt").unlink()
+    (root / "e/f/g.txt").write_text("g\n")
+
+    changeset = await lab.workspaces.capture(base, ref)
+
+    assert changeset.is_empty
+    assert changeset.changes == ()
+
+
+async def test_the_same_work_has_the_same_identity(copying: Lab) -> None:
+    base = await started(copying)
+    first = await copying.changed(base, {"a.txt": "x\n", "new": "n\n"})
+    second = await copying.changed(base, {"new": "n\n", "a.txt": "x\n"})
+
+    assert first.id == second.id
+    assert first.id != (await copying.changed(base, {"a.txt": "x\n"})).id
+
+
+async def test_a_result_can_be_laid_out_again_and_is_the_same(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    shutil.rmtree(root / "d")
+    (root / "e/f/g.txt").write_text("G\n")
+    (root / "n").mkdir()
+    (root / "n/link").symlink_to("../a.txt")
+    (root / "run.sh").chmod(0o755)
+    changeset = await lab.workspaces.capture(base, ref)
+
+    again, place = await lab.workspace(base, "again", tree=changeset.tree)
+
+    assert bytes_below(place) == bytes_below(root)
+    assert (await lab.workspaces.capture(base, again)).tree == changeset.tree
+
+
+async def test_setup_files_count_only_where_the_actor_changed_them(
+    lab: Lab, tmp_path: Path
+) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base, "setup")
+    (root / "egg-info").mkdir()
+    (root / "egg-info/top").write_text("t\n")
+    (root / "egg-info/other").write_text("o\n")
+    (root / "a.txt").write_text("by setup\n")
+    (root / "d/b.txt").unlink()
+    (root / "x.pyc").write_bytes(b"cache")
+    written = await lab.workspaces.layer(ref)
+    assert written is not None
+    layer = tmp_path / "layer"
+    shutil.rmtree(written / ".git", ignore_errors=True)
+    written.rename(layer)
+    await lab.workspaces.remove(ref)
+
+    ref, root = await lab.workspace(base, "work", layers=(layer,))
+    assert not (root / "d/b.txt").exists()
+    assert (root / "x.pyc").exists()
+    assert (await lab.workspaces.capture(base, ref)).is_empty
+    os.utime(root / "egg-info/top")
+    (root / "egg-info/other").write_text("by the actor\n")
+    changeset = await lab.workspaces.capture(base, ref)
+
+    assert [change.path for change in changeset.changes] == ["egg-info/other"]
+
+
+async def test_a_layer_whose_links_lead_out_is_not_written_through(
+    lab: Lab, tmp_path: Path
+) -> None:
+    base = await started(lab)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "b.txt").write_text("outside\n")
+    result = await lab.changed(base, {"d/b.txt": None})
+    ref, root = await lab.workspace(base, "setup")
+    shutil.rmtree(root / "d")
+    (root / "d").symlink_to(outside)
+    written = await lab.workspaces.layer(ref)
+    assert written is not None
+    layer = tmp_path / "layer"
+    shutil.rmtree(written / ".git", ignore_errors=True)
+    written.rename(layer)
+    await lab.workspaces.remove(ref)
+
+    with pytest.raises(Exception, match="setup layer"):
+        await lab.workspace(base, "work", layers=(layer,), tree=result.tree)
+
+    assert (outside / "b.txt").read_text() == "outside\n"
+
+
+def _fifo(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+
+
+def _socket(root: Path) -> None:
+    descriptor = os.open(root, os.O_PATH)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(f"/proc/self/fd/{descriptor}/socket")
+    os.close(descriptor)
+
+
+def _setuid(root: Path) -> None:
+    (root / "setuid").write_text("x")
+    (root / "setuid").chmod(0o4755)
+
+
+def _nested(root: Path) -> None:
+    (root / "n").mkdir()
+    git(root / "n", "init", "-q")
+    (root / "n/file").write_text("f\n")
+
+
+def _dot_git_file(root: Path) -> None:
+    (root / "m").mkdir()
+    (root / "m/.GIT").write_text("gitdir: /etc\n")
+
+
+def _escaping(root: Path) -> None:
+    (root / "d/up").symlink_to("../../outside")
+
+
+def _absolute(root: Path) -> None:
+    (root / "passwd").symlink_to("/etc/passwd")
+
+
+def _modules_link(root: Path) -> None:
+    (root / ".gitmodules").symlink_to("a.txt")
+
+
+def _ntfs(root: Path) -> None:
+    (root / "GIT~1").write_text("x")
+
+
+def _envrc(root: Path) -> None:
+    (root / "sub").mkdir()
+    (root / "sub/.envrc").write_text("export X=1\n")
+
+
+def _replaced(root: Path) -> None:
+    (root / "a.txt").unlink()
+    os.mkfifo(root / "a.txt")
+
+
+def _attribute(root: Path) -> None:
+    (root / "noted").write_text("x")
+    os.setxattr(root / "noted", "user.note", b"1")
+
+
+ODDITIES: dict[str, tuple[Callable[[Path], None], FindingKind]] = {
+    "pipe": (_fifo, FindingKind.SPECIAL_FILE),
+    "socket": (_socket, FindingKind.SPECIAL_FILE),
+    "setuid": (_setuid, FindingKind.SETUID),
+    "n/.git": (_nested, FindingKind.NESTED_GIT),
+    "m/.GIT": (_dot_git_file, FindingKind.NESTED_GIT),
+    "d/up": (_escaping, FindingKind.ESCAPING_LINK),
+    "passwd": (_absolute, FindingKind.ESCAPING_LINK),
+    ".gitmodules": (_modules_link, FindingKind.REFUSED_NAME),
+    "GIT~1": (_ntfs, FindingKind.NESTED_GIT),
+    "sub/.envrc": (_envrc, FindingKind.PROTECTED_PATH),
+    "a.txt": (_replaced, FindingKind.SPECIAL_FILE),
+    "noted": (_attribute, FindingKind.XATTR),
+}
+
+
+async def test_what_a_change_set_cannot_or_must_not_carry_is_a_finding(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    for make, _ in ODDITIES.values():
+        make(root)
+
+    changeset = await lab.workspaces.capture(base, ref)
+
+    found = {each.path: each.kind for each in changeset.findings}
+    assert found == {path: kind for path, (_, kind) in ODDITIES.items()}
+    assert {change.path for change in changeset.changes} == {
+        *("setuid", "d/up", "passwd", "sub/.envrc", "noted", "n/file"),
+        "a.txt",  # gone: a FIFO took its place
+    }
+    assert await lab.workspaces.capture(base, ref) == changeset
+
+
+@pytest.mark.service("root")
+async def test_devices_and_whiteouts_made_by_hand_stay_outside(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    own = Path(ref.details.get("upper", root))
+    os.mknod(own / "null", 0o20666, os.makedev(1, 3))
+
+    changeset = await lab.workspaces.capture(base, ref)
+
+    assert [each.kind for each in changeset.findings] == [FindingKind.SPECIAL_FILE]
+    assert changeset.is_empty
+
+
+async def test_hooks_and_filters_in_the_agents_git_are_never_run(lab: Lab, tmp_path: Path) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    run = tmp_path / "run"
+    run.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
+    run.chmod(0o755)
+    config = f'[core]\n\tfsmonitor = {run}\n[filter "e"]\n\tclean = {run}\n\trequired = true\n'
+    with (root / ".git/config").open("a") as file:
+        file.write(config)
+    (root / ".gitattributes").write_text("* filter=e\n")
+    (root / "nested").mkdir()
+    git(root / "nested", "init", "-q")
+    (root / "nested/.git/config").write_text(config)
+    (root / "nested/x").write_text("x\n")
+
+    changeset = await lab.workspaces.capture(base, ref)
+    await lab.trees.diff(base, changeset)
+
+    assert not (tmp_path / "ran").exists()
+    assert "nested/x" in [change.path for change in changeset.changes]
+
+
+async def test_an_ignored_folder_is_not_even_entered(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    at = root / "e" / "build"
+    at.mkdir()
+    for _ in range(300):
+        at /= "d"
+        try:
+            at.mkdir()
+        except OSError:
+            break
+    os.mkfifo(root / "e/build/pipe")
+
+    changeset = await lab.workspaces.capture(base, ref)
+
+    assert changeset.is_empty
+    assert changeset.findings == ()
+
+
+async def test_folders_deeper_than_any_tool_can_use_are_a_finding(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sight, "MAX_DEPTH", 5)
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    at = root
+    for _ in range(8):
+        at /= "d"
+        at.mkdir(exist_ok=True)
+    (at / "f").write_text("x")
+
+    changeset = await lab.workspaces.capture(base, ref)
+
+    assert [each.kind for each in changeset.findings] == [FindingKind.TOO_LARGE]
+
+
+async def test_changes_name_the_call_that_made_them(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+
+    def window(call_id: str, started: float, paths: tuple[str, ...] = ()) -> CallWindow:
+        now = time.clock_gettime(COARSE)
+        return CallWindow(call_id=call_id, started=started, ended=now, paths=paths)
+
+    def clock() -> float:
+        return time.clock_gettime(COARSE)
+
+    before = clock()
+    (root / "a.txt").write_text("1\n")
+    first = window("c1", before)
+    while clock() <= first.ended + 0.05:
+        continue
+    before = clock()
+    (root / "d/b.txt").unlink()
+    second = window("c2", before)
+    named = CallWindow(call_id="c3", started=0, ended=1, paths=("new",))
+    (root / "new").write_text("n")
+    os.utime(root / "new")
+
+    changeset = await lab.workspaces.capture(base, ref, windows=[first, second, named])
+
+    calls = {change.path: change.call_id for change in changeset.changes}
+    assert calls["a.txt"] == "c1"
+    assert calls["d/b.txt"] == "c2"
+    assert calls["new"] in {"c2", "c3"}
+
+
+async def test_the_agents_git_shows_history_and_nothing_of_the_users(lab: Lab) -> None:
+    lab.write({"a": "1\n"})
+    lab.commit("first")
+    git(lab.repo, "checkout", "-q", "-b", "secret")
+    lab.write({"hidden": "token\n"})
+    hidden = lab.commit("hidden")
+    git(lab.repo, "checkout", "-q", "main")
+    git(lab.repo, "remote", "add", "origin", "https://user:token@example.org/x.git")
+    git(lab.repo, "tag", "v1")
+    lab.write({"a": "dirty\n", "new": "n\n"})
+    base = await lab.base()
+    ref, root = await lab.workspace(base)
+    git(root, "config", "--global", "safe.directory", "*")
+
+    assert git(root, "status", "--porcelain") == " M a\n?? new\n"
+    assert git(root, "log", "--format=%s", "--all") == "first\n"
+    assert git(root, "remote") == ""
+    assert git(root, "tag") == ""
+    assert hidden not in git(root, "cat-file", "--batch-check", "--batch-all-objects")
+    assert not (root / ".git/hooks").exists()
+    assert not (root / ".git/logs").exists()
+    (root / "a").write_text("more\n")
+    git(root, "commit", "-qam", "by the agent")
+    git(root, "gc", "-q")
+    git(root, "fsck")
+    assert [change.path for change in (await lab.workspaces.capture(base, ref)).changes] == ["a"]
+
+
+async def test_removing_is_idempotent_and_reopening_mounts_again(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    (root / "a.txt").write_text("kept\n")
+    if ref.strategy == "overlay":
+        unmount(root)
+        assert not is_mounted(root)
+
+    assert (await lab.workspaces.open(ref) / "a.txt").read_text() == "kept\n"
+    await lab.workspaces.remove(ref)
+    await lab.workspaces.remove(ref)
+
+    assert not root.parent.exists()
+
+
+async def test_the_base_is_never_written_by_work_in_the_workspace(lab: Lab) -> None:
+    base = await started(lab)
+    checkout = await lab.trees.checkout(base)
+    before = bytes_below(checkout)
+    ref, root = await lab.workspace(base)
+    for place in root.rglob("*.txt"):
+        place.write_text("overwritten\n")
+    (root / "run.sh").chmod(0o777)
+
+    assert bytes_below(checkout) == before
+    _, second = await lab.workspace(base, "second")
+    assert bytes_below(second) == before
+    await lab.workspaces.capture(base, ref)
+
+
+PATHS = st.sampled_from(["a.txt", "d/b.txt", "d", "d/c.txt", "e/f", "e/f/g.txt", "n/m/o", "n", "z"])
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "delete", "link", "move", "mode", "folder"]),
+        PATHS,
+        PATHS,
+        st.binary(max_size=20),
+    ),
+    max_size=12,
+)
+
+
+def clear(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    elif os.path.lexists(place):
+        place.unlink()
+
+
+def make_way(root: Path, path: str) -> None:
+    """Take away what stands where folders above `path` are needed."""
+    for above in list(Path(path).parents)[::-1][1:]:
+        place = root / above
+        if place.is_symlink() or (os.path.lexists(place) and not place.is_dir()):
+            place.unlink()
+
+
+def step(root: Path, what: str, first: str, second: str, content: bytes) -> None:
+    make_way(root, first)
+    place, other = root / first, root / second
+    is_file = place.is_file() and not place.is_symlink()
+    if what == "mode" and is_file:
+        place.chmod(0o755)
+    if what == "move" and is_file and not os.path.lexists(other) and other.parent.is_dir():
+        place.rename(other)
+    if what in {"mode", "move"}:
+        return
+    clear(place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    makers: dict[str, Callable[[], object]] = {
+        "link": lambda: place.symlink_to(second),
+        "folder": place.mkdir,
+        "write": lambda: place.write_bytes(content),
+    }
+    if what in makers:
+        makers[what]()
+
+
+@settings(
+    max_examples=12,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(steps=STEPS)
+async def test_any_sequence_of_edits_is_captured_whole(
+    lab: Lab, tmp_path: Path, steps: list[tuple[str, str, str, bytes]]
+) -> None:
+    if not (lab.repo / "a.txt").exists():
+        await started(lab)
+    base = await lab.base()
+    name = os.urandom(4).hex()
+    ref, root = await lab.workspace(base, name)
+    for each in steps:
+        step(root, *each)
+    changeset = await lab.workspaces.capture(base, ref)
+    patch = await lab.trees.diff(base, changeset)
+    fresh = lab.fresh(base, tmp_path / name)
+    git(fresh, "init", "-q")
+    if patch:
+        git(fresh, "apply", "--binary", "-", stdin=patch)
+
+    assert bytes_below(fresh) == bytes_below(root)
+    for change in changeset.changes:
+        assert change.status in ChangeStatus
+    await lab.workspaces.remove(ref)
+    shutil.rmtree(fresh)
