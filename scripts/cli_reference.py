@@ -19,7 +19,8 @@ Exit codes and the shape of `--format json` are in [results.md](results.md).
 
 
 def _walk(command: click.Command, parent: click.Context | None, name: str) -> Iterator[str]:
-    context = click.Context(command, parent=parent, info_name=name)
+    settings = command.context_settings
+    context = click.Context(command, parent=parent, info_name=name, **settings)
     context.max_content_width = context.terminal_width = 100
     yield f"\n## `{context.command_path}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
     if isinstance(command, click.Group):
