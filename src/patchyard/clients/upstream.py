@@ -1,0 +1,286 @@
+"""Fetching from package indexes on behalf of an environment: the only part that knows secrets.
+
+Redirects are followed here. An address that no configured index names must be a public one, unless
+a configured index lies in a private network too; credentials go to the configured origins alone.
+"""
+
+import asyncio
+import base64
+import ipaddress
+import netrc
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+
+import httpx2
+
+CONNECT_TIMEOUT_S = 10.0
+READ_TIMEOUT_S = 120.0  # between two pieces
+PAGE_TIMEOUT_S = 120.0  # a whole page
+PAGE_BYTES = 64 * 1024 * 1024
+REDIRECTS = 5
+SILENCE_S = 30.0  # how long a host that could not be reached is not asked again
+PORTS = {"http": 80, "https": 443}
+
+
+class UpstreamFailed(Exception):
+    """An index could not be asked; the message names no address."""
+
+    def __init__(self, message: str, *, is_away: bool = False) -> None:
+        super().__init__(message)
+        self.is_away = is_away  # nobody answered at all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credentials:
+    """Who one is at the configured origins, taken out of their addresses."""
+
+    origins: frozenset[str] = frozenset()  # "scheme://host:port", the configured ones
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # headers: "host:port/path/" to the value of an Authorization header
+
+    def header(self, url: str) -> str | None:
+        """Return the Authorization header for `url`, of the longest path that fits."""
+        if origin(url) not in self.origins:
+            return None
+        place = _place(url)
+        fitting = [prefix for prefix in self.headers if place.startswith(prefix)]
+        return self.headers[max(fitting, key=len)] if fitting else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificates:
+    """How the other side is known."""
+
+    authorities: str | None = None  # a file
+    client: str | None = None  # a file with key and certificate
+    unchecked_hosts: tuple[str, ...] = ()
+    is_strict: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A small document."""
+
+    status: int
+    content_type: str = ""
+    body: bytes = field(default=b"", repr=False)
+    url: str = field(default="", repr=False)  # where it came from, after redirects
+    etag: str | None = None
+
+
+def origin(url: str) -> str:
+    """Return scheme, host and port of an address, always with the port."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}:{parts.port or PORTS.get(parts.scheme, 0)}"
+
+
+def _place(url: str) -> str:
+    parts = urlsplit(url)
+    port = parts.port or PORTS.get(parts.scheme, 0)
+    return f"{parts.hostname}:{port}{parts.path}"
+
+
+def separated(
+    urls: Sequence[str],
+    *,
+    authority: Mapping[str, str] | None = None,
+    netrc_file: Path | None = None,
+) -> tuple[list[str], Credentials]:
+    """Return the addresses without their credentials, and these by place.
+
+    `authority` has further headers by "host/path/"; a netrc file serves origins without any.
+    """
+    plain, headers = [], {}
+    web = [url for url in urls if urlsplit(url).scheme in PORTS]
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme not in PORTS:
+            plain.append(url)
+            continue
+        bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        plain.append(bare)
+        root = f"{parts.hostname}:{parts.port or PORTS[parts.scheme]}/"
+        if parts.username is not None:
+            headers[root] = basic(unquote(parts.username), unquote(parts.password or ""))
+        elif (known := _from_netrc(netrc_file, parts.hostname or "")) is not None:
+            headers.setdefault(root, known)
+    for place, header in (authority or {}).items():
+        host, _, path = place.partition("/")
+        ports = {urlsplit(url).port or PORTS[urlsplit(url).scheme] for url in web}
+        for port in [""] if ":" in host else [f":{port}" for port in sorted(ports)]:
+            headers[f"{host}{port}/{path}"] = header
+    return plain, Credentials(origins=frozenset(map(origin, web)), headers=headers)
+
+
+def basic(user: str, password: str) -> str:
+    """Return the header of basic authentication."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def _from_netrc(file: Path | None, host: str) -> str | None:
+    if file is None:
+        return None
+    try:
+        entry = netrc.netrc(str(file)).authenticators(host)
+    except (OSError, netrc.NetrcParseError):
+        return None
+    return None if entry is None else basic(entry[0], entry[2] or "")
+
+
+class Upstream:
+    """HTTP to one family of indexes."""
+
+    def __init__(self, credentials: Credentials, certificates: Certificates) -> None:
+        self._credentials = credentials
+        self._unchecked = certificates.unchecked_hosts
+        timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        context = _context(certificates)
+        self._client = httpx2.AsyncClient(timeout=timeout, verify=context)
+        self._careless = httpx2.AsyncClient(timeout=timeout, verify=_unchecked_context())
+        self._has_private: bool | None = None  # not asked yet
+        self._silent: dict[str, float] = {}  # origin to when it may be asked again
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+        await self._careless.aclose()
+
+    async def page(self, url: str, *, accept: str, etag: str | None = None) -> Page:
+        """Return a document of limited size, whatever its status. Raises UpstreamFailed."""
+        headers = {"accept": accept}
+        if etag:
+            headers["if-none-match"] = etag
+        try:
+            async with asyncio.timeout(PAGE_TIMEOUT_S), self.ask("GET", url, headers) as response:
+                body = b""
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > PAGE_BYTES:
+                        raise UpstreamFailed(f"an index page is larger than {PAGE_BYTES} bytes")
+                return Page(
+                    status=response.status_code,
+                    content_type=response.headers.get("content-type", ""),
+                    body=body,
+                    url=str(response.url),
+                    etag=response.headers.get("etag"),
+                )
+        except TimeoutError as error:
+            raise UpstreamFailed("the index did not answer in time", is_away=True) from error
+        except httpx2.HTTPError as error:
+            raise UpstreamFailed(f"the index answered badly: {type(error).__name__}") from error
+
+    @asynccontextmanager
+    async def ask(
+        self, method: str, url: str, headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx2.Response]:
+        """Give the answer to be read, redirects followed. Raises UpstreamFailed."""
+        for _ in range(REDIRECTS + 1):
+            response = await self._send(method, url, headers)
+            try:
+                if not response.has_redirect_location:
+                    yield response
+                    return
+                url = urljoin(url, response.headers["location"])
+            finally:
+                await response.aclose()
+        raise UpstreamFailed(f"the index redirected more than {REDIRECTS} times")
+
+    async def _send(self, method: str, url: str, headers: Mapping[str, str]) -> httpx2.Response:
+        place = origin(url)
+        await self._permit(url, place)
+        if self._silent.get(place, 0.0) > time.monotonic():
+            raise UpstreamFailed("the index could not be reached a moment ago", is_away=True)
+        authority = self._credentials.header(url)
+        added = {"authorization": authority} if authority else {}
+        is_unchecked = {urlsplit(url).hostname, urlsplit(url).netloc} & set(self._unchecked)
+        client = self._careless if is_unchecked else self._client
+        try:
+            request = client.build_request(method, url, headers={**headers, **added})
+            return await client.send(request, stream=True, follow_redirects=False)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            self._silent[place] = time.monotonic() + SILENCE_S
+            raise UpstreamFailed("the index cannot be reached", is_away=True) from error
+        except httpx2.TimeoutException as error:
+            raise UpstreamFailed("the index did not answer in time", is_away=True) from error
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise UpstreamFailed(f"the index cannot be asked: {type(error).__name__}") from error
+
+    async def _permit(self, url: str, place: str) -> None:
+        """Refuse what leads into a private network, unless a configured index lies there."""
+        parts = urlsplit(url)
+        if parts.scheme not in PORTS or not parts.hostname:
+            raise UpstreamFailed("an index links to what is no web address")
+        if place in self._credentials.origins:
+            return
+        for address in await _addresses(parts.hostname):
+            if (
+                address.is_loopback
+                or address.is_link_local
+                or address.is_multicast
+                or address.is_unspecified
+            ):
+                raise UpstreamFailed("an index links to this machine or to its neighbours")
+            if not address.is_global and not await self._is_inside():
+                raise UpstreamFailed("an index links into a private network")
+
+    async def _is_inside(self) -> bool:
+        """Whether a configured index lies in a private network itself: then its files may too."""
+        if self._has_private is None:
+            hosts = [urlsplit(one).hostname or "" for one in self._credentials.origins]
+            found = [address for host in hosts for address in await _addresses(host)]
+            self._has_private = any(
+                address.is_private and not address.is_loopback for address in found
+            )
+        return self._has_private
+
+
+async def _addresses(
+    host: str,
+) -> Sequence[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """What a name stands for; nothing where only a proxy knows names."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+    except OSError:
+        return []
+    return [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+
+
+def _context(certificates: Certificates) -> ssl.SSLContext:
+    if not certificates.is_strict:
+        return _unchecked_context()
+    context = ssl.create_default_context(cafile=certificates.authorities)
+    if certificates.client:
+        context.load_cert_chain(certificates.client)
+    return context
+
+
+def _unchecked_context() -> ssl.SSLContext:
+    """For hosts that the user's own settings call trusted."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+__all__ = [
+    "CONNECT_TIMEOUT_S",
+    "PAGE_BYTES",
+    "PAGE_TIMEOUT_S",
+    "PORTS",
+    "READ_TIMEOUT_S",
+    "REDIRECTS",
+    "SILENCE_S",
+    "Certificates",
+    "Credentials",
+    "Page",
+    "Upstream",
+    "UpstreamFailed",
+    "basic",
+    "origin",
+    "separated",
+]
