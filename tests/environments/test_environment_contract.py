@@ -1,17 +1,15 @@
 """What every kind of environment must do, shown on the real ones."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from environments.yards import ADAPTERS, Adapter, Running, Start, Yard
-from patchyard.clients.process import ProcessRef, all_processes, kill, wait_ended
+from environments.yards import ADAPTERS, Adapter, Running, Start, Yard, living
+from patchyard.clients.process import ProcessRef, kill, wait_ended
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Mount
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
@@ -96,20 +94,10 @@ async def test_ending_takes_along_what_forked_into_a_session_of_its_own(
     mark = f"{os.getpid()}.{yard.folder.name}"
     await running.run(f"setsid -f sh -c 'exec -a {mark} sleep 300 2>/dev/null || sleep 300' ")
     await running.run(f"(setsid sleep 300 & ) ; echo {mark}")
-    before = sleeping(yard)
+    before = living(yard)
     await adapter.end(running.handle)
     assert before
     assert not [process for process in before if process.is_alive]
-
-
-def sleeping(yard: Yard) -> list[ProcessRef]:
-    """Return the processes whose working folder is this test's workspace, as the host sees it."""
-    found = []
-    for stat in all_processes():
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{stat.pid}/cwd").samefile(yard.workspace):
-                found.append(ProcessRef(pid=stat.pid, started=stat.started))
-    return found
 
 
 async def test_ending_twice_and_ending_a_lost_one_is_fine(
@@ -124,7 +112,7 @@ async def test_ending_twice_and_ending_a_lost_one_is_fine(
 async def test_ending_a_stopped_tree_works(start: Start, adapter: Adapter, yard: Yard) -> None:
     running = await start(yard.spec())
     await running.run("(setsid sleep 300 &)")
-    tree = [*sleeping(yard), main_process(running)]
+    tree = [*living(yard), main_process(running)]
     assert len(tree) > 1
     for process in tree:
         kill(process, signal.SIGSTOP)
@@ -159,20 +147,22 @@ async def test_a_handle_with_a_foreign_name_touches_nothing(adapter: Adapter) ->
 async def test_it_ends_itself_when_no_engine_comes(start: Start, yard: Yard) -> None:
     running = await start(yard.spec(grace_s=0.2))
     await running.run("(setsid sleep 300 &)")
-    tree = [*sleeping(yard), main_process(running)]
+    tree = [*living(yard), main_process(running)]
     await running.toolbox.close()
     for process in tree:
         assert await asyncio.to_thread(wait_ended, process, timeout_s=10)
 
 
-async def test_a_cancelled_start_leaves_nothing(adapter: Adapter, yard: Yard) -> None:
+@pytest.mark.parametrize("turns", [1, 2, 4])
+async def test_a_cancelled_start_leaves_nothing(adapter: Adapter, yard: Yard, turns: int) -> None:
     task = asyncio.create_task(adapter.start(yard.spec()))
-    await asyncio.sleep(0)
+    for _ in range(turns):
+        await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert list(yard.station.runtime.glob("0*")) == []
-    assert sleeping(yard) == []
+    assert living(yard) == []
 
 
 async def test_a_start_that_cannot_work_names_the_place_and_leaves_nothing(

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import patchyard
-from environments.yards import ADAPTERS, Yard
+from environments.yards import ADAPTERS, Yard, living
+from patchyard.clients.process import wait_ended
 from patchyard.domain.codec import from_json
 from patchyard.domain.environment import EnvironmentHandle
 
@@ -21,6 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 STARTER = """
 import asyncio, json, os, signal, sys
+from dataclasses import replace
 from pathlib import Path
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
@@ -50,6 +52,17 @@ async def main():
     ))
     await started.wait()
     print(json.dumps(to_json(handle)), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+DIES_STARTING = """
+async def main():
+    task = asyncio.create_task(adapter.start(replace(spec, orphan_grace_s=0.3)))
+    for _ in range(int(sys.argv[3])):
+        await asyncio.sleep(0)
+    print("dies", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
@@ -113,6 +126,21 @@ async def test_a_call_survives_the_kill_of_the_engine_that_made_it(kind: str, ya
     assert result is not None
     assert result["stdout"] == "begun\ngot word\n"
     assert "".join(heard) == "begun\ngot word\n"
+
+
+@pytest.mark.parametrize("turns", [1, 4, 30])
+@pytest.mark.parametrize("kind", sorted(ADAPTERS))
+async def test_what_an_engine_was_starting_when_it_was_killed_ends_itself(
+    kind: str, turns: int, yard: Yard
+) -> None:
+    arguments = (kind, str(yard.folder), str(turns))
+    code, _ = await run_script(DIES_STARTING, *arguments, prefix=(sys.executable,))
+    assert code == -signal.SIGKILL
+    for process in living(yard):
+        assert await asyncio.to_thread(wait_ended, process, timeout_s=10)
+    assert living(yard) == []
+    for left in yard.station.runtime.glob("0*"):
+        shutil.rmtree(left)  # the janitor's work: no handle names it
 
 
 @pytest.mark.service("root")

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
+from patchyard.clients.process import ProcessRef, all_processes
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.environment import (
     EnvironmentHandle,
@@ -68,6 +69,18 @@ class Yard:
             orphan_grace_s=grace_s,
             limits=limits or Limits(),
         )
+
+
+def living(yard: Yard) -> list[ProcessRef]:
+    """Return the processes that stand in this test's workspace or name it, as the host sees it."""
+    found = []
+    for stat in all_processes():
+        with contextlib.suppress(OSError):
+            process = Path(f"/proc/{stat.pid}")
+            is_ours = str(yard.workspace).encode() in (process / "cmdline").read_bytes()
+            if is_ours or (process / "cwd").samefile(yard.workspace):
+                found.append(ProcessRef(pid=stat.pid, started=stat.started))
+    return [process for process in found if process.is_alive]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,10 @@ MEMORY_PLACE_BYTES = 2 * 1024**3  # bound of each folder that lies in memory
 
 SECCOMP_FD = 4
 INFO_FD = 5
-FIRST_DATA_FD = 6
+INFO_READER_FD = 6
+"""The other end of INFO_FD goes along: bubblewrap dies of a report that nobody can read, and leaves
+its child waiting for ever when the engine is killed at that moment. The toolbox closes it."""
+FIRST_DATA_FD = 7
 
 SWITCHING_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 """What the toolbox keeps under a root engine until it has become the agent."""
@@ -81,8 +84,8 @@ def launch(
 ) -> Iterator[Launch]:
     """Yield how `command` is started behind `view`; its own descriptors are closed afterwards.
 
-    The caller adds INFO_FD and the toolbox's socket. `command` is PID 1 of its namespace. Raises
-    EnvironmentUnavailable when libseccomp is missing.
+    The caller adds both ends for INFO_FD and the socket. `command` is PID 1 of its namespace.
+    Raises EnvironmentUnavailable when libseccomp is missing.
     """
     with contextlib.ExitStack() as stack:
         descriptors = {SECCOMP_FD: _memory_file(stack, filter_program())}
@@ -151,6 +154,7 @@ def _memory_file(stack: contextlib.ExitStack, content: bytes) -> int:
 
 __all__ = [
     "INFO_FD",
+    "INFO_READER_FD",
     "SWITCHING_CAPABILITIES",
     "Bubblewrap",
     "Launch",

@@ -16,6 +16,9 @@ HIGH_DESCRIPTOR = 200
 """Where descriptors are parked while they are numbered anew, above any number they end at."""
 
 
+STOP_TIMEOUT_S = 1.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProcessRef:
     """One process for certain: its number, and when it started."""
@@ -175,6 +178,18 @@ def marked(marker: str, stats: Iterable[ProcessStat]) -> list[ProcessRef]:
     return found
 
 
+def kill_while_starting(root: ProcessRef) -> None:
+    """Kill a process that may be forking right now, with the children it has by then."""
+    kill(root, signal.SIGSTOP)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while (stat := read_stat(root.pid)) and stat.state not in "TtZX":
+        if stat.started != root.started or time.monotonic() > deadline:
+            break
+        time.sleep(0.0005)  # a system call it is in, such as clone, ends first
+    for process in (*descendants(root.pid, all_processes()), root):
+        kill(process)
+
+
 def kill_tree(root: ProcessRef | None, *, marker: str, timeout_s: float) -> bool:
     """Kill `root`, all below it and all that carry `marker`; False when some are left in time.
 
@@ -205,6 +220,7 @@ def kill_tree(root: ProcessRef | None, *, marker: str, timeout_s: float) -> bool
 
 __all__ = [
     "HIGH_DESCRIPTOR",
+    "STOP_TIMEOUT_S",
     "ProcessRef",
     "ProcessStat",
     "all_processes",
@@ -212,6 +228,7 @@ __all__ = [
     "identify",
     "kill",
     "kill_tree",
+    "kill_while_starting",
     "marked",
     "read_stat",
     "reap",

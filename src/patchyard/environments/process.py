@@ -24,16 +24,15 @@ from patchyard.clients.berths import (
     to_details,
     toolbox_options,
 )
-from patchyard.clients.bubblewrap import INFO_FD, Launch, find_bubblewrap, launch
+from patchyard.clients.bubblewrap import INFO_FD, INFO_READER_FD, Launch, find_bubblewrap, launch
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.identity import AgentIdentity, agent_identity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.obstacles import diagnose, read_obstacles
 from patchyard.clients.process import (
     ProcessRef,
-    all_processes,
-    descendants,
     kill,
+    kill_while_starting,
     spawn_detached,
     wait_ended,
 )
@@ -197,6 +196,7 @@ class _Attempt:
                 **prepared.descriptors,
                 LISTEN_FD: berth.listener.fileno(),
                 INFO_FD: self._report.writing,
+                INFO_READER_FD: self._report.reading,
                 2: self._said.writing,
             },
         )
@@ -227,14 +227,15 @@ class _Attempt:
 def _kill(init: ProcessRef | None, monitor: ProcessRef | None, group: tuple[str, ...]) -> bool:
     """Kill the namespace by its PID 1, thaw it so that it can die, and wait; False if it stays."""
     has_init = init is not None and kill(init)
-    if not has_init and monitor is not None and monitor.is_alive:
-        below = descendants(monitor.pid, all_processes())  # it may have forked just now
-        for process in (monitor, *below):
-            kill(process)
+    if not has_init and monitor is not None:
+        kill_while_starting(monitor)
     cgroups.thaw(group)
     if has_init and init is not None and not wait_ended(init, timeout_s=END_TIMEOUT_S):
         return False
-    return monitor is None or wait_ended(monitor, timeout_s=END_TIMEOUT_S)
+    if monitor is None:
+        return True
+    kill(monitor)  # it would end by itself, unless it is stopped
+    return wait_ended(monitor, timeout_s=END_TIMEOUT_S)
 
 
 def _make_group(environment_id: str, spec: EnvironmentSpec) -> tuple[str, ...]:
