@@ -1,8 +1,9 @@
 """The only place that knows concrete classes: puts the engine together from settings."""
 
 import os
+import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from patchyard.clients.berths import Station
@@ -29,7 +30,6 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
 
     Raises StateRefusal when the home belongs to somebody else or to a newer version.
     """
-    from patchyard.clients.gateways import IndexGateways  # noqa: PLC0415 - loads the HTTP client
     from patchyard.tools.toolset import toolset  # noqa: PLC0415 - only an engine needs it
     from patchyard.workspaces.handover import GitHandOver  # noqa: PLC0415 - likewise
     from patchyard.workspaces.layers import LayerCache  # noqa: PLC0415 - likewise
@@ -55,9 +55,24 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
             handover=GitHandOver(trees),
             environments=_environments(where, clock, environ),
             tools=toolset,
-            gateways=IndexGateways(environ),
+            gateways=_LateGateways(environ),
             actor=_Actors(environ, stack).open,
         )
+
+
+class _LateGateways:
+    """The index gateways, loaded by the first setup that needs them."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def serve_indexes(
+        self, listener: socket.socket, *, port: int
+    ) -> AbstractAsyncContextManager[Mapping[str, str]]:
+        """See contracts.gateway.Gateways."""
+        from patchyard.clients.gateways import IndexGateways  # noqa: PLC0415 - the HTTP client
+
+        return IndexGateways(self._environ).serve_indexes(listener, port=port)
 
 
 class _Actors:

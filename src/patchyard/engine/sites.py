@@ -66,7 +66,7 @@ def _spec(
         purpose=purpose,
         workspace=Mount(source=workspace.root, target=path, is_writable=is_writable),
         mounts=(*_own_mounts(workspace, path), *_asked_mounts(spec.mounts)),
-        variables={**spec.variables, **variables},
+        variables={**_tidy(path, workspace), **spec.variables, **variables},
         path=(f"{path}/.venv/bin", f"{path}/node_modules/.bin"),
         agent_uid=workspace.owner_uid,
         agent_gid=workspace.owner_gid,
@@ -87,6 +87,11 @@ def _asked_mounts(mounts: Sequence[str]) -> list[Mount]:
         real = str(Path(source).resolve())
         made.append(Mount(source=real, target=real, is_writable=mode == "rw"))
     return made
+
+
+def _tidy(path: str, workspace: WorkspaceRef) -> Mapping[str, str]:
+    """Keep byte code out of the tree, where the kind has a `/tmp` of its own."""
+    return {} if path == workspace.root else {"PYTHONPYCACHEPREFIX": "/tmp/pycache"}  # noqa: S108
 
 
 __all__ = ["general_kind", "kinds_of", "specs_for"]

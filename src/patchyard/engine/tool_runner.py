@@ -53,16 +53,10 @@ class ToolRunner:
         cannot start.
         """
         call_id = self._equipment.clock.new_id()
-        tool = self._tools.get(wanted.name)
-        refused = self._refusal(call_id, wanted, tool)
-        if tool is None or wanted.arguments is None or refused is not None:
-            result = refused or _refused(call_id, "VALIDATION_ERROR", wanted.problem)
-            return await self._answer_here(call_id, wanted, result, turn=turn)
-        try:
-            op, args = tool.prepare(wanted.arguments)
-        except UsageError as error:
-            result = _refused(call_id, "VALIDATION_ERROR", f"{error.message} {error.hint}".strip())
-            return await self._answer_here(call_id, wanted, result, turn=turn)
+        admitted = self._admit(call_id, wanted)
+        if isinstance(admitted, ToolResult):
+            return await self._answer_here(call_id, wanted, admitted, turn=turn)
+        tool, op, args = admitted
         if op == READ_OUTPUT:
             result = await self._read_output(call_id, args)
             return await self._answer_here(call_id, wanted, result, turn=turn)
@@ -77,19 +71,28 @@ class ToolRunner:
             return await self._answer_here(call_id, wanted, result, turn=turn)
         return await self._send(call_id, wanted, (op, args), route, turn=turn)
 
-    def _refusal(self, call_id: str, wanted: Wanted, tool: Tool | None) -> ToolResult | None:
+    def _admit(
+        self, call_id: str, wanted: Wanted
+    ) -> tuple[Tool, str, Mapping[str, Any]] | ToolResult:
+        """Return the tool and its operation, or the result that refuses the call."""
+        tool = self._tools.get(wanted.name)
         if tool is None:
             error = UnknownName.among("tool", wanted.name, self._tools)
             return _refused(call_id, "UNKNOWN_TOOL", f"{error.message} {error.hint}")
-        if wanted.arguments is None:
-            return _refused(call_id, "VALIDATION_ERROR", wanted.problem or "no arguments")
         if self._phase == Phase.STRATEGIZE and tool.spec.effect == Effect.WRITE:
             return _refused(
                 call_id,
                 "READ_ONLY",
                 f"{wanted.name} is refused: planning only reads. Say in the plan what to write.",
             )
-        return None
+        if wanted.arguments is None:
+            return _refused(call_id, "VALIDATION_ERROR", wanted.problem or "no arguments")
+        try:
+            op, args = tool.prepare(wanted.arguments)
+        except UsageError as misfit:
+            text = f"{misfit.message} {misfit.hint}".strip()
+            return _refused(call_id, "VALIDATION_ERROR", text)
+        return tool, op, args
 
     def _is_unguarded_planning(self, route: Route, effect: Effect) -> bool:
         unguarded = route.kind in {ExecutionEnvironment.HOST, ExecutionEnvironment.SSH}
@@ -123,7 +126,8 @@ class ToolRunner:
             payload = await self._bounded(toolbox, call_id, op, args)
         except EnvironmentBroken as error:
             await self._places.replace(route.kind, error.message)
-            payload = _unknown_outcome(error.message)
+            lost = _unknown_outcome(error.message)
+            return await self._settle(call_id, wanted.ref, wanted.name, lost)
         except asyncio.CancelledError:
             await _cancel(toolbox, call_id)
             await self._settle(call_id, wanted.ref, wanted.name, _CANCELLED)

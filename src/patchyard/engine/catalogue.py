@@ -1,0 +1,249 @@
+"""Projects, resources, actions, invariants and trust: events of one stream, changed by decisions.
+
+A decision is a pure function from what there is to the events that should follow. When another
+process was faster, it decides again on what there is then.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from patchyard.contracts.clock import Clock
+from patchyard.contracts.journal import Journal, NewEvent, StoredEvent
+from patchyard.domain.action import NAME, Action
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.errors import Conflict, JournalBroken, UnknownName, UsageError
+from patchyard.domain.events import EVENT_BYTES
+from patchyard.domain.faults import Fault
+from patchyard.domain.holdings import (
+    STREAM,
+    TYPES,
+    ActionSaved,
+    Holdings,
+    HomeEvent,
+    InvariantAdded,
+    InvariantRemoved,
+    ProjectDeleted,
+    ProjectSaved,
+    ResourceRemoved,
+    ResourceSaved,
+    TrustGranted,
+    TrustRevoked,
+    fold,
+)
+from patchyard.domain.invariant import Invariant, Scope
+from patchyard.domain.project import Project, context_value
+from patchyard.domain.resource import Resource, require_type
+
+ATTEMPTS = 20  # writers of this stream are people at shells
+SCHEMA = 1
+WHOLE = "$body"  # key of an event too large for a row: all of it lies in that blob
+
+Decision = Callable[[Holdings], Sequence[HomeEvent]]
+
+
+class Catalogue:
+    """The one reader and writer of the stream "home"."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self._journal = journal
+        self._clock = clock
+
+    async def holdings(self) -> Holdings:
+        """Return what there is now."""
+        stored = await self._journal.read(STREAM)
+        return fold(Holdings(), [(event.version, await self._decoded(event)) for event in stored])
+
+    async def change(self, decide: Decision) -> Holdings:
+        """Append what `decide` says and return what there is then.
+
+        Raises whatever `decide` raises, and Conflict when others are always faster.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            before = await self.holdings()
+            events = decide(before)
+            try:
+                return await self._append(before, events)
+            except Conflict as error:
+                if attempt == ATTEMPTS or "found" not in error.details:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _append(self, before: Holdings, events: Sequence[HomeEvent]) -> Holdings:
+        bodies: dict[str, bytes] = {}
+        at = self._clock.now()
+        encoded = [_encoded(event, at, bodies) for event in events]
+        if encoded:
+            await self._journal.append(STREAM, before.version, encoded, bodies=bodies)
+        return fold(before, enumerate(events, start=before.version + 1))
+
+    async def _decoded(self, stored: StoredEvent) -> HomeEvent:
+        record: Any = TYPES.get(stored.type)
+        if record is None or stored.schema > SCHEMA:
+            raise JournalBroken(
+                f"event {stored.version} of {STREAM} is of an unknown kind ({stored.type})",
+                hint="it was written by a newer Patchyard; upgrade",
+            )
+        body = stored.body
+        if WHOLE in body:
+            body = json.loads(await self._journal.body(str(body[WHOLE])))
+        event: HomeEvent = from_json(record, body)
+        return event
+
+    async def create_project(self, project: Project) -> Project:
+        """Add a project. Raises UsageError when the name is taken or no name."""
+        _require_name(project.name)
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            if project.name in holdings.projects:
+                raise UsageError(f"there is a project {project.name} already")
+            return [ProjectSaved(project=project)]
+
+        await self.change(decide)
+        return project
+
+    async def project_here(self, repository: str) -> Project:
+        """Return the project of a checkout, made by itself when there is none."""
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            if holdings.project_of(repository) is not None:
+                return []
+            name = _free_name(Path(repository).name, holdings)
+            return [
+                ProjectSaved(project=Project(name=name, repository=repository, is_implicit=True))
+            ]
+
+        found = (await self.change(decide)).project_of(repository)
+        if found is None:
+            raise AssertionError("a project was just saved for this repository")
+        return found
+
+    async def delete_project(self, name: str) -> None:
+        """Take a project away. Raises UnknownName."""
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            return [ProjectDeleted(name=holdings.project(name).name)]
+
+        await self.change(decide)
+
+    async def set_context(self, name: str, key: str, value: Any) -> Project:
+        """Set one value of a project's context; None unsets it. Raises UsageError."""
+        try:
+            kept = context_value(key, value)
+        except Fault as fault:
+            raise UsageError(fault.message, hint=fault.hint) from fault
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            return [ProjectSaved(project=replace(holdings.project(name), **{key: kept}))]
+
+        return (await self.change(decide)).project(name)
+
+    async def link(self, name: str, resource: str) -> Project:
+        """Link a resource to a project; harmless when it is linked. Raises UnknownName."""
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            project = holdings.project(name)
+            linked = (*project.resources, holdings.resource(resource).name)
+            changed = replace(project, resources=tuple(dict.fromkeys(linked)))
+            return [] if changed == project else [ProjectSaved(project=changed)]
+
+        return (await self.change(decide)).project(name)
+
+    async def add_resource(self, resource: Resource) -> Resource:
+        """Add a resource. Raises UsageError for a type that is not there or a name taken."""
+        require_type(resource.type)
+        _require_name(resource.name)
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            if resource.name in holdings.resources:
+                raise UsageError(f"there is a resource {resource.name} already")
+            return [ResourceSaved(resource=resource)]
+
+        await self.change(decide)
+        return resource
+
+    async def remove_resource(self, name: str) -> None:
+        """Take a resource away, also from the projects it is linked to. Raises UnknownName."""
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            return [ResourceRemoved(name=holdings.resource(name).name)]
+
+        await self.change(decide)
+
+    async def save_action(self, action: Action) -> None:
+        """Add an action, or put it in the place of the one of that name."""
+        await self.change(lambda _: [ActionSaved(action=action)])
+
+    async def add_invariant(self, invariant: Invariant) -> Invariant:
+        """Add an invariant. Raises UsageError, UnknownName for a project that is not there."""
+        if not invariant.text.strip():
+            raise UsageError("an invariant needs a text")
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            if invariant.scope == Scope.PROJECT:
+                holdings.project(invariant.target)
+            return [InvariantAdded(invariant=invariant)]
+
+        await self.change(decide)
+        return invariant
+
+    async def remove_invariant(self, name: str) -> Invariant:
+        """Take one away by its id or a unique beginning of it. Raises UnknownName."""
+        removed: list[Invariant] = []
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            ids = {one.invariant_id: one for one in holdings.invariants}
+            found = [one for key, one in ids.items() if name and key.startswith(name.upper())]
+            if len(found) != 1:
+                raise UnknownName.among("invariant", name, ids)
+            removed[:] = found
+            return [InvariantRemoved(invariant_id=found[0].invariant_id)]
+
+        await self.change(decide)
+        return removed[0]
+
+    async def trust(self, path: str, digest: str) -> None:
+        """Let these very settings of a repository decide."""
+        await self.change(lambda _: [TrustGranted(path=path, digest=digest)])
+
+    async def revoke(self, path: str) -> bool:
+        """Let them decide no longer; return whether they did."""
+        had: list[bool] = []
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            had[:] = [path in holdings.trusted]
+            return [TrustRevoked(path=path)] if had[0] else []
+
+        await self.change(decide)
+        return had[0]
+
+
+def _encoded(event: HomeEvent, at: float, bodies: dict[str, bytes]) -> NewEvent:
+    body = to_json(event)
+    data = json.dumps(body, separators=(",", ":")).encode()
+    if len(data) > EVENT_BYTES:
+        digest = hashlib.sha256(data).hexdigest()
+        bodies[digest] = data
+        body = {WHOLE: digest}
+    return NewEvent(type=type(event).__name__, schema=SCHEMA, at=at, body=body)
+
+
+def _require_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name", hint="letters, digits, dots and dashes, at most 100"
+        )
+
+
+def _free_name(wanted: str, holdings: Holdings) -> str:
+    plain = "".join(char if char.isascii() and char.isalnum() else "-" for char in wanted)
+    name = plain.strip("-")[:80] or "project"
+    taken = set(holdings.projects)
+    numbered = (f"{name}-{number}" for number in range(2, len(taken) + 3))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
+
+
+__all__ = ["ATTEMPTS", "SCHEMA", "WHOLE", "Catalogue", "Decision"]
