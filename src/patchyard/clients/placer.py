@@ -13,7 +13,7 @@ class Placer:
     """One tree of which entries are replaced or removed. Raises OSError where a link is in the way.
 
     `owner` (uid, gid) is given to what is made; None leaves the process's own, or with `inherits`
-    gives folders that are made the owner of the one they are in.
+    gives it the owner of the folder it is made in.
     """
 
     def __init__(
@@ -94,14 +94,15 @@ class Placer:
             os.mkdir(folder, dir_fd=at)
         except FileExistsError:
             return
-        if self._inherits:
-            above = os.fstat(at)
-            os.chown(folder, above.st_uid, above.st_gid, dir_fd=at, follow_symlinks=False)
         self._own(at, folder)
 
     def _own(self, at: int, name: str) -> None:
-        if self._owner is not None:
-            os.chown(name, *self._owner, dir_fd=at, follow_symlinks=False)
+        owner = self._owner
+        if owner is None and self._inherits:
+            above = os.fstat(at)
+            owner = (above.st_uid, above.st_gid)
+        if owner is not None:
+            os.chown(name, *owner, dir_fd=at, follow_symlinks=False)
 
 
 __all__ = ["Placer"]

@@ -4,7 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git, text
+from patchyard.clients.placer import Placer
 from patchyard.clients.treewriter import TreeWriter
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Conflict, UsageError
@@ -84,6 +86,17 @@ class UserRepository:
             "pack-objects", "--revs", "--stdout", "-q", "--no-reuse-delta", stdin=asked.encode()
         )
         self._git.run("unpack-objects", "-q", stdin=packed)
+
+    def keep_large(self, contents: Mapping[str, str]) -> None:
+        """Put LFS content (SHA-256 to blob of ours) where git-lfs keeps it."""
+        if not contents:
+            return
+        placer = Placer(self._source.common_dir, inherits=os.geteuid() == 0)
+        with BlobReader(self._store) as blobs:
+            for digest, blob in contents.items():
+                path = f"lfs/objects/{digest[:2]}/{digest[2:4]}/{digest}"
+                if not (self._source.common_dir / path).exists():
+                    placer.put(path, "100644", blobs.chunks(blob))
 
     def move(self, ref: str, new: str, old: str, *, reason: str) -> None:
         """Set a ref from `old` (empty: not there) to `new` (empty: delete). Raises Conflict."""

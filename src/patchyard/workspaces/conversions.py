@@ -8,6 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from patchyard.clients.git import Git
 from patchyard.clients.reader import Reader
@@ -18,20 +19,14 @@ from patchyard.workspaces.store import Store, parts
 from patchyard.workspaces.view import View
 
 ATTRIBUTES = ("text", "eol", "ident", "filter", "working-tree-encoding")
-SETTINGS = ("core.autocrlf", "core.eol")
 HAS_ATTRIBUTES = re.compile(rb"(^|\0|/)\.gitattributes\0")
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
-
-
-def settings_of(source: Source) -> dict[str, str]:
-    """Return the user's settings that decide on conversions."""
-    return {key: source.settings[key] for key in SETTINGS if key in source.settings}
 
 
 def in_checkout(shown: View, store: Store, changed: set[str]) -> dict[str, FilteredPair]:
     """Return the pairs of the checkout. `changed`: paths the index does not vouch for."""
     listed = shown.git.run("ls-files", "-z", cwd=shown.folder)
-    settings = settings_of(store.source)
+    settings = shown.conversions
     names = "".join(f"{path}\0" for path in sorted(changed))
     if not (
         settings.get("core.autocrlf", "false").lower() in {"true", "input", "1", "yes", "on"}
@@ -158,15 +153,8 @@ def _cleaned(shown: View, paths: Mapping[str, str]) -> dict[str, str]:
     if not paths:
         return {}
     asked = b"".join(quote(path) + b"\n" for path in paths)
-    settings = [
-        part
-        for key in SETTINGS
-        for part in ("-c", f"{key}={shown.settings[key]}")
-        if key in shown.settings
-    ]
-    out = shown.git.run(
-        *settings, "hash-object", "-w", "--stdin-paths", stdin=asked, cwd=shown.git.work_tree
-    )
+    converting = replace(shown.git, further=shown.conversions)
+    out = converting.run("hash-object", "-w", "--stdin-paths", stdin=asked, cwd=shown.git.work_tree)
     return dict(zip(paths, out.decode().split(), strict=True))
 
 
@@ -177,6 +165,5 @@ __all__ = [
     "lfs_pointer",
     "may_convert",
     "rules_for",
-    "settings_of",
     "sizes_of",
 ]

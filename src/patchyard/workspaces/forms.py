@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchyard.clients.git import Git, text
@@ -33,6 +33,7 @@ class Forms:
     git: Git  # looks at the rules, with the store's objects
     source: Source
     rules: Mapping[str, Mapping[str, str]]  # of the paths that may convert
+    large: dict[str, str] = field(default_factory=dict)  # SHA-256 of LFS content to its blob
 
     def converts(self, path: str) -> bool:
         """Whether the two forms of this path may differ."""
@@ -46,7 +47,9 @@ class Forms:
         name = driver(self.rules[path], self.source)
         if name == "lfs":
             if not content.startswith(LFS_POINTER):
-                content = lfs_pointer(hashlib.sha256(content).hexdigest(), len(content))
+                digest = hashlib.sha256(content).hexdigest()
+                self.large[digest] = raw[1]
+                content = lfs_pointer(digest, len(content))
             return raw[0], self._keep(content)
         if name:
             raise StateRefusal(

@@ -140,7 +140,12 @@ class GitHandOver:
             touched=tuple(change.path for change in site.changeset.changes),
             commit=new,
             reference=name,
-            undo={"ref": ref, "old": "", "parents": [site.base.commit]},
+            undo={
+                "ref": ref,
+                "old": "",
+                "parents": [site.base.commit],
+                "large": dict(site.forms.large),
+            },
         )
 
     def _carry_out(self, base: Base, changeset: ChangeSet, intent: Receipt) -> None:
@@ -153,6 +158,7 @@ class GitHandOver:
         undo = intent.undo
         if intent.commit:
             user.send(intent.commit, undo["parents"])
+            user.keep_large(undo["large"])
         if "edits" in undo:
             _work_tree(store, git, changeset).carry_out(decode(undo["edits"]), like=base.tree)
         if "index" in undo:
@@ -266,6 +272,7 @@ def _merge(site: _Site, new: str) -> Receipt:
             "ref": ref,
             "old": head,
             "parents": [head],
+            "large": dict(site.forms.large),
             "edits": [edit.as_list() for edit in edits],
             "index": [edit.as_list() for edit in index],
         },

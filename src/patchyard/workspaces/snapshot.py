@@ -46,7 +46,7 @@ def of_commit(store: Store, commit: str, branch: str | None) -> Base:
         branch=branch,
         tree=text(store.git.run("rev-parse", f"{commit}^{{tree}}")),
         author=store.source.author,
-        conversions=conversions.settings_of(store.source),
+        conversions=store.source.conversions,
     )
 
 
@@ -78,7 +78,7 @@ def of_checkout(store: Store, commit: str, branch: str | None) -> Base:
             author=store.source.author,
             excludes=store.keep(shown.excludes) if shown.excludes else "",
             attributes=store.keep(shown.attributes) if shown.attributes else "",
-            conversions=conversions.settings_of(store.source),
+            conversions=store.source.conversions,
             left_out=tuple(sorted(draft.left_out)),
         )
 

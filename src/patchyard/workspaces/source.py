@@ -18,6 +18,7 @@ FACTS = (
     "--show-toplevel",
     "--git-common-dir",
 )
+CONVERSIONS = ("core.autocrlf", "core.eol")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,11 @@ class Source:
     def key(self) -> str:
         """Name of our folder for this repository."""
         return hashlib.sha256(os.fsencode(self.top)).hexdigest()[:16]
+
+    @property
+    def conversions(self) -> dict[str, str]:
+        """The user's settings that decide on conversions."""
+        return {key: self.settings[key] for key in CONVERSIONS if key in self.settings}
 
     @property
     def author(self) -> str:

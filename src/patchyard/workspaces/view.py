@@ -27,7 +27,7 @@ class View:
     folder: Path
     excludes: bytes  # the user's excludes file, then info/exclude
     attributes: bytes  # the user's attributes file, then info/attributes
-    settings: Mapping[str, str]  # the user's configuration, as data
+    conversions: Mapping[str, str]  # the user's settings that decide on them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def opened(store: Store) -> Iterator[View]:
             folder=folder,
             excludes=excludes,
             attributes=attributes,
-            settings=source.settings,
+            conversions=source.conversions,
         )
     finally:
         shutil.rmtree(folder)

@@ -1,0 +1,166 @@
+import hashlib
+from collections.abc import Sequence
+
+import pytest
+
+from laboratory import Lab, bytes_below, git
+from patchyard.contracts.handover import Order
+from patchyard.domain.changeset import Base
+from patchyard.domain.errors import StateRefusal
+from patchyard.workspaces.handover import GitHandOver
+
+pytestmark = pytest.mark.anyio
+
+CRLF = b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\n"
+
+
+def order(to: str, allow: Sequence[str] = ()) -> Order:
+    return Order(to=to, name="patchyard/p1", message="m\n", allow_paths=tuple(allow))
+
+
+async def with_endings(lab: Lab) -> Base:
+    lab.write({".gitattributes": "*.txt text eol=crlf\n*.u16 working-tree-encoding=UTF-16LE\n"})
+    lab.write({"a.txt": CRLF, "b.txt": "x\r\n", "c": "lf\n"})
+    lab.write({"w.u16": "wide\n".encode("utf-16-le")})
+    lab.commit()
+    assert git(lab.repo, "show", "HEAD:a.txt") == "one\ntwo\nthree\nfour\nfive\n"
+    return await lab.base()
+
+
+async def test_the_base_holds_the_bytes_of_the_checkout_and_knows_both_forms(copying: Lab) -> None:
+    base = await with_endings(copying)
+
+    seen = bytes_below(await copying.trees.checkout(base))
+
+    assert seen == bytes_below(copying.repo)
+    assert set(base.filtered) == {"a.txt", "b.txt", "w.u16"}
+    pair = base.filtered["a.txt"]
+    assert pair.normalised == git(copying.repo, "rev-parse", "HEAD:a.txt").strip()
+    assert await copying.trees.blob(base, pair.raw) == CRLF
+    assert base.uncommitted == 0
+
+
+async def test_dirty_and_new_files_get_their_committed_form(copying: Lab) -> None:
+    await with_endings(copying)
+    copying.write({"a.txt": CRLF + b"six\r\n", "new.txt": "n\r\n"})
+
+    base = await copying.base()
+
+    assert base.uncommitted == 2
+    normalised = base.filtered["new.txt"].normalised
+    assert await copying.trees.blob(base, normalised) == b"n\n"
+
+
+async def test_line_endings_survive_worktree_branch_and_merge(copying: Lab) -> None:
+    base = await with_endings(copying)
+    edited = CRLF.replace(b"one", b"ONE")
+    changeset = await copying.changed(base, {"a.txt": edited, "n.txt": "new\r\n"})
+    patch = await copying.trees.diff(base, changeset)
+
+    await copying.apply(base, changeset, order("branch"))
+    assert git(copying.repo, "show", "patchyard/p1:a.txt") == "ONE\ntwo\nthree\nfour\nfive\n"
+    assert git(copying.repo, "show", "patchyard/p1:n.txt") == "new\n"
+
+    receipt = await copying.apply(base, changeset, order("worktree"))
+    assert (copying.repo / "a.txt").read_bytes() == edited
+    assert (copying.repo / "n.txt").read_bytes() == b"new\r\n"
+    await GitHandOver(copying.trees).take_back(base, changeset, receipt)
+    assert (copying.repo / "a.txt").read_bytes() == CRLF
+
+    receipt = await copying.apply(base, changeset, order("merge"))
+    assert (copying.repo / "a.txt").read_bytes() == edited
+    assert git(copying.repo, "status", "--porcelain") == ""
+    await GitHandOver(copying.trees).take_back(base, changeset, receipt)
+
+    git(copying.repo, "apply", "--binary", "-", stdin=patch)
+    assert (copying.repo / "a.txt").read_bytes() == edited
+
+
+async def test_a_plan_from_a_commit_merges_into_a_converted_checkout(copying: Lab) -> None:
+    await with_endings(copying)
+    base = await copying.base("head")
+    assert base.filtered == {}
+    edits: dict[str, str | bytes | None] = {"a.txt": "ONE\ntwo\nthree\nfour\nfive\n"}
+    changeset = await copying.changed(base, edits)
+    copying.write({"a.txt": CRLF.replace(b"five", b"FIVE")})
+
+    await copying.apply(base, changeset, order("worktree"))
+
+    expected = CRLF.replace(b"five", b"FIVE").replace(b"one", b"ONE")
+    assert (copying.repo / "a.txt").read_bytes() == expected
+
+
+async def test_autocrlf_is_honoured_without_attributes(copying: Lab) -> None:
+    git(copying.repo, "config", "core.autocrlf", "true")
+    copying.write({"a": "x\r\ny\r\n"})
+    copying.commit()
+    assert git(copying.repo, "show", "HEAD:a") == "x\ny\n"
+
+    base = await copying.base()
+    changeset = await copying.changed(base, {"a": "x\r\nz\r\n"})
+    await copying.apply(base, changeset, order("branch"))
+
+    assert base.conversions == {"core.autocrlf": "true"}
+    assert git(copying.repo, "show", "patchyard/p1:a") == "x\nz\n"
+    assert base.uncommitted == 0
+
+
+def lfs(lab: Lab) -> bytes:
+    """A checkout as git-lfs leaves it: content in the tree, a pointer in the commit."""
+    content = b"\0big" * 100
+    digest = hashlib.sha256(content).hexdigest()
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 400\n"
+    lab.write({".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "a": "a\n"})
+    lab.write({"x.bin": pointer})
+    lab.commit()
+    lab.write({"x.bin": content})
+    git(lab.repo, "config", "filter.lfs.clean", f"printf '{pointer}' #")
+    git(lab.repo, "add", "x.bin")
+    assert git(lab.repo, "status", "--porcelain") == ""
+    return content
+
+
+async def test_large_file_content_is_seen_and_committed_as_a_pointer(copying: Lab) -> None:
+    content = lfs(copying)
+
+    base = await copying.base()
+    changeset = await copying.changed(base, {"x.bin": b"new", "y.bin": b"other", "a": "b\n"})
+    assert bytes_below(await copying.trees.checkout(base))["x.bin"] == ("-", content)
+    assert base.uncommitted == 0
+
+    await copying.apply(base, changeset, order("branch"))
+
+    shown = git(copying.repo, "show", "patchyard/p1:x.bin")
+    digest = hashlib.sha256(b"new").hexdigest()
+    assert shown.endswith(f"oid sha256:{digest}\nsize 3\n")
+    kept = copying.repo / ".git/lfs/objects" / digest[:2] / digest[2:4] / digest
+    assert kept.read_bytes() == b"new"
+
+
+async def test_pointers_without_lfs_are_plain_files(copying: Lab) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n"
+    copying.write({".gitattributes": "*.bin filter=lfs -text\n", "x.bin": pointer})
+    copying.commit()
+
+    base = await copying.base()
+
+    assert base.filtered == {}
+    assert bytes_below(await copying.trees.checkout(base))["x.bin"] == ("-", pointer.encode())
+
+
+async def test_a_filter_of_the_users_is_left_to_the_users_git(copying: Lab) -> None:
+    copying.write({".gitattributes": "*.s filter=secret\n", "a.s": "plain\n", "b": "b\n"})
+    git(copying.repo, "config", "filter.secret.clean", "tr a-z A-Z")
+    copying.commit()
+    base = await copying.base()
+    assert set(base.filtered) == {"a.s"}
+    changeset = await copying.changed(base, {"a.s": "other\n"})
+
+    with pytest.raises(StateRefusal, match="secret"):
+        await copying.apply(base, changeset, order("branch"))
+    await copying.apply(base, changeset, order("worktree"))
+
+    assert (copying.repo / "a.s").read_bytes() == b"other\n"
+    harmless = await copying.changed(base, {"b": "c\n"})
+    await copying.apply(base, harmless, order("branch"))
+    assert git(copying.repo, "show", "patchyard/p1:a.s") == "PLAIN\n"
