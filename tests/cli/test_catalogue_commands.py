@@ -1,0 +1,130 @@
+"""`agents project|resource|action|invariant` as a user types them."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from patchyard.cli.action import action
+from patchyard.cli.invariant import invariant
+from patchyard.cli.project import project
+from patchyard.cli.resource import resource
+
+GROUPS = {"action": action, "invariant": invariant, "project": project, "resource": resource}
+
+
+@pytest.fixture(autouse=True)
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "my shop"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "src").mkdir()
+    monkeypatch.chdir(folder / "src")
+    return folder
+
+
+def typed(*words: str) -> Result:
+    group: click.Command = GROUPS[words[0]]
+    return CliRunner().invoke(group, words[1:], catch_exceptions=False, standalone_mode=True)
+
+
+def data(*words: str) -> Any:
+    result = typed(*words, "--format", "json")
+    envelope = json.loads(result.stdout)
+    assert envelope["status"] == "ok", envelope
+    assert (envelope["exit_code"], result.exit_code) == (0, 0)
+    return envelope["data"]
+
+
+def test_the_context_is_set_as_the_source_writes_it(checkout: Path) -> None:
+    result = typed("project", "context", "set", "execution_environment", "container")
+    assert result.exit_code == 0
+    shown = data("project", "show")
+    assert shown["execution_environment"] == "container"
+    assert shown["repository"] == str(checkout)
+    assert shown["is_implicit"]
+    data("project", "context", "set", "my-shop", "execution_environment", "host")
+    assert data("project", "context", "show")["context"]["execution_environment"] == "host"
+    data("project", "context", "set", "execution_environment", "unset")
+    after = data("project", "show")
+    assert (after["execution_environment"], after["execution_environment_set"]) == ("host", False)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "kept"),
+    [
+        ("validate", "pytest -q", ["pytest -q"]),
+        ("validate", "", []),
+        ("setup", '["a", "b"]', ["a", "b"]),
+        ("protected_paths", "db/*, x", ["db/*", "x"]),
+        ("limits", "{max_steps: 5}", {"max_steps": 5}),
+        ("execution_env_discovery", "true", True),
+        ("execution_env_priority", "fallback", "fallback"),
+    ],
+)
+def test_each_key_of_the_context_is_kept(key: str, value: str, kept: Any) -> None:
+    assert data("project", "context", "set", key, value)["context"][key] == kept
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["project", "context", "set", "execution_environment", "dokcer"], 2, "docker"),
+        (["project", "context", "set", "executon_environment", "x"], 2, "execution_environment"),
+        (["project", "context", "set", "validate"], 2, "KEY VALUE"),
+        (["project", "show", "absent"], 2, "unknown project"),
+        (["project", "create", "p", "--repo", "https://example.invalid/x.git"], 2, "clone it"),
+        (["project", "create", "p", "--repo", "/"], 2, "git init"),
+        (["resource", "add", "vm-image", "v"], 2, "directory, git-checkout"),
+        (["resource", "add", "directory", "d", "--path", "/absent"], 2, "no folder"),
+        (["resource", "add", "directory", "d", "--execution-environment", "x"], 2, "known:"),
+        (["action", "show", "absent"], 2, "licence-headers"),
+        (["invariant", "add", "t", "--global", "--project", "p"], 2, "one scope"),
+        (["invariant", "add", "t", "--action", "absent"], 2, "unknown action"),
+    ],
+)
+def test_a_mistake_names_the_cure(words: list[str], code: int, said: str) -> None:
+    result = typed(*words)
+    assert result.exit_code == code
+    assert said in result.stderr
+
+
+def test_projects_are_made_listed_linked_and_deleted(checkout: Path) -> None:
+    made = data("project", "create", "shop", "--repo", str(checkout))
+    assert made["context"]["execution_environment"] in {"process", None}
+    data("resource", "add", "git-checkout", "code", "--execution-environment", "process")
+    data("resource", "add", "directory", "files", "--path", os.curdir)
+    assert data("project", "link-resource", "shop", "code")["resources"] == ["code"]
+    assert [p["name"] for p in data("project", "list")["projects"]] == ["shop"]
+    assert [r["name"] for r in data("resource", "list")["resources"]] == ["code", "files"]
+    assert data("resource", "show", "code")["location"] == str(checkout)
+    data("resource", "remove", "code")
+    assert data("project", "show", "shop")["resources"] == []
+    data("project", "delete", "shop")
+    assert typed("project", "list").stdout == "no projects\n"
+
+
+def test_an_action_is_checked_kept_and_shown(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("name: greet\ngoal: greet {who}\narguments: {who: {required: true}}\n")
+    assert data("action", "create", "--file", str(file))["actor"] == "model"
+    assert "--arg who=..." in typed("action", "show", "greet").stdout
+    listed = {a["name"]: a["source"] for a in data("action", "list")["actions"]}
+    assert listed == {"greet": str(file), "licence-headers": "shipped"}
+    file.write_text("name: greet\ngoal: x\nsteps:\n  - run: a\n  - rum: b\n")
+    result = typed("action", "create", "--file", str(file))
+    assert result.exit_code == 2
+    assert f"{file}:5:5: steps[1].rum: unknown key 'rum'; did you mean 'run'?" in result.stderr
+
+
+def test_invariants_are_added_listed_and_removed() -> None:
+    made = data("invariant", "add", "API stays", "--check", "true", "--non-overridable")
+    assert made["scope"] == "global"
+    data("invariant", "add", "headers", "--action", "licence-headers")
+    texts = [i["text"] for i in data("invariant", "list")["invariants"]]
+    assert texts == ["API stays", "headers"]
+    assert data("invariant", "remove", made["invariant_id"])["text"] == "API stays"
+    assert "headers" in typed("invariant", "list").stdout
