@@ -27,7 +27,7 @@ TOOLBOX_FOLDER = Path(patchyard.toolbox.__file__).parent
 """What an environment mounts, read-only, under the name `toolbox`."""
 
 BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]);"
+    "import sys; sys.path.append(sys.argv[1]);"
     " from toolbox.server import main; sys.exit(main(sys.argv[2]))"
 )
 

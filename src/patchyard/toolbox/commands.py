@@ -193,6 +193,8 @@ class Command:
     def fields(self) -> dict[str, Any]:
         """Return what is known of it, running or not."""
         out, err = self._streams["stdout"], self._streams["stderr"]
+        for stream in (out, err):
+            stream.read()  # what was written before the question belongs to the answer
         found: dict[str, Any] = {
             "exit_code": self.exit_code,
             "is_running": self.is_running,

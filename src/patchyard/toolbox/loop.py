@@ -36,7 +36,7 @@ class Loop:
         self._watched: dict[int, Callable[[int], None]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
-        self._steps: list[Iterator[None]] = []
+        self._steps: list[Iterator[float]] = []
 
     def watch(self, fd: int, handler: Callable[[int], None], events: int = READ) -> None:
         """Call `handler` with the events whenever `fd` is ready for `events`."""
@@ -57,8 +57,8 @@ class Loop:
         heapq.heappush(self._timers, (time.monotonic() + delay_s, next(self._numbers), timer))
         return timer
 
-    def step_through(self, work: Iterator[None]) -> None:
-        """Run `work` one step a turn until it is exhausted; it must not raise."""
+    def step_through(self, work: Iterator[float]) -> None:
+        """Run `work` a step a turn until it is exhausted; each says how long to wait then."""
         self._steps.append(work)
 
     def turn(self) -> None:
@@ -72,9 +72,16 @@ class Loop:
             callback = heapq.heappop(self._timers)[2].callback
             if callback is not None:
                 callback()
-        for work in list(self._steps):
-            if next(work, self) is self:
-                self._steps.remove(work)
+        steps, self._steps = self._steps, []
+        for work in steps:
+            self._take_step(work)
+
+    def _take_step(self, work: Iterator[float]) -> None:
+        delay_s = next(work, None)
+        if delay_s:
+            self.later(delay_s, lambda: self._steps.append(work))
+        elif delay_s is not None:
+            self._steps.append(work)
 
     def _patience(self) -> float:
         if self._steps:

@@ -58,16 +58,16 @@ def _find(op: str) -> Callable[..., Any]:
 
 
 def _drive(
-    call: Call, work: Generator[None, None, dict[str, Any]], args: dict[str, Any]
-) -> Iterator[None]:
+    call: Call, work: Generator[float, None, dict[str, Any]], args: dict[str, Any]
+) -> Iterator[float]:
     try:
         while call.frame is None:
             try:
-                next(work)
+                delay_s = next(work)
             except StopIteration as stop:
                 call.settle(stop.value)
                 return
-            yield
+            yield delay_s
     except Exception as error:  # noqa: BLE001 - a call always ends in a result
         call.settle(_failure(error, args))
     finally:

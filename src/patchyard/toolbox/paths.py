@@ -59,6 +59,10 @@ class Place:
             message = "%s is no folder" % self.relative
             raise Refusal("NOT_A_DIRECTORY", message) from None
 
+    def open_parent(self) -> int:
+        """Open the folder it lies in, to read."""
+        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.parent)
+
     def open_file(self) -> tuple[int, os.stat_result]:
         """Open it as a regular file to read. Raises Refusal when it is none."""
         found = self.stat()

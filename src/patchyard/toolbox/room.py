@@ -10,6 +10,7 @@ from .processes import Children
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .commands import Command
+    from .ranking import Index
     from .settings import Settings
     from .shells import Shell
 
@@ -26,6 +27,7 @@ class Room:
         self.children = Children()
         self.jobs: dict[str, Command] = {}
         self.shells: dict[str, Shell] = {}
+        self.index: Index | None = None  # of codebase_search, once it was asked
 
     def require_writable(self) -> None:
         """Raise Refusal where nothing may be written."""
@@ -34,6 +36,8 @@ class Room:
 
     def close(self) -> None:
         """Release the descriptors."""
+        if self.index is not None:
+            self.index.close()
         self.workspace.close()
         self.loop.close()
 

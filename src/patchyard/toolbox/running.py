@@ -121,12 +121,12 @@ def job_output(room: Room, args: dict[str, Any]) -> dict[str, Any]:
     return success(_state(fields), **fields)
 
 
-def job_kill(room: Room, args: dict[str, Any]) -> Generator[None, None, dict[str, Any]]:
+def job_kill(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str, Any]]:
     """Kill a job's whole tree; return its state when that is done."""
     job = _job(room, args)
     job.kill("CANCELLED")
     while job.is_running:
-        yield
+        yield 0.002
     fields = job.fields()
     return success(_state(fields), **fields)
 

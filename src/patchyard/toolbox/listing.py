@@ -1,0 +1,111 @@
+"""`list_directory` and `search_files`."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from . import arguments
+from .answers import Refusal, success
+from .globs import Glob, is_glob
+from .walking import walk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Generator
+
+    from .room import Room
+
+MAX_ENTRIES = 5000
+MAX_FILES = 100  # D+: the cap of the sidecar
+DEADLINE_S = 20.0
+FILES_A_STEP = 500
+
+
+def list_directory(room: Room, args: dict[str, Any]) -> dict[str, Any]:
+    """Return a folder's entries, folders first."""
+    asked = arguments.text(args, "path", ".")
+    try:
+        with room.workspace.locate(asked or ".") as place:
+            shown = place.relative
+            folder = place.open_folder()
+    except Refusal as refusal:
+        if refusal.result["error"] != "FILE_NOT_FOUND":
+            raise
+        raise Refusal("DIRECTORY_NOT_FOUND", "no folder %s" % asked) from None
+    try:
+        with os.scandir(folder) as entries:
+            rows = [_row(entry) for entry in entries]
+    finally:
+        os.close(folder)
+    rows.sort(key=lambda row: (not row["is_directory"], row["name"]))
+    return success(
+        "%d entries in %s" % (len(rows), shown),
+        path=shown,
+        contents=rows[:MAX_ENTRIES],
+        total_count=len(rows),
+        truncated=len(rows) > MAX_ENTRIES,
+    )
+
+
+def _row(entry: os.DirEntry[str]) -> dict[str, Any]:
+    is_directory = entry.is_dir(follow_symlinks=False)
+    kind = "file"
+    if is_directory:
+        kind = "directory"
+    elif entry.is_symlink():
+        kind = "link"
+    elif not entry.is_file(follow_symlinks=False):
+        kind = "special"
+    return {"name": entry.name, "type": kind, "is_directory": is_directory}
+
+
+def search_files(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str, Any]]:
+    """Find files by part of their name, or by a pattern."""
+    query = arguments.text(args, "query").strip()
+    if not query:
+        raise Refusal("VALIDATION_ERROR", "`query` is empty")
+    fits = _fitting(query)
+    deadline = time.monotonic() + DEADLINE_S
+    files: list[str] = []
+    is_cut = False
+    with room.workspace.locate(".") as place:
+        top = place.open_folder()
+    try:
+        for number, found in enumerate(walk(top, "")):
+            if number % FILES_A_STEP == 0:
+                yield 0.0
+            if fits(found.path):
+                files.append(found.path)
+            if len(files) > MAX_FILES or time.monotonic() > deadline:
+                is_cut = True
+                break
+    finally:
+        os.close(top)
+    files = files[:MAX_FILES]
+    return success(
+        "%d files for %s" % (len(files), query),
+        files=files,
+        query=query,
+        count=len(files),
+        truncated=is_cut,
+    )
+
+
+def _fitting(query: str) -> Callable[[str], bool]:
+    if is_glob(query):
+        return Glob(query).matches
+    wanted = query.lower().lstrip("/")
+    if "/" in wanted:
+        return lambda path: wanted in path.lower()
+    return lambda path: wanted in path.rpartition("/")[2].lower()
+
+
+__all__ = [
+    "DEADLINE_S",
+    "FILES_A_STEP",
+    "MAX_ENTRIES",
+    "MAX_FILES",
+    "list_directory",
+    "search_files",
+]

@@ -1,0 +1,97 @@
+"""Walks the workspace by descriptor, in order, past what nobody searches."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterator
+
+MAX_DEPTH = 100
+SKIPPED = frozenset(
+    {
+        *(".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".next", ".turbo", "dist", "build"),
+        *(".idea", ".cache"),
+    }
+)
+
+
+class Found:
+    """A file on the way: its open folder (valid until the next one), name and path."""
+
+    __slots__ = ("entry", "folder", "path")
+
+    def __init__(self, folder: int, entry: os.DirEntry[str], path: str) -> None:
+        self.folder = folder
+        self.entry = entry
+        self.path = path
+
+    def open(self) -> int:
+        """Open it; never through a link, never waiting."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(self.entry.name, flags, dir_fd=self.folder)
+
+    def read(self, limit: int) -> bytes | None:
+        """Return its content; None when it is larger than `limit` or cannot be read."""
+        try:
+            if self.entry.stat(follow_symlinks=False).st_size > limit:
+                return None
+            with open(self.open(), "rb") as file:
+                return file.read(limit)
+        except OSError:
+            return None
+
+
+def walk(top: int, prefix: str, *, only: str = "") -> Iterator[Found]:
+    """Yield each regular file under the open folder `top`, which stays the caller's.
+
+    `prefix` is the path of `top` from the workspace, empty for the workspace itself; `only` leaves
+    all names at the top but one. Folders that cannot be read are passed over, links not followed.
+    """
+    stack: list[tuple[int, str, Iterator[os.DirEntry[str]]]] = []
+    try:
+        _push(stack, os.dup(top), prefix)
+        while stack:
+            folder, path, entries = stack[-1]
+            entry = next(entries, None)
+            if entry is None:
+                os.close(stack.pop()[0])
+            elif only and len(stack) == 1 and entry.name != only:
+                continue
+            elif entry.is_dir(follow_symlinks=False):
+                if entry.name not in SKIPPED and len(stack) < MAX_DEPTH:
+                    _descend(stack, folder, entry.name, path)
+            elif entry.is_file(follow_symlinks=False):
+                yield Found(folder, entry, _join(path, entry.name))
+    finally:
+        for folder, _, _ in stack:
+            os.close(folder)
+
+
+def _descend(
+    stack: list[tuple[int, str, Iterator[os.DirEntry[str]]]], folder: int, name: str, path: str
+) -> None:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        _push(stack, os.open(name, flags, dir_fd=folder), _join(path, name))
+    except OSError:  # unreadable, or gone since
+        return
+
+
+def _push(stack: list[tuple[int, str, Iterator[os.DirEntry[str]]]], folder: int, path: str) -> None:
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        os.close(folder)
+        raise
+    stack.append((folder, path, iter(found)))
+
+
+def _join(path: str, name: str) -> str:
+    return path + "/" + name if path else name
+
+
+__all__ = ["MAX_DEPTH", "SKIPPED", "Found", "walk"]

@@ -1,0 +1,80 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchyard.toolbox import calls, wire
+from patchyard.toolbox.calls import Call, Register
+from patchyard.toolbox.server import encode_result
+
+TEXTS = st.text(st.characters(codec="utf-8")) | st.binary().map(
+    lambda data: data.decode("utf-8", "surrogateescape")
+)
+
+
+@given(st.lists(st.dictionaries(TEXTS, TEXTS | st.integers()), max_size=4), st.integers(1, 50))
+def test_frames_arrive_whole_in_whatever_pieces(
+    messages: list[dict[str, object]], size: int
+) -> None:
+    stream = b"".join(map(wire.encode, messages))
+    decoder = wire.Decoder()
+    arrived = []
+    for start in range(0, len(stream), size):
+        arrived += decoder.feed(stream[start : start + size])
+    assert arrived == messages
+
+
+def test_a_frame_over_the_limit_is_refused_on_both_sides() -> None:
+    with pytest.raises(wire.WireError, match="over the limit"):
+        wire.encode({"x": "y" * wire.MAX_FRAME_BYTES})
+    with pytest.raises(wire.WireError, match="announced"):
+        wire.Decoder().feed(wire.HEADER.pack(wire.MAX_FRAME_BYTES + 1))
+
+
+def test_a_result_over_the_limit_loses_its_longest_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 1000)
+    large = {"success": True, "stdout": "x" * 5000, "matches": ["y" * 50] * 100}
+    (message,) = wire.Decoder().feed(encode_result("c", large))
+    assert message["result"]["truncated"] is True
+    assert "cut" in message["result"]["stdout"]
+    assert 0 < len(message["result"]["matches"]) < 100
+
+
+def settled(register: Register, name: str, size: int) -> Call:
+    call = Call(name, name, encode_result)
+    register.add(call)
+    call.settle({"success": True, "message": "x" * size})
+    return call
+
+
+def test_the_oldest_results_make_room_and_their_names_stay_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calls, "KEPT_BYTES", 5000)
+    register = Register()
+    running = Call("running", "running", encode_result)
+    register.add(running)
+    for name in ("a", "b", "c"):
+        settled(register, name, 2000)
+    assert list(register.calls) == ["running", "b", "c"]
+    assert register.is_gone("a")
+    settled(register, "large", 9000)
+    assert list(register.calls) == ["running", "large"]
+    register.forget("running")
+    register.forget("unknown")
+    assert "running" in register.calls
+
+
+def test_names_that_are_gone_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "KEPT_IDS", 2)
+    register = Register()
+    for name in ("a", "b", "c"):
+        settled(register, name, 1)
+        register.forget(name)
+    assert [register.is_gone(name) for name in ("a", "b", "c")] == [False, True, True]
+
+
+def test_a_call_is_settled_once() -> None:
+    call = settled(Register(), "a", 1)
+    frame = call.frame
+    call.settle({"success": False})
+    assert call.frame == frame

@@ -1,0 +1,141 @@
+"""Toolboxes to test with: operations in this process, and whole servers in one of their own."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from patchyard.clients.toolbox import (
+    TOOLBOX_FOLDER,
+    ToolboxClient,
+    ToolboxOptions,
+    bind_listener,
+    toolbox_command,
+)
+from patchyard.toolbox.calls import Call
+from patchyard.toolbox.operations import begin
+from patchyard.toolbox.room import Room
+from patchyard.toolbox.server import encode_result
+from patchyard.toolbox.settings import Settings
+from patchyard.toolbox.wire import Decoder
+
+__all__ = ["Operations", "Server", "alive", "gone", "serving", "until", "written"]
+
+MEASURED = "import sys; from patchyard.toolbox.server import main; sys.exit(main(sys.argv[1]))"
+
+
+class Operations:
+    """Runs operations on a workspace here, without wire or process."""
+
+    def __init__(self, workspace: Path, *, is_read_only: bool = False) -> None:
+        given = f'{{"listen_fd": -1, "workspace": "{workspace}"}}'
+        settings = Settings(given)
+        settings.is_read_only = is_read_only
+        self.workspace = workspace
+        self.room = Room(settings)
+
+    def run(self, op: str, **args: Any) -> dict[str, Any]:
+        call = Call("c", "c", encode_result)
+        begin(self.room, call, op, args)
+        while call.frame is None:
+            self.room.loop.turn()
+        self.room.children.reap()
+        result: dict[str, Any] = Decoder().feed(call.frame)[0]["result"]
+        return result
+
+    def code(self, op: str, **args: Any) -> str:
+        """The error code of a call that must fail with a message."""
+        result = self.run(op, **args)
+        assert result["success"] is False
+        assert result["message"]
+        return str(result["error"])
+
+
+@dataclass
+class Server:
+    """A running toolbox."""
+
+    process: "subprocess.Popen[bytes]"
+    path: Path
+    workspace: Path
+    client: ToolboxClient
+    calls: int = 0
+
+    async def run(self, op: str, **args: Any) -> Mapping[str, Any]:
+        self.calls += 1
+        return await self.client.call(f"{id(self)}-{self.calls}", op, args)
+
+    async def command(self, command: str, **args: Any) -> Mapping[str, Any]:
+        return await self.run("execute_command", command=command, **args)
+
+
+def _start(command: list[str], listening: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(command, pass_fds=[listening])
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path, python: str | None = None, options: ToolboxOptions | None = None
+) -> AsyncIterator[Server]:
+    """A toolbox on `folder`/work; measured for coverage unless another `python` is named."""
+    workspace = folder / "work"
+    workspace.mkdir(exist_ok=True)
+    listener, path = bind_listener(folder)
+    with listener:
+        given = options or ToolboxOptions(listen_fd=0, workspace=str(workspace))
+        given = replace(given, listen_fd=listener.fileno(), workspace=str(workspace))
+        command = toolbox_command(python or sys.executable, str(TOOLBOX_FOLDER.parent), given)
+        if python is None:
+            command = [sys.executable, "-c", MEASURED, command[-1]]
+        process = _start(command, listener.fileno())
+    try:
+        client = await ToolboxClient.connect(path)
+        try:
+            yield Server(process, path, workspace, client)
+        finally:
+            await client.close()
+        if process.poll() is None:
+            again = await ToolboxClient.connect(path)
+            await again.end()
+    finally:
+        if process.poll() is None:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        process.wait()
+        path.unlink()
+
+
+def alive(path: Path) -> bool:
+    """Whether the process whose number is in the file still runs."""
+    stat = Path("/proc", path.read_text().strip(), "stat")
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def has_line(path: Path) -> bool:
+    return path.exists() and path.read_text().endswith("\n")
+
+
+async def until(condition: Callable[[Path], bool], path: Path) -> Path:
+    """Look again and again: another process makes it true."""
+    async with asyncio.timeout(10):
+        while not condition(path):
+            await asyncio.sleep(0.005)
+    return path
+
+
+async def written(path: Path) -> Path:
+    """Wait until the file has a whole line."""
+    return await until(has_line, path)
+
+
+async def gone(path: Path) -> None:
+    await until(lambda pid: not alive(pid), path)
