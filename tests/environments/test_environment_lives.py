@@ -34,7 +34,7 @@ from patchyard.environments.process import ProcessEnvironment
 kind, folder = sys.argv[1], Path(sys.argv[2])
 station = Station(
     runtime=folder / "runtime", new_id=SystemClock().new_id, search_path=os.environ["PATH"],
-    home=os.environ["HOME"], shelf=folder / "copies", public=folder / "copies",
+    home=os.environ["HOME"], shelf=Path(sys.argv[3]), public=Path(sys.argv[3]),
 )
 adapter = {"host": HostEnvironment, "process": ProcessEnvironment}[kind](station)
 workspace = Mount(source=f"{folder}/workspace", target=f"{folder}/workspace", is_writable=True)
@@ -60,8 +60,9 @@ asyncio.run(main())
 DIES_STARTING = """
 async def main():
     task = asyncio.create_task(adapter.start(replace(spec, orphan_grace_s=0.3)))
-    for _ in range(int(sys.argv[3])):
+    for _ in range(int(sys.argv[4])):
         await asyncio.sleep(0)
+    os.closerange(3, 1000)  # what a death does last: now nobody reads bubblewrap's report
     print("dies", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -107,7 +108,9 @@ async def run_script(code: str, *arguments: str, prefix: tuple[str, ...] = ()) -
 async def test_a_call_survives_the_kill_of_the_engine_that_made_it(kind: str, yard: Yard) -> None:
     os.mkfifo(yard.workspace / "gate")
     (yard.workspace / "gate").chmod(0o666)
-    code, said = await run_script(DIES, kind, str(yard.folder), prefix=(sys.executable,))
+    code, said = await run_script(
+        DIES, kind, str(yard.folder), str(yard.station.shelf), prefix=(sys.executable,)
+    )
     assert code == -signal.SIGKILL
     stored: Any = json.loads(said)
     handle = from_json(EnvironmentHandle, stored)
@@ -133,7 +136,7 @@ async def test_a_call_survives_the_kill_of_the_engine_that_made_it(kind: str, ya
 async def test_what_an_engine_was_starting_when_it_was_killed_ends_itself(
     kind: str, turns: int, yard: Yard
 ) -> None:
-    arguments = (kind, str(yard.folder), str(turns))
+    arguments = (kind, str(yard.folder), str(yard.station.shelf), str(turns))
     code, _ = await run_script(DIES_STARTING, *arguments, prefix=(sys.executable,))
     assert code == -signal.SIGKILL
     for process in living(yard):
@@ -159,7 +162,7 @@ async def test_an_ordinary_user_has_the_same_environments(kind: str, yard: Yard)
         *("env", "-i", f"HOME={place}/home", "PATH=/usr/bin:/bin"),
         *(f"PYTHONPATH={package}", "/usr/bin/python3"),
     )
-    code, said = await run_script(TRIES, kind, str(place), prefix=prefix)
+    code, said = await run_script(TRIES, kind, str(place), f"{place}/copies", prefix=prefix)
     found = json.loads(said)
     assert code == 0
     assert (found["check"], found["uid"], found["left"]) == ("", str(uid), [])
