@@ -3,6 +3,7 @@
 `PATCHYARD_KILLS` sets how many plans are killed (20 in CI), `PATCHYARD_SEED` the seed.
 """
 
+import asyncio
 import json
 import os
 import random
@@ -10,10 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from engine.worksite import Worksite
 
 STEPS = 10
 KILLS = int(os.environ.get("PATCHYARD_KILLS", "20"))
@@ -41,7 +45,7 @@ def script() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("kills")
     repository = folder / "repo"
     repository.mkdir()
@@ -50,7 +54,8 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
         subprocess.run([*run, *arguments], cwd=repository, check=True)
     (folder / "script.json").write_text(json.dumps(script()))
-    return folder
+    yield folder
+    asyncio.run(Worksite(folder=folder).clear())
 
 
 def agents(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:

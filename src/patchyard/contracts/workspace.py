@@ -53,6 +53,10 @@ class Workspaces(Protocol):
         """Return the directory that holds just what was written; None where there is none."""
         ...
 
+    async def close(self, ref: WorkspaceRef) -> None:
+        """Unmount it and keep its content; `open` mounts it again. Idempotent."""
+        ...
+
     async def remove(self, ref: WorkspaceRef) -> None:
         """Unmount and delete it. Idempotent."""
         ...

@@ -40,17 +40,19 @@ class AgentLoop:
         await self._ledger.record(TurnRequested(turn=number, note=note))
         turn = await self._session.next(self._answers, note=note)
         usage = turn.usage
-        await self._ledger.record(
-            TurnTaken(
-                turn=number,
-                note=note,
-                body=body_of(turn),
-                usd=turn.usd,
-                input_tokens=usage.input_tokens if usage else 0,
-                output_tokens=usage.output_tokens if usage else 0,
-                asked_model=usage is not None,
-            )
+        taken = TurnTaken(
+            turn=number,
+            note=note,
+            body=body_of(turn),
+            usd=turn.usd,
+            input_tokens=usage.input_tokens if usage else 0,
+            output_tokens=usage.output_tokens if usage else 0,
+            asked_model=usage is not None,
         )
+        if turn.is_final:
+            await self._ledger.record(taken)
+        else:
+            self._ledger.note(taken)
         self._answers = ()
         return turn
 

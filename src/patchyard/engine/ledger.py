@@ -29,13 +29,15 @@ class Store:
 
 
 class Ledger:
-    """The only writer of one plan's stream. Everything it recorded is on disk when it returns."""
+    """The only writer of one plan's stream. What `record` was given is on disk when it returns."""
 
     def __init__(self, store: Store, clock: Clock, state: PlanState) -> None:
         self._store = store
         self._clock = clock
         self.state = state
         self.listeners: list[Listener] = []
+        self._noted: list[NewEvent] = []
+        self._bodies: dict[str, bytes] = {}
 
     @classmethod
     async def open(cls, store: Store, clock: Clock, plan_id: str) -> "Ledger":
@@ -49,31 +51,61 @@ class Ledger:
         return self.state.plan_id
 
     async def record(self, *events: Event) -> None:
-        """Append `events` in one step and fold them in.
+        """Append `events`, and what was noted before them, in one step and fold them in.
 
         Raises Conflict when another process wrote meanwhile, GuardRefused on a forbidden move;
         nothing is written then.
         """
-        version = self.state.version
         at = self._clock.now()
-        numbered = [(version + number, at, event) for number, event in enumerate(events, start=1)]
-        after = fold(self.state, numbered)
-        bodies: dict[str, bytes] = {}
-        encoded = [_encode(event, at, bodies) for event in events]
-        await self._store.journal.append(self.plan_id, version, encoded, bodies=bodies)
+        after = self._folded(events, at)
+        await self._append(self._encoded(events, at))
+        self._take(after, events)
+        if any(isinstance(event, (Moved, PlanCreated)) for event in events):
+            await self._store.summaries.summarise(self.plan_id, summary(after))
+
+    def note(self, *events: Event) -> None:
+        """Fold `events` in now; they reach the disk together with the next `record`.
+
+        For outcomes alone, whose loss in a crash is mended by asking for them again: an intent is
+        always recorded before it acts.
+        """
+        at = self._clock.now()
+        after = self._folded(events, at)
+        self._noted += self._encoded(events, at)
+        self._take(after, events)
+
+    def _folded(self, events: Sequence[Event], at: float) -> PlanState:
+        version = self.state.version
+        return fold(
+            self.state,
+            [(version + number, at, event) for number, event in enumerate(events, start=1)],
+        )
+
+    def _encoded(self, events: Sequence[Event], at: float) -> list[NewEvent]:
+        return [_encode(event, at, self._bodies) for event in events]
+
+    async def _append(self, events: Sequence[NewEvent]) -> None:
+        written = self.state.version - len(self._noted)
+        bodies, self._bodies = self._bodies, {}
+        await self._store.journal.append(
+            self.plan_id, written, [*self._noted, *events], bodies=bodies
+        )
+        self._noted = []
+
+    def _take(self, after: PlanState, events: Sequence[Event]) -> None:
         self.state = after
         for event in events:
             for listener in self.listeners:
                 listener(event)
-        if any(isinstance(event, (Moved, PlanCreated)) for event in events):
-            await self._store.summaries.summarise(self.plan_id, summary(after))
 
     async def value(self, body: Body) -> Any:
         """Return the JSON value of `body`, read from its blob when it is not inline."""
         return await read_body(self._store.journal, body)
 
     async def events(self, *, after: int = 0) -> Sequence[tuple[int, float, Event]]:
-        """Return the plan's events after version `after`."""
+        """Return the plan's events after version `after`; what was noted is written first."""
+        if self._noted:
+            await self._append([])
         return await read_events(self._store.journal, self.plan_id, after=after)
 
 

@@ -89,8 +89,10 @@ class PlanExecutor:
             if not is_taken_up:
                 held = await invariants.check(self._ledger, prover, base, tree=None, when="before")
                 invariants.require_held(held)
-            workspace = await self._writable_place(base, layers)
-            async with self._working(Phase.EXECUTE, _given(workspace)) as loop:
+            async with (
+                self._writable_place(base, layers) as workspace,
+                self._working(Phase.EXECUTE, _given(workspace)) as loop,
+            ):
                 capture = Capture(self._equipment, self._ledger, prover, workspace)
                 await self._rounds(loop, capture, is_taken_up=is_taken_up)
             await self._ledger.record(Moved(phase=Phase.EXECUTE, state=State.COMPLETE))
@@ -201,17 +203,25 @@ class PlanExecutor:
             for workspace in made:
                 await self._equipment.workspaces.remove(workspace)
 
-    async def _writable_place(self, base: Base, layers: Sequence[Path]) -> WorkspaceRef:
+    @asynccontextmanager
+    async def _writable_place(
+        self, base: Base, layers: Sequence[Path]
+    ) -> AsyncIterator[WorkspaceRef]:
+        """Mount the plan's own tree, made now or in an earlier life; it is kept afterwards."""
         known = self._ledger.state.workspace
+        workspaces = self._equipment.workspaces
         if known is not None:
             workspace = from_json(WorkspaceRef, known)
-            await self._equipment.workspaces.open(workspace)
-            return workspace
-        workspace = await self._equipment.workspaces.create(
-            base, workspace_id=self._ledger.plan_id, layers=layers
-        )
-        await self._ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
-        return workspace
+            await workspaces.open(workspace)
+        else:
+            workspace = await workspaces.create(
+                base, workspace_id=self._ledger.plan_id, layers=layers
+            )
+            await self._ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
+        try:
+            yield workspace
+        finally:
+            await workspaces.close(workspace)
 
     async def _root(self, *, is_taken_up: bool) -> str:
         state = self._ledger.state

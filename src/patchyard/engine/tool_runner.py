@@ -1,6 +1,7 @@
 """Carries out tool calls: routed, gated, journalled before they are sent, settled exactly once."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +46,7 @@ class ToolRunner:
         self._on_output = on_output
         self._resolver = ExecutionEnvironmentResolver()
         self._recent: dict[str, tuple[str, ToolResult]] = {}
+        self._settled: list[tuple[Toolbox, str]] = []  # calls whose results the toolbox still holds
 
     async def run(self, wanted: Wanted, *, turn: int) -> Answered:
         """Carry out one wanted call and return its settled result.
@@ -132,9 +134,16 @@ class ToolRunner:
             await _cancel(toolbox, call_id)
             await self._settle(call_id, wanted.ref, wanted.name, _CANCELLED)
             raise
-        answered = await self._settle(call_id, wanted.ref, wanted.name, payload)
-        await toolbox.forget((call_id,))
-        return answered
+        await self._forget_written()
+        self._settled.append((toolbox, call_id))
+        return await self._settle(call_id, wanted.ref, wanted.name, payload)
+
+    async def _forget_written(self) -> None:
+        """Let the toolboxes drop the results that are on disk by now."""
+        while self._settled:
+            toolbox, call_id = self._settled.pop()
+            with contextlib.suppress(EnvironmentBroken):
+                await toolbox.forget((call_id,))
 
     async def _bounded(
         self, toolbox: Toolbox, call_id: str, op: str, args: Mapping[str, Any]
@@ -189,7 +198,7 @@ class ToolRunner:
         reattached: bool = False,
     ) -> Answered:
         result = result_from_wire(call_id, payload)
-        await self._ledger.record(settled_event(result, is_reattached=reattached))
+        self._ledger.note(settled_event(result, is_reattached=reattached))
         return self.answered(ref, name, result)
 
     def answered(self, ref: str, name: str, result: ToolResult) -> Answered:
