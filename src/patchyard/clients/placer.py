@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator
 from patchyard.clients.reader import OPEN_FOLDER
 
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER_BITS = 0o755  # what git gives a checkout's folders
 
 
 class Placer:
     """One tree of which entries are replaced or removed. Raises OSError where a link is in the way.
 
     `owner` (uid, gid) is given to what is made; None leaves the process's own, or with `inherits`
-    gives it the owner of the folder it is made in.
+    gives it the owner of the folder it is made in. `is_exact` sets 0644 and 0755 whatever
+    the umask says.
     """
 
     def __init__(
@@ -22,11 +24,13 @@ class Placer:
         *,
         owner: tuple[int, int] | None = None,
         inherits: bool = False,
+        is_exact: bool = False,
     ) -> None:
         """Name the tree; nothing stays open between calls."""
         self._root = os.fspath(root)
         self._owner = owner
         self._inherits = inherits
+        self._is_exact = is_exact
 
     def take(self, place: str | os.PathLike[str], path: str) -> None:
         """Move a prepared file or link of the same file system in, also over empty folders."""
@@ -72,6 +76,8 @@ class Placer:
             bits = 0o777 if mode == "100755" else 0o666
             with os.fdopen(os.open(name, FRESH, bits, dir_fd=at), "wb") as file:
                 file.writelines(chunks)
+                if self._is_exact:
+                    os.fchmod(file.fileno(), 0o755 if mode == "100755" else 0o644)
         self._own(at, name)
 
     @contextlib.contextmanager
@@ -94,6 +100,8 @@ class Placer:
             os.mkdir(folder, dir_fd=at)
         except FileExistsError:
             return
+        if self._is_exact:
+            os.chmod(folder, FOLDER_BITS, dir_fd=at)
         self._own(at, folder)
 
     def _own(self, at: int, name: str) -> None:

@@ -59,11 +59,12 @@ class CopyWorkspaces:
         """Copy what was written since the start into a folder of its own and return that."""
         return await asyncio.to_thread(self._layer, ref)
 
+    async def close(self, ref: WorkspaceRef) -> None:
+        """A copy is not mounted; there is nothing to do."""
+
     async def remove(self, ref: WorkspaceRef) -> None:
         """Delete it."""
-        place = Path(ref.root).parent
-        if place.exists():
-            await asyncio.to_thread(run, "rm", "-rf", "--one-file-system", "--", str(place))
+        await asyncio.to_thread(materials.delete, Path(ref.root).parent)
 
     def _create(
         self, base: Base, workspace_id: str, layers: tuple[Path, ...], tree: str | None
@@ -73,9 +74,9 @@ class CopyWorkspaces:
         synthetic = trees.synthetic_git(base)
         materials.prepare_folder(self._folder)
         place = self._folder / workspace_id
+        materials.delete(place)  # what a killed engine left under this name
         root, own = place / "root", place / "own"
-        place.mkdir(mode=0o711)
-        own.mkdir(mode=0o700)
+        materials.make_place(place, own)
         copy_tree(checkout, root)
         for layer in layers:
             _lay(layer, root)
@@ -118,7 +119,11 @@ class CopyWorkspaces:
         tracked = self._trees.tracked(base)
         notes = json.loads(Path(ref.details["notes"]).read_text())
         layers = tuple(Path(folder) for folder in ref.details["layers"])
-        with Reader(ref.root) as reader, Ignores(git, base, tracked.entries) as ignores:
+        with (
+            materials.reading(ref.root),
+            Reader(ref.root) as reader,
+            Ignores(git, base, tracked.entries) as ignores,
+        ):
             sight = whole.walk(reader, tracked, ignores, notes)
             capture = Capture(git=git, base=base, tracked=tracked, reader=reader, lower=layers)
             return capture.finish(sight, windows)

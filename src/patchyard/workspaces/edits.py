@@ -1,13 +1,12 @@
 """What a hand-over does to each path, worked out three ways before anything is written."""
 
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from patchyard.clients.git import Git, text
 from patchyard.clients.reader import Reader, git_mode
+from patchyard.clients.scratch import scratch
 from patchyard.clients.treewriter import TreeWriter, chunks_of, empty_tree, hash_blob
 from patchyard.domain.changeset import Change
 from patchyard.domain.errors import Conflict
@@ -189,13 +188,13 @@ def merge_text(git: Git, old: str, mine: str, theirs: str) -> str | None:
     )
     if any(int(size) > MAX_MERGED_BYTES for size in sizes.split()):
         return None
-    with tempfile.TemporaryDirectory(prefix="merge-", dir=git.home.parent) as made:
+    with scratch(git.home.parent, "merge") as made:
         for name, blob in (("mine", mine), ("old", old), ("theirs", theirs)):
             content = git.run("cat-file", "blob", blob)
             if b"\0" in content[:BINARY_LOOK_BYTES]:
                 return None
-            Path(made, name).write_bytes(content)
-        done = git.at().attempt("merge-file", "-p", "-q", "mine", "old", "theirs", cwd=Path(made))
+            (made / name).write_bytes(content)
+        done = git.at().attempt("merge-file", "-p", "-q", "mine", "old", "theirs", cwd=made)
         if done.code != 0:
             return None
     return text(git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=done.out))

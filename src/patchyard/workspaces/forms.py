@@ -7,12 +7,12 @@ import contextlib
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchyard.clients.git import Git, text
+from patchyard.clients.scratch import scratch
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import StateRefusal
 from patchyard.workspaces.conversions import (
@@ -85,8 +85,7 @@ def opened(
     git: Git, base: Base, source: Source, entries: Mapping[str, Content], paths: list[str]
 ) -> Iterator[Forms]:
     """Lay out the attributes of the tree `entries` and yield the forms of `paths`."""
-    folder = Path(tempfile.mkdtemp(prefix="forms-", dir=git.home.parent))
-    try:
+    with scratch(git.home.parent, "forms") as folder:
         for name in ("git/refs", "git/objects", "git/info", "tree"):
             (folder / name).mkdir(parents=True)
         (folder / "git" / "HEAD").write_text("ref: refs/heads/base\n")
@@ -110,8 +109,6 @@ def opened(
         found = rules_for(looking, paths, base.conversions)
         doubtful = {path: how for path, how in found.items() if may_convert(how, source)}
         yield Forms(git=looking, source=source, rules=doubtful)
-    finally:
-        shutil.rmtree(folder)
 
 
 __all__ = ["Forms", "opened"]

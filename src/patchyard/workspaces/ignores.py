@@ -3,7 +3,6 @@
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import Self
 
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git, failure
+from patchyard.clients.scratch import make_scratch
 from patchyard.domain.changeset import Base
 from patchyard.domain.names import is_dot_git
 from patchyard.workspaces.sight import Entries, Named, Tracked, is_whiteout
@@ -71,7 +71,7 @@ class Ignores:
         return {path.removeprefix("./") for path in parts(done.out)}
 
     def _prepare(self) -> Path:
-        made = Path(tempfile.mkdtemp(prefix="rules-", dir=self._git.home.parent))
+        made = make_scratch(self._git.home.parent, "rules")
         self._folder = made
         for name in ("git/refs", "git/objects", "git/info", "tree"):
             (made / name).mkdir(parents=True)

@@ -1,11 +1,14 @@
 """What the strategies share: the folder for plans, and turning a fresh workspace into a result."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.placer import Placer
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import WorkFailed
+from patchyard.workspaces.bases import run
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.sight import GITLINK
@@ -18,13 +21,44 @@ def prepare_folder(folder: Path) -> None:
         folder.chmod(0o711)
 
 
+def make_place(place: Path, own: Path) -> None:
+    """Make the folder of one workspace, traversable, and in it one that is only ours."""
+    place.mkdir()
+    place.chmod(0o711)
+    own.mkdir()
+    own.chmod(0o700)
+
+
+def delete(place: Path) -> None:
+    """Delete a workspace's folder, whatever modes its owner left. Nothing there is fine."""
+    if not place.exists():
+        return
+    try:
+        run("rm", "-rf", "--one-file-system", "--", str(place))
+    except WorkFailed:
+        run("chmod", "-R", "u+rwX", "--", str(place))
+        run("rm", "-rf", "--one-file-system", "--", str(place))
+
+
+@contextlib.contextmanager
+def reading(root: str) -> Iterator[None]:
+    """Translate what the kernel says while a work tree is read that somebody still changes."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkFailed(
+            f"{root} changed while it was read: {error}",
+            hint="end what still runs in it, then try again",
+        ) from error
+
+
 def turn_into(trees: GitTrees, base: Base, tree: str, root: Path) -> None:
     """Write the difference from the base's tree to `tree` into a workspace nobody has used yet.
 
     Setup may have put links into it, so nothing is followed. Raises WorkFailed where one is met.
     """
     git = trees.git_of(base)
-    placer = Placer(root, owner=(trees.uid, trees.gid))
+    placer = Placer(root, owner=(trees.uid, trees.gid), is_exact=True)
     changes = compare(git, base.tree, tree)
     try:
         for change in changes:
@@ -42,4 +76,4 @@ def turn_into(trees: GitTrees, base: Base, tree: str, root: Path) -> None:
         ) from error
 
 
-__all__ = ["prepare_folder", "turn_into"]
+__all__ = ["delete", "make_place", "prepare_folder", "reading", "turn_into"]

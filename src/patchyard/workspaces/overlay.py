@@ -11,7 +11,6 @@ from patchyard.contracts.workspace import CallWindow, WorkspaceRef
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.workspaces import materials, upper
-from patchyard.workspaces.bases import run
 from patchyard.workspaces.capture import Capture
 from patchyard.workspaces.ignores import Ignores
 from patchyard.workspaces.pinned import GitTrees
@@ -50,6 +49,10 @@ class OverlayWorkspaces:
         """Return the upper folder."""
         return Path(ref.details["upper"])
 
+    async def close(self, ref: WorkspaceRef) -> None:
+        """Unmount it and keep what was written."""
+        await asyncio.to_thread(unmount, Path(ref.root))
+
     async def remove(self, ref: WorkspaceRef) -> None:
         """Unmount and delete it."""
         await asyncio.to_thread(self._remove, ref)
@@ -79,10 +82,11 @@ class OverlayWorkspaces:
             },
         )
         materials.prepare_folder(self._folder)
-        place.mkdir(mode=0o711)
-        own.mkdir(mode=0o700)
+        self._remove(ref)  # what a killed engine left under this name
+        materials.make_place(place, own)
         for folder in (own / "upper", own / "work", place / "root"):
-            folder.mkdir(mode=0o755)
+            folder.mkdir()
+            folder.chmod(0o755)
         os.chown(own / "upper", trees.uid, trees.gid)
         self._mount(ref)
         if tree is not None and tree != base.tree:
@@ -115,6 +119,7 @@ class OverlayWorkspaces:
         tracked = self._trees.tracked(base)
         layers = tuple(Path(folder) for folder in ref.details["layers"])
         with (
+            materials.reading(ref.root),
             Reader(ref.details["upper"]) as reader,
             Ignores(git, base, tracked.entries) as ignores,
         ):
@@ -126,7 +131,7 @@ class OverlayWorkspaces:
         root = Path(ref.root)
         unmount(root)
         if not is_mounted(root):
-            run("rm", "-rf", "--one-file-system", "--", str(root.parent))
+            materials.delete(root.parent)
 
 
 __all__ = ["OverlayWorkspaces"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchyard.clients.git import Git
+from patchyard.clients.scratch import sweep
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.workspaces import snapshot, source
@@ -124,6 +125,7 @@ class GitTrees:
         return store
 
     def _snapshot(self, repository: Path, ref: str | None) -> Base:
+        sweep(self.home)
         store = self.open_store(repository)
         commit, branch = source.head_of(store.user_git, store.source, ref)
         if ref is None:

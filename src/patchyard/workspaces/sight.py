@@ -7,13 +7,16 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from patchyard.clients.reader import MAX_DEPTH
+from patchyard.clients.reader import MAX_DEPTH, Reader
 from patchyard.domain.changeset import Finding, FindingKind
+from patchyard.domain.errors import LimitReached
 from patchyard.domain.names import is_dot_git
 
 Entries = Mapping[str, tuple[str, str]]  # mode and blob by path
 Named = tuple[str, os.stat_result, float]  # path, status, when its folder last changed
 GITLINK = "160000"
+MAX_TOUCHED = 200_000  # files in one change set
+MAX_PATH_BYTES = 3000  # of a folder; the kernel takes 4096 for the whole path
 
 
 class Tracked:
@@ -71,8 +74,25 @@ class Sight:
         for deeper in tracked.below(path):
             self.gone[deeper] = at
 
+    def listed(self, reader: Reader, folder: str) -> list[Named]:
+        """Return what is in a folder, the synthetic `.git` aside; an unreadable one is noted."""
+        try:
+            at = os.fstat(reader.folder(folder)).st_ctime
+            names = reader.names(folder)
+        except PermissionError:
+            self.find(FindingKind.UNREADABLE, folder, "the folder cannot be read")
+            return []
+        prefix = f"{folder}/" if folder else ""
+        named = ((prefix + name, status, at) for name, status in names)
+        return [each for each in named if each[0] != ".git"]
+
     def see(self, path: str, status: os.stat_result) -> None:
         """Note a candidate."""
+        if len(self.touched) >= MAX_TOUCHED:
+            raise LimitReached(
+                f"more than {MAX_TOUCHED} files were written",
+                hint="put build output where .gitignore covers it, or delete it",
+            )
         self.touched[path] = Touched(path=path, status=status)
         self.gone.pop(path, None)
 
@@ -93,8 +113,8 @@ class Sight:
             return False
         if path in tracked.entries and tracked.entries[path][0] != GITLINK:
             self.lose(tracked, path, status.st_ctime)
-        if path.count("/") >= MAX_DEPTH:
-            self.find(FindingKind.TOO_LARGE, path, f"deeper than {MAX_DEPTH} folders")
+        if path.count("/") >= MAX_DEPTH or len(os.fsencode(path)) > MAX_PATH_BYTES:
+            self.find(FindingKind.TOO_LARGE, path, f"deeper than {MAX_DEPTH} folders, or too long")
             return False
         return True
 

@@ -7,7 +7,7 @@ from patchyard.clients.reader import Reader
 from patchyard.workspaces.ignores import Ignores
 from patchyard.workspaces.sight import Named, Sight, Tracked, is_whiteout
 
-OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+OPAQUE = "trusted.overlay.opaque"
 
 
 def walk(reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
@@ -26,14 +26,13 @@ def walk(reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
 
 def _listed(reader: Reader, folder: str, tracked: Tracked, sight: Sight) -> list[Named]:
     """Return what is in a folder, and note what an opaque one hides."""
-    descriptor = reader.folder(folder)
-    at = os.fstat(descriptor).st_ctime
-    if folder and _is_opaque(descriptor):
+    named = sight.listed(reader, folder)
+    if folder and _is_opaque(reader.folder(folder)):
+        at = os.fstat(reader.folder(folder)).st_ctime
         for path in tracked.below(folder):
-            sight.lose(tracked, path, at)
-    prefix = f"{folder}/" if folder else ""
-    named = ((prefix + name, status, at) for name, status in reader.names(folder))
-    return [each for each in named if each[0] != ".git"]
+            if path not in sight.touched:
+                sight.lose(tracked, path, at)
+    return named
 
 
 def _look(path: str, status: os.stat_result, at: float, tracked: Tracked, sight: Sight) -> bool:
@@ -50,13 +49,11 @@ def _look(path: str, status: os.stat_result, at: float, tracked: Tracked, sight:
 
 
 def _is_opaque(descriptor: int) -> bool:
-    for name in OPAQUE:
-        try:
-            if os.getxattr(descriptor, name) == b"y":
-                return True
-        except OSError:
-            continue
-    return False
+    """Whether the overlay says so; `user.` attributes are the agent's to set, and not asked."""
+    try:
+        return os.getxattr(descriptor, OPAQUE) == b"y"
+    except OSError:
+        return False
 
 
 __all__ = ["walk"]

@@ -6,12 +6,12 @@ Through it git reads the checkout without a setting, filter, hook or lock of the
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.clients.git import Git
+from patchyard.clients.scratch import scratch
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import Store, parts
@@ -46,8 +46,7 @@ class Entry:
 def opened(store: Store) -> Iterator[View]:
     """Copy the user's index and rule files into a view that lasts as long as the context."""
     source = store.source
-    folder = Path(tempfile.mkdtemp(prefix="view-", dir=store.folder))
-    try:
+    with scratch(store.user_git.home.parent, "view") as folder:
         for name in ("refs", "objects", "info"):
             (folder / name).mkdir()
         (folder / "HEAD").write_text("ref: refs/heads/base\n")
@@ -70,8 +69,6 @@ def opened(store: Store) -> Iterator[View]:
             attributes=attributes,
             conversions=source.conversions,
         )
-    finally:
-        shutil.rmtree(folder)
 
 
 def _copy_index(source: Source, folder: Path) -> None:

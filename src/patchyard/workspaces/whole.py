@@ -2,12 +2,15 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from patchyard.clients.reader import Reader
+from patchyard.domain.changeset import FindingKind
 from patchyard.workspaces.ignores import Ignores
-from patchyard.workspaces.sight import Named, Sight, Tracked
+from patchyard.workspaces.sight import GITLINK, Sight, Tracked
+
+UNREADABLE = FindingKind.UNREADABLE
 
 Notes = Mapping[str, str]  # path to a fingerprint of its status
 
@@ -25,12 +28,13 @@ def fingerprint(status: os.stat_result) -> str:
 def note(root: Path) -> Notes:
     """Return the fingerprint of every entry below `root`, the synthetic `.git` aside."""
     found: dict[str, str] = {}
+    sight = Sight()
     with Reader(root) as reader:
         level = [""]
         while level:
             deeper = []
             for folder in level:
-                for path, status, _ in listed(reader, folder):
+                for path, status, _ in sight.listed(reader, folder):
                     found[path] = fingerprint(status)
                     if stat.S_ISDIR(status.st_mode):
                         deeper.append(path)
@@ -38,23 +42,15 @@ def note(root: Path) -> Notes:
     return found
 
 
-def listed(reader: Reader, folder: str) -> list[Named]:
-    """Return what is in a folder, the synthetic `.git` aside."""
-    at = os.fstat(reader.folder(folder)).st_ctime
-    prefix = f"{folder}/" if folder else ""
-    named = ((prefix + name, status, at) for name, status in reader.names(folder))
-    return [each for each in named if each[0] != ".git"]
-
-
 def walk(reader: Reader, tracked: Tracked, ignores: Ignores, notes: Notes) -> Sight:
     """Return what differs from the notes, seen from the base's paths."""
     sight = Sight()
     present: set[str] = set()
-    times: dict[str, float] = {}
+    times: dict[str, float] = {"": os.fstat(reader.folder("")).st_ctime}
     level = [""]
     while level:
-        named = [each for folder in level for each in listed(reader, folder)]
-        times.update((folder, os.fstat(reader.folder(folder)).st_ctime) for folder in level)
+        named = [each for folder in level for each in sight.listed(reader, folder)]
+        times.update((path.rpartition("/")[0], at) for path, _, at in named)
         ignored = ignores.among_untracked(tracked, named)
         level = []
         for path, status, _ in named:
@@ -67,21 +63,26 @@ def walk(reader: Reader, tracked: Tracked, ignores: Ignores, notes: Notes) -> Si
             present.add(path)
             if notes.get(path) != fingerprint(status):
                 sight.note(tracked, path, status)
-    _note_gone(tracked, notes, present, times, sight)
+    closed = tuple(f"{each.path}/" for each in sight.findings if each.kind == UNREADABLE)
+    for path in _missing(tracked, notes, present):
+        if not path.startswith(closed):
+            sight.gone[path] = _changed_above(path, times)
     return sight
 
 
-def _note_gone(
-    tracked: Tracked, notes: Notes, present: set[str], times: Mapping[str, float], sight: Sight
-) -> None:
-    """Note the base's files that were there at the start and are not any more."""
+def _missing(tracked: Tracked, notes: Notes, present: set[str]) -> Iterator[str]:
+    """Yield the base's files that were there at the start and are not any more."""
     for path, (mode, _) in tracked.entries.items():
-        if mode == "160000" or path in present or path not in notes:
-            continue
-        folder = path.rpartition("/")[0]
-        while folder and folder not in times:
-            folder = folder.rpartition("/")[0]
-        sight.gone[path] = times[folder]
+        if mode != GITLINK and path not in present and path in notes:
+            yield path
 
 
-__all__ = ["Notes", "fingerprint", "listed", "note", "walk"]
+def _changed_above(path: str, times: Mapping[str, float]) -> float:
+    """Return when the nearest folder above that is still there last changed."""
+    folder = path.rpartition("/")[0]
+    while folder and folder not in times:
+        folder = folder.rpartition("/")[0]
+    return times[folder]
+
+
+__all__ = ["Notes", "fingerprint", "note", "walk"]
