@@ -80,15 +80,14 @@ def agents() -> None:
 def main() -> None:
     """Entry point of `agents` and `patchyard`."""
     try:
-        agents.main(prog_name="agents", standalone_mode=False)
-    except click.exceptions.Exit as leaving:
-        sys.exit(leaving.exit_code)
+        code = agents.main(prog_name="agents", standalone_mode=False)
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
         from patchyard.cli.outcome import show_usage_error  # noqa: PLC0415 - only on this path
 
         sys.exit(show_usage_error(error, sys.argv[1:]))
+    sys.exit(code if isinstance(code, int) else 0)  # click returns what Exit was raised with
 
 
 __all__ = ["COMMANDS", "LazyGroup", "agents", "main"]
