@@ -1,6 +1,7 @@
 """Each module of the package says in `__all__` exactly what it makes public, sorted.
 
-Public are its functions and classes, and the constants that another module of it imports.
+Public are its functions and classes, and the constants that another module of it imports. A group's
+subcommands are not: the group is what others import.
 """
 
 import ast
@@ -39,7 +40,18 @@ def _defined(body: Iterable[ast.stmt]) -> set[str]:
 
 def _made(body: Iterable[ast.stmt]) -> set[str]:
     made = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return _defined(node for node in body if isinstance(node, made))
+    return _defined(node for node in body if isinstance(node, made) and not _is_subcommand(node))
+
+
+def _is_subcommand(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Whether a click group above it takes it in: the group is what others import."""
+    calls = (d.func for d in node.decorator_list if isinstance(d, ast.Call))
+    return any(
+        isinstance(call, ast.Attribute)
+        and call.attr == "command"
+        and not (isinstance(call.value, ast.Name) and call.value.id == "click")
+        for call in calls
+    )
 
 
 def _imported(body: Iterable[ast.stmt]) -> set[str]:
