@@ -270,8 +270,16 @@ async def test_going_round_in_circles_is_warned_about_and_ended(cycle: int) -> N
     turns = await drive(session)
     assert "repeated itself" in turns[-1].failure
     assert len(turns) == END_AT * cycle + 1
-    warnings = [m for m in session.messages if "repeating yourself" in m.text]
+    warnings = [m for m in session.messages if "leads nowhere" in m.text]
     assert len(warnings) == 1
+
+
+async def test_calls_that_all_fail_are_warned_about_and_ended() -> None:
+    replies = [says(("read_file", {"path": f"f{i}"})) for i in range(60)]
+    session = await ModelActor(model=model(*replies)).begin(brief())
+    turns = await drive(session, reply=lambda w: answer(w, success=False, text=f"no {w.ref}"))
+    assert "16 calls in a row failed" in turns[-1].failure
+    assert len([m for m in session.messages if "leads nowhere" in m.text]) == 1
 
 
 async def test_the_same_call_with_new_results_is_no_circle() -> None:

@@ -90,7 +90,7 @@ def test_a_failed_command_shows_its_output_and_how_it_died() -> None:
         stderr="e",
     )
     assert said == (
-        "failed (COMMAND_FAILED): killed\n[exit code -9, killed by SIGKILL]\no\n[standard error]\ne"
+        "failed (COMMAND_FAILED): exit code -9, killed by SIGKILL\no\n[standard error]\ne"
     )
 
 

@@ -15,7 +15,7 @@ NOTICE_BYTES = 250  # of the message that says so
 LEFT_OUT = "[Earlier steps were left out to save room: "
 
 
-def compact(entries: Sequence[Entry], *, budget: int) -> list[Entry]:
+def compact(entries: Sequence[Entry], budget: int) -> list[Entry]:
     """Return the conversation within `budget` bytes, or as near as its pinned parts allow."""
     if total(entries) <= budget:
         return list(entries)

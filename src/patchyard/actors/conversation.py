@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from patchyard.domain.messages import Message, RequestedCall, Speaker
@@ -21,6 +21,45 @@ class Entry:
     digest: bytes  # SHA-256 of its content
     shorter: Message | None = None
     is_pinned: bool = False  # the system prompt and the task
+
+
+class Conversation:
+    """Entries in order; their size, their hash and their messages are kept at hand."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._begin(entries)
+
+    def _begin(self, entries: Iterable[Entry]) -> None:
+        self._entries: list[Entry] = []
+        self._messages: list[Message] = []
+        self._hash = hashlib.sha256()
+        self.size = 0  # bytes
+        for one in entries:
+            self.add(one)
+
+    def add(self, one: Entry) -> None:
+        """Append an entry."""
+        self._entries.append(one)
+        self._messages.append(one.message)
+        self._hash.update(one.digest)
+        self.size += one.size
+
+    def make_room(
+        self, budget: int, compact: Callable[[Sequence[Entry], int], Iterable[Entry]]
+    ) -> None:
+        """Put what `compact` returns in the place of all entries when they are over `budget`."""
+        if self.size > budget:
+            self._begin(compact(self._entries, budget))
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages in order."""
+        return tuple(self._messages)
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of the whole, from the hashes of its messages."""
+        return self._hash.hexdigest()
 
 
 def entry(message: Message, *, shorter: Message | None = None, is_pinned: bool = False) -> Entry:
@@ -49,14 +88,6 @@ def spoken(message: Message) -> Entry:
     )
     shorter = replace(message, text=_short(message.text), calls=calls)
     return entry(message, shorter=shorter)
-
-
-def fingerprint(entries: Iterable[Entry]) -> str:
-    """Return the hash of a whole conversation, from the hashes of its messages."""
-    whole = hashlib.sha256()
-    for one in entries:
-        whole.update(one.digest)
-    return whole.hexdigest()
 
 
 def starts_exchange(one: Entry) -> bool:
@@ -102,4 +133,4 @@ def _short_arguments(arguments: str) -> str:
     return json.dumps({k: _short(v) if isinstance(v, str) else v for k, v in value.items()})
 
 
-__all__ = ["Entry", "entry", "fingerprint", "shortened", "spoken", "starts_exchange"]
+__all__ = ["Conversation", "Entry", "entry", "shortened", "spoken", "starts_exchange"]

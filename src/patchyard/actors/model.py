@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from patchyard.actors.compaction import compact, total
-from patchyard.actors.conversation import entry, fingerprint, spoken
+from patchyard.actors.compaction import compact
+from patchyard.actors.conversation import Conversation, entry, spoken
 from patchyard.actors.finishing import FINISH, Finish, finish_spec, read_finish, strategy
 from patchyard.actors.patience import Patience, nudge, silence
 from patchyard.actors.prompting import opening
@@ -67,7 +67,7 @@ class ModelSession:
         self._tools = (*_offered(brief), finish_spec(brief.phase))
         self._names = [tool.name for tool in self._tools]
         self._effects = {tool.name: tool.effect for tool in self._tools}
-        self._entries = [entry(m, is_pinned=True) for m in opening(brief)]
+        self._talk = Conversation(entry(m, is_pinned=True) for m in opening(brief))
         self._budget = _budget(actor.settings, facts)
         self._open: list[_Open] = []
         self._held: Finish | None = None
@@ -84,7 +84,7 @@ class ModelSession:
         if early is not None:
             return early
         reply = clipped(await self._ask())
-        body = {"reply": to_body(reply), "asked": fingerprint(self._entries)}
+        body = {"reply": to_body(reply), "asked": self._talk.fingerprint}
         return self._read(reply, usage=reply.usage, body={**body, "budget": self._budget})
 
     async def restore(self, turn: Turn, answers: Sequence[Answered], *, note: str = "") -> None:
@@ -101,12 +101,12 @@ class ModelSession:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation as the next request would send it."""
-        return tuple(one.message for one in self._entries)
+        return self._talk.messages
 
     async def _ask(self) -> ModelReply:
-        if total(self._entries) > self._budget:
+        if self._talk.size > self._budget:
             raise ModelFailed(
-                f"the task and its last step take {total(self._entries):,} bytes, more than the "
+                f"the task and its last step take {self._talk.size:,} bytes, more than the "
                 f"{self._budget:,} that fit a request to {self._facts.name}",
                 hint="shorten the task or take a model with a larger context window",
             )
@@ -115,6 +115,7 @@ class ModelSession:
             tools=self._tools,
             purpose=self._brief.phase,
             turn=self._turn,
+            size=self._talk.size,
             max_output_tokens=_output_tokens(self._actor.settings, self._facts),
             temperature=self._actor.settings.temperature,
         )
@@ -129,15 +130,15 @@ class ModelSession:
             self._noted = (self._turn, note)
             self._patience.renew()
             self._told.append(note)
-        verdict, reason = self._patience.repetition.verdict()
+        verdict, reason = self._patience.verdict()
         if verdict is Verdict.WARN:
-            self._told.append(f"You are repeating yourself ({reason}). Do something else.")
+            self._told.append(f"This leads nowhere ({reason}). Do something else.")
         for text in self._told:
-            self._entries.append(entry(Message(speaker=Speaker.USER, text=text)))
+            self._talk.add(entry(Message(speaker=Speaker.USER, text=text)))
         self._told = []
         if verdict is Verdict.END:
-            return _failed(f"the model repeated itself: {reason}", body={"repeated": reason})
-        self._entries = compact(self._entries, budget=self._budget)
+            return _failed(f"the model made no progress: {reason}", body={"ended": reason})
+        self._talk.make_room(self._budget, compact)
         return None
 
     def _settle(self, by_ref: Mapping[str, Answered], note: str) -> Turn | None:
@@ -151,7 +152,7 @@ class ModelSession:
         verdict = "" if held is None else self._verdict(held, failed=failed, is_noted=bool(note))
         for item in items:
             local = verdict if held is not None and item.is_finish else item.answer
-            self._entries.append(answer_entry(item.call, by_ref.get(item.call.ref), local=local))
+            self._talk.add(answer_entry(item.call, by_ref.get(item.call.ref), local=local))
         if held is not None and verdict == ACCEPTED:
             return _final(held, body={"held": True})
         return None
@@ -160,7 +161,9 @@ class ModelSession:
         """Note what a call came to; return whether it went well."""
         call = item.call
         self._patience.repetition.observe(*signature(call, answer, local=item.answer))
-        if call.problem or answer is None or not answer.result.success:
+        went_well = not call.problem and answer is not None and answer.result.success
+        self._patience.heard_result(is_success=went_well)
+        if not went_well:
             return False
         effect = self._effects.get(call.name, Effect.READ)
         self._changed = self._changed or looks_like_change(call, effect)
@@ -180,7 +183,7 @@ class ModelSession:
         """Take the reply into the conversation and say what it comes to."""
         reading = read(reply, names=self._names, turn=self._turn)
         self._turn += 1
-        self._entries.append(spoken(reading.message))
+        self._talk.add(spoken(reading.message))
         said = {
             "text": reading.message.text,
             "usage": usage,

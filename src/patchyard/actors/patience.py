@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from patchyard.actors.repetition import Repetition
+from patchyard.actors.repetition import Repetition, Verdict
 from patchyard.domain.messages import ModelReply, StopReason
 
 NUDGES = 3  # answers without a call, in a row
 UNREADABLE = 3  # answers whose calls cannot be made, in a row
+WARN_FAILURES = 8  # calls without a success, in a row
+END_FAILURES = 16
 
 
 @dataclass(kw_only=True)
@@ -16,6 +18,7 @@ class Patience:
     repetition: Repetition = field(default_factory=Repetition)
     silent: int = 0
     unreadable: int = 0
+    failures: int = 0
 
     def heard_calls(self, *, is_any_fit: bool) -> bool:
         """Take in an answer with calls; return whether to go on."""
@@ -28,10 +31,23 @@ class Patience:
         self.silent += 1
         return self.silent <= NUDGES
 
+    def heard_result(self, *, is_success: bool) -> None:
+        """Take in what a call came to."""
+        self.failures = 0 if is_success else self.failures + 1
+
+    def verdict(self) -> tuple[Verdict, str]:
+        """Return whether the last calls lead anywhere, and the reason if not."""
+        if self.failures >= END_FAILURES:
+            return Verdict.END, f"{self.failures} calls in a row failed"
+        verdict, reason = self.repetition.verdict()
+        if verdict is Verdict.FINE and self.failures == WARN_FAILURES:
+            return Verdict.WARN, f"{self.failures} calls in a row failed"
+        return verdict, f"it repeated itself: {reason}" if reason else ""
+
     def renew(self) -> None:
         """Begin anew, after somebody gave a new word."""
         self.repetition.forget()
-        self.silent = self.unreadable = 0
+        self.silent = self.unreadable = self.failures = 0
 
 
 def nudge(reply: ModelReply) -> str:
@@ -60,4 +76,12 @@ def silence(reply: ModelReply) -> str:
     return f"the model called no tool {times}; it said: {first}"
 
 
-__all__ = ["NUDGES", "UNREADABLE", "Patience", "nudge", "silence"]
+__all__ = [
+    "END_FAILURES",
+    "NUDGES",
+    "UNREADABLE",
+    "WARN_FAILURES",
+    "Patience",
+    "nudge",
+    "silence",
+]

@@ -10,6 +10,7 @@ from patchyard.contracts.actor import Answered
 from patchyard.domain.messages import Message, Speaker
 from patchyard.domain.tooling import READ_OUTPUT, Effect
 
+_DURATION = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|seconds?)\b")
 NO_RESULT = "failed (UNKNOWN_ERROR): no result came of this call"
 LOOKING = frozenset(
     {
@@ -39,10 +40,10 @@ def answer_entry(call: ReadCall, answer: Answered | None, *, local: str) -> Entr
 
 
 def signature(call: ReadCall, answer: Answered | None, *, local: str) -> tuple[str, str]:
-    """Return a label and a hash of the call and its result, ids left out."""
+    """Return a label and a hash of the call and its result; ids and durations left out."""
     text = local or (answer.text if answer else "")
     if answer is not None:
-        text = text.replace(answer.result.call_id, "")
+        text = _DURATION.sub("", text.replace(answer.result.call_id, ""))
     asked = json.dumps(call.arguments, sort_keys=True, default=str)
     whole = f"{call.name}\0{asked}\0{text}".encode("utf-8", "surrogatepass")
     return label(call), hashlib.sha256(whole).hexdigest()

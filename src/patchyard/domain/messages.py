@@ -42,6 +42,7 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     purpose: str = ""  # strategize or execute; never sent, for scripts and recordings
     turn: int = 0  # replies given before in this conversation; never sent
+    size: int = 0  # bytes of the messages as the asker counted them; 0: not counted
     max_output_tokens: int | None = None  # None: the provider's own default
     temperature: float | None = None  # None: the provider's own default
 
@@ -78,7 +79,7 @@ class ModelReply:
 
 def estimated_usage(request: ModelRequest, answer: Message) -> Usage:
     """Return tokens counted from sizes, four characters each, where a provider says nothing."""
-    asked = sum(_characters(message) for message in request.messages)
+    asked = request.size or sum(_characters(message) for message in request.messages)
     return Usage(
         input_tokens=asked // 4 + 1,
         output_tokens=_characters(answer) // 4 + 1,

@@ -191,19 +191,19 @@ def interactive(chance: random.Random, _right: RightCall) -> ScriptedReply | Non
             chance.choice(REBASES).format(n=chance.randint(1, 9)),
         )
     )
-    return _call("execute_command", {"command": command, "timeout_s": 1})
+    return _call("execute_command", {"command": command, "timeout_s": 0.3})
 
 
 def prompting(chance: random.Random, _right: RightCall) -> ScriptedReply | None:
     """A program that asks on standard input."""
     command = chance.choice(PROMPTS).format(w=chance.choice(WORDS), n=chance.randint(1, 99))
-    return _call("execute_command", {"command": command, "timeout_s": "1"})
+    return _call("execute_command", {"command": command, "timeout_s": "0.3"})
 
 
 def never_ending(chance: random.Random, _right: RightCall) -> ScriptedReply | None:
     """A command that does not come to an end."""
     command = chance.choice(ENDLESS).format(n=chance.randint(1000, 9999))
-    return _call("execute_command", {"command": command, "timeout_s": 0.2})
+    return _call("execute_command", {"command": command, "timeout_s": 0.1})
 
 
 def flood(chance: random.Random, _right: RightCall) -> ScriptedReply | None:
@@ -274,7 +274,7 @@ def whole_file(chance: random.Random, right: RightCall) -> ScriptedReply | None:
     if "old_string" not in right.arguments:
         return None
     new = right.arguments["new_string"]
-    old = chance.choice(("", new, "    return", "="))
+    old = chance.choice(("", new, "return", "first", "\n", "def "))
     return _call(right.name, {**right.arguments, "old_string": old})
 
 

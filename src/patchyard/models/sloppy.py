@@ -34,7 +34,7 @@ class SloppyModel:
     seed: int
     errand: Errand
     kinds: Sequence[str] = tuple(SLIPS)
-    slips_at_most: int = 4
+    slips_at_most: int = 2
     is_stubborn: bool = False  # never does the right thing
     slipped: Counter[str] = field(default_factory=Counter, init=False)  # kinds so far
     _step: int = field(default=0, init=False)
@@ -85,8 +85,8 @@ class SloppyModel:
 
 
 def _went_well(request: ModelRequest) -> bool:
-    answers = [m for m in request.messages if m.speaker is Speaker.TOOL]
-    return bool(answers) and not answers[-1].text.startswith("failed")
+    last = request.messages[-1]
+    return last.speaker is Speaker.TOOL and "failed (" not in last.text[:200]
 
 
 __all__ = ["Errand", "SloppyModel"]

@@ -1,8 +1,12 @@
 """`execute_command`: a command line in the workspace."""
 
+from dataclasses import dataclass, replace
+
 from patchyard.domain.tooling import Effect, ToolResult
 from patchyard.tools import claims
 from patchyard.tools.shape import ToolboxTool, specification, text_argument
+
+FAILED = "COMMAND_FAILED"
 
 SPEC = specification(
     "execute_command",
@@ -24,6 +28,15 @@ SPEC = specification(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class CommandTool(ToolboxTool):
+    """`execute_command`, whose failures say how the command ended."""
+
+    def full(self, result: ToolResult) -> str:
+        """Return all of the result as text."""
+        return super().full(without_time(result))
+
+
 def show(result: ToolResult) -> str:
     """Return exit code and both streams; standard error under a line of its own."""
     data = result.data
@@ -32,9 +45,8 @@ def show(result: ToolResult) -> str:
         return f'[runs in the background; job_output(job_id="{job}") shows how it goes]'
     parts = []
     code = claims.number(data, "exit_code")
-    if code is not None:
-        signal = claims.text(data, "signal")
-        parts.append(f"[exit code {code}{f', killed by {signal}' if signal else ''}]")
+    if code is not None and result.error != FAILED:
+        parts.append(f"[{_ending(result)}]")
     out, err = claims.text(data, "stdout"), claims.text(data, "stderr")
     if out:
         parts.append(out.rstrip("\n"))
@@ -45,9 +57,25 @@ def show(result: ToolResult) -> str:
     return "\n".join(parts)
 
 
+def without_time(result: ToolResult) -> ToolResult:
+    """Return a failed command's result with how it ended as its message, and not how long it took.
+
+    Two runs that differ in nothing else then read the same.
+    """
+    if result.error != FAILED:
+        return result
+    return replace(result, message=_ending(result))
+
+
+def _ending(result: ToolResult) -> str:
+    signal = claims.text(result.data, "signal")
+    killed = f", killed by {signal}" if signal else ""
+    return f"exit code {claims.number(result.data, 'exit_code')}{killed}"
+
+
 def tool(workspace: str) -> ToolboxTool:
     """Build the tool for a workspace at that absolute path."""
-    return ToolboxTool(spec=SPEC, show=show, workspace=workspace, head_share=0.3)
+    return CommandTool(spec=SPEC, show=show, workspace=workspace, head_share=0.3)
 
 
-__all__ = ["SPEC", "show", "tool"]
+__all__ = ["FAILED", "SPEC", "CommandTool", "show", "tool", "without_time"]
