@@ -10,12 +10,14 @@ from pathlib import Path
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.contracts.workspace import WorkspaceRef, Workspaces
 from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.workspaces.copy import CopyWorkspaces
 from patchyard.workspaces.handover import GitHandOver
+from patchyard.workspaces.overlay import OverlayWorkspaces
 from patchyard.workspaces.pinned import GitTrees
 
 AGENT = 61234  # a user ID without a passwd entry, under root only
 
-__all__ = ["AGENT", "Lab", "bytes_below", "fingerprint", "git"]
+__all__ = ["AGENT", "Lab", "bytes_below", "fingerprint", "git", "lab_at"]
 
 
 def git(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
@@ -128,3 +130,14 @@ def write(folder: Path, files: Mapping[str, str | bytes]) -> None:
         if place.is_symlink():
             place.unlink()
         place.write_bytes(raw)
+
+
+def lab_at(place: Path, strategy: str) -> Lab:
+    """Return a laboratory in a folder."""
+    repo = place / "repo"
+    repo.mkdir()
+    git(repo, "init", "-q", "-b", "main")
+    owner = AGENT if os.geteuid() == 0 else os.geteuid()
+    trees = GitTrees(place / "home", uid=owner, gid=owner)
+    made = OverlayWorkspaces if strategy == "overlay" else CopyWorkspaces
+    return Lab(repo=repo, trees=trees, workspaces=made(trees, place / "plans"))

@@ -1,26 +1,12 @@
 import contextlib
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from laboratory import AGENT, Lab, git
+from laboratory import Lab, lab_at
 from patchyard.clients.mounts import is_mounted, unmount
-from patchyard.workspaces.copy import CopyWorkspaces
-from patchyard.workspaces.overlay import OverlayWorkspaces
-from patchyard.workspaces.pinned import GitTrees
-
-
-def lab_at(place: Path, strategy: str) -> Lab:
-    repo = place / "repo"
-    repo.mkdir()
-    git(repo, "init", "-q", "-b", "main")
-    owner = AGENT if os.geteuid() == 0 else os.geteuid()
-    trees = GitTrees(place / "home", uid=owner, gid=owner)
-    made = OverlayWorkspaces if strategy == "overlay" else CopyWorkspaces
-    return Lab(repo=repo, trees=trees, workspaces=made(trees, place / "plans"))
 
 
 @contextlib.contextmanager

@@ -117,13 +117,13 @@ class CopyWorkspaces:
     def _capture(self, base: Base, ref: WorkspaceRef, windows: tuple[CallWindow, ...]) -> ChangeSet:
         git = self._trees.git_of(base)
         tracked = self._trees.tracked(base)
-        notes = json.loads(Path(ref.details["notes"]).read_text())
         layers = tuple(Path(folder) for folder in ref.details["layers"])
         with (
             materials.reading(ref.root),
             Reader(ref.root) as reader,
             Ignores(git, base, tracked.entries) as ignores,
         ):
+            notes = json.loads(Path(ref.details["notes"]).read_text())
             sight = whole.walk(reader, tracked, ignores, notes)
             capture = Capture(git=git, base=base, tracked=tracked, reader=reader, lower=layers)
             return capture.finish(sight, windows)
