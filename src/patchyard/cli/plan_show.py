@@ -14,7 +14,7 @@ from patchyard.assembly import open_equipment
 from patchyard.cli.looking import look_at
 from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint, visible
 from patchyard.cli.plan_act import plan_argument
-from patchyard.cli.progress import json_lines, spoken_lines
+from patchyard.cli.progress import SpokenLines, json_lines
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import Decision
@@ -120,7 +120,7 @@ def _follow(command: str, plan_id: str, output_format: str, *, after: int | None
 
 
 async def _tail(equipment: Equipment, ledger: Ledger, *, is_json: bool, after: int | None) -> None:
-    show = json_lines if is_json else spoken_lines
+    show = json_lines if is_json else SpokenLines()
     seen = ledger.state.version if after is None else after
     while True:
         for version, _, event in await ledger.events(after=seen):

@@ -10,6 +10,7 @@ import click
 
 from patchyard.cli.outcome import paint, visible
 from patchyard.domain.codec import to_json
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.events import (
     BaseRecorded,
     ChangeSetCaptured,
@@ -23,6 +24,7 @@ from patchyard.domain.events import (
     TurnRequested,
     Validated,
 )
+from patchyard.domain.plan import Phase, State
 from patchyard.engine.report import base_line
 
 Line = Callable[[Any], str | None]
@@ -35,12 +37,45 @@ def json_lines(event: Event) -> None:
     sys.stdout.flush()
 
 
-def spoken_lines(event: Event) -> None:
-    """Print what people want to see of `event`, on standard error."""
-    line = _LINES.get(type(event))
-    text = line(event) if line else None
-    if text:
-        click.echo(text, err=True)
+class SpokenLines:
+    """Prints what people want to see of events, on standard error; the base comes first."""
+
+    def __init__(self, *, opening: str = "", kind: ExecutionEnvironment | None = None) -> None:
+        self._held = [opening] if opening else []
+        self._kind = kind
+
+    def __call__(self, event: Event) -> None:
+        """Print the line of `event`, if it has one."""
+        line = _LINES.get(type(event))
+        text = line(event) if line else None
+        if not text:
+            return
+        if isinstance(event, BaseRecorded):
+            self._held.insert(0, text + self._confinement())
+        else:
+            self._held.append(text)
+        if not _is_beginning(event):
+            self.flush()
+
+    def flush(self) -> None:
+        """Print what was held back for the base."""
+        for text in self._held:
+            click.echo(text, err=True)
+        self._held.clear()
+
+    def _confinement(self) -> str:
+        """Say plainly what runs without walls (F2.16)."""
+        if self._kind != ExecutionEnvironment.HOST:
+            return ""
+        return f" {paint('in host: not confined', 'red', to_stderr=True)}"
+
+
+def _is_beginning(event: Event) -> bool:
+    """Whether the base may be said next."""
+    return isinstance(event, Moved) and (event.phase, event.state) in {
+        (Phase.STRATEGIZE, State.QUEUED),
+        (Phase.STRATEGIZE, State.PROCESSING),
+    }
 
 
 def _base(event: BaseRecorded) -> str:
@@ -113,4 +148,4 @@ _LINES: Mapping[type[Event], Line] = {
     Noted: _noted,
 }
 
-__all__ = ["json_lines", "spoken_lines"]
+__all__ = ["SpokenLines", "json_lines"]

@@ -2,26 +2,25 @@
 
 from collections.abc import Awaitable, Mapping
 
-import click
-
 from patchyard.assembly import open_equipment
 from patchyard.cli.outcome import Outcome, visible
-from patchyard.cli.progress import json_lines, spoken_lines
+from patchyard.cli.progress import SpokenLines, json_lines
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.domain.state import PlanState
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
+from patchyard.engine.sites import general_kind
 from patchyard.engine.workflow import Watching, Workflow
 from patchyard.intake import Asked, spec_of
 
 
-def watching(*, is_json: bool, stream: bool) -> Watching:
+def watching(*, is_json: bool, stream: bool, spoken: SpokenLines | None = None) -> Watching:
     """Return who watches: JSON Lines, spoken lines, or nobody."""
     if is_json:
         return Watching(on_event=json_lines if stream else None)
-    return Watching(on_event=spoken_lines)
+    return Watching(on_event=spoken or SpokenLines())
 
 
 async def run_plan(
@@ -30,11 +29,11 @@ async def run_plan(
     """Make the plan that `asked` describes and carry it out."""
     async with open_equipment(environ) as equipment:
         spec = spec_of(asked, environ)
-        workflow = Workflow(equipment, watching=watching(is_json=is_json, stream=stream))
-        plan_id = await workflow.create(spec)
-        if not is_json:
-            click.echo(f"plan {plan_id} in {visible(spec.repository)}", err=True)
-        return await carried(equipment, plan_id, workflow.run(plan_id))
+        plan_id = await Workflow(equipment).create(spec)
+        opening = f"plan {plan_id} in {visible(spec.repository)}"
+        spoken = SpokenLines(opening=opening, kind=general_kind(spec))
+        watched = watching(is_json=is_json, stream=stream, spoken=spoken)
+        return await carried(equipment, plan_id, Workflow(equipment, watching=watched).run(plan_id))
 
 
 async def carried(equipment: Equipment, plan_id: str, work: Awaitable[PlanState]) -> Outcome:
