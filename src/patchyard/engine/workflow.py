@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from patchyard.contracts.environment import OnOutput
-from patchyard.domain.errors import PatchyardError
+from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.domain.events import EnvironmentEnded, Event, Moved, ToolCallSettled
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
@@ -17,6 +17,12 @@ from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.plan_executor import PlanExecutor
 
 CANCEL_POLLS = 200  # of 50 ms: how long an owner may take to stop
+
+
+class Cancelled(WorkFailed):
+    """The plan was cancelled by another command."""
+
+    code = "cancelled"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +82,7 @@ class Workflow:
                 await stop(self._equipment, ledger, "cancelled")
                 if _is_interrupted():
                     raise
+                raise Cancelled(hint=f"`agents plan resume {plan_id}` carries it on") from None
             finally:
                 ear.cancel()
                 await asyncio.wait([ear])
@@ -136,4 +143,4 @@ def _is_interrupted() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-__all__ = ["CANCEL_POLLS", "Watching", "Workflow", "stop"]
+__all__ = ["CANCEL_POLLS", "Cancelled", "Watching", "Workflow", "stop"]
