@@ -1,0 +1,49 @@
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mainjob.driver import Desk, git
+
+NOBODY = 65534
+
+
+def furnished(folder: Path, user: int | None = None) -> Desk:
+    """A desk with a home, a place for canaries and a repository of one commit."""
+    desk = Desk(folder=folder, repo=folder / "repo", user=user)
+    for place in (desk.home, desk.canary, desk.repo):
+        place.mkdir()
+    desk.canary.chmod(0o777)
+    git(desk.repo, "init", "-q", "-b", "main")
+    (desk.repo / "a.txt").write_text("one\ntwo\n")
+    git(desk.repo, "add", "-A")
+    git(desk.repo, "commit", "-q", "-m", "start")
+    return desk
+
+
+def _emptied(folder: Path, user: int | None = None) -> Iterator[Desk]:
+    """Lend a desk below a folder that every user may pass, and clear it away."""
+    folder.chmod(0o755)
+    made = furnished(folder, user)
+    if user is not None:
+        for place in (folder, *folder.rglob("*")):
+            os.lchown(place, user, user)
+    yield made
+    made.clear()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    """The desk of whoever runs the tests."""
+    yield from _emptied(Path(tempfile.mkdtemp(prefix="patchyard-desk-")))
+
+
+@pytest.fixture
+def plain_desk() -> Iterator[Desk]:
+    """The desk of an ordinary user; root lends one to `nobody`."""
+    user = NOBODY if os.geteuid() == 0 else None
+    yield from _emptied(Path(tempfile.mkdtemp(prefix="patchyard-desk-")), user)
