@@ -138,7 +138,9 @@ def _texts(value: Any) -> list[str]:
 
 def _entries(value: Any) -> Iterator[tuple[str, bool]]:
     for entry in value if isinstance(value, list) else []:
-        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+            continue
+        if entry.get("type", "file") in {"file", "directory"}:  # no links, no special files
             yield entry["name"], entry.get("is_directory") is True
 
 

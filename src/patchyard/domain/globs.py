@@ -3,10 +3,11 @@
 import functools
 import re
 
-# Folders that hold no sources of the project; a glob never reaches into them.
+# Folders that searches pass over too: they hold no sources, and a glob never reaches into them.
 SKIPPED = frozenset(
-    {".git", ".hg", ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".svn", ".tox", ".venv",
-     "__pycache__", "node_modules", "site-packages", "venv"}
+    {".cache", ".git", ".hg", ".idea", ".mypy_cache", ".next", ".nox", ".pytest_cache",
+     ".ruff_cache", ".svn", ".tox", ".turbo", ".venv", "__pycache__", "build", "dist",
+     "node_modules", "site-packages", "venv"}
 )  # fmt: skip
 
 TOKEN = re.compile(r"\*\*/|/\*\*$|\*\*|\*|\?|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", re.DOTALL)

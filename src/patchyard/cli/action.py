@@ -1,0 +1,75 @@
+"""`agents action`: reusable templates of plans."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchyard.cli.cataloguing import fields, table, with_catalogue
+from patchyard.cli.outcome import Outcome, format_option
+from patchyard.domain.action import Action
+from patchyard.domain.codec import to_json
+from patchyard.engine.catalogue import Catalogue
+from patchyard.intake_actions import find_action, read_action, shipped_actions
+
+
+@click.group(epilog="Example: agents action create --file bump.yaml")
+def action() -> None:
+    """Reusable templates of plans, in YAML."""
+
+
+@action.command(epilog="Example: agents action create --file bump.yaml")
+@click.option("--file", "path", required=True, help="The action file.")
+@format_option
+def create(path: str, output_format: str) -> None:
+    """Check an action file and keep it under its name; an older one is replaced."""
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        made = read_action(Path(path))
+        await catalogue.save_action(made)
+        data = _data(made)
+        return Outcome(data=data, text=f"kept the action {made.name}\n{_use(made)}")
+
+    with_catalogue("action create", output_format, job)
+
+
+def _use(made: Action) -> str:
+    asked = [f" --arg {n}=..." for n, argument in made.arguments.items() if argument.required]
+    return f"use it: agents plan use {made.name} PROJECT{''.join(asked)}"
+
+
+def _data(found: Action) -> dict[str, Any]:
+    body: dict[str, Any] = to_json(found)
+    return {**body, "actor": "recipe" if found.steps else "model"}
+
+
+@action.command("list", epilog="Example: agents action list --format json")
+@format_option
+def list_actions(output_format: str) -> None:
+    """List the actions, those that ship with Patchyard too."""
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        known = {**shipped_actions(), **(await catalogue.holdings()).actions}
+        found = [known[name] for name in sorted(known)]
+        rows = [[a.name, a.source, a.description or a.goal[:60]] for a in found]
+        data = {"actions": [_data(a) for a in found]}
+        return Outcome(data=data, text=table(rows, empty="no actions"))
+
+    with_catalogue("action list", output_format, job)
+
+
+@action.command(epilog="Example: agents action show licence-headers")
+@click.argument("name")
+@format_option
+def show(name: str, output_format: str) -> None:
+    """Show an action."""
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        found = find_action(name, await catalogue.holdings())
+        data = _data(found)
+        return Outcome(data=data, text=f"{fields(data)}\n{_use(found)}")
+
+    with_catalogue("action show", output_format, job)
+
+
+__all__ = ["action"]

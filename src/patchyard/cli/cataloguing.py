@@ -1,0 +1,123 @@
+"""Commands on what an installation holds beside plans: open it, do one thing, print what is so."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from patchyard.assembly import open_equipment
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, visible
+from patchyard.domain.errors import UsageError
+from patchyard.domain.holdings import Holdings
+from patchyard.domain.project import Project
+from patchyard.engine.catalogue import Catalogue
+
+Job = Callable[[Catalogue], Awaitable[Outcome]]
+
+
+def with_catalogue(command: str, output_format: str, job: Job) -> None:
+    """Open the catalogue, do `job` on it and leave with its outcome."""
+
+    async def work() -> Outcome:
+        async with open_equipment(os.environ) as equipment:
+            return await job(Catalogue(equipment.store.journal, equipment.clock))
+
+    carry_out(Speaking(command=command, is_json=output_format == "json"), work)
+
+
+def checkout_of(place: str) -> str:
+    """Return the top level of the checkout around `place`. Raises UsageError with the cure."""
+    if "://" in place:
+        raise UsageError(
+            f"{place}: a repository by URL is not taken in this version",
+            hint="clone it, and name the folder",
+        )
+    start = Path(os.path.realpath(Path(place).expanduser()))
+    for folder in (start, *start.parents):
+        if (folder / ".git").exists():
+            return str(folder)
+    raise UsageError(
+        f"{place} is not in a git repository", hint="name a checkout, or `git init` one there"
+    )
+
+
+async def project_named(catalogue: Catalogue, name: str | None) -> Project:
+    """Return the project of that name, or the one of the checkout around this folder."""
+    if name is not None:
+        return (await catalogue.holdings()).project(name)
+    return await catalogue.project_here(checkout_of("."))
+
+
+def table(rows: Sequence[Sequence[str]], *, empty: str) -> str:
+    """Return rows as aligned lines; `empty` when there are none."""
+    if not rows:
+        return empty
+    shown = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(len(row[n]) for row in shown) for n in range(len(shown[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in shown
+    )
+
+
+def fields(body: Mapping[str, Any]) -> str:
+    """Return a record as `name: value` lines."""
+    return "\n".join(f"{key}: {_said(value)}" for key, value in body.items())
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(visible(str(item)) for item in value) or "none"
+    return visible(str(value))
+
+
+def project_data(project: Project, holdings: Holdings) -> dict[str, Any]:
+    """Return a project as programs see it; an unset environment shows the chain's default (A5)."""
+    kind = project.execution_environment
+    return {
+        "name": project.name,
+        "repository": project.repository,
+        "execution_environment": str(kind or "host"),
+        "execution_environment_set": kind is not None,
+        "resources": [resource.name for resource in project.linked(holdings.resources)],
+        "is_implicit": project.is_implicit,
+        "context": context_data(project),
+    }
+
+
+def context_data(project: Project) -> dict[str, Any]:
+    """Return what is set in a project's context, None where nothing is."""
+    limits = project.limits
+    return {
+        "execution_environment": _text(project.execution_environment),
+        "execution_env_priority": _text(project.execution_env_priority),
+        "execution_env_discovery": project.execution_env_discovery,
+        "setup": _list(project.setup),
+        "validate": _list(project.validate),
+        "protected_paths": _list(project.protected_paths),
+        "limits": None
+        if limits is None
+        else {k: v for k, v in vars(limits).items() if v is not None},
+    }
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _list(value: Sequence[str] | None) -> list[str] | None:
+    return None if value is None else list(value)
+
+
+__all__ = [
+    "Job",
+    "checkout_of",
+    "context_data",
+    "fields",
+    "project_data",
+    "project_named",
+    "table",
+    "with_catalogue",
+]

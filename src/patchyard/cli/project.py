@@ -1,0 +1,171 @@
+"""`agents project`: repositories under a name, what is set for them, what is linked to them."""
+
+import os
+from typing import Any
+
+import click
+
+from patchyard.assembly import open_equipment
+from patchyard.cli.cataloguing import (
+    checkout_of,
+    context_data,
+    fields,
+    project_data,
+    project_named,
+    table,
+    with_catalogue,
+)
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.clients.yaml import parse_yaml
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.project import CONTEXT_KEYS, Project
+from patchyard.engine.catalogue import Catalogue
+
+UNSET = "unset"  # the value that takes a setting away
+
+
+@click.group(epilog="Example: agents project context set execution_environment process")
+def project() -> None:
+    """Repositories under a name, and what is set for them."""
+
+
+@project.command(epilog="Example: agents project create shop --repo ~/src/shop")
+@click.argument("name")
+@click.option("--repo", default=".", show_default=True, help="The checkout, a path.")
+@format_option
+def create(name: str, repo: str, output_format: str) -> None:
+    """Make a project; its environment is `process` where that works on this machine."""
+
+    async def work() -> Outcome:
+        async with open_equipment(os.environ) as equipment:
+            adapter = equipment.environments.get(ExecutionEnvironment.PROCESS)
+            works = adapter is not None and (await adapter.check()).is_ready
+            made = Project(
+                name=name,
+                repository=checkout_of(repo),
+                execution_environment=ExecutionEnvironment.PROCESS if works else None,
+            )
+            catalogue = Catalogue(equipment.store.journal, equipment.clock)
+            await catalogue.create_project(made)
+            data = project_data(made, await catalogue.holdings())
+            return Outcome(data=data, text=f"created\n{fields(data)}")
+
+    carry_out(Speaking(command="project create", is_json=output_format == "json"), work)
+
+
+@project.command("list", epilog="Example: agents project list --format json")
+@format_option
+def list_projects(output_format: str) -> None:
+    """List the projects."""
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        holdings = await catalogue.holdings()
+        found = [project_data(p, holdings) for _, p in sorted(holdings.projects.items())]
+        rows = [[p["name"], p["execution_environment"], p["repository"]] for p in found]
+        return Outcome(data={"projects": found}, text=table(rows, empty="no projects"))
+
+    with_catalogue("project list", output_format, job)
+
+
+@project.command(epilog="Example: agents project show shop")
+@click.argument("name", required=False)
+@format_option
+def show(name: str | None, output_format: str) -> None:
+    """Show a project; without NAME that of this repository."""
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        found = await project_named(catalogue, name)
+        data = project_data(found, await catalogue.holdings())
+        return Outcome(data=data, text=fields(data))
+
+    with_catalogue("project show", output_format, job)
+
+
+@project.command(epilog="Example: agents project delete shop")
+@click.argument("name")
+@format_option
+def delete(name: str, output_format: str) -> None:
+    """Take a project away; the repository and its plans stay."""
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        await catalogue.delete_project(name)
+        return Outcome(data={"name": name}, text=f"deleted {name}")
+
+    with_catalogue("project delete", output_format, job)
+
+
+@project.command("link-resource", epilog="Example: agents project link-resource shop docs")
+@click.argument("name")
+@click.argument("resource")
+@format_option
+def link_resource(name: str, resource: str, output_format: str) -> None:
+    """Let a project use a resource."""
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        linked = await catalogue.link(name, resource)
+        data = project_data(linked, await catalogue.holdings())
+        return Outcome(data=data, text=f"linked {resource} to {name}")
+
+    with_catalogue("project link-resource", output_format, job)
+
+
+@project.group(epilog="Example: agents project context show")
+def context() -> None:
+    """What is set for a project; without NAME for that of this repository."""
+
+
+@context.command(
+    "set", epilog="Example: agents project context set execution_environment container"
+)
+@click.argument("words", metavar="[NAME] KEY VALUE", nargs=-1, required=True)
+@format_option
+def set_value(words: tuple[str, ...], output_format: str) -> None:
+    """Set KEY to VALUE (YAML; `unset` takes it away).
+
+    Keys: execution_environment, execution_env_priority, execution_env_discovery, validate, setup,
+    protected_paths, limits.
+    """
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        name, key, value = _read(words)
+        found = await project_named(catalogue, name)
+        changed = await catalogue.set_context(found.name, key, value)
+        shown = context_data(changed)
+        data = {"name": changed.name, "context": shown}
+        return Outcome(data=data, text=f"{changed.name}: {key} = {shown[key]}")
+
+    with_catalogue("project context set", output_format, job)
+
+
+def _read(words: tuple[str, ...]) -> tuple[str | None, str, Any]:
+    if len(words) not in {2, 3}:
+        raise UsageError("say [NAME] KEY VALUE", hint=f"keys: {', '.join(CONTEXT_KEYS)}")
+    name = words[0] if len(words) == 3 else None
+    key, text = words[-2], words[-1]
+    if key not in CONTEXT_KEYS:
+        raise UnknownName.among("context key", key, CONTEXT_KEYS)
+    if text == UNSET:
+        return name, key, None
+    if key in {"setup", "validate"} and not text.lstrip().startswith("["):
+        return name, key, [text] if text.strip() else []
+    if key == "protected_paths" and not text.lstrip().startswith("["):
+        return name, key, [part.strip() for part in text.split(",") if part.strip()]
+    return name, key, parse_yaml(text, name=key).value
+
+
+@context.command("show", epilog="Example: agents project context show shop")
+@click.argument("name", required=False)
+@format_option
+def show_context(name: str | None, output_format: str) -> None:
+    """Show what is set for a project."""
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        found = await project_named(catalogue, name)
+        shown = context_data(found)
+        return Outcome(data={"name": found.name, "context": shown}, text=fields(shown))
+
+    with_catalogue("project context show", output_format, job)
+
+
+__all__ = ["UNSET", "context", "project"]

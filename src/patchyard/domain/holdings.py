@@ -1,0 +1,225 @@
+"""What an installation holds beside plans: events of the stream "home", and their pure fold."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from patchyard.domain.action import Action
+from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.invariant import Invariant, Scope
+from patchyard.domain.project import Project
+from patchyard.domain.resource import Resource
+
+STREAM = "home"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectSaved:
+    """A project was made or changed."""
+
+    project: Project
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectDeleted:
+    """A project was taken away; its plans stay."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceSaved:
+    """A resource was added."""
+
+    resource: Resource
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceRemoved:
+    """A resource was taken away."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionSaved:
+    """An action was made, or made anew under the same name."""
+
+    action: Action
+
+
+@dataclass(frozen=True, kw_only=True)
+class InvariantAdded:
+    """An invariant counts from now on."""
+
+    invariant: Invariant
+
+
+@dataclass(frozen=True, kw_only=True)
+class InvariantRemoved:
+    """An invariant counts no longer."""
+
+    invariant_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustGranted:
+    """The settings of a repository may decide, as long as they are these."""
+
+    path: str  # absolute path of the checkout
+    digest: str  # of its settings files
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustRevoked:
+    """The settings of a repository may no longer decide."""
+
+    path: str
+
+
+HomeEvent = (
+    ProjectSaved
+    | ProjectDeleted
+    | ResourceSaved
+    | ResourceRemoved
+    | ActionSaved
+    | InvariantAdded
+    | InvariantRemoved
+    | TrustGranted
+    | TrustRevoked
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holdings:
+    """All of it, by name."""
+
+    version: int = 0
+    projects: Mapping[str, Project] = field(default_factory=dict)
+    resources: Mapping[str, Resource] = field(default_factory=dict)
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    invariants: tuple[Invariant, ...] = ()
+    trusted: Mapping[str, str] = field(default_factory=dict)  # path to digest
+
+    def project(self, name: str) -> Project:
+        """Return a project. Raises UnknownName."""
+        if name not in self.projects:
+            raise UnknownName.among("project", name, self.projects)
+        return self.projects[name]
+
+    def resource(self, name: str) -> Resource:
+        """Return a resource. Raises UnknownName."""
+        if name not in self.resources:
+            raise UnknownName.among("resource", name, self.resources)
+        return self.resources[name]
+
+    def project_of(self, repository: str) -> Project | None:
+        """Return the one project of a checkout. Raises UsageError when there are several."""
+        found = [p for p in self.projects.values() if p.repository == repository]
+        if len(found) > 1:
+            names = ", ".join(sorted(project.name for project in found))
+            raise UsageError(f"several projects have this repository: {names}", hint="name one")
+        return found[0] if found else None
+
+    def invariants_for(
+        self, *, project: str | None = None, action: str | None = None
+    ) -> tuple[Invariant, ...]:
+        """Return those of the global scope, of a project and of an action (B10)."""
+        wanted = {(Scope.GLOBAL, "")}
+        if project is not None:
+            wanted.add((Scope.PROJECT, project))
+        if action is not None:
+            wanted.add((Scope.ACTION, action))
+        return tuple(one for one in self.invariants if (one.scope, one.target) in wanted)
+
+    def is_trusted(self, path: str, digest: str) -> bool:
+        """Whether these very settings of that repository may decide."""
+        return bool(digest) and self.trusted.get(path) == digest
+
+
+def fold(holdings: Holdings, events: Iterable[tuple[int, HomeEvent]]) -> Holdings:
+    """Return `holdings` after numbered `events`. Pure."""
+    for version, event in events:
+        holdings = replace(_HANDLERS[type(event)](holdings, event), version=version)
+    return holdings
+
+
+def _without(mapping: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in mapping.items() if key != name}
+
+
+def _project(holdings: Holdings, event: ProjectSaved) -> Holdings:
+    return replace(holdings, projects={**holdings.projects, event.project.name: event.project})
+
+
+def _no_project(holdings: Holdings, event: ProjectDeleted) -> Holdings:
+    left = tuple(
+        one for one in holdings.invariants if (one.scope, one.target) != (Scope.PROJECT, event.name)
+    )
+    return replace(holdings, projects=_without(holdings.projects, event.name), invariants=left)
+
+
+def _resource(holdings: Holdings, event: ResourceSaved) -> Holdings:
+    return replace(holdings, resources={**holdings.resources, event.resource.name: event.resource})
+
+
+def _no_resource(holdings: Holdings, event: ResourceRemoved) -> Holdings:
+    projects = {
+        name: replace(p, resources=tuple(r for r in p.resources if r != event.name))
+        for name, p in holdings.projects.items()
+    }
+    left = _without(holdings.resources, event.name)
+    return replace(holdings, resources=left, projects=projects)
+
+
+def _action(holdings: Holdings, event: ActionSaved) -> Holdings:
+    return replace(holdings, actions={**holdings.actions, event.action.name: event.action})
+
+
+def _invariant(holdings: Holdings, event: InvariantAdded) -> Holdings:
+    return replace(holdings, invariants=(*holdings.invariants, event.invariant))
+
+
+def _no_invariant(holdings: Holdings, event: InvariantRemoved) -> Holdings:
+    left = tuple(i for i in holdings.invariants if i.invariant_id != event.invariant_id)
+    return replace(holdings, invariants=left)
+
+
+def _trust(holdings: Holdings, event: TrustGranted) -> Holdings:
+    return replace(holdings, trusted={**holdings.trusted, event.path: event.digest})
+
+
+def _no_trust(holdings: Holdings, event: TrustRevoked) -> Holdings:
+    return replace(holdings, trusted=_without(holdings.trusted, event.path))
+
+
+_HANDLERS: Mapping[type[HomeEvent], Callable[[Holdings, Any], Holdings]] = {
+    ProjectSaved: _project,
+    ProjectDeleted: _no_project,
+    ResourceSaved: _resource,
+    ResourceRemoved: _no_resource,
+    ActionSaved: _action,
+    InvariantAdded: _invariant,
+    InvariantRemoved: _no_invariant,
+    TrustGranted: _trust,
+    TrustRevoked: _no_trust,
+}
+
+TYPES: Mapping[str, type[HomeEvent]] = {record.__name__: record for record in _HANDLERS}
+
+__all__ = [
+    "STREAM",
+    "TYPES",
+    "ActionSaved",
+    "Holdings",
+    "HomeEvent",
+    "InvariantAdded",
+    "InvariantRemoved",
+    "ProjectDeleted",
+    "ProjectSaved",
+    "ResourceRemoved",
+    "ResourceSaved",
+    "TrustGranted",
+    "TrustRevoked",
+    "fold",
+]

@@ -1,0 +1,123 @@
+"""Projects: a repository, what is set for it, and the resources linked to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from patchyard.domain.action import kind_at, texts_of
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.faults import Fault, Place, check_keys, kind_of
+from patchyard.domain.resource import Resource
+
+CONTEXT_KEYS = (
+    "execution_env_discovery",
+    "execution_env_priority",
+    "execution_environment",
+    "limits",
+    "protected_paths",
+    "setup",
+    "validate",
+)
+LIMIT_KEYS = ("budget_usd", "max_steps", "max_tokens", "rounds", "timeout")
+
+
+class Priority(StrEnum):
+    """Whether an environment setting gives way to a discovered devcontainer (A+)."""
+
+    FALLBACK = "fallback"
+    OVERRIDE = "override"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitSettings:
+    """Limits as settings say them; None is "not said"."""
+
+    budget_usd: float | None = None
+    max_tokens: int | None = None
+    max_steps: int | None = None
+    timeout: float | None = None  # seconds
+    rounds: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """A repository under a name."""
+
+    name: str
+    repository: str  # absolute path of the checkout
+    execution_environment: ExecutionEnvironment | None = None  # None: not set (A2, A5)
+    execution_env_priority: Priority | None = None
+    execution_env_discovery: bool | None = None
+    setup: tuple[str, ...] | None = None  # None: not said
+    validate: tuple[str, ...] | None = None
+    protected_paths: tuple[str, ...] | None = None
+    limits: LimitSettings | None = None
+    resources: tuple[str, ...] = ()  # names of linked ones
+    is_implicit: bool = False  # made for a checkout by itself
+
+    def linked(self, resources: Mapping[str, Resource]) -> tuple[Resource, ...]:
+        """Return the linked resources that there still are."""
+        return tuple(resources[name] for name in self.resources if name in resources)
+
+
+def context_value(key: str, value: Any) -> Any:
+    """Return `value` as the project keeps it under `key`. Raises Fault."""
+    check_keys({key: value}, (), CONTEXT_KEYS)
+    if value is None:
+        return None
+    if key == "execution_environment":
+        return kind_at(value, (key,))
+    if key == "execution_env_priority":
+        if value not in set(Priority):
+            raise Fault((key,), f"{value!r} is neither 'fallback' nor 'override'")
+        return Priority(value)
+    if key == "execution_env_discovery":
+        if not isinstance(value, bool):
+            raise Fault((key,), f"must be true or false, not {kind_of(value)}")
+        return value
+    if key == "limits":
+        return limits_of(value, (key,))
+    return texts_of({key: value}, key)
+
+
+def limits_of(value: Any, place: Place) -> LimitSettings:
+    """Return limits from a mapping. Raises Fault."""
+    body = check_keys(value, place, LIMIT_KEYS)
+    whole = {key: body[key] for key in ("max_steps", "max_tokens", "rounds") if key in body}
+    for key, item in whole.items():
+        if isinstance(item, bool) or not isinstance(item, int) or item < 0:
+            raise Fault((*place, key), "must be a whole number, 0 or more")
+    numbers = {key: body[key] for key in ("budget_usd",) if key in body}
+    for key, item in numbers.items():
+        if isinstance(item, bool) or not isinstance(item, (int, float)) or not item >= 0:
+            raise Fault((*place, key), "must be a number, 0 or more")
+    timeout = seconds_of(body["timeout"], (*place, "timeout")) if "timeout" in body else None
+    return LimitSettings(**whole, **numbers, timeout=timeout)
+
+
+def seconds_of(value: Any, place: Place) -> float:
+    """Return the seconds of `90`, `90s`, `30m`, `1h`. Raises Fault."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    text = str(value).strip()
+    unit = units.get(text[-1:], 1.0)
+    number = text[:-1] if text[-1:] in units else text
+    try:
+        seconds = float(number) * unit
+    except ValueError:
+        seconds = -1.0
+    if isinstance(value, bool) or not 0 < seconds < float("inf"):
+        raise Fault(place, f"{text!r} is not a duration", hint="write it like 90s, 30m or 1h")
+    return seconds
+
+
+__all__ = [
+    "CONTEXT_KEYS",
+    "LIMIT_KEYS",
+    "LimitSettings",
+    "Priority",
+    "Project",
+    "context_value",
+    "limits_of",
+    "seconds_of",
+]

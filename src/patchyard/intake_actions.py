@@ -1,0 +1,49 @@
+"""Actions from files: the user's and those that ship with this package."""
+
+import importlib.resources
+from pathlib import Path
+
+from patchyard.clients.yaml import Document, parse_yaml, read_yaml
+from patchyard.domain.action import Action, parse_action
+from patchyard.domain.errors import UnknownName
+from patchyard.domain.faults import Fault
+from patchyard.domain.holdings import Holdings
+
+SHIPPED = "shipped"
+
+
+def read_action(path: Path) -> Action:
+    """Read an action file. Raises UsageError with file, line and column."""
+    return _action(read_yaml(path), str(path))
+
+
+def _action(document: Document, source: str) -> Action:
+    try:
+        return parse_action(document.value, source=source)
+    except Fault as fault:
+        raise document.refused(fault) from fault
+
+
+def shipped_actions() -> dict[str, Action]:
+    """Return the actions of this package, by name."""
+    folder = importlib.resources.files("patchyard") / "recipes"
+    found = {}
+    for entry in folder.iterdir():
+        if entry.name.endswith(".yaml"):
+            document = parse_yaml(entry.read_bytes(), name=f"{SHIPPED}:{entry.name}")
+            action = _action(document, SHIPPED)
+            found[action.name] = action
+    return found
+
+
+def find_action(name: str, holdings: Holdings) -> Action:
+    """Return the user's action of that name, else the shipped one. Raises UnknownName."""
+    if name in holdings.actions:
+        return holdings.actions[name]
+    shipped = shipped_actions()
+    if name in shipped:
+        return shipped[name]
+    raise UnknownName.among("action", name, {*holdings.actions, *shipped})
+
+
+__all__ = ["SHIPPED", "find_action", "read_action", "shipped_actions"]
