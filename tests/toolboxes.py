@@ -127,7 +127,7 @@ def has_line(path: Path) -> bool:
 async def until(condition: Callable[[Path], bool], path: Path) -> Path:
     """Look again and again: another process makes it true."""
     async with asyncio.timeout(10):
-        while not condition(path):
+        while not condition(path):  # noqa: ASYNC110 - another process sets no event of ours
             await asyncio.sleep(0.005)
     return path
 

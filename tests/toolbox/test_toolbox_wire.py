@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from patchyard.toolbox import calls, wire
@@ -11,6 +11,7 @@ TEXTS = st.text(st.characters(codec="utf-8")) | st.binary().map(
 )
 
 
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.dictionaries(TEXTS, TEXTS | st.integers()), max_size=4), st.integers(1, 50))
 def test_frames_arrive_whole_in_whatever_pieces(
     messages: list[dict[str, object]], size: int
