@@ -124,6 +124,7 @@ async def test_opening_a_model_asks_it_with_the_key_of_its_variable() -> None:
     assert reply.message.text == "hello"
     assert reply.usage.usd is None
     assert "k-123456" not in repr(made)
+    assert made.secrets == ("k-123456",)
 
 
 async def test_scripts_and_recordings_are_opened_from_files(tmp_path: Path) -> None:

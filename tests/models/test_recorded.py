@@ -154,6 +154,45 @@ async def test_a_recording_goes_on_after_a_crash(tmp_path: Path) -> None:
         assert (await played.complete(talk(turn))).message.text == f"turn {turn}"
 
 
+async def test_going_on_drops_half_a_line_and_refuses_another_model(tmp_path: Path) -> None:
+    path = await record(tmp_path / "r", turns=2)
+    with path.open("ab") as file:
+        file.write(b'{"hash": "half')
+
+    def resumed(name: str) -> RecordingModel:
+        return RecordingModel(
+            ScriptedModel(name=name, answering=answering),
+            path,
+            workspace="/w/one",
+            environment="process",
+            is_resumed=True,
+        )
+
+    other = resumed("scripted:other")
+    with pytest.raises(UsageError, match="a recording of scripted:inline"):
+        await other.prepare()
+    await other.close()
+    model = resumed("scripted:inline")
+    await model.prepare()
+    await model.complete(talk(2))
+    await model.close()
+    assert len(path.read_text().splitlines()) == 4
+
+
+async def test_going_on_without_a_file_begins_one(tmp_path: Path) -> None:
+    model = RecordingModel(
+        ScriptedModel(answering=answering),
+        tmp_path / "new",
+        workspace="/w/one",
+        environment="process",
+        is_resumed=True,
+    )
+    await model.prepare()
+    await model.complete(talk(0))
+    await model.close()
+    assert RecordedModel(tmp_path / "new").head.model == "scripted:inline"
+
+
 async def test_an_error_is_recorded_and_played_back(tmp_path: Path) -> None:
     def failing(_: ModelRequest) -> ScriptedReply:
         raise ModelFailed("overloaded", retryable=True)

@@ -16,6 +16,8 @@ from typing import Any, Self
 
 import httpx2
 
+from patchyard.clients.waits import Waits
+
 LINE_BYTES = 16 * 1024 * 1024
 BODY_BYTES = 64 * 1024 * 1024
 ERROR_CHARS = 2_000
@@ -54,15 +56,6 @@ class HttpTrouble(Exception):
         self.status = status
         self.body = body
         self.retry_after_s = retry_after_s
-
-
-@dataclass(frozen=True, kw_only=True)
-class Waits:
-    """How long is waited for what, in seconds."""
-
-    connect_s: float = 10.0
-    first_byte_s: float = 600.0
-    idle_s: float = 120.0  # between two pieces of one answer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchyard.clients.http import Waits
+from patchyard.clients.waits import Waits
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.models.providers import Catalogue
 

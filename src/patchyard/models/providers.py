@@ -7,18 +7,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from patchyard.clients.http import HttpClient, Waits
+from patchyard.clients.waits import Waits
 from patchyard.contracts.model import Model, OnWait
 from patchyard.domain.errors import UnknownName, UsageError
-from patchyard.models.chat_completions import ChatCompletionsModel, Dialect
 from patchyard.models.keys import Key
 from patchyard.models.metered import MeteredModel
-from patchyard.models.ollama import Loading, OllamaModel
 from patchyard.models.prices import PriceTable
 from patchyard.models.recorded import RecordedModel
 from patchyard.models.scripted import ScriptedModel, load_script
-from patchyard.models.troubles import Provider
+
+if TYPE_CHECKING:
+    from patchyard.clients.http import HttpClient
+    from patchyard.models.ollama import Loading, OllamaModel
+    from patchyard.models.troubles import Provider
 
 OLLAMA = "ollama"
 OPENAI_COMPATIBLE = "openai-compatible"
@@ -55,6 +58,12 @@ class Catalogue:
     on_wait: OnWait | None = None
 
     @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values of all key variables that are set; only for hiding them."""
+        names = {settings.api_key_env for settings in self.providers.values()}
+        return tuple(value for name in names if (value := self.environ.get(name, "").strip()))
+
+    @property
     def providers(self) -> Mapping[str, ProviderSettings]:
         """Built in and configured; a configured one may take a built-in name."""
         return {**built_in(self.environ), **self.configured}
@@ -83,8 +92,10 @@ class Catalogue:
             return RecordedModel(Path(model), workspace=self.workspace)
         return MeteredModel(self._wire(provider, model), self.prices)
 
-    def ollama(self, model: str = "", *, waits: Waits | None = None) -> OllamaModel:
+    def ollama(self, model: str = "", *, waits: Waits | None = None) -> "OllamaModel":
         """Return a model of the `ollama` provider; without a name it can only list models."""
+        from patchyard.models.ollama import OllamaModel  # noqa: PLC0415 - loads the HTTP library
+
         settings = self.providers[OLLAMA]
         return OllamaModel(
             self._described(OLLAMA, settings, model),
@@ -94,6 +105,12 @@ class Catalogue:
         )
 
     def _wire(self, provider: str, model: str) -> Model:
+        from patchyard.models.chat_completions import (  # noqa: PLC0415 - loads the HTTP library
+            ChatCompletionsModel,
+            Dialect,
+        )
+        from patchyard.models.ollama import OllamaModel  # noqa: PLC0415 - likewise
+
         settings = self.provider(provider)
         described = self._described(provider, settings, model)
         client = self._client(settings, self.waits)
@@ -110,7 +127,9 @@ class Catalogue:
             context_tokens=settings.context_tokens,
         )
 
-    def _described(self, name: str, settings: ProviderSettings, model: str) -> Provider:
+    def _described(self, name: str, settings: ProviderSettings, model: str) -> "Provider":
+        from patchyard.models.troubles import Provider  # noqa: PLC0415 - loads the HTTP library
+
         return Provider(
             name=name,
             base_url=settings.base_url,
@@ -118,7 +137,9 @@ class Catalogue:
             key=Key(variable=settings.api_key_env, environ=self.environ),
         )
 
-    def _client(self, settings: ProviderSettings, waits: Waits) -> HttpClient:
+    def _client(self, settings: ProviderSettings, waits: Waits) -> "HttpClient":
+        from patchyard.clients.http import HttpClient  # noqa: PLC0415 - loads the HTTP library
+
         proxies = self.has_proxies and not is_loopback(settings.base_url)
         return HttpClient(settings.base_url, waits=waits, has_proxies=proxies)
 
@@ -208,7 +229,9 @@ def settings_from(name: str, data: Mapping[str, object], *, source: str) -> Prov
     return ProviderSettings(**{**data, "kind": kind, "base_url": url})  # type: ignore[arg-type] # each type was checked above
 
 
-def _loading(settings: ProviderSettings) -> Loading:
+def _loading(settings: ProviderSettings) -> "Loading":
+    from patchyard.models.ollama import Loading  # noqa: PLC0415 - loads the HTTP library
+
     window = settings.context_tokens
     if window is None:
         return Loading(is_streaming=settings.is_streaming)

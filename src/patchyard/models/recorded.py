@@ -39,7 +39,8 @@ class Head:
 class RecordingModel:
     """A model whose every request and reply is written down, secrets hidden, readable by us only.
 
-    An existing file is never overwritten; `is_resumed` goes on with a recording of the same model.
+    An existing file is never overwritten; `is_resumed` goes on with a recording of the same model
+    and drops a last line that a crash left half written.
     """
 
     def __init__(
@@ -57,10 +58,11 @@ class RecordingModel:
         self._environment = environment
         self._places = Placeholders(workspace=workspace, secrets=secrets)
         self._canon = Canon(self._places)
+        self._before_us = _mended(path) if is_resumed else None
         self._file = _opened(path, is_resumed=is_resumed)
         self._before: list[Any] = []
         self._tools: Any = None
-        self._has_head = is_resumed and path.stat().st_size > 0
+        self._has_head = self._before_us is not None
 
     @property
     def facts(self) -> ModelFacts:
@@ -70,6 +72,11 @@ class RecordingModel:
     async def prepare(self) -> ModelFacts:
         """Prepare the model and write the head, once."""
         facts = await self._model.prepare()
+        if self._before_us is not None and self._before_us.model != facts.name:
+            raise UsageError(
+                f"{self._path} is a recording of {self._before_us.model}, not of {facts.name}",
+                hint="name another file",
+            )
         if not self._has_head:
             self._has_head = True
             self._write(
@@ -196,6 +203,20 @@ def _opened(path: Path, *, is_resumed: bool) -> BinaryIO:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
     os.fchmod(handle, 0o600)
     return os.fdopen(handle, "wb")
+
+
+def _mended(path: Path) -> Head | None:
+    """Return the head of a recording that is gone on with; None where there is nothing yet."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    whole = content[: content.rfind(b"\n") + 1]
+    if not whole:
+        return None
+    if len(whole) < len(content):
+        os.truncate(path, len(whole))
+    return _loaded(path)[0]
 
 
 def _loaded(path: Path) -> tuple[Head, list[dict[str, Any]]]:
