@@ -11,7 +11,9 @@ TEXTS = st.text(st.characters(codec="utf-8")) | st.binary().map(
 )
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    database=None, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(st.lists(st.dictionaries(TEXTS, TEXTS | st.integers()), max_size=4), st.integers(1, 50))
 def test_frames_arrive_whole_in_whatever_pieces(
     messages: list[dict[str, object]], size: int

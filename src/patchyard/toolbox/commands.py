@@ -8,7 +8,6 @@ import time
 
 from . import processes
 from .capture import Capture
-from .confinement import limit_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +97,6 @@ class Command:
         finally:
             for fd in descriptors.values():
                 os.close(fd)
-        limit_command(self.pid, room.settings.rlimits)
         self._streams = {
             name: Capture(reading, room.settings.output_bytes, _to(emit, name))
             for name, (reading, _) in pipes.items()

@@ -43,11 +43,24 @@ def _limit(rlimits: dict[str, int]) -> None:
         resource.setrlimit(kind, (value, value))
 
 
+def limit_next(rlimits: dict[str, int]) -> None:
+    """Let whoever is started next begin with its own limits; ours go back by `limit_command`."""
+    for name in PER_COMMAND.intersection(rlimits):
+        kind = getattr(resource, name)
+        _, hard = resource.getrlimit(kind)
+        soft = rlimits[name] if hard == resource.RLIM_INFINITY else min(rlimits[name], hard)
+        resource.setrlimit(kind, (soft, hard))
+
+
 def limit_command(pid: int, rlimits: dict[str, int]) -> None:
-    """Give a command just started the limits that are its own."""
+    """Make the limits of a command just started (0: none was) final, and take back our own."""
     try:
         for name in PER_COMMAND.intersection(rlimits):
-            resource.prlimit(pid, getattr(resource, name), (rlimits[name], rlimits[name]))
+            kind = getattr(resource, name)
+            soft, hard = resource.getrlimit(kind)
+            resource.setrlimit(kind, (hard, hard))
+            if pid:
+                resource.prlimit(pid, kind, (soft, soft))
     except ProcessLookupError:
         return
 
@@ -81,4 +94,5 @@ __all__ = [
     "PR_SET_NO_NEW_PRIVS",
     "confine",
     "limit_command",
+    "limit_next",
 ]

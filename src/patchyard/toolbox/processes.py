@@ -5,19 +5,29 @@ from __future__ import annotations
 import os
 import signal
 
+from .confinement import limit_command, limit_next
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
 MARKER = "PATCHYARD_CALL"
 FREEZING_ROUNDS = 20
-_DEFAULT = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
+_DEFAULT = (
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGXCPU,
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGCHLD,
+)
 
 
 class Children:
     """The processes this toolbox started; also adopts and reaps what its descendants leave."""
 
-    def __init__(self) -> None:
+    def __init__(self, rlimits: dict[str, int]) -> None:
+        self._rlimits = rlimits
         self._on_exit: dict[int, Callable[[int], None]] = {}
 
     def spawn(
@@ -35,6 +45,8 @@ class Children:
         """
         actions = [(os.POSIX_SPAWN_DUP2, ours, number) for number, ours in descriptors.items()]
         os.fchdir(directory)  # posix_spawn cannot; nothing else here depends on it
+        pid = 0
+        limit_next(self._rlimits)
         try:
             pid = os.posix_spawn(
                 _bytes(argv[0]),
@@ -47,6 +59,7 @@ class Children:
             )
         finally:
             os.chdir("/")
+            limit_command(pid, self._rlimits)
         self._on_exit[pid] = on_exit
         return pid
 

@@ -24,7 +24,7 @@ class Room:
         self.settings = settings
         self.workspace = Workspace(settings.workspace)
         self.loop = Loop()
-        self.children = Children()
+        self.children = Children(settings.rlimits)
         self.jobs: dict[str, Command] = {}
         self.shells: dict[str, Shell] = {}
         self.index: Index | None = None  # of codebase_search, once it was asked

@@ -61,6 +61,7 @@ class Server:
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _ignore)
         signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # commands begin with a limit from us
 
         def on_signal(_events: int) -> None:
             os.read(reading, 4096)
