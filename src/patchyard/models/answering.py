@@ -79,6 +79,7 @@ class Assembly:
         name = function.get("name")
         if isinstance(name, str) and name and name != pieces.name:
             pieces.name += name
+            self._characters += len(name)
         arguments = function.get("arguments")
         if isinstance(arguments, Mapping):
             arguments = json.dumps(arguments)
