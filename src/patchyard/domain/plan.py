@@ -123,6 +123,7 @@ class PlanSpec:
     apply_to: str = "none"  # none, worktree, branch, merge, patch
     requires_changes: bool = False
     allow_paths: tuple[str, ...] = ()
+    protected_paths: tuple[str, ...] = ()  # globs beside the shipped list
     include: tuple[str, ...] = ()  # ignored folders that come along read-only
     variables: Mapping[str, str] = field(default_factory=dict)  # readable by the agent
     mounts: tuple[str, ...] = ()  # PATH[:ro|rw]
