@@ -1,101 +1,295 @@
-"""From what was asked (options, project, configuration) to the spec of a plan."""
+"""From what was asked (options, project, configuration, action) to the spec of a plan."""
 
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from patchyard.clients.glimpse import Glimpse, glimpse
+from patchyard.configuration import (
+    REPOSITORY_FILE,
+    Configuration,
+    RepositoryFiles,
+    configure,
+    repository_files,
+    user_file,
+)
+from patchyard.domain.action import Action, Filled, Rule, use
 from patchyard.domain.budget import PlanLimits
+from patchyard.domain.detection import detect
 from patchyard.domain.environment import ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.faults import Fault
+from patchyard.domain.holdings import Holdings
+from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import PlanSpec
+from patchyard.domain.project import LimitSettings, Project, seconds_of
+from patchyard.domain.resource import container_of
+from patchyard.domain.settings import DESTINATIONS, Settings
 
 N = TypeVar("N", int, float)
 
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-DESTINATIONS = ("none", "worktree", "branch", "merge", "patch")
+RUN_DEFAULT = "run-default"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The options of one `run`, as typed."""
+    """What was typed: the options of one `run` or `plan use`. None: not said."""
 
-    task: str
+    task: str = ""
     repository: str = "."
     ref: str | None = None
-    agent: str = "model"
-    role: str = "developer"
-    model: str = ""
+    agent: str | None = None
+    role: str | None = None
+    model: str | None = None
     kind: str | None = None
-    setup: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()  # empty: not said; one empty text: none
     validate: tuple[str, ...] = ()
-    apply_to: str = "none"
+    apply_to: str | None = None
     variables: tuple[str, ...] = ()  # NAME=VALUE, or NAME to take it from the environment
     mounts: tuple[str, ...] = ()
     allow_paths: tuple[str, ...] = ()
-    usd: float | None = 5.0
+    usd: float | None = None
     tokens: int | None = None
-    steps: int | None = 200
-    seconds: float | None = 3600.0
-    rounds: int = 3
+    steps: int | None = None
+    seconds: float | None = None
+    rounds: int | None = None
     record_to: str | None = None
-    automation_profile: str = "auto"
+    automation_profile: str | None = None
     requires_changes: bool = False
+    has_run_default: bool = True  # `run` takes `process` when nothing is set at any level (F2.16)
+    project: str | None = None  # None: the one of this checkout, when there is one
+    action: Action | None = None
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intake:
+    """A plan's spec, and what a person should be told before it begins."""
+
+    spec: PlanSpec
+    notes: tuple[str, ...] = ()  # such as which commands were detected
+    warnings: tuple[str, ...] = ()  # such as settings that were passed over
 
 
 def spec_of(asked: Asked, environ: Mapping[str, str]) -> PlanSpec:
-    """Return the plan that `asked` describes. Raises UsageError naming what does not fit."""
-    if asked.apply_to not in DESTINATIONS:
+    """Return the plan that `asked` describes where nothing is held beside it."""
+    return take_in(asked, environ, Holdings()).spec
+
+
+def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Intake:
+    """Return the plan that `asked` describes, with all that is set for it.
+
+    Raises UsageError naming what does not fit, ContainerUnavailableError (A14).
+    """
+    project = holdings.project(asked.project) if asked.project else None
+    top = _top(project.repository if project else asked.repository)
+    project = project or holdings.project_of(str(top))
+    is_checkout = (top / ".git").exists()
+    sight = glimpse(top, asked.ref) if is_checkout else None
+    files = repository_files(sight) if sight else RepositoryFiles()
+    settings = configure(
+        environ,
+        options=_options(asked),
+        project=project,
+        repository=files,
+        is_trusted=holdings.is_trusted(str(top), files.digest),
+    )
+    filled = use(asked.action, asked.arguments) if asked.action else None
+    spec = _spec(asked, environ, settings, filled, top)
+    spec = _placed(spec, asked, environ, settings, project, holdings)
+    spec, notes = _with_commands(spec, settings, filled, sight)
+    spec = replace(spec, invariants=_invariants(settings, holdings, spec, filled))
+    warnings = (settings.warning,) if settings.warning else ()
+    return Intake(spec=spec, notes=notes, warnings=warnings)
+
+
+def _top(place: str) -> Path:
+    start = Path(os.path.realpath(Path(place).expanduser()))
+    for folder in (start, *start.parents):
+        if (folder / ".git").exists():
+            return folder
+    return start
+
+
+def _options(asked: Asked) -> Settings:
+    if asked.apply_to is not None and asked.apply_to not in DESTINATIONS:
         raise UnknownName.among("destination", asked.apply_to, DESTINATIONS)
-    kind, source = _kind(asked, environ)
+    least: tuple[tuple[float | None, str], ...] = (
+        (asked.usd, "--budget-usd"),
+        (asked.tokens, "--max-tokens"),
+        (asked.steps, "--max-steps"),
+        (asked.rounds, "--rounds"),
+    )
+    for value, name in least:
+        if value is not None and not value >= 0:
+            raise UsageError(f"{name} must be 0 or more, not {value}")
+    limits = LimitSettings(
+        budget_usd=asked.usd,
+        max_tokens=asked.tokens,
+        max_steps=asked.steps,
+        timeout=asked.seconds,
+        rounds=asked.rounds,
+    )
+    return Settings(
+        agent=asked.agent or None,
+        allow_paths=asked.allow_paths or None,
+        apply=asked.apply_to,
+        automation_profile=asked.automation_profile or None,
+        limits=limits,
+        model=asked.model or None,
+        mounts=asked.mounts or None,
+        role=asked.role or None,
+        setup=_commands(asked.setup),
+        validate=_commands(asked.validate),
+    )
+
+
+def _commands(given: tuple[str, ...]) -> tuple[str, ...] | None:
+    return tuple(text for text in given if text.strip()) if given else None
+
+
+def _spec(
+    asked: Asked,
+    environ: Mapping[str, str],
+    settings: Configuration,
+    filled: Filled | None,
+    top: Path,
+) -> PlanSpec:
+    action = asked.action
+    steps = action.steps if action else ()
+    agent = settings.value("agent") or ("recipe" if steps else "model")
+    own_variables = settings.value("variables") or {}
     return PlanSpec(
-        task=asked.task,
-        repository=str(Path(asked.repository).expanduser().absolute()),
+        task=filled.task if filled else asked.task,
+        repository=str(top),
         ref=asked.ref,
-        agent=asked.agent,
-        model=asked.model,
-        role=asked.role,
-        environment=kind,
-        environment_source=source,
-        setup=tuple(asked.setup),
-        validate=tuple(asked.validate),
-        limits=_limits(asked),
-        rounds=_at_least(asked.rounds, 0, "--rounds"),
-        apply_to=asked.apply_to,
+        action=action.name if action else None,
+        arguments=filled.arguments if filled else {},
+        steps=steps,
+        definition_of_done=filled.definition_of_done if filled else (),
+        agent=agent,
+        model=settings.value("model") or "",
+        role=settings.value("role") or (action.role if action else "") or "developer",
+        limits=_limits(settings, agent),
+        rounds=settings.value("limits.rounds"),
+        apply_to=settings.value("apply") or "none",
         requires_changes=asked.requires_changes,
-        allow_paths=tuple(asked.allow_paths),
-        variables=_variables(asked.variables, environ),
-        mounts=tuple(asked.mounts),
-        automation_profile=asked.automation_profile,
+        allow_paths=settings.value("allow_paths") or (),
+        protected_paths=settings.value("protected_paths") or (),
+        include=settings.value("include") or (),
+        variables={**own_variables, **_variables(asked.variables, environ)},
+        mounts=settings.value("mounts") or (),
+        automation_profile=settings.value("automation_profile") or "auto",
         record_to=asked.record_to,
     )
 
 
-def _kind(asked: Asked, environ: Mapping[str, str]) -> tuple[ExecutionEnvironment, str]:
-    """The plan level: an option, AGENT_MODE, or the default of `run` (F2.16)."""
+def _limits(settings: Configuration, agent: str) -> PlanLimits:
+    steps = settings.values["limits.max_steps"]
+    # A recipe is bounded by its steps and its time; the default is meant for models.
+    unbounded = agent == "recipe" and steps.origin == "default"
+    return PlanLimits(
+        usd=settings.value("limits.budget_usd"),
+        tokens=settings.value("limits.max_tokens"),
+        steps=None if unbounded else steps.value,
+        seconds=settings.value("limits.timeout"),
+    )
+
+
+def _placed(
+    spec: PlanSpec,
+    asked: Asked,
+    environ: Mapping[str, str],
+    settings: Configuration,
+    project: Project | None,
+    holdings: Holdings,
+) -> PlanSpec:
+    """Fill in the levels of the chain; refuse `container` where none is linked (A7, A14)."""
+    said = settings.values["execution_environment"]
+    is_default = said.origin in {REPOSITORY_FILE, str(user_file(environ))}
+    linked = project.linked(holdings.resources) if project else ()
+    resource = next((r.execution_environment for r in linked if r.execution_environment), None)
+    mode = environ.get("AGENT_MODE")
+    configured = parse_kind(mode) if mode else said.value if is_default else None
+    plan = None if is_default else said.value
+    source = said.origin
     if asked.kind:
-        return parse_kind(asked.kind), "--in"
-    if environ.get("AGENT_MODE"):
-        return parse_kind(environ["AGENT_MODE"]), "AGENT_MODE"
-    return ExecutionEnvironment.PROCESS, "run-default"
+        plan, source = parse_kind(asked.kind), "--in" if asked.has_run_default else "option"
+    own = project.execution_environment if project else None
+    if asked.has_run_default and not (plan or own or resource or configured):
+        plan, source = ExecutionEnvironment.PROCESS, RUN_DEFAULT
+    tools = {**(settings.value("tools") or {}), **(asked.action.tools if asked.action else {})}
+    placed = replace(
+        spec,
+        project=project.name if project else None,
+        environment=plan,
+        environment_source=source if plan else "plan",
+        project_environment=own,
+        default_environment=resource or configured or ExecutionEnvironment.HOST,
+        tool_environments=tools,
+    )
+    general = plan or own or placed.default_environment
+    if ExecutionEnvironment.CONTAINER in {general, *tools.values()}:
+        container_of(linked)
+    return placed
 
 
-def _limits(asked: Asked) -> PlanLimits:
-    for value, name in (
-        (asked.usd, "--budget-usd"),
-        (asked.tokens, "--max-tokens"),
-        (asked.steps, "--max-steps"),
-    ):
-        if value is not None:
-            _at_least(value, 0, name)
-    return PlanLimits(usd=asked.usd, tokens=asked.tokens, steps=asked.steps, seconds=asked.seconds)
+def _with_commands(
+    spec: PlanSpec, settings: Configuration, filled: Filled | None, sight: Glimpse | None
+) -> tuple[PlanSpec, tuple[str, ...]]:
+    """Fill in setup and validation: said, the action's, or detected when neither is said."""
+    setup, validate = _said("setup", settings, filled), _said("validate", settings, filled)
+    if setup is not None or validate is not None or sight is None:
+        return replace(spec, setup=setup or (), validate=validate or ()), ()
+    seen: Glimpse = sight
+
+    def text(name: str) -> str | None:
+        data = seen.read(name)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    found = detect(text, seen.names())
+    notes = []
+    if found.setup:
+        notes.append(f"setup found by {found.because}: {' && '.join(found.setup)}")
+    if found.validate:
+        off = "`--validate ''` switches it off"
+        notes.append(f"proof found by {found.because}: {' && '.join(found.validate)} ({off})")
+    return replace(spec, setup=found.setup, validate=found.validate), tuple(notes)
 
 
-def _at_least(value: N, least: int, name: str) -> N:
-    if value < least:
-        raise UsageError(f"{name} must be {least} or more, not {value}")
-    return value
+def _said(name: str, settings: Configuration, filled: Filled | None) -> Any:
+    """Options and variables win over the action, the action over projects and files."""
+    setting = settings.values[name]
+    own = getattr(filled, name) if filled else None
+    is_typed = setting.origin == "option" or setting.origin.startswith("PATCHYARD_")
+    return setting.value if own is None or is_typed else own
+
+
+def _invariants(
+    settings: Configuration, holdings: Holdings, spec: PlanSpec, filled: Filled | None
+) -> tuple[Invariant, ...]:
+    """Return those of all scopes (B10); a repository's own are its project's."""
+    held = holdings.invariants_for(project=spec.project, action=spec.action)
+    configured = []
+    for layer in settings.layers:
+        rules: tuple[Rule, ...] = layer.settings.invariants or ()
+        is_repository = layer.origin == REPOSITORY_FILE
+        scope = Scope.PROJECT if is_repository else Scope.GLOBAL
+        prefix = "repository" if is_repository else "config"
+        configured += [
+            Invariant(
+                invariant_id=f"{prefix}:{number}",
+                text=rule.text,
+                scope=scope,
+                target=(spec.project or "") if is_repository else "",
+                check=rule.check,
+            )
+            for number, rule in enumerate(rules)
+        ]
+    return (*held, *configured, *(filled.invariants if filled else ()))
 
 
 def _variables(given: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, str]:
@@ -126,10 +320,19 @@ def looks_secret(name: str, value: str) -> bool:
 
 def parse_duration(text: str) -> float:
     """Return the seconds of `90s`, `30m`, `1h`. Raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
-    if match is None or float(match[1]) <= 0:
-        raise UsageError(f"{text!r} is not a duration", hint="write it like 90s, 30m or 1h")
-    return float(match[1]) * UNITS[match[2] or "s"]
+    try:
+        return seconds_of(text, ())
+    except Fault as fault:
+        raise UsageError(fault.problem, hint=fault.hint) from fault
 
 
-__all__ = ["DESTINATIONS", "UNITS", "Asked", "looks_secret", "parse_duration", "spec_of"]
+__all__ = [
+    "DESTINATIONS",
+    "RUN_DEFAULT",
+    "Asked",
+    "Intake",
+    "looks_secret",
+    "parse_duration",
+    "spec_of",
+    "take_in",
+]

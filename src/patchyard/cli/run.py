@@ -18,23 +18,23 @@ TASK_BYTES = 1_000_000  # a longer task text is refused
 @click.option("--repo", type=str, default=".", help="The repository, a path.")
 @click.option("--ref", help="Start from this commit instead of the checkout as it is.")
 @click.option("--base", "base", type=click.Choice(["head"]), help="Start from HEAD.")
-@click.option("--agent", default="model", help="model, recipe, or a configured name.")
-@click.option("--role", default="developer", help="The role's prompt and policy.")
-@click.option("--model", "model_name", default="", help="PROVIDER:MODEL, or recorded:FILE.")
-@click.option("--in", "--execution-environment", "kind", help="host, process, ...")
+@click.option("--agent", help="model (default), recipe, or a configured name.")
+@click.option("--role", help="The role's prompt and policy; developer by default.")
+@click.option("--model", "model_name", help="PROVIDER:MODEL, or recorded:FILE.")
+@click.option("--in", "--execution-environment", "kind", help="host, process (default), ...")
 @click.option("--setup", multiple=True, help="Command that installs dependencies, on the base.")
-@click.option("--validate", multiple=True, help="Command that proves the result.")
-@click.option("--apply", "apply_to", default="none", help="none, worktree, branch, merge, patch.")
+@click.option("--validate", multiple=True, help="Command that proves the result; '' for none.")
+@click.option("--apply", "apply_to", help="none (default), worktree, branch, merge, patch.")
 @click.option("--env", "variables", multiple=True, help="NAME[=VALUE], readable by the agent.")
 @click.option("--mount", "mounts", multiple=True, help="PATH[:ro|rw] to show inside.")
 @click.option("--allow-path", "allow_paths", multiple=True, help="Let this protected path pass.")
-@click.option("--budget-usd", type=float, default=5.0, show_default=True)
+@click.option("--budget-usd", type=float, help="Money; 5 by default.")
 @click.option("--max-tokens", type=int, help="Tokens in and out together.")
-@click.option("--max-steps", type=int, default=200, show_default=True)
-@click.option("--timeout", default="1h", show_default=True, help="90s, 30m, 1h.")
-@click.option("--rounds", type=int, default=3, show_default=True, help="Failed proofs given back.")
+@click.option("--max-steps", type=int, help="Turns of the actor; 200 by default.")
+@click.option("--timeout", help="Time over all phases: 90s, 30m, 1h (default).")
+@click.option("--rounds", type=int, help="Failed proofs given back; 3 by default.")
 @click.option("--record", type=str, help="Write every model request and reply to this file.")
-@click.option("--automation-profile", default="auto", show_default=True)
+@click.option("--automation-profile", help="manual, review, ..., auto (default).")
 @click.option("--require-changes", is_flag=True, help="Exit 1 when nothing changed.")
 @click.option("--stream", is_flag=True, help="Show progress while it happens.")
 @format_option
@@ -69,7 +69,7 @@ async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outco
         usd=options["budget_usd"],
         tokens=options["max_tokens"],
         steps=options["max_steps"],
-        seconds=parse_duration(options["timeout"]),
+        seconds=parse_duration(options["timeout"]) if options["timeout"] else None,
         rounds=options["rounds"],
         record_to=options["record"],
         automation_profile=options["automation_profile"],

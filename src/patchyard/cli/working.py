@@ -2,18 +2,22 @@
 
 from collections.abc import Awaitable, Mapping
 
+import click
+
 from patchyard.assembly import open_equipment
-from patchyard.cli.outcome import Outcome, visible
+from patchyard.cli.outcome import Outcome, paint, visible
 from patchyard.cli.progress import SpokenLines, json_lines
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.errors import PatchyardError, WorkFailed
+from patchyard.domain.plan import PlanSpec
 from patchyard.domain.state import PlanState
+from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.sites import general_kind
 from patchyard.engine.workflow import Watching, Workflow
-from patchyard.intake import Asked, spec_of
+from patchyard.intake import Asked, Intake, take_in
 
 
 def watching(*, is_json: bool, stream: bool, spoken: SpokenLines | None = None) -> Watching:
@@ -28,12 +32,29 @@ async def run_plan(
 ) -> Outcome:
     """Make the plan that `asked` describes and carry it out."""
     async with open_equipment(environ) as equipment:
-        spec = spec_of(asked, environ)
-        plan_id = await Workflow(equipment).create(spec)
+        plan_id, spec = await made_plan(equipment, asked, environ)
         opening = f"plan {plan_id} in {visible(spec.repository)}"
         spoken = SpokenLines(opening=opening, kind=general_kind(spec))
         watched = watching(is_json=is_json, stream=stream, spoken=spoken)
         return await carried(equipment, plan_id, Workflow(equipment, watching=watched).run(plan_id))
+
+
+async def made_plan(
+    equipment: Equipment, asked: Asked, environ: Mapping[str, str]
+) -> tuple[str, PlanSpec]:
+    """Make the plan that `asked` describes; say what was found and what was passed over."""
+    holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
+    intake = take_in(asked, environ, holdings)
+    tell(intake)
+    return await Workflow(equipment).create(intake.spec), intake.spec
+
+
+def tell(intake: Intake) -> None:
+    """Say on standard error what a person should know before the plan begins."""
+    for text in intake.warnings:
+        click.echo(f"{paint('warning:', 'yellow', to_stderr=True)} {visible(text)}", err=True)
+    for text in intake.notes:
+        click.echo(f"{paint('note:', 'cyan', to_stderr=True)} {visible(text)}", err=True)
 
 
 async def carried(equipment: Equipment, plan_id: str, work: Awaitable[PlanState]) -> Outcome:
@@ -50,4 +71,4 @@ async def carried(equipment: Equipment, plan_id: str, work: Awaitable[PlanState]
     return Outcome(data=data, text=plan_screen(data), error=error)
 
 
-__all__ = ["carried", "run_plan", "watching"]
+__all__ = ["carried", "made_plan", "run_plan", "tell", "watching"]

@@ -1,0 +1,131 @@
+"""A few small files of a repository, as its base has them: a checkout as it is, or one commit.
+
+Everything is read as data: no link is followed, nothing is opened that could block.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from patchyard.clients.git import Git
+from patchyard.clients.reader import OPEN_FILE, Reader
+from patchyard.domain.errors import UsageError
+
+FILE_BYTES = 1_000_000  # a larger file is passed over
+MOST_FILES = 500
+
+
+class Glimpse(Protocol):
+    """The top of a repository, seen from outside."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return a small file, None when there is none (or something else)."""
+        ...
+
+    def names(self, folder: str = "") -> tuple[str, ...]:
+        """Return the paths of what lies in `folder`, not deeper; none when there is no folder."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckoutGlimpse:
+    """The checkout as it lies there now."""
+
+    top: Path
+
+    def read(self, path: str) -> bytes | None:
+        """See Glimpse."""
+        folder, _, name = path.rpartition("/")
+        try:
+            with Reader(self.top) as reader:
+                descriptor = os.open(name, OPEN_FILE, dir_fd=reader.folder(folder))
+                with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor of ours
+                    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                        return None
+                    data = file.read(FILE_BYTES + 1)
+        except OSError:
+            return None
+        return data if len(data) <= FILE_BYTES else None
+
+    def names(self, folder: str = "") -> tuple[str, ...]:
+        """See Glimpse."""
+        try:
+            with Reader(self.top) as reader, os.scandir(reader.folder(folder)) as entries:
+                found = [entry.name for entry in entries]
+        except OSError:
+            return ()
+        return tuple(sorted(f"{folder}/{name}" if folder else name for name in found))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitGlimpse:
+    """One commit of a repository."""
+
+    top: Path
+    commit: str  # object id
+    git: Git
+
+    def read(self, path: str) -> bytes | None:
+        """See Glimpse."""
+        name = f"{self.commit}:{path}"
+        size = self.git.attempt("cat-file", "-s", name, cwd=self.top)
+        if size.code != 0 or int(size.out) > FILE_BYTES:
+            return None
+        done = self.git.attempt("cat-file", "blob", name, cwd=self.top)
+        return done.out if done.code == 0 else None
+
+    def names(self, folder: str = "") -> tuple[str, ...]:
+        """See Glimpse."""
+        below = ["--", f"{folder}/"] if folder else []
+        done = self.git.attempt("ls-tree", "-z", "--name-only", self.commit, *below, cwd=self.top)
+        if done.code != 0:
+            return ()
+        return tuple(sorted(os.fsdecode(name) for name in done.out.split(b"\0") if name))
+
+
+def glimpse(top: Path, ref: str | None) -> Glimpse:
+    """Return the sight of a checkout, or of commit `ref` ("head" is HEAD). Raises UsageError."""
+    if ref is None:
+        return CheckoutGlimpse(top=top)
+    git = Git(home=Path(os.devnull), config=Path(os.devnull), further={"safe.directory": "*"})
+    name = "HEAD" if ref == "head" else ref
+    done = git.attempt(
+        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", cwd=top
+    )
+    if done.code != 0:
+        raise UsageError(f"there is no commit {ref} in {top}", hint="git log shows those there are")
+    return CommitGlimpse(top=top, commit=done.out.decode("ascii").strip(), git=git)
+
+
+def files_under(sight: Glimpse, folder: str) -> dict[str, bytes]:
+    """Return the small files under `folder`, deeper ones too, by path."""
+    found: dict[str, bytes] = {}
+    for path in _deep(sight, folder):
+        data = sight.read(path)
+        if data is not None:
+            found[path] = data
+        if len(found) > MOST_FILES:
+            raise UsageError(f"{folder} holds more than {MOST_FILES} files")
+    return found
+
+
+def _deep(sight: Glimpse, folder: str, depth: int = 0) -> Iterator[str]:
+    if depth > 8:
+        return
+    for path in sight.names(folder):
+        yield path
+        yield from _deep(sight, path, depth + 1)
+
+
+__all__ = [
+    "FILE_BYTES",
+    "MOST_FILES",
+    "CheckoutGlimpse",
+    "CommitGlimpse",
+    "Glimpse",
+    "files_under",
+    "glimpse",
+]

@@ -1,0 +1,184 @@
+"""Settings from every place they can stand in, in order of precedence, with what was ignored.
+
+option > environment variable > project context > user file > the repository's file > default.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patchyard.clients.glimpse import Glimpse, files_under
+from patchyard.clients.yaml import Document, parse_yaml, read_yaml
+from patchyard.domain.effective import Layer, Setting, effective, limits_in_force
+from patchyard.domain.errors import UsageError
+from patchyard.domain.faults import Fault
+from patchyard.domain.project import LIMIT_KEYS, Project
+from patchyard.domain.settings import KEYS, LISTS, RESERVED, TEXTS, Settings, parse_settings
+from patchyard.domain.trust import admit, digest_of, stricter, warning
+
+FOLDER = ".patchyard"
+REPOSITORY_FILE = f"{FOLDER}/config.yaml"
+PREFIX = "PATCHYARD_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepositoryFiles:
+    """What lies in a repository's settings folder, read once."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """The hash that trust is bound to; empty when there is nothing."""
+        return digest_of(self.files)
+
+    def document(self) -> Document | None:
+        """Return the settings file. Raises UsageError when it is no YAML."""
+        data = self.files.get(REPOSITORY_FILE)
+        return None if data is None else parse_yaml(data, name=REPOSITORY_FILE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """All settings in force."""
+
+    values: Mapping[str, Setting]
+    layers: tuple[Layer, ...]
+    ignored: tuple[str, ...] = ()  # keys of the repository's file that do not count
+    warning: str = ""  # one sentence that names them
+
+    def value(self, name: str) -> Any:
+        """Return the value of a setting, None where nothing is said."""
+        return self.values[name].value
+
+    def said_by(self, name: str, *origins: str) -> bool:
+        """Whether a setting has a value that comes from one of `origins`."""
+        setting = self.values[name]
+        return setting.value is not None and setting.origin in origins
+
+
+def repository_files(sight: Glimpse) -> RepositoryFiles:
+    """Read a repository's settings folder."""
+    return RepositoryFiles(files=files_under(sight, FOLDER))
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """Return where the user's own file lies (the XDG configuration directory)."""
+    chosen = environ.get("XDG_CONFIG_HOME")
+    folder = Path(chosen) if chosen else Path(environ.get("HOME", "/")) / ".config"
+    return folder / "patchyard" / "config.yaml"
+
+
+def configure(
+    environ: Mapping[str, str],
+    *,
+    options: Settings | None = None,
+    project: Project | None = None,
+    repository: RepositoryFiles | None = None,
+    is_trusted: bool = False,
+) -> Configuration:
+    """Put the places together. Raises UsageError with file, line and column."""
+    layers = [
+        Layer(origin="option", settings=options or Settings()),
+        *variable_layers(environ),
+        *([project_layer(project)] if project is not None else []),
+        *user_layers(environ),
+    ]
+    document = (repository or RepositoryFiles()).document()
+    if document is None:
+        return Configuration(values=effective(layers), layers=tuple(layers))
+    admitted = admit(document.value, frozenset({*KEYS, *RESERVED}), is_trusted=is_trusted)
+    said = _parsed(document, admitted.body)
+    counted, weaker = stricter(limits_in_force(layers), said.limits, is_trusted=is_trusted)
+    own = _with(said, limits=counted)
+    ignored = (*admitted.ignored, *weaker)
+    # A stricter limit counts before the user's file, which speaks of no repository in particular.
+    tight, _ = stricter(limits_in_force(layers), said.limits, is_trusted=False)
+    place = next((n for n, layer in enumerate(layers) if layer.origin.startswith("/")), len(layers))
+    layers.insert(place, Layer(origin=REPOSITORY_FILE, settings=Settings(limits=tight)))
+    layers.append(Layer(origin=REPOSITORY_FILE, settings=own))
+    return Configuration(
+        values=effective(layers),
+        layers=tuple(layers),
+        ignored=ignored,
+        warning=warning(ignored, is_trusted=is_trusted),
+    )
+
+
+def _with(settings: Settings, **changes: Any) -> Settings:
+    return Settings(**{**vars(settings), **changes})
+
+
+def _parsed(document: Document, body: Any) -> Settings:
+    try:
+        return parse_settings(body)
+    except Fault as fault:
+        raise document.refused(fault) from fault
+
+
+def user_layers(environ: Mapping[str, str]) -> list[Layer]:
+    """Return the user's own file as a layer; none when there is no file."""
+    path = user_file(environ)
+    if not path.exists():
+        return []
+    document = read_yaml(path)
+    return [Layer(origin=str(path), settings=_parsed(document, document.value))]
+
+
+def project_layer(project: Project) -> Layer:
+    """Return a project's context as a layer; its environment is a level of the chain instead."""
+    return Layer(
+        origin=f"project {project.name}",
+        settings=Settings(
+            execution_env_discovery=project.execution_env_discovery,
+            execution_env_priority=project.execution_env_priority,
+            limits=project.limits,
+            protected_paths=project.protected_paths,
+            setup=project.setup,
+            validate=project.validate,
+        ),
+    )
+
+
+def variable_layers(environ: Mapping[str, str]) -> list[Layer]:
+    """Return a layer for each `PATCHYARD_...` variable that sets something."""
+    layers = []
+    for key in (*KEYS, *LIMIT_KEYS):
+        name = f"{PREFIX}{key.upper()}"
+        if name in environ and key != "limits":
+            body = {key: _variable(key, environ[name], name)}
+            body = {"limits": body} if key in LIMIT_KEYS else body
+            document = Document(name=f"${name}", value=body)
+            layers.append(Layer(origin=name, settings=_of_variable(document, name)))
+    return layers
+
+
+def _of_variable(document: Document, name: str) -> Settings:
+    try:
+        return parse_settings(document.value)
+    except Fault as fault:
+        raise UsageError(f"{name}: {fault.problem}", hint=fault.hint) from fault
+
+
+def _variable(key: str, text: str, name: str) -> Any:
+    if key in TEXTS or key in {"apply", "execution_environment", "timeout"}:
+        return text
+    if key in LISTS and not text.lstrip().startswith("["):
+        return [text] if text.strip() else []
+    return parse_yaml(text, name=name).value
+
+
+__all__ = [
+    "FOLDER",
+    "PREFIX",
+    "REPOSITORY_FILE",
+    "Configuration",
+    "RepositoryFiles",
+    "configure",
+    "project_layer",
+    "repository_files",
+    "user_file",
+    "user_layers",
+    "variable_layers",
+]

@@ -1,0 +1,118 @@
+"""What a repository's own files say of how it is set up and tested. Looks at no file itself."""
+
+import json
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+Read = Callable[[str], str | None]  # text of a file at the top, None when there is none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detected:
+    """What was found; empty where nothing was."""
+
+    language: str = ""
+    setup: tuple[str, ...] = ()
+    validate: tuple[str, ...] = ()
+    lint: tuple[str, ...] = ()
+    because: str = ""  # the file that says so
+
+
+def detect(read: Read, names: Collection[str]) -> Detected:
+    """Return how the repository with these top-level `names` is worked on."""
+    for look in (_python, _node, _rust, _go, _make):
+        found = look(read, names)
+        if found is not None:
+            return found
+    return Detected()
+
+
+def _python(read: Read, names: Collection[str]) -> Detected | None:
+    marks = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini", "requirements.txt")
+    present = [name for name in marks if name in names]
+    if not present:
+        return None
+    texts = {name: read(name) or "" for name in present}
+    whole = "\n".join(texts.values())
+    has_pytest = "pytest.ini" in names or "conftest.py" in names or "pytest" in whole
+    validate = ("python3 -m pytest -q",) if has_pytest else ()
+    if not validate and {"tests", "test"} & set(names):
+        validate = ("python3 -m unittest discover",)
+    ruff = "ruff.toml" in names or ".ruff.toml" in names or "[tool.ruff" in whole
+    return Detected(
+        language="python",
+        setup=_python_setup(texts, has_pytest=has_pytest),
+        validate=validate,
+        lint=("ruff check .",) if ruff else (),
+        because=present[0],
+    )
+
+
+def _python_setup(texts: dict[str, str], *, has_pytest: bool) -> tuple[str, ...]:
+    wanted = []
+    project = texts.get("pyproject.toml", "")
+    if "[build-system]" in project or "[project]" in project or "setup.py" in texts:
+        extras = [e for e in ("test", "tests", "dev") if _has_extra(project, e)]
+        wanted.append(f"-e '.[{','.join(extras)}]'" if extras else "-e .")
+    if "requirements.txt" in texts:
+        wanted.append("-r requirements.txt")
+    if not wanted:
+        return ()
+    if has_pytest:
+        wanted.append("pytest")
+    return ("python3 -m venv .venv", f".venv/bin/python -m pip install {' '.join(wanted)}")
+
+
+def _has_extra(project: str, name: str) -> bool:
+    table = project.partition("[project.optional-dependencies]")[2]
+    return re.search(rf"^{name}\s*=", table.partition("\n[")[0], re.MULTILINE) is not None
+
+
+def _node(read: Read, names: Collection[str]) -> Detected | None:
+    if "package.json" not in names:
+        return None
+    try:
+        package = json.loads(read("package.json") or "{}")
+    except (ValueError, RecursionError):
+        package = {}
+    package = package if isinstance(package, dict) else {}
+    scripts = package.get("scripts")
+    scripts = scripts if isinstance(scripts, dict) else {}
+    has_test = "no test specified" not in str(scripts.get("test", "no test specified"))
+    needs = bool(package.get("dependencies") or package.get("devDependencies"))
+    install = "npm ci" if "package-lock.json" in names else "npm install"
+    return Detected(
+        language="javascript",
+        setup=(install,) if needs else (),
+        validate=("npm test",) if has_test else (),
+        lint=("npm run lint",) if "lint" in scripts else (),
+        because="package.json",
+    )
+
+
+def _rust(_: Read, names: Collection[str]) -> Detected | None:
+    if "Cargo.toml" not in names:
+        return None
+    return Detected(
+        language="rust", validate=("cargo test",), lint=("cargo clippy",), because="Cargo.toml"
+    )
+
+
+def _go(_: Read, names: Collection[str]) -> Detected | None:
+    if "go.mod" not in names:
+        return None
+    return Detected(
+        language="go", validate=("go test ./...",), lint=("go vet ./...",), because="go.mod"
+    )
+
+
+def _make(read: Read, names: Collection[str]) -> Detected | None:
+    for name in ("Makefile", "makefile", "GNUmakefile"):
+        if name in names and re.search(r"^(test|check)\s*:", read(name) or "", re.MULTILINE):
+            target = "test" if re.search(r"^test\s*:", read(name) or "", re.MULTILINE) else "check"
+            return Detected(validate=(f"make {target}",), because=name)
+    return None
+
+
+__all__ = ["Detected", "Read", "detect"]

@@ -1,0 +1,83 @@
+"""Which of several places' settings count, and where each value came from. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from patchyard.domain.project import LimitSettings
+from patchyard.domain.settings import KEYS, Settings
+
+DEFAULT = "default"
+
+DEFAULT_LIMITS = LimitSettings(budget_usd=5.0, max_steps=200, timeout=3600.0, rounds=3)
+
+# Every place adds to these; no place takes another's away.
+SUMMED = frozenset({"invariants", "protected_paths"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """The settings of one place."""
+
+    origin: str  # option, a variable's name, project NAME, a file
+    settings: Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One value in force."""
+
+    value: Any
+    origin: str
+
+
+def effective(layers: Sequence[Layer]) -> Mapping[str, Setting]:
+    """Return each setting by name, limits as `limits.NAME`; the first layer that says it wins."""
+    found: dict[str, Setting] = {}
+    for key in KEYS:
+        if key == "limits":
+            found.update(_limits(layers))
+            continue
+        said = [
+            Setting(value=value, origin=layer.origin)
+            for layer in layers
+            if (value := getattr(layer.settings, key)) is not None
+        ]
+        if key in SUMMED:
+            values = tuple(item for setting in said for item in setting.value)
+            origins = ", ".join(setting.origin for setting in said) or DEFAULT
+            found[key] = Setting(value=tuple(dict.fromkeys(values)), origin=origins)
+        else:
+            found[key] = said[0] if said else Setting(value=None, origin=DEFAULT)
+    return found
+
+
+def _limits(layers: Sequence[Layer]) -> Mapping[str, Setting]:
+    found = {}
+    for field in fields(LimitSettings):
+        chosen = Setting(value=getattr(DEFAULT_LIMITS, field.name), origin=DEFAULT)
+        for layer in layers:
+            limits = layer.settings.limits
+            value = None if limits is None else getattr(limits, field.name)
+            if value is not None:
+                chosen = Setting(value=value, origin=layer.origin)
+                break
+        found[f"limits.{field.name}"] = chosen
+    return found
+
+
+def limits_in_force(layers: Sequence[Layer]) -> LimitSettings:
+    """Return the limits that `layers` and the defaults come to."""
+    values = {name.partition(".")[2]: setting.value for name, setting in _limits(layers).items()}
+    return LimitSettings(**values)
+
+
+__all__ = [
+    "DEFAULT",
+    "DEFAULT_LIMITS",
+    "SUMMED",
+    "Layer",
+    "Setting",
+    "effective",
+    "limits_in_force",
+]

@@ -1,0 +1,87 @@
+"""Settings as files and variables say them, each None where nothing is said."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from patchyard.domain.action import Rule, kind_at, rules_of, text_of, texts_of, tools_of
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.faults import Fault, check_keys, kind_of
+from patchyard.domain.project import LimitSettings, Priority, context_value, limits_of
+
+DESTINATIONS = ("none", "worktree", "branch", "merge", "patch")
+
+# Known, and without effect in this version: said so rather than passed over.
+RESERVED = ("adapters", "forges", "hosts", "mcp_servers", "network", "providers", "secrets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """One place's say."""
+
+    agent: str | None = None
+    allow_paths: tuple[str, ...] | None = None
+    apply: str | None = None
+    automation_profile: str | None = None
+    execution_env_discovery: bool | None = None
+    execution_env_priority: Priority | None = None
+    execution_environment: ExecutionEnvironment | None = None
+    include: tuple[str, ...] | None = None  # ignored folders that come along read-only
+    invariants: tuple[Rule, ...] | None = None
+    limits: LimitSettings | None = None
+    model: str | None = None
+    mounts: tuple[str, ...] | None = None
+    protected_paths: tuple[str, ...] | None = None
+    role: str | None = None
+    setup: tuple[str, ...] | None = None
+    tools: Mapping[str, ExecutionEnvironment] | None = None
+    validate: tuple[str, ...] | None = None
+    variables: Mapping[str, str] | None = None
+
+
+KEYS = tuple(Settings.__dataclass_fields__)
+TEXTS = frozenset({"agent", "automation_profile", "model", "role"})
+LISTS = frozenset({"allow_paths", "include", "mounts", "protected_paths", "setup", "validate"})
+
+
+def parse_settings(value: Any) -> Settings:
+    """Return the settings that plain data describes. Raises Fault with the place."""
+    body = check_keys({} if value is None else value, (), (*KEYS, *RESERVED))
+    for name in body:
+        if name in RESERVED:
+            raise Fault((name,), f"{name!r} cannot be set in this version", hint="take it out")
+    return Settings(**{name: _read(name, body) for name in body if body[name] is not None})
+
+
+def _read(name: str, body: Mapping[str, Any]) -> Any:
+    if name in TEXTS:
+        return text_of(body, name, ())
+    if name in LISTS:
+        return texts_of(body, name)
+    if name in {"execution_env_discovery", "execution_env_priority"}:
+        return context_value(name, body[name])
+    return _PARSERS[name](body[name])
+
+
+def _apply(value: Any) -> str:
+    if value not in DESTINATIONS:
+        raise Fault(("apply",), f"{value!r} is none of {', '.join(DESTINATIONS)}")
+    return str(value)
+
+
+def _variables(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping):
+        raise Fault(("variables",), f"must be a mapping of names, not {kind_of(value)}")
+    return {name: text_of(value, name, ("variables",)) for name in value}
+
+
+_PARSERS: Mapping[str, Any] = {
+    "apply": _apply,
+    "execution_environment": lambda value: kind_at(value, ("execution_environment",)),
+    "invariants": lambda value: rules_of(value, ("invariants",)),
+    "limits": lambda value: limits_of(value, ("limits",)),
+    "tools": lambda value: tools_of(value, ("tools",)),
+    "variables": _variables,
+}
+
+__all__ = ["DESTINATIONS", "KEYS", "LISTS", "RESERVED", "TEXTS", "Settings", "parse_settings"]

@@ -1,0 +1,105 @@
+"""A repository is input, not authority: what counts before and after trust, key by key."""
+
+from typing import Any
+
+import pytest
+
+from patchyard.domain.faults import Fault
+from patchyard.domain.project import LIMIT_KEYS, LimitSettings
+from patchyard.domain.settings import KEYS, RESERVED, parse_settings
+from patchyard.domain.trust import ALWAYS, admit, digest_of, stricter, warning
+
+KNOWN = frozenset({*KEYS, *RESERVED})
+
+DANGEROUS: dict[str, Any] = {
+    "adapters": {"x": "y:Z"},
+    "agent": "recipe",
+    "allow_paths": [".github/*"],
+    "apply": "worktree",
+    "automation_profile": "full-auto",
+    "execution_env_discovery": True,
+    "execution_env_priority": "override",
+    "execution_environment": "process",
+    "forges": {"f": {}},
+    "hosts": {"h": {}},
+    "include": [".env"],
+    "mcp_servers": {"m": {"command": "x"}},
+    "model": "openai:gpt-4o",
+    "mounts": ["/etc"],
+    "network": {"allow_hosts": ["example.invalid"]},
+    "providers": {"house": {"base_url": "http://example.invalid", "api_key_env": "HOME"}},
+    "role": "developer",
+    "secrets": ["TOKEN@example.invalid"],
+    "tools": {"execute_command": {"execution_environment": "process"}},
+    "variables": {"PATH": "/tmp"},
+}
+
+
+def test_every_known_key_is_in_the_table_or_counts_always() -> None:
+    assert set(DANGEROUS) | ALWAYS == KNOWN
+
+
+@pytest.mark.parametrize("key", sorted(DANGEROUS))
+def test_a_dangerous_key_is_ignored_and_named_before_trust(key: str) -> None:
+    admitted = admit({key: DANGEROUS[key], "validate": ["make"]}, KNOWN, is_trusted=False)
+    assert dict(admitted.body) == {"validate": ["make"]}
+    assert admitted.ignored == (key,)
+    assert key in warning(admitted.ignored, is_trusted=False)
+
+
+@pytest.mark.parametrize("key", sorted(set(DANGEROUS) - set(RESERVED)))
+def test_it_counts_after_trust(key: str) -> None:
+    admitted = admit({key: DANGEROUS[key]}, KNOWN, is_trusted=True)
+    assert admitted.ignored == ()
+    assert getattr(parse_settings(admitted.body), key) is not None
+
+
+@pytest.mark.parametrize("key", sorted(RESERVED))
+def test_what_this_version_cannot_do_is_refused_where_it_would_count(key: str) -> None:
+    with pytest.raises(Fault, match="this version"):
+        parse_settings({key: DANGEROUS[key]})
+
+
+@pytest.mark.parametrize("name", ["host", "local", " Host ", "LOCAL"])
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_nothing_in_a_repository_names_host(name: str, *, is_trusted: bool) -> None:
+    body = {
+        "execution_environment": name,
+        "tools": {
+            "execute_command": {"execution_environment": name},
+            "read_file": {"execution_environment": "process"},
+        },
+    }
+    admitted = admit(body, KNOWN, is_trusted=is_trusted)
+    settings = parse_settings(admitted.body)
+    assert settings.execution_environment is None
+    assert set(settings.tools or {}) <= {"read_file"}
+    assert "execution_environment" in admitted.ignored
+
+
+@pytest.mark.parametrize("key", LIMIT_KEYS)
+def test_a_limit_of_a_repository_counts_when_stricter_and_never_when_weaker(key: str) -> None:
+    own = LimitSettings(**{key: 10})
+    less, more = LimitSettings(**{key: 5}), LimitSettings(**{key: 20})
+    assert stricter(own, less, is_trusted=False) == (less, ())
+    assert stricter(own, more, is_trusted=False) == (LimitSettings(), (f"limits.{key}",))
+    assert stricter(own, more, is_trusted=True) == (more, ())
+    assert stricter(LimitSettings(), more, is_trusted=False) == (more, ())
+    assert stricter(own, None, is_trusted=False) == (LimitSettings(), ())
+
+
+def test_a_settings_file_that_is_no_mapping_is_left_to_the_reader() -> None:
+    listed: Any = ["x"]
+    assert admit(listed, KNOWN, is_trusted=False).body is listed
+    assert admit({"vaildate": 1}, KNOWN, is_trusted=False).body == {"vaildate": 1}
+    assert warning((), is_trusted=True) == ""
+
+
+def test_the_hash_is_of_paths_and_contents() -> None:
+    assert digest_of({}) == ""
+    found = {
+        digest_of({"a": b"b"}), digest_of({"ab": b""}), digest_of({"a": b"bc"}),
+        digest_of({"a": b"b", "c": b""}), digest_of({"a": b"", "b": b""}),
+    }  # fmt: skip
+    assert len(found) == 5
+    assert digest_of({"a": b"1", "b": b"2"}) == digest_of({"b": b"2", "a": b"1"})

@@ -1,0 +1,332 @@
+"""From what was asked to a plan's spec: precedence, routing levels, trust, detection, scopes."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchyard.clients.glimpse import glimpse
+from patchyard.configuration import repository_files, user_file
+from patchyard.domain.action import parse_action
+from patchyard.domain.environment import ExecutionEnvironment as Kind
+from patchyard.domain.errors import ContainerUnavailableError, UnknownName, UsageError
+from patchyard.domain.holdings import Holdings
+from patchyard.domain.invariant import Invariant, Scope
+from patchyard.domain.project import LimitSettings, Project
+from patchyard.domain.resource import Resource
+from patchyard.engine.sites import general_kind
+from patchyard.intake import Asked, Intake, parse_duration, take_in
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    for words in (
+        ["init", "-q"],
+        ["-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", "m"],
+    ):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    return folder
+
+
+def written(top: Path, text: str) -> Path:
+    file = top / ".patchyard" / "config.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def taken(top: Path, holdings: Holdings | None = None, **asked: Any) -> Intake:
+    environ = {k: v for k, v in os.environ.items() if k in {"HOME", "PATH", "XDG_CONFIG_HOME"}}
+    environ |= asked.pop("environ", {})
+    wanted = Asked(task="t", repository=str(top), **asked)
+    return take_in(wanted, environ, holdings or Holdings())
+
+
+def held(project: Project, **more: Any) -> Holdings:
+    return Holdings(projects={project.name: project}, **more)
+
+
+def trusted(top: Path) -> Holdings:
+    return Holdings(trusted={str(top): repository_files(glimpse(top, None)).digest})
+
+
+def test_run_without_any_setting_takes_process_as_its_own_default(top: Path) -> None:
+    spec = taken(top).spec
+    assert (spec.environment, spec.environment_source) == (Kind.PROCESS, "run-default")
+
+
+def test_plan_use_without_any_setting_takes_host(top: Path) -> None:
+    spec = taken(top, has_run_default=False).spec
+    assert spec.environment is None
+    assert general_kind(spec) == Kind.HOST
+
+
+LEVELS: list[tuple[dict[str, Any], Kind]] = [
+    ({"kind": "mock", "own": Kind.VM, "resource": Kind.SSH, "mode": "remote"}, Kind.MOCK),
+    ({"kind": "host", "own": Kind.CONTAINER}, Kind.HOST),
+    ({"variable": "vm", "own": Kind.POD}, Kind.VM),
+    ({"own": Kind.VM, "resource": Kind.SSH, "mode": "remote"}, Kind.VM),
+    ({"resource": Kind.SSH, "mode": "remote"}, Kind.SSH),
+    ({"mode": "remote", "user": "vm"}, Kind.POD),
+    ({"user": "vm"}, Kind.VM),
+    ({"mode": "local"}, Kind.HOST),
+]
+
+
+@pytest.mark.parametrize(("levels", "kind"), LEVELS)
+def test_the_first_level_that_is_set_wins(top: Path, levels: dict[str, Any], kind: Kind) -> None:
+    environ = {}
+    if "mode" in levels:
+        environ["AGENT_MODE"] = levels["mode"]
+    if "variable" in levels:
+        environ["PATCHYARD_EXECUTION_ENVIRONMENT"] = levels["variable"]
+    if "user" in levels:
+        path = user_file(os.environ)
+        path.parent.mkdir(parents=True)
+        path.write_text(f"execution_environment: {levels['user']}\n")
+    resource = Resource(name="r", type="directory", execution_environment=levels.get("resource"))
+    project = Project(
+        name="p",
+        repository=str(top),
+        execution_environment=levels.get("own"),
+        resources=("r",),
+    )
+    holdings = held(project, resources={"r": resource})
+    spec = taken(top, holdings, kind=levels.get("kind"), environ=environ).spec
+    assert general_kind(spec) == kind
+    assert spec.project == "p"
+
+
+def test_a_wrong_environment_names_the_right_ones(top: Path) -> None:
+    with pytest.raises(UnknownName) as caught:
+        taken(top, kind="dokcer")
+    assert "docker" in caught.value.message
+    assert "container" in caught.value.hint
+
+
+@pytest.mark.parametrize("where", ["option", "project", "tool"])
+def test_container_without_a_linked_one_is_refused_before_anything_starts(
+    top: Path, where: str
+) -> None:
+    own = Kind.CONTAINER if where == "project" else None
+    holdings = held(Project(name="p", repository=str(top), execution_environment=own))
+    body = {"name": "a", "goal": "g"}
+    tools = {"execute_command": {"execution_environment": "container"}}
+    action = parse_action({**body, "tools": tools} if where == "tool" else body)
+    kind = "container" if where == "option" else None
+    with pytest.raises(ContainerUnavailableError, match="no container resource") as caught:
+        taken(top, holdings, kind=kind, action=action)
+    assert "link-resource" in caught.value.hint
+
+
+def test_several_linked_containers_are_refused_by_name(top: Path) -> None:
+    names = ("one", "two")
+    resources = {n: Resource(name=n, type="container-instance") for n in names}
+    project = Project(name="p", repository=str(top), resources=names)
+    holdings = held(project, resources=resources)
+    with pytest.raises(UsageError, match="one, two"):
+        taken(top, holdings, kind="container")
+    alone = held(replace(project, resources=("one",)), resources=resources)
+    assert taken(top, alone, kind="container").spec.environment == Kind.CONTAINER
+
+
+def test_precedence_of_places(top: Path) -> None:
+    path = user_file(os.environ)
+    path.parent.mkdir(parents=True)
+    path.write_text("validate: [user]\nmodel: user\nlimits: {max_steps: 40, budget_usd: 3}\n")
+    written(top, "validate: [repository]\nlimits: {max_steps: 30, budget_usd: 4, rounds: 1}\n")
+    first = taken(top).spec
+    assert (first.validate, first.model) == (("user",), "user")
+    assert (first.limits.steps, first.limits.usd, first.rounds) == (30, 3.0, 1)
+    project = Project(
+        name="p", repository=str(top), validate=("project",), limits=LimitSettings(max_steps=60)
+    )
+    second = taken(top, held(project)).spec
+    assert (second.validate, second.limits.steps) == (("project",), 60)
+    environ = {"PATCHYARD_VALIDATE": "variable", "PATCHYARD_MAX_STEPS": "70"}
+    third = taken(top, held(project), environ=environ).spec
+    assert (third.validate, third.limits.steps) == (("variable",), 70)
+    fourth = taken(top, held(project), environ=environ, validate=("option",), steps=80).spec
+    assert (fourth.validate, fourth.limits.steps) == (("option",), 80)
+
+
+def test_an_untrusted_repository_decides_nothing_that_reaches_further(top: Path) -> None:
+    written(
+        top,
+        "execution_environment: vm\nmounts: [/etc]\nvariables: {A: b}\nallow_paths: ['*']\n"
+        "model: openai:x\napply: worktree\nlimits: {budget_usd: 99}\nmcp_servers: {x: {}}\n"
+        "setup: [make deps]\nprotected_paths: [db/*]\n",
+    )
+    intake = taken(top)
+    spec = intake.spec
+    assert spec.environment == Kind.PROCESS
+    assert (spec.mounts, spec.variables, spec.allow_paths) == ((), {}, ())
+    assert (spec.model, spec.apply_to, spec.limits.usd) == ("", "none", 5.0)
+    assert spec.setup == ("make deps",)
+    assert spec.protected_paths == ("db/*",)
+    assert len(intake.warnings) == 1
+    for name in ("execution_environment", "mounts", "mcp_servers", "limits.budget_usd"):
+        assert name in intake.warnings[0]
+
+
+def test_trust_is_void_when_any_settings_file_changes(top: Path) -> None:
+    file = written(top, "mounts: [/opt/data]\n")
+    holdings = trusted(top)
+    assert taken(top, holdings).spec.mounts == ("/opt/data",)
+    assert taken(top, holdings).warnings == ()
+    (file.parent / "models.yaml").write_text("roles: {}\n")
+    assert taken(top, holdings).spec.mounts == ()
+
+
+def test_even_a_trusted_repository_cannot_name_host(top: Path) -> None:
+    written(top, "execution_environment: host\n")
+    intake = taken(top, trusted(top))
+    assert general_kind(intake.spec) == Kind.PROCESS
+    assert "never a repository's" in intake.warnings[0]
+
+
+def test_settings_are_read_from_the_base_that_is_worked_on(top: Path) -> None:
+    written(top, "validate: [committed]\n")
+    subprocess.run(["git", "add", "-A"], cwd=top, check=True)
+    name = ["-c", "user.name=n", "-c", "user.email=e"]
+    subprocess.run(["git", *name, "commit", "-q", "-m", "m"], cwd=top, check=True)
+    written(top, "validate: [edited]\n")
+    assert taken(top).spec.validate == ("edited",)
+    assert taken(top, ref="head").spec.validate == ("committed",)
+    assert taken(top, ref="HEAD~1").spec.validate == ()
+    with pytest.raises(UsageError, match="no commit"):
+        taken(top, ref="--absent")
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
+def test_a_settings_file_that_is_no_file_is_never_followed(top: Path, kind: str) -> None:
+    (top / ".patchyard").mkdir()
+    place = top / ".patchyard" / "config.yaml"
+    (top / "elsewhere").write_text("validate: [x]\n")
+    if kind == "link":
+        place.symlink_to(top / "elsewhere")
+    elif kind == "fifo":
+        os.mkfifo(place)
+    else:
+        place.mkdir()
+    assert taken(top).spec.validate == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("vaildate: [x]\n", "config.yaml:1:1: vaildate: unknown key 'vaildate'; did you mean 'val"),
+        ("setup: []\nsetup: []\n", "config.yaml:2:1: setup: the key 'setup' stands twice"),
+        ("limits:\n  max_step: 1\n", "config.yaml:2:3: limits.max_step: unknown key"),
+        ("- x\n", "config.yaml:1:1: must be a mapping"),
+        ("setup: [", "config.yaml:1:9"),
+    ],
+)
+def test_a_mistake_in_the_file_has_a_line_and_a_column(top: Path, text: str, said: str) -> None:
+    written(top, text)
+    with pytest.raises(UsageError) as caught:
+        taken(top)
+    assert said in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"PATCHYARD_MAX_STEPS": "many"}, "PATCHYARD_MAX_STEPS"),
+        ({"PATCHYARD_EXECUTION_ENVIRONMENT": "dokcer"}, "PATCHYARD_EXECUTION_ENVIRONMENT"),
+        ({"AGENT_MODE": "nowhere"}, "nowhere"),
+    ],
+)
+def test_a_mistake_in_a_variable_names_it(top: Path, environ: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        taken(top, environ=environ)
+
+
+def test_commands_are_found_in_the_base_and_said(top: Path) -> None:
+    (top / "Makefile").write_text("test:\n\ttrue\n")
+    intake = taken(top)
+    assert intake.spec.validate == ("make test",)
+    assert "--validate ''" in intake.notes[0]
+    off = taken(top, validate=("",))
+    assert (off.spec.validate, off.notes) == ((), ())
+    assert taken(top, setup=("x",)).spec.validate == ()
+
+
+def test_invariants_of_all_scopes_reach_the_plan(top: Path) -> None:
+    written(top, "invariants: [{text: of the repository, check: 'true'}]\n")
+    path = user_file(os.environ)
+    path.parent.mkdir(parents=True)
+    path.write_text("invariants: [of the user]\n")
+    action = parse_action({"name": "a", "goal": "g", "invariants": ["of the action file"]})
+    targets = {Scope.GLOBAL: "", Scope.PROJECT: "p", Scope.ACTION: "a"}
+    kept = [
+        Invariant(invariant_id=scope, text=f"held {scope}", scope=scope, target=target)
+        for scope, target in targets.items()
+    ]
+    other = Invariant(invariant_id="o", text="of another", scope=Scope.PROJECT, target="other")
+    holdings = held(Project(name="p", repository=str(top)), invariants=(*kept, other))
+    spec = taken(top, holdings, action=action).spec
+    assert {i.text: i.scope for i in spec.invariants} == {
+        "held global": Scope.GLOBAL,
+        "held project": Scope.PROJECT,
+        "held action": Scope.ACTION,
+        "of the repository": Scope.PROJECT,
+        "of the user": Scope.GLOBAL,
+        "of the action file": Scope.ACTION,
+    }
+
+
+def test_an_action_makes_the_plan_and_options_win_over_it(top: Path) -> None:
+    body = {
+        "name": "a",
+        "arguments": {"x": {"required": True}},
+        "steps": [{"run": "echo {x}"}],
+        "definition_of_done": ["{x} is said"],
+        "validate": ["test {x}"],
+    }
+    holdings = held(Project(name="p", repository=str(top), validate=("of the project",)))
+    asked = {"action": parse_action(body), "arguments": {"x": "a b"}, "has_run_default": False}
+    spec = taken(top, holdings, project="p", **asked).spec
+    assert (spec.agent, spec.action, spec.project) == ("recipe", "a", "p")
+    assert spec.validate == ("test 'a b'",)
+    assert spec.definition_of_done == ("a b is said",)
+    assert spec.limits.steps is None
+    assert spec.limits.seconds == 3600.0
+    assert taken(top, holdings, validate=("mine",), **asked).spec.validate == ("mine",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"apply_to": "wortree"}, "'worktree'"),
+        ({"usd": -1.0}, "--budget-usd"),
+        ({"rounds": -1}, "--rounds"),
+        ({"variables": ("1A=b",)}, "NAME=VALUE"),
+        ({"variables": ("ABSENT_VARIABLE",)}, "no such variable"),
+        ({"variables": ("MY_TOKEN=x",)}, "credential"),
+        ({"variables": ("X=ghp_abc",)}, "credential"),
+        ({"project": "absent"}, "unknown project"),
+    ],
+)
+def test_what_does_not_fit_is_named(top: Path, asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        taken(top, **asked)
+
+
+def test_variables_and_durations_are_read(top: Path) -> None:
+    spec = taken(top, variables=("A=b=c", "LANG"), environ={"LANG": "C"}).spec
+    assert spec.variables == {"A": "b=c", "LANG": "C"}
+    assert [parse_duration(text) for text in ("90s", "30m", "1h", "2")] == [90, 1800, 3600, 2]
+    for text in ("", "x", "-1s", "0"):
+        with pytest.raises(UsageError, match="duration"):
+            parse_duration(text)
+
+
+def test_a_subfolder_means_its_checkout(top: Path) -> None:
+    (top / "deep" / "er").mkdir(parents=True)
+    assert taken(top / "deep" / "er").spec.repository == str(top)
