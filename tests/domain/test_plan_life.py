@@ -146,10 +146,10 @@ def test_only_time_spent_working_counts_against_the_limit() -> None:
 def test_a_new_turn_makes_an_older_proof_void() -> None:
     proof = Validated(round=1, changeset_id="cs", tree="t", passed=False, results=Body(value=[]))
     state = folded(PlanCreated(spec=SPEC), *TO_EXECUTED, proof)
-    assert state.rounds == 1
-    assert state.validation is not None
-    state = fold(state, [(state.version + 1, 9.0, TurnTaken(turn=1, note="", body=Body(value={})))])
-    assert state.validation is None
+    assert (state.rounds, state.validation) == (0, proof)
+    told = TurnTaken(turn=1, note="it failed", body=Body(value={}))
+    state = fold(state, [(state.version + 1, 9.0, told)])
+    assert (state.rounds, state.validation) == (1, None)
 
 
 def test_ending_an_environment_twice_is_harmless() -> None:

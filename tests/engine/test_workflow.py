@@ -26,7 +26,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
-from patchyard.engine.workflow import Workflow
+from patchyard.engine.workflow import Cancelled, Workflow
 from patchyard.intake import spec_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
@@ -239,7 +239,9 @@ async def test_cancel_from_elsewhere_kills_the_tree_and_the_plan_can_go_on(
         async with asyncio.timeout(20):
             await _with_open_call(equipment, site, plan_id, file="started")
             await Workflow(equipment).cancel(plan_id)
-            state = await working
+            with pytest.raises(Cancelled):
+                await working
+        state = (await site.ledger(equipment, plan_id)).state
         assert (state.state, state.environments) == (State.CANCELLED, {})
         resumed = await workflow.run(plan_id)
     assert (resumed.phase, resumed.state) == (Phase.EXECUTE, State.COMPLETE)

@@ -76,7 +76,7 @@ class PlanState:
     setup: SetupFinished | None = None
     changeset: ChangeSetCaptured | None = None
     validation: Validated | None = None
-    rounds: int = 0  # failed proofs in this execute phase
+    rounds: int = 0  # failed proofs that were given back to the actor in this phase
     intended: ApplyIntended | None = None
     applied: Applied | None = None
     failure: PhaseFailed | None = None
@@ -202,7 +202,8 @@ def _taken(state: PlanState, event: TurnTaken, _version: int) -> PlanState:
         input_tokens=state.spent.input_tokens + event.input_tokens,
         output_tokens=state.spent.output_tokens + event.output_tokens,
     )
-    return replace(state, turn=event.turn, asked=None, spent=spent, validation=None)
+    rounds = state.rounds + bool(event.note)
+    return replace(state, turn=event.turn, asked=None, spent=spent, rounds=rounds, validation=None)
 
 
 def _called(state: PlanState, event: ToolCallRequested, _version: int) -> PlanState:
@@ -228,7 +229,7 @@ def _captured(state: PlanState, event: ChangeSetCaptured, _version: int) -> Plan
 
 
 def _validated(state: PlanState, event: Validated, _version: int) -> PlanState:
-    return replace(state, validation=event, rounds=state.rounds + (not event.passed))
+    return replace(state, validation=event)
 
 
 def _intended(state: PlanState, event: ApplyIntended, _version: int) -> PlanState:

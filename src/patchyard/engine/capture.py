@@ -42,7 +42,7 @@ class Capture:
         broken = [event for event in checked if not event.passed]
         if not failed and not broken:
             return None
-        if self._ledger.state.rounds > self._ledger.state.known.rounds or not results:
+        if self._ledger.state.rounds >= self._ledger.state.known.rounds:
             invariants.require_held(checked)
             raise ProofFailed(
                 f"{len(failed)} of {len(results)} validation commands fail on the result:"
@@ -73,6 +73,8 @@ class Capture:
 
     async def _gates(self, base: Base, changeset: ChangeSet) -> Sequence[Compared]:
         spec = self._ledger.state.known
+        if not spec.validate:
+            return []
         if self._before is None:
             self._before = await self._prover.run(base, spec.validate)
         after: Sequence[GateResult] = self._before
