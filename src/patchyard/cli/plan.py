@@ -24,6 +24,7 @@ COMMANDS = {
     "strategize": (f"{_ACT}:strategize", "Plan without writing."),
     "tree": (f"{_SHOW}:tree", "Draw the decision tree."),
     "unapply": (f"{_HAND}:unapply", "Take a hand-over back."),
+    "use": ("patchyard.cli.plan_use:use", "Make a plan of an action, and strategize it."),
     "watch": (f"{_SHOW}:watch", "Follow a plan until it stops."),
 }
 

@@ -1,0 +1,78 @@
+"""`agents plan use ACTION PROJECT`: makes a plan of an action and strategizes it."""
+
+import os
+from typing import Any
+
+import click
+
+from patchyard.assembly import open_equipment
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.plan_act import stream_option
+from patchyard.cli.progress import SpokenLines
+from patchyard.cli.working import carried, made_plan, watching
+from patchyard.domain.errors import UsageError
+from patchyard.engine.catalogue import Catalogue
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.report import plan_data
+from patchyard.engine.sites import general_kind
+from patchyard.engine.workflow import Workflow
+from patchyard.intake import Asked
+from patchyard.intake_actions import find_action
+
+
+@click.command(epilog="Example: agents plan use bump-dependency shop --arg package=click")
+@click.argument("action")
+@click.argument("project")
+@click.option("--arg", "arguments", multiple=True, help="NAME=VALUE of the action.")
+@click.option("--execution-environment", "--in", "kind", help="host (default), process, ...")
+@click.option("--agent", help="model or recipe; recipe where the action has steps.")
+@click.option("--model", "model_name", help="PROVIDER:MODEL, or recorded:FILE.")
+@click.option("--no-strategize", is_flag=True, help="Only make the plan.")
+@click.option("--automation-profile", help="Under manual nothing goes on by itself.")
+@stream_option
+@format_option
+def use(output_format: str, **options: Any) -> None:
+    """Make a plan of ACTION for PROJECT and strategize it; prints its id."""
+    is_json = output_format == "json"
+    speaking = Speaking(
+        command="plan use", is_json=is_json, is_stream=bool(options["stream"]) and is_json
+    )
+    carry_out(speaking, lambda: _use(options, is_json=is_json))
+
+
+async def _use(options: dict[str, Any], *, is_json: bool) -> Outcome:
+    async with open_equipment(os.environ) as equipment:
+        holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
+        asked = Asked(
+            action=find_action(options["action"], holdings),
+            project=options["project"],
+            arguments=_arguments(options["arguments"]),
+            kind=options["kind"],
+            agent=options["agent"],
+            model=options["model_name"],
+            automation_profile=options["automation_profile"],
+            has_run_default=False,
+        )
+        plan_id, spec = await made_plan(equipment, asked, os.environ)
+        if options["no_strategize"] or spec.automation_profile == "manual":
+            ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+            return Outcome(data=await plan_data(ledger), text=plan_id)
+        spoken = SpokenLines(opening=f"plan {plan_id}", kind=general_kind(spec))
+        watched = watching(is_json=is_json, stream=bool(options["stream"]), spoken=spoken)
+        work = Workflow(equipment, watching=watched).strategize(plan_id)
+        outcome = await carried(equipment, plan_id, work)
+        text = outcome.text if outcome.error else plan_id
+        return Outcome(data=outcome.data, text=text, error=outcome.error)
+
+
+def _arguments(given: tuple[str, ...]) -> dict[str, str]:
+    arguments = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--arg {text!r} is not NAME=VALUE")
+        arguments[name] = value
+    return arguments
+
+
+__all__ = ["use"]
