@@ -5,6 +5,7 @@ No address stands here. Files of a repository are not asked: both programs run a
 
 import ast
 import asyncio
+import contextlib
 import os
 import re
 import shutil
@@ -45,8 +46,8 @@ class NpmSettings:
 
 async def read_pip_settings(environ: Mapping[str, str]) -> PipSettings:
     """Return pip's effective settings. Raises Unavailable when there is no pip to ask."""
-    pip = await _find_pip(environ)
-    settings = parse_pip_settings(await _ask(*pip, "config", "list", environ=environ))
+    pip, said = await _ask_pip(environ)
+    settings = parse_pip_settings(said)
     main = settings.get("index-url") or await _pip_default(pip, environ)
     is_cut_off = settings.get("no-index", "").lower() in {"1", "true", "yes", "on"}
     return PipSettings(
@@ -78,23 +79,17 @@ def _literal(text: str) -> str:
         return text
 
 
-async def _find_pip(environ: Mapping[str, str]) -> Sequence[str]:
+async def _ask_pip(environ: Mapping[str, str]) -> tuple[Sequence[str], str]:
+    """The first pip that answers, the one on the user's PATH before ours, and its settings."""
     found = shutil.which("pip", path=environ.get("PATH"))
-    for command in ((found,) if found else (), (sys.executable, "-m", "pip")):
-        if command and await _answers(*command, environ=environ):
-            return command
+    for command in ([found] if found else []), [sys.executable, "-m", "pip"]:
+        with contextlib.suppress(Unavailable):
+            if command:
+                return command, await _ask(*command, "config", "list", environ=environ)
     raise Unavailable(
         "there is no pip whose settings would say where Python packages are",
         hint="install pip where `agents` runs, or put one on the PATH",
     )
-
-
-async def _answers(*command: str, environ: Mapping[str, str]) -> bool:
-    try:
-        await _ask(*command, "--version", environ=environ)
-    except Unavailable:
-        return False
-    return True
 
 
 async def _pip_default(pip: Sequence[str], environ: Mapping[str, str]) -> str:

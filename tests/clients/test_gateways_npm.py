@@ -1,0 +1,117 @@
+"""The gateway to the npm registries, before registries on loopback."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clients.indexes import Index, gate, indexing, npm_document, tarball
+from patchyard.clients.npm import SHORT_TYPE
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("node")]
+
+
+@pytest.fixture
+def registry() -> Iterator[Index]:
+    with indexing() as made:
+        yield made
+
+
+def _publish(registry: Index, name: str) -> None:
+    plain = name.rpartition("/")[2]
+    path = f"/{name}/-/{plain}-1.0.0.tgz"
+    registry.say(path, tarball(name))
+    document = npm_document(name, f"{registry.url}{path}", tarball(name))
+    registry.say(f"/{name.replace('/', '%2f')}", document, content_type=SHORT_TYPE)
+
+
+def _settings(registry: Index, home: Path, *lines: str) -> dict[str, str]:
+    (home / ".npmrc").write_text("\n".join([f"registry={registry.url}/", *lines, ""]))
+    return {"NPM_CONFIG_USERCONFIG": str(home / ".npmrc")}
+
+
+async def test_metadata_leads_to_the_gateway_and_tarballs_come_through_it(
+    registry: Index, tmp_path: Path
+) -> None:
+    _publish(registry, "sample")
+    _publish(registry, "@here/sample")
+    async with gate(tmp_path, **_settings(registry, tmp_path)) as inside:
+        short = await inside.get("/npm/sample", accept=f"{SHORT_TYPE}; q=1.0")
+        scoped = await inside.get("/npm/@here%2fsample", accept="application/json")
+        link = scoped.json["versions"]["1.0.0"]["dist"]["tarball"]
+        file = await inside.get(link)
+        missing = await inside.get("/npm/other")
+    assert short.headers["content-type"] == SHORT_TYPE
+    assert scoped.headers["content-type"] == "application/json"
+    assert link == f"http://127.0.0.1:{inside.port}/npm/@here/sample/-/sample-1.0.0.tgz"
+    assert f":{registry.port}" not in (short.body + scoped.body).decode()
+    assert short.json["versions"]["1.0.0"]["dist"]["integrity"].startswith("sha512-")
+    assert file.body == tarball("@here/sample")
+    assert missing.status == 404
+
+
+async def test_a_lock_files_address_works_without_the_metadata_before(
+    registry: Index, tmp_path: Path
+) -> None:
+    _publish(registry, "sample")
+    async with gate(tmp_path, **_settings(registry, tmp_path)) as inside:
+        file = await inside.get("/npm/sample/-/sample-1.0.0.tgz")
+        other = await inside.get("/npm/sample/-/sample-9.9.9.tgz")
+        odd = await inside.get("/npm/sample/-/readme.md")
+        account = await inside.get("/npm/-/whoami")
+    assert file.body == tarball("sample")
+    assert [other.status, odd.status, account.status] == [404, 404, 404]
+
+
+async def test_a_scope_has_its_own_registry_and_token(registry: Index, tmp_path: Path) -> None:
+    _publish(registry, "sample")
+    with indexing() as house:
+        _publish(house, "@house/part")
+        lines = (
+            f"@house:registry={house.url}/",
+            f"//127.0.0.1:{house.port}/:_authToken=${{HOUSE_TOKEN}}",
+        )
+        settings = _settings(registry, tmp_path, *lines)
+        async with gate(tmp_path, **settings, HOUSE_TOKEN="t0ken") as inside:
+            part = await inside.get("/npm/@house%2fpart")
+            file = await inside.get(part.json["versions"]["1.0.0"]["dist"]["tarball"])
+            await inside.get("/npm/sample")
+        assert file.body == tarball("@house/part")
+        said = {headers.get("authorization") for _, headers in house.seen}
+        assert said == {"Bearer t0ken"}
+        assert not any("authorization" in headers for _, headers in registry.seen)
+    assert b"t0ken" not in part.body
+
+
+async def test_npm_itself_installs_through_the_gateway(registry: Index, tmp_path: Path) -> None:
+    _publish(registry, "sample")
+    project = tmp_path / "project"
+    project.mkdir()
+    async with gate(tmp_path, **_settings(registry, tmp_path)) as inside:
+        environ = {**inside.variables, "PATH": os.environ["PATH"], "HOME": str(project)}
+        installing = await asyncio.create_subprocess_exec(
+            *("npm", "install", "--silent", "sample"),
+            cwd=project,
+            env={**environ, "npm_config_cache": str(tmp_path / "cache")},
+        )
+        assert await installing.wait() == 0
+    installed = project / "node_modules" / "sample" / "index.js"
+    assert installed.read_text() == "module.exports = 7;\n"
+
+
+async def test_metadata_that_cannot_be_read_is_a_clear_failure(
+    registry: Index, tmp_path: Path
+) -> None:
+    registry.say("/sample", b'{"versions": {"1.0.0": {}}}', content_type="application/json")
+    async with gate(tmp_path, **_settings(registry, tmp_path)) as inside:
+        answer = await inside.get("/npm/sample")
+    assert (answer.status, answer.body) == (502, b"no metadata of a package\n")
+
+
+async def test_without_npm_the_gateway_says_so(tmp_path: Path) -> None:
+    async with gate(tmp_path, PATH=str(tmp_path)) as inside:
+        answer = await inside.get("/npm/sample")
+    assert answer.status == 502
+    assert b"no npm" in answer.body
