@@ -1,6 +1,7 @@
 """The model actor's session: what it asks, what it takes, when it ends."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -371,14 +372,7 @@ async def test_thousands_of_steps_stay_within_the_budget() -> None:
 
 async def test_a_task_larger_than_the_window_is_refused_with_the_cure() -> None:
     settings = Settings(request_bytes=5_000)
-    big = Brief(
-        plan_id="p",
-        phase="execute",
-        task="x" * 9_000,
-        workspace_path="/w",
-        environment="process",
-        tools=TOOLS,
-    )
+    big = replace(brief(), task="x" * 9_000)
     session = await ModelActor(model=model(FINISH), settings=settings).begin(big)
     with pytest.raises(ModelFailed, match="more than the 5,000"):
         await session.next(())

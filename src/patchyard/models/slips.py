@@ -301,4 +301,31 @@ MEANT = frozenset(
     }
 )
 
-__all__ = ["MEANT", "SLIPS", "RightCall", "Slip"]
+__all__ = [
+    "MEANT",
+    "SLIPS",
+    "RightCall",
+    "Slip",
+    "absolute_path",
+    "apology",
+    "broken_json",
+    "call_in_text",
+    "flood",
+    "foreign_path",
+    "interactive",
+    "json_in_a_string",
+    "line_numbers",
+    "missing_arguments",
+    "missing_path",
+    "nearly_json",
+    "never_ending",
+    "other_arguments",
+    "prompting",
+    "repetition",
+    "silence",
+    "too_early",
+    "two_calls",
+    "unknown_tool",
+    "whole_file",
+    "wrong_space",
+]
