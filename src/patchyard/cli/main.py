@@ -8,15 +8,18 @@ import click
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "action": ("patchyard.cli.action:action", "Keep reusable templates of plans."),
+    "config": ("patchyard.cli.config:config", "Show and check settings, and where they came from."),
     "demo": ("patchyard.cli.demo:demo", "Run the main job on a bundled task, without key or net."),
     "doctor": ("patchyard.cli.doctor:doctor", "Say what works here, what does not, and the cure."),
     "env": ("patchyard.cli.env:env", "Say which kinds of environment work here."),
+    "init": ("patchyard.cli.init:init", "Write settings for this repository, found by its files."),
     "invariant": ("patchyard.cli.invariant:invariant", "Say what must stay true."),
     "model": ("patchyard.cli.model:model", "Say which models can be asked."),
     "plan": ("patchyard.cli.plan:plan", "Follow, show, apply and control plans."),
     "project": ("patchyard.cli.project:project", "Name repositories and set what counts there."),
     "resource": ("patchyard.cli.resource:resource", "Say what projects may use."),
     "run": ("patchyard.cli.run:run", "Carry out a task on this repository, with proof."),
+    "trust": ("patchyard.cli.trust:trust", "Let a repository's own settings decide."),
 }
 
 

@@ -1,0 +1,84 @@
+"""`agents config`: each setting, where it came from, and whether the files are right."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchyard.cli.cataloguing import checkout_of, table, with_catalogue
+from patchyard.cli.outcome import Outcome, format_option
+from patchyard.cli.seeing import repository_settings
+from patchyard.clients.glimpse import glimpse
+from patchyard.configuration import repository_files
+from patchyard.domain.codec import to_json
+from patchyard.domain.effective import Setting
+from patchyard.engine.catalogue import Catalogue
+
+
+@click.group(epilog="Example: agents config show --origin")
+def config() -> None:
+    """Settings: options, variables, project, user file, repository file, defaults."""
+
+
+@config.command(epilog="Example: agents config show --origin --format json")
+@click.option("--origin", is_flag=True, help="Say where each value came from.")
+@format_option
+def show(output_format: str, *, origin: bool) -> None:
+    """Show the settings in force in this repository."""
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        holdings = await catalogue.holdings()
+        top = checkout_of(".")
+        digest = repository_files(glimpse(Path(top), None)).digest
+        is_trusted = holdings.is_trusted(top, digest)
+        project = holdings.project_of(top)
+        seen = repository_settings(top, is_trusted=is_trusted, project=project)
+        values = seen.configuration.values
+        rows = [[name, _said(s), *([s.origin] if origin else [])] for name, s in values.items()]
+        data = {
+            "repository": top,
+            "trusted": is_trusted,
+            "ignored": list(seen.configuration.ignored),
+            "settings": {name: _data(setting) for name, setting in values.items()},
+        }
+        said = [table(rows, empty=""), seen.configuration.warning]
+        return Outcome(data=data, text="\n".join(line for line in said if line))
+
+    with_catalogue("config show", output_format, job)
+
+
+def _data(setting: Setting) -> dict[str, Any]:
+    return {"value": to_json(setting.value), "origin": setting.origin}
+
+
+def _said(setting: Setting) -> str:
+    value = to_json(setting.value)
+    if value is None or value in ([], {}):
+        return "-"
+    return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+
+
+@config.command(epilog="Example: agents config check")
+@format_option
+def check(output_format: str) -> None:
+    """Check the user's and the repository's files; a mistake exits 2 with file, line and column."""
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        top = checkout_of(".")
+        everything = repository_settings(top, is_trusted=True)
+        digest = everything.files.digest
+        is_trusted = (await catalogue.holdings()).is_trusted(top, digest)
+        seen = repository_settings(top, is_trusted=is_trusted)
+        data = {
+            "repository": top,
+            "files": sorted(seen.files.files),
+            "trusted": is_trusted,
+            "ignored": list(seen.configuration.ignored),
+        }
+        said = ["the settings are right", seen.configuration.warning]
+        return Outcome(data=data, text="\n".join(line for line in said if line))
+
+    with_catalogue("config check", output_format, job)
+
+
+__all__ = ["config"]

@@ -1,0 +1,133 @@
+"""`agents init`, `trust` and `config` as a user types them."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from patchyard.cli.config import config
+from patchyard.cli.init import init
+from patchyard.cli.trust import trust
+
+COMMANDS: dict[str, click.Command] = {"config": config, "init": init, "trust": trust}
+
+
+@pytest.fixture(autouse=True)
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    (folder / "pyproject.toml").write_text('[project]\nname = "x"\n[tool.pytest]\n[tool.ruff]\n')
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def typed(*words: str) -> Result:
+    return CliRunner().invoke(COMMANDS[words[0]], words[1:], catch_exceptions=False)
+
+
+def data(*words: str) -> Any:
+    result = typed(*words, "--format", "json")
+    envelope = json.loads(result.stdout)
+    assert envelope["status"] == "ok", envelope
+    return envelope["data"]
+
+
+def settings_file(top: Path, text: str) -> Path:
+    file = top / ".patchyard" / "config.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def test_init_writes_what_it_found_and_never_overwrites(top: Path) -> None:
+    made = data("init")
+    assert made["language"] == "python"
+    assert made["validate"] == ["python3 -m pytest -q"]
+    assert made["trusted"]
+    text = (top / ".patchyard" / "config.yaml").read_text()
+    assert '- "python3 -m pytest -q"' in text
+    assert "ruff check" in text
+    shown = data("config", "show")
+    assert shown["trusted"]
+    assert shown["ignored"] == []
+    assert shown["settings"]["validate"]["value"] == ["python3 -m pytest -q"]
+    again = typed("init")
+    assert again.exit_code == 3
+    assert "--force" in again.stderr
+    assert (top / ".patchyard" / "config.yaml").read_text() == text
+    assert data("init", "--force")["trusted"]
+
+
+def test_init_does_not_trust_what_others_put_there(top: Path) -> None:
+    settings_file(top, "").with_name("models.yaml").write_text("providers: {}\n")
+    assert typed("init", "--force").exit_code == 0
+    assert not data("config", "show")["trusted"]
+
+
+def test_init_writes_through_no_link(top: Path, tmp_path: Path) -> None:
+    (top / ".patchyard").symlink_to(tmp_path, target_is_directory=True)
+    result = typed("init", "--force")
+    assert result.exit_code == 3
+    assert not (tmp_path / "config.yaml").exists()
+
+
+def test_trust_is_given_voided_by_change_and_taken_back(top: Path) -> None:
+    refused = typed("trust")
+    assert refused.exit_code == 2
+    assert "agents init" in refused.stderr
+    file = settings_file(top, "mounts: [/opt/x]\ntools: {t: {execution_environment: host}}\n")
+    before = data("config", "show")
+    assert before["ignored"] == ["mounts", "tools"]
+    assert before["settings"]["mounts"] == {"value": None, "origin": "default"}
+    given = data("trust", str(top))
+    assert given["files"] == [".patchyard/config.yaml"]
+    assert given["ignored"] == ["tools.t"]
+    after = data("config", "show")
+    assert after["settings"]["mounts"]["value"] == ["/opt/x"]
+    assert after["settings"]["mounts"]["origin"] == ".patchyard/config.yaml"
+    file.write_text(file.read_text() + "# more\n")
+    assert not data("config", "show")["trusted"]
+    data("trust")
+    assert data("trust", "--revoke")["was_trusted"]
+    assert not data("trust", "--revoke")["was_trusted"]
+    assert not data("config", "show")["trusted"]
+
+
+def test_config_show_says_where_each_value_came_from(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_file(top, "setup: [make]\nlimits: {rounds: 1}\n")
+    monkeypatch.setenv("PATCHYARD_BUDGET_USD", "2.5")
+    lines = typed("config", "show", "--origin").stdout.splitlines()
+    found = {line.split()[0]: line for line in lines}
+    assert "PATCHYARD_BUDGET_USD" in found["limits.budget_usd"]
+    assert ".patchyard/config.yaml" in found["setup"]
+    assert ".patchyard/config.yaml" in found["limits.rounds"]
+    assert "default" in found["limits.max_steps"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("setup: [a]\nvaildate: [b]\n", ".patchyard/config.yaml:2:1: vaildate: unknown key"),
+        ("execution_environment: dokcer\n", "config.yaml:1:1: execution_environment: unknown"),
+        ("mcp_servers: {}\n", "cannot be set in this version"),
+    ],
+)
+def test_config_check_names_the_place_of_a_mistake(top: Path, text: str, said: str) -> None:
+    settings_file(top, text)
+    result = typed("config", "check")
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_config_check_passes_right_files_and_names_what_is_ignored(top: Path) -> None:
+    settings_file(top, "mounts: [/opt/x]\nsetup: [make]\n")
+    result = typed("config", "check")
+    assert result.exit_code == 0
+    assert "until `agents trust`: mounts" in result.stdout
