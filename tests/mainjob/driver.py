@@ -220,7 +220,11 @@ def finish(summary: str = "done") -> dict[str, Any]:
 def git(folder: Path, *arguments: str, check: bool = True) -> str:
     """Run the user's own git there."""
     done = subprocess.run(
-        ["git", *arguments], cwd=folder, capture_output=True, check=False, timeout=LONGEST_S
+        ["git", "-c", "safe.directory=*", *arguments],
+        cwd=folder,
+        capture_output=True,
+        check=False,
+        timeout=LONGEST_S,
     )
     assert done.returncode == 0 or not check, done.stderr.decode()
     return os.fsdecode(done.stdout)

@@ -80,11 +80,11 @@ class Places:
         self._open.clear()
 
     async def end(self) -> None:
-        """End every environment of this phase. Idempotent."""
+        """End every environment, with what runs there; the next call starts a new one."""
         while self._open:
             _, (handle, toolbox) = self._open.popitem()
             await toolbox.close()
-            await self._lost(handle, "the phase is over")
+            await self._lost(handle, "the work is over")
 
 
 __all__ = ["Places", "Specs"]

@@ -66,7 +66,7 @@ class PlanExecutor:
             root_id = await self._root(is_taken_up=is_taken_up)
             async with (
                 self._reading_place(base) as place,
-                self._working(Phase.STRATEGIZE, place) as loop,
+                self._working(Phase.STRATEGIZE, place) as (loop, _),
             ):
                 turn = await self._last_turn(loop, is_taken_up=is_taken_up)
             await self._conclude(turn, root_id)
@@ -91,22 +91,21 @@ class PlanExecutor:
                 invariants.require_held(held)
             async with (
                 self._writable_place(base, layers) as workspace,
-                self._working(Phase.EXECUTE, _given(workspace)) as loop,
+                self._working(Phase.EXECUTE, _given(workspace)) as (loop, places),
             ):
                 capture = Capture(self._equipment, self._ledger, prover, workspace)
-                await self._rounds(loop, capture, is_taken_up=is_taken_up)
+                turn = await self._last_turn(loop, is_taken_up=is_taken_up)
+                while (complaint := await self._proven(turn, places, capture)) is not None:
+                    turn = await loop.run(note=complaint)
             await self._ledger.record(Moved(phase=Phase.EXECUTE, state=State.COMPLETE))
 
-    async def _rounds(self, loop: AgentLoop, capture: Capture, *, is_taken_up: bool) -> None:
-        turn = await self._last_turn(loop, is_taken_up=is_taken_up)
-        while True:
-            if turn.failure:
-                raise WorkFailed(turn.failure, details={"text": turn.text[:2000]})
-            await self._ledger.record(WorkSummarised(summary=turn.summary[:4000]))
-            complaint = await capture.prove()
-            if complaint is None:
-                return
-            turn = await loop.run(note=complaint)
+    async def _proven(self, turn: Turn, places: Places, capture: Capture) -> str | None:
+        """End a round of work: what the actor left running ends before anything is looked at."""
+        if turn.failure:
+            raise WorkFailed(turn.failure, details={"text": turn.text[:2000]})
+        await self._ledger.record(WorkSummarised(summary=turn.summary[:4000]))
+        await places.end()
+        return await capture.prove()
 
     async def _last_turn(self, loop: AgentLoop, *, is_taken_up: bool) -> Turn:
         """Return the final turn, the one of an earlier life when there is one."""
@@ -117,7 +116,7 @@ class PlanExecutor:
         return await loop.run(note=asked.note if asked is not None else "")
 
     @asynccontextmanager
-    async def _working(self, phase: Phase, place: Place) -> AsyncIterator[AgentLoop]:
+    async def _working(self, phase: Phase, place: Place) -> AsyncIterator[tuple[AgentLoop, Places]]:
         """Open the actor's session and its environments; both end with the block."""
         spec = self._ledger.state.known
 
@@ -147,7 +146,7 @@ class PlanExecutor:
         )
         session = await self._session(phase, path, tools)
         try:
-            yield AgentLoop(self._ledger, session, runner)
+            yield AgentLoop(self._ledger, session, runner), places
         finally:
             await session.close()
             await places.end()
