@@ -20,6 +20,7 @@ COMMANDS = {
     "logs": (f"{_SHOW}:logs", "Print the whole result of one tool call."),
     "resume": (f"{_ACT}:resume", "Carry a plan on from where it stopped."),
     "route": (f"{_SHOW}:route", "Say where each tool runs and which level decided."),
+    "shell": ("patchyard.cli.plan_shell:shell", "Look around behind the same walls."),
     "status": (f"{_SHOW}:status", "Show where a plan stands."),
     "strategize": (f"{_ACT}:strategize", "Plan without writing."),
     "tree": (f"{_SHOW}:tree", "Draw the decision tree."),

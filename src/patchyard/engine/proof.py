@@ -1,20 +1,17 @@
 """Gates: commands in a fresh environment, on a tree that the engine put together itself."""
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchyard.contracts.environment import Toolbox
-from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import EnvironmentBroken
-from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted
-from patchyard.domain.plan import PlanSpec
 from patchyard.domain.tooling import ToolResult, result_from_wire
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.sites import general_kind, specs_for
+from patchyard.engine.visits import visit
 
 GATE_TIMEOUT_S = 600.0  # a validation command (interface.md)
 OUTPUT_CHARS = 20_000  # kept of a gate's output, its end
@@ -57,11 +54,13 @@ class Prover:
         """Run `commands` on `base`, or on `tree` over it, in one fresh environment."""
         if not commands:
             return []
-        async with AsyncExitStack() as stack:
-            workspace = await self._fresh(base, tree, stack)
-            return await self._gates(self._ledger.state.known, workspace, commands)
+        async with self.fresh(base, tree=tree, purpose="proof") as toolbox:
+            new_id = self._equipment.clock.new_id
+            return [await _gate(toolbox, new_id(), command) for command in commands]
 
-    async def _fresh(self, base: Base, tree: str | None, stack: AsyncExitStack) -> WorkspaceRef:
+    @asynccontextmanager
+    async def fresh(self, base: Base, *, tree: str | None, purpose: str) -> AsyncIterator[Toolbox]:
+        """Open an environment on a tree put together for it; both are gone after the block."""
         workspaces = self._equipment.workspaces
         workspace = await workspaces.create(
             base,
@@ -69,36 +68,11 @@ class Prover:
             layers=self._layers,
             tree=tree,
         )
-        stack.push_async_callback(workspaces.remove, workspace)
-        return workspace
-
-    async def _gates(
-        self, spec: PlanSpec, workspace: WorkspaceRef, commands: Sequence[str]
-    ) -> Sequence[GateResult]:
-        kind = general_kind(spec)
-        environment = self._equipment.environment(kind)
-        specs = specs_for(
-            self._equipment,
-            self._ledger.plan_id,
-            spec,
-            workspace,
-            purpose="proof",
-            is_writable=True,
-        )
-        handle = await environment.start(specs[kind])
-        await self._ledger.record(EnvironmentStarted(handle=handle, purpose="proof"))
         try:
-            toolbox = await environment.attach(handle)
-            try:
-                return [
-                    await _gate(toolbox, self._equipment.clock.new_id(), command)
-                    for command in commands
-                ]
-            finally:
-                await toolbox.close()
+            async with visit(self._equipment, self._ledger, workspace, purpose=purpose) as toolbox:
+                yield toolbox
         finally:
-            await environment.end(handle)
-            await self._ledger.record(EnvironmentEnded(environment_id=handle.environment_id))
+            await workspaces.remove(workspace)
 
 
 async def _gate(toolbox: Toolbox, call_id: str, command: str) -> GateResult:

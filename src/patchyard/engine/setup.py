@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patchyard.contracts.environment import Listening, Toolbox
-from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import WorkFailed
-from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted, SetupFinished
+from patchyard.domain.events import SetupFinished
 from patchyard.domain.tooling import result_from_wire
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import gate_result
-from patchyard.engine.sites import general_kind, specs_for
+from patchyard.engine.sites import general_kind
+from patchyard.engine.visits import visit
 
 SETUP_TIMEOUT_S = 1800.0  # one setup command
 FORMAT = 1  # of the key; raised when layers are made in another way
@@ -69,7 +69,8 @@ class Setup:
         workspaces = self._equipment.workspaces
         workspace = await workspaces.create(base, workspace_id=self._equipment.clock.new_id())
         try:
-            await self._commands(workspace)
+            async with visit(self._equipment, self._ledger, workspace, purpose="setup") as toolbox:
+                await self._with_indexes(toolbox, self._ledger.state.known.setup)
             written = await workspaces.layer(workspace)
             if written is None:
                 raise SetupFailed(
@@ -79,30 +80,6 @@ class Setup:
             return self._equipment.layers.keep(key, written)
         finally:
             await workspaces.remove(workspace)
-
-    async def _commands(self, workspace: WorkspaceRef) -> None:
-        spec = self._ledger.state.known
-        kind = general_kind(spec)
-        environment = self._equipment.environment(kind)
-        specs = specs_for(
-            self._equipment,
-            self._ledger.plan_id,
-            spec,
-            workspace,
-            purpose="setup",
-            is_writable=True,
-        )
-        handle = await environment.start(specs[kind])
-        await self._ledger.record(EnvironmentStarted(handle=handle, purpose="setup"))
-        try:
-            toolbox = await environment.attach(handle)
-            try:
-                await self._with_indexes(toolbox, spec.setup)
-            finally:
-                await toolbox.close()
-        finally:
-            await environment.end(handle)
-            await self._ledger.record(EnvironmentEnded(environment_id=handle.environment_id))
 
     async def _with_indexes(self, toolbox: Toolbox, commands: Sequence[str]) -> None:
         """Open the index gateways inside, if this toolbox can listen, and run the commands."""
