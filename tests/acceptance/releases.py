@@ -1,0 +1,102 @@
+"""Published releases for the acceptance tests: fetched through our own gateways, unpacked."""
+
+import asyncio
+import hashlib
+import io
+import json
+import os
+import socket
+import tarfile
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from patchyard.clients.gateways import IndexGateways
+from patchyard.clients.pypi import JSON_TYPE
+
+__all__ = ["PACKAGES", "Release", "fetch", "packages", "unpack"]
+
+PACKAGES = Path(__file__).with_name("packages.yaml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A package at the release with the bug, and all that the test does with it."""
+
+    name: str
+    index: str  # pypi or npm
+    before: str
+    after: str
+    package: str  # the folder that has to come out as in the later release
+    tests: tuple[str, ...]  # what the base takes from the later release
+    setup: tuple[str, ...]
+    validate: str
+    fails: tuple[str, ...]  # said by the proof on the base
+    task: str
+    conversation: tuple[Any, ...]
+    version_file: str = ""  # where the version number may differ
+    least_files: int = 1
+
+
+def packages() -> list[Release]:
+    """The packages of the list."""
+    rows = YAML(typ="safe", pure=True).load(PACKAGES.read_text(encoding="utf-8"))
+    return [_release_of(row) for row in rows]
+
+
+def _release_of(row: Mapping[str, Any]) -> Release:
+    settled: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+    return Release(**settled)
+
+
+async def fetch(release: Release, folder: Path) -> tuple[Path, Path]:
+    """Fetch both releases into `folder`; the paths of their trees."""
+    gateways = IndexGateways(os.environ)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        async with gateways.serve_indexes(listener.dup(), port=port):
+            trees = [
+                await asyncio.to_thread(_release, port, release, version, folder)
+                for version in (release.before, release.after)
+            ]
+    return trees[0], trees[1]
+
+
+def _release(port: int, release: Release, version: str, folder: Path) -> Path:
+    archive = _sdist if release.index == "pypi" else _tarball
+    target = folder / version
+    unpack(archive(f"http://127.0.0.1:{port}/{release.index}", release.name, version), target)
+    return target
+
+
+def _sdist(root: str, name: str, version: str) -> bytes:
+    page = json.loads(_get(f"{root}/simple/{name}/", {"accept": JSON_TYPE}))
+    found = [f for f in page["files"] if f["filename"].lower() == f"{name}-{version}.tar.gz"]
+    data = _get(found[0]["url"], {})
+    assert hashlib.sha256(data).hexdigest() == found[0]["hashes"]["sha256"]
+    return data
+
+
+def _tarball(root: str, name: str, version: str) -> bytes:
+    document = json.loads(_get(f"{root}/{name}", {"accept": "application/json"}))
+    return _get(document["versions"][version]["dist"]["tarball"], {})
+
+
+def _get(url: str, headers: Mapping[str, str]) -> bytes:
+    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - loopback
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - likewise
+        data: bytes = answer.read()
+    return data
+
+
+def unpack(data: bytes, target: Path) -> None:
+    """Unpack an archive that has all in one folder, without that folder."""
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        members = [m for m in archive.getmembers() if m.isfile()]
+        for member in members:
+            member.name = member.name.partition("/")[2]
+        archive.extractall(target, members=[m for m in members if m.name], filter="data")
