@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from laboratory import Lab, bytes_below, fingerprint, git
+from laboratory import Lab, bytes_below, fingerprint, git, lab_at
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.codec import from_json, to_json
-from patchyard.domain.errors import Conflict, StateRefusal, UnknownName, UsageError
+from patchyard.domain.errors import Conflict, StateRefusal, UnknownName, UsageError, WorkFailed
 from patchyard.workspaces.handover import GitHandOver
 
 pytestmark = pytest.mark.anyio
@@ -372,3 +372,71 @@ async def test_a_root_engine_leaves_the_repository_to_its_owner(copying: Lab) ->
     await copying.apply(base, changeset, order("branch"))
 
     assert {place.lstat().st_uid for place in copying.repo.rglob("*")} == {1234}
+
+
+async def test_a_folder_that_cannot_be_written_leaves_everything_as_it_was(ordinary: Path) -> None:
+    lab = lab_at(ordinary, "copy")
+    lab.write({**FILES, "shut/f": "f\n", "z": "z\n"})
+    lab.commit()
+    base = await lab.base()
+    changeset = await lab.changed(base, {**EDITS, "shut/f": "g\n", "z": None})
+    before = bytes_below(lab.repo)
+    (lab.repo / "shut").chmod(0o555)
+
+    with pytest.raises(WorkFailed, match="nothing was changed"):
+        await lab.apply(base, changeset, order("worktree"))
+
+    assert bytes_below(lab.repo) == before
+    (lab.repo / "shut").chmod(0o755)
+    await lab.apply(base, changeset, order("worktree"))
+    assert (lab.repo / "shut/f").read_text() == "g\n"
+    await lab.workspaces.remove(await lab.workspaces.create(base, workspace_id="last"))
+
+
+async def test_some_paths_alone_can_be_handed_over(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+
+    def only(to: str, *paths: str) -> Order:
+        return Order(to=to, name="patchyard/p1", message="m\n", paths=paths)
+
+    await copying.apply(base, changeset, only("worktree", "new"))
+    receipt = await copying.apply(base, changeset, only("branch", "gone.txt"))
+
+    assert git(copying.repo, "status", "--porcelain") == "?? new/\n"
+    assert receipt.touched == ("gone.txt",)
+    names = git(copying.repo, "diff", "--name-only", "main", "patchyard/p1")
+    assert names == "gone.txt\n"
+    with pytest.raises(UsageError, match="nothing at b"):
+        await copying.apply(base, changeset, only("worktree", "b"))
+
+
+async def test_an_intent_of_another_way_is_finished_first(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    handing = GitHandOver(copying.trees)
+    intent = await handing.plan(base, changeset, order("worktree"))
+
+    with pytest.raises(StateRefusal, match="was begun"):
+        await handing.carry_out(base, changeset, order("branch"), intent)
+
+
+async def test_a_branch_with_newer_commits_or_in_use_is_not_taken_back(copying: Lab) -> None:
+    copying.write(FILES)
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, EDITS)
+    receipt = await copying.apply(base, changeset, order("branch"))
+    handing = GitHandOver(copying.trees)
+
+    git(copying.repo, "checkout", "-q", "patchyard/p1")
+    with pytest.raises(Conflict, match="checked out"):
+        await handing.take_back(base, changeset, receipt)
+    copying.write({"more": "m"})
+    copying.commit()
+    with pytest.raises(Conflict, match="newer commits"):
+        await handing.take_back(base, changeset, receipt)

@@ -1,11 +1,8 @@
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,8 +19,6 @@ from patchyard.workspaces.selection import can_overlay, plan_folder, select_work
 
 pytestmark = pytest.mark.anyio
 
-NOBODY = 65534
-
 
 @pytest.mark.service("overlay")
 @pytest.mark.service("root")
@@ -38,21 +33,6 @@ async def test_an_attribute_the_agent_can_set_does_not_fake_deletions(overlaid: 
     changeset = await overlaid.workspaces.capture(base, ref)
 
     assert [change.path for change in changeset.changes] == ["d/a"]
-
-
-@pytest.fixture
-def ordinary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of an ordinary user, as whom the test runs even where the suite is root's."""
-    place = Path(tempfile.mkdtemp(prefix="ordinary-"))
-    monkeypatch.setenv("HOME", str(place))
-    is_root = os.geteuid() == 0
-    if is_root:
-        os.chown(place, NOBODY, NOBODY)
-        os.seteuid(NOBODY)
-    yield place
-    if is_root:
-        os.seteuid(0)
-    shutil.rmtree(place)
 
 
 async def test_a_folder_shut_by_its_owner_is_a_finding_and_can_be_removed(ordinary: Path) -> None:

@@ -34,6 +34,7 @@ SETTINGS: Mapping[str, str] = {
     "fetch.unpackLimit": "1",
     "gc.auto": "0",
     "maintenance.auto": "false",
+    "pack.compression": "1",
     "pack.threads": "2",
     "protocol.allow": "never",
     "protocol.file.allow": "always",

@@ -6,7 +6,6 @@ Contents arrive as bytes or descriptors, never as paths; no filter, index or wor
 import hashlib
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import IO, NoReturn, Self
@@ -16,6 +15,13 @@ from patchyard.domain.errors import WorkFailed
 
 CHUNK_BYTES = 1024 * 1024
 SHA1_HEX = 40
+
+
+class ChangedMeanwhile(WorkFailed):
+    """A file shrank while it was read; try again."""
+
+    code = "changed_meanwhile"
+    retryable = True
 
 
 def hash_blob(size: int, chunks: Iterable[bytes], *, like: str) -> str:
@@ -33,7 +39,7 @@ def chunks_of(descriptor: int, size: int) -> Iterator[bytes]:
     while at < size:
         piece = os.pread(descriptor, min(CHUNK_BYTES, size - at), at)
         if not piece:
-            raise WorkFailed("a file shrank while it was read", hint="try again")
+            raise ChangedMeanwhile
         at += len(piece)
         yield piece
 
@@ -52,7 +58,7 @@ class TreeWriter:
         """Begin with `tree`; `git` looks at the store."""
         self._tree = tree
         self._git_dir = git.git_dir
-        self._err: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
+        self._err: IO[bytes] = os.fdopen(os.memfd_create("fast-import"), "w+b")
         self._process = subprocess.Popen(
             git.command(["fast-import", "--quiet", "--done", "--date-format=raw"]),
             stdin=subprocess.PIPE,
@@ -150,4 +156,4 @@ def empty_tree(*, like: str) -> str:
     return hashlib.new(kind, b"tree 0\0", usedforsecurity=False).hexdigest()
 
 
-__all__ = ["TreeWriter", "chunks_of", "empty_tree", "hash_blob", "quote"]
+__all__ = ["ChangedMeanwhile", "TreeWriter", "chunks_of", "empty_tree", "hash_blob", "quote"]

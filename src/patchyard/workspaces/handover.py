@@ -88,6 +88,11 @@ class GitHandOver:
         entries = self._trees.entries(base, changeset.tree)
         rows = wanted(changeset.changes, order.paths)
         paths = [row.path for row in rows]
+        if order.paths and not rows:
+            raise UsageError(
+                f"the change set has nothing at {', '.join(order.paths)}",
+                hint="agents plan diff --stat lists what it has",
+            )
         with forms.opened(git, base, store.source, entries, paths) as known:
             site = _Site(
                 base=base,
@@ -102,7 +107,9 @@ class GitHandOver:
                 edits = onto_checkout(site, rows)
                 return _receipt("worktree", edits)
             new = self._commit(site, rows)
-            return self._for_branch(site, new) if order.to == "branch" else _merge(site, new)
+            if order.to == "branch":
+                return self._for_branch(site, new, paths)
+            return _merge(site, new)
 
     def _commit(self, site: _Site, rows: list[Wanted]) -> str:
         """Commit what the change set does onto the base's commit. Raises Conflict on overlap."""
@@ -128,7 +135,7 @@ class GitHandOver:
         tree = tree_with(site.git, f"{parent}^{{tree}}", edits)
         return commit(site.git, base, tree, [parent], site.order.message)
 
-    def _for_branch(self, site: _Site, new: str) -> Receipt:
+    def _for_branch(self, site: _Site, new: str, paths: Sequence[str]) -> Receipt:
         name = site.order.name
         site.user.check_name(name)
         ref = f"refs/heads/{name}"
@@ -137,7 +144,7 @@ class GitHandOver:
         return Receipt(
             to="branch",
             is_done=False,
-            touched=tuple(change.path for change in site.changeset.changes),
+            touched=tuple(paths),
             commit=new,
             reference=name,
             undo={

@@ -3,12 +3,13 @@
 import asyncio
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from patchyard.clients.git import Git
 from patchyard.clients.scratch import sweep
+from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.workspaces import snapshot, source
@@ -18,6 +19,7 @@ from patchyard.workspaces.store import Store, parts
 from patchyard.workspaces.view import HOME_KEY, XDG_KEY
 
 KEPT_LISTINGS = 4
+ATTEMPTS = 3
 
 
 class GitTrees:
@@ -129,7 +131,7 @@ class GitTrees:
         store = self.open_store(repository)
         commit, branch = source.head_of(store.user_git, store.source, ref)
         if ref is None:
-            base = snapshot.of_checkout(store, commit, branch)
+            base = _patiently(lambda: snapshot.of_checkout(store, commit, branch))
         else:
             base = snapshot.of_commit(store, commit, branch)
         links = {
@@ -152,6 +154,16 @@ class GitTrees:
         place = self.home / "git-home"
         place.mkdir(parents=True, exist_ok=True)
         return place
+
+
+def _patiently(take: Callable[[], Base]) -> Base:
+    """Take a snapshot again when the user wrote a file while it was read."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return take()
+        except ChangedMeanwhile:
+            continue
+    return take()
 
 
 __all__ = ["GitTrees"]

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,12 +34,34 @@ class WorkTree:
         with self._staged(to_do) as places:
             if self._open(to_do, like=like) != to_do:
                 raise in_the_way([edit.path for edit in to_do])
-            placer = Placer(self.top, inherits=os.geteuid() == 0)
-            for edit in to_do:
-                if edit.after is None:
-                    placer.remove(edit.path)
-            for path, place in places.items():
-                placer.take(place, path)
+            try:
+                self._move_in(to_do, places)
+            except OSError as error:
+                self._move_back(to_do, like=like)
+                raise WorkFailed(
+                    f"{self.top} cannot be written, nothing was changed: {error}",
+                    hint="mend the rights there, then apply again",
+                ) from error
+
+    def _move_in(self, edits: Sequence[Edit], places: Mapping[str, Path]) -> None:
+        placer = Placer(self.top, inherits=os.geteuid() == 0)
+        for edit in edits:
+            if edit.after is None:
+                placer.remove(edit.path)
+        for path, place in places.items():
+            placer.take(place, path)
+
+    def _move_back(self, edits: Sequence[Edit], *, like: str) -> None:
+        """Undo the part that was done when a later path could not be written."""
+        with Reader(self.top) as reader:
+            going = frozenset(edit.path for edit in edits if edit.before is None)
+            done = [
+                edit.reversed()
+                for edit in edits
+                if present(reader, edit.path, going, like=like) == edit.after
+            ]
+        with self._staged(done) as places:
+            self._move_in(done, places)
 
     def _open(self, edits: Sequence[Edit], *, like: str) -> list[Edit]:
         """Return the edits that are not done yet. Raises Conflict where a third thing lies."""
