@@ -1,0 +1,189 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from patchyard.clients import mounts
+from patchyard.clients.blobreader import BlobReader
+from patchyard.clients.git import Git
+from patchyard.clients.locks import locked
+from patchyard.clients.placer import Placer
+from patchyard.clients.reader import Reader
+from patchyard.clients.treewriter import ChangedMeanwhile, TreeWriter, chunks_of, empty_tree
+from patchyard.domain.errors import Conflict, Unavailable, WorkFailed
+
+NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # git's well-known empty tree
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Git:
+    (tmp_path / "home").mkdir()
+    plain = Git(home=tmp_path / "home", config=tmp_path / "config")
+    plain.run("init", "-q", "--bare", str(tmp_path / "store"))
+    return plain.at(tmp_path / "store")
+
+
+def test_the_users_variables_and_configuration_do_not_reach_git(
+    git: Git, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "users").write_text("[core]\n\tpager = evil\n[alias]\n\tx = !evil\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "users"))
+    monkeypatch.setenv("GIT_EXTERNAL_DIFF", "evil")
+    monkeypatch.setenv("SECRET_TOKEN", "token")
+
+    assert not {"GIT_EXTERNAL_DIFF", "SECRET_TOKEN"} & set(git.environment())
+    assert b"evil" not in git.run("config", "--list")
+    git.run("config", "core.hooksPath", "/evil")
+    assert git.run("config", "core.hooksPath") == b"/dev/null\n"
+
+
+def test_a_failure_keeps_gits_own_words(git: Git) -> None:
+    with pytest.raises(WorkFailed, match="fatal") as caught:
+        git.run("cat-file", "blob", "nope")
+    assert "nope" in caught.value.details["stderr"]
+    with pytest.raises(WorkFailed), (git.home / "x").open("wb") as file:
+        git.pour("nope", file)
+
+
+def test_a_missing_git_and_one_that_hangs_are_said_plainly(
+    git: Git, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "git").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(WorkFailed, match="longer than"):
+        git.attempt("version", timeout_s=0.1)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(Unavailable):
+        git.attempt("version")
+
+
+def test_a_tree_is_written_and_read_back(git: Git) -> None:
+    with TreeWriter(git, NOTHING) as writer:
+        blob = writer.put('odd "\\\n name', "100755", 5, [b"he", b"llo"])
+        tree = writer.finish()
+
+    assert git.run("cat-file", "blob", blob) == b"hello"
+    assert git.run("for-each-ref") == b""
+    with BlobReader(git) as blobs:
+        assert blobs.content(blob) == b"hello"
+        with pytest.raises(WorkFailed, match="no blob"):
+            blobs.content("0" * 40)
+    with TreeWriter(git, tree) as writer:
+        writer.delete('odd "\\\n name')
+        assert writer.finish() == NOTHING == empty_tree(like=NOTHING)
+
+
+def test_a_tree_that_git_refuses_is_an_error_and_leaves_no_report(git: Git) -> None:
+    def write() -> None:
+        with TreeWriter(git, "0" * 40) as writer:
+            writer.put("a", "100644", 1, [b"x"])
+            writer.finish()
+
+    with pytest.raises(WorkFailed, match="fast-import"):
+        write()
+    assert not list((git.git_dir or Path()).glob("fast_import_crash*"))
+
+
+def test_leaving_a_writer_half_way_ends_its_process(git: Git) -> None:
+    with TreeWriter(git, NOTHING) as writer:
+        writer.put("a", "100644", 1, [b"x"])
+
+    assert git.run("for-each-ref") == b""
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"abc")
+    with Reader(tmp_path) as reader, reader.opened("f") as (descriptor, _):
+        assert b"".join(chunks_of(descriptor, 3)) == b"abc"
+        with pytest.raises(ChangedMeanwhile):
+            list(chunks_of(descriptor, 4))
+
+
+def test_reading_follows_no_link_and_opens_no_device(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/f").write_text("secret")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "d").symlink_to("../out")
+    (root / "l").symlink_to("../out/f")
+    os.mkfifo(root / "pipe")
+    with Reader(root) as reader:
+        assert reader.status("d/f") is None
+        assert reader.status("none/f") is None
+        assert reader.target("l") == b"../out/f"
+        with pytest.raises(OSError, match="symbolic link"), reader.opened("l"):
+            pass
+        with pytest.raises(NotADirectoryError), reader.opened("d/f"):
+            pass
+        with pytest.raises(WorkFailed), reader.opened("pipe"):
+            pass
+
+
+def test_placing_follows_no_link_and_fails_whole(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/f").write_text("kept")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "d").symlink_to("../out")
+    (root / "l").symlink_to("../out/f")
+    placer = Placer(root)
+
+    with pytest.raises(OSError, match="directory"):
+        placer.put("d/f", "100644", [b"x"])
+    with pytest.raises(OSError, match="directory"):
+        placer.remove("d/f")
+    placer.put("l", "100644", [b"new"])
+    placer.put("deep/er/x", "100755", [b"x"])
+    (root / "full").mkdir()
+    (root / "full/x").write_text("x")
+    with pytest.raises(IsADirectoryError):
+        placer.put("full", "100644", [b"x"])
+
+    assert (tmp_path / "out/f").read_text() == "kept"
+    assert (root / "l").read_text() == "new"
+    assert not (root / "l").is_symlink()
+    placer.remove("deep/er/x")
+    assert sorted(place.name for place in root.iterdir()) == ["d", "full", "l"]
+
+
+def test_a_lock_is_held_against_others_and_freed_at_the_end(tmp_path: Path) -> None:
+    taken = locked(tmp_path / "deep/lock")
+    again = locked(tmp_path / "deep/lock", timeout_s=0.05)
+    with taken, pytest.raises(Conflict), again:
+        pass
+    with locked(tmp_path / "deep/lock", timeout_s=0):
+        pass
+
+
+def test_unmounting_what_is_not_mounted_is_fine(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        mounts.unmount(tmp_path)
+        mounts.unmount(tmp_path / "none")
+    assert not mounts.is_mounted(tmp_path)
+    assert not mounts.is_mounted(tmp_path / "none")
+
+
+@pytest.mark.service("root")
+@pytest.mark.service("overlay")
+def test_an_overlay_with_odd_characters_in_its_paths_mounts(tmp_path: Path) -> None:
+    place = tmp_path / "a:b,c\\d e"
+    for name in ("lower", "upper", "work", "root"):
+        (place / name).mkdir(parents=True)
+    (place / "lower/f").write_text("f")
+    mounts.mount_overlay(
+        place / "root", lower=[place / "lower"], upper=place / "upper", work=place / "work"
+    )
+    try:
+        assert (place / "root/f").read_text() == "f"
+        options = subprocess.run(["cat", "/proc/mounts"], capture_output=True, check=True).stdout
+        line = next(line for line in options.splitlines() if b"a:b,c" in line)
+        assert b"nosuid,nodev" in line
+        with pytest.raises(OSError, match="overlay"):
+            mounts.mount_overlay(
+                place / "none", lower=[place / "lower"], upper=place / "upper", work=place / "work"
+            )
+    finally:
+        mounts.unmount(place / "root")
+    assert not mounts.is_mounted(place / "root")

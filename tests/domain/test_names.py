@@ -1,0 +1,99 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from patchyard.domain.keyfiles import is_key_file
+from patchyard.domain.names import refused_because
+from patchyard.domain.protected import is_allowed, protected_by
+
+REFUSED = [
+    ".git/config",
+    "a/.git",
+    "a/.GIT/x",
+    ".git ",
+    ".git.",
+    "GIT~1",
+    ".git::$INDEX_ALLOCATION",
+    ".g\u200cit",
+    "a/../b",
+    "./a",
+    "a//b",
+    "x\\.git\\config",
+]
+TAKEN = [".gitignore", "git", "a.git", ".github/x", "GIT~2", "-rf", "a b", "new\nline", "\udcff"]
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_names_that_git_refuses_are_named_with_the_reason(path: str) -> None:
+    assert refused_because(path)
+
+
+@pytest.mark.parametrize("path", TAKEN)
+def test_names_that_git_takes_are_taken(path: str) -> None:
+    assert refused_because(path) == ""
+
+
+def test_a_link_in_place_of_gitmodules_is_refused_and_a_file_is_not() -> None:
+    assert refused_because(".gitmodules", is_symlink=True)
+    assert refused_because(".gitmodules") == ""
+
+
+def test_git_itself_agrees(tmp_path: Path) -> None:
+    def takes(path: str) -> bool:
+        row = f"100644 {'1' * 40}\t{path}\0".encode("utf-8", "surrogateescape")
+        command = ["git", "-c", "core.protectHFS=true", "-c", "core.protectNTFS=true"]
+        subprocess.run(
+            [*command, "update-index", "-z", "--index-info"],
+            input=row, cwd=tmp_path, check=False, capture_output=True,
+        )  # fmt: skip
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=tmp_path, check=True, capture_output=True
+        )
+        (tmp_path / ".git/index").unlink(missing_ok=True)
+        return bool(listed.stdout)
+
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, capture_output=True)
+
+    assert [path for path in REFUSED if takes(path)] == []
+    assert [path for path in TAKEN if not takes(path)] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".github/workflows/ci.yml",
+        "sub/.envrc",
+        "AGENTS.md",
+        "docs/claude.md",
+        ".mcp.json",
+        ".git-blame-ignore-revs",
+        "pkg/.npmrc",
+        "Jenkinsfile.release",
+        "src/evil.pth",
+        ".husky/pre-commit",
+        ".devcontainer/devcontainer.json",
+    ],
+)
+def test_paths_that_run_by_themselves_or_steer_agents_are_protected(path: str) -> None:
+    assert protected_by(path)
+
+
+@pytest.mark.parametrize("path", ["src/main.py", "tests/conftest.py", "Makefile", "README.md"])
+def test_ordinary_paths_are_not(path: str) -> None:
+    assert protected_by(path) == ""
+
+
+def test_allowing_names_a_path_a_glob_or_a_folder() -> None:
+    assert is_allowed(".envrc", (".envrc",))
+    assert is_allowed(".github/workflows/ci.yml", (".github/*",))
+    assert is_allowed(".github/workflows/ci.yml", (".github",))
+    assert not is_allowed(".envrc", ("src/*",))
+
+
+def test_lock_files_and_manifests_are_key_files() -> None:
+    assert is_key_file("pyproject.toml")
+    assert is_key_file("web/package-lock.json")
+    assert is_key_file("requirements/dev.txt")
+    assert is_key_file("deep/requirements-dev.txt")
+    assert not is_key_file("src/requirements.py")
