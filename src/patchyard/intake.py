@@ -228,10 +228,11 @@ def _placed(
         environment=plan,
         environment_source=source if plan else "plan",
         project_environment=own,
-        default_environment=resource or configured or ExecutionEnvironment.HOST,
+        resource_environment=resource,
+        default_environment=configured or ExecutionEnvironment.HOST,
         tool_environments=tools,
     )
-    general = plan or own or placed.default_environment
+    general = plan or own or resource or placed.default_environment
     if ExecutionEnvironment.CONTAINER in {general, *tools.values()}:
         container_of(linked)
     return placed

@@ -113,6 +113,7 @@ class PlanSpec:
     environment: ExecutionEnvironment | None = None  # plan level of the chain
     environment_source: str = "plan"  # who set it: an option, run-default
     project_environment: ExecutionEnvironment | None = None
+    resource_environment: ExecutionEnvironment | None = None  # of a linked resource (F2.4)
     default_environment: ExecutionEnvironment = ExecutionEnvironment.HOST
     tool_environments: Mapping[str, ExecutionEnvironment] = field(default_factory=dict)
     setup: tuple[str, ...] = ()

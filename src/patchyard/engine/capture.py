@@ -6,6 +6,7 @@ from patchyard.contracts.workspace import CallWindow, WorkspaceRef
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import JournalBroken, ProofFailed
 from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, Validated
+from patchyard.domain.guarding import guarded
 from patchyard.domain.proofread import touched_proof
 from patchyard.engine import invariants
 from patchyard.engine.equipment import Equipment
@@ -56,7 +57,8 @@ class Capture:
     async def _capture(self, base: Base) -> ChangeSet:
         workspaces = self._equipment.workspaces
         windows = _windows([event for _, _, event in await self._ledger.events()])
-        changeset = await workspaces.capture(base, self._workspace, windows=windows)
+        captured = await workspaces.capture(base, self._workspace, windows=windows)
+        changeset = guarded(captured, self._ledger.state.known.protected_paths)
         await self._ledger.record(
             ChangeSetCaptured(
                 changeset_id=changeset.id,

@@ -11,7 +11,8 @@ from patchyard.engine.equipment import Equipment
 
 def kinds_of(spec: PlanSpec) -> tuple[ExecutionEnvironment, ...]:
     """Return every kind that a call of this plan could be routed to, resolved before it runs."""
-    general = spec.environment or spec.project_environment or spec.default_environment
+    levels = (spec.environment, spec.project_environment, spec.resource_environment)
+    general = next((kind for kind in levels if kind), spec.default_environment)
     return tuple(dict.fromkeys((general, *spec.tool_environments.values())))
 
 

@@ -236,6 +236,7 @@ def route_of(spec: PlanSpec, tool: str, resolver: ExecutionEnvironmentResolver) 
             tool=spec.tool_environments.get(tool),
             plan=spec.environment,
             project=spec.project_environment,
+            resource=spec.resource_environment,
             default=spec.default_environment,
             plan_source=spec.environment_source,
         )

@@ -1,0 +1,20 @@
+"""Protected paths of a project block hand-over like the shipped ones."""
+
+from patchyard.domain.changeset import Change, ChangeSet, ChangeStatus, FindingKind
+from patchyard.domain.guarding import guarded
+
+
+def test_a_changed_path_that_a_glob_names_becomes_a_blocking_finding() -> None:
+    changes = (
+        Change(path="db/1.sql", status=ChangeStatus.ADDED),
+        Change(path="src/new.py", old_path="src/old.py", status=ChangeStatus.RENAMED),
+        Change(path="free.txt", status=ChangeStatus.MODIFIED),
+    )
+    whole = ChangeSet(id="cs-1", base_tree="a", tree="b", changes=changes)
+    found = guarded(whole, ("db/*", "src/old.py")).findings
+    assert [finding.path for finding in found] == ["db/1.sql", "src/old.py"]
+    assert {finding.kind for finding in found} == {FindingKind.PROTECTED_PATH}
+    assert all(finding.blocks_apply for finding in found)
+    assert guarded(whole, ()) is whole
+    once = guarded(whole, ("db/*",))
+    assert guarded(once, ("db/*",)) is once
