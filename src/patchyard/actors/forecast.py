@@ -50,6 +50,7 @@ class Forecast:
         if found.problem:
             return found.problem
         choice, rationale = told(does, values), _listed(found) if files else ""
+        choice = f"{step.name}: {choice}" if step.name else choice
         if step.goes_on:
             rationale = f"{rationale}; the work goes on if it fails".removeprefix("; ")
         self._propose(step, choice, rationale, alternatives=_alternatives(does, values))
@@ -64,7 +65,7 @@ class Forecast:
         self.proposals.append(
             Proposal(
                 kind=DecisionKind.STRATEGY_CHOICE,
-                question=f"what does {step.place} do?" + (f" ({step.name})" if step.name else ""),
+                question=f"what does {step.place} do?",
                 choice=choice,
                 alternatives=alternatives,
                 confidence=1.0 if not alternatives else None,

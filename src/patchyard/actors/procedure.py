@@ -23,6 +23,7 @@ from patchyard.domain.recipe import (
 from patchyard.domain.template import fill, fill_command
 
 REPORTED_CHARS = 1500  # of a failed command's output
+SHOWN_CHARS = 60  # of a pattern
 REPORTED_LINES = 200  # of the summary
 
 Values = Mapping[str, str]
@@ -54,8 +55,11 @@ class Execution:
 
     def _each(self, steps: Sequence[Step], values: Values) -> Procedure[None]:
         for step in steps:
+            began = len(self.done)
             try:
                 yield from self._step(step, values)
+                if step.name:
+                    self.done[began:] = [f"{step.name}: {line}" for line in self.done[began:]]
             except (StepFailed, UsageError) as failed:
                 about = f"{step.place}{f' ({step.name})' if step.name else ''}"
                 said = f"{about}: {failed}" if not str(failed).startswith("steps[") else str(failed)
@@ -114,7 +118,8 @@ class Execution:
             _require(answers)
         if replace.required and not count:
             raise StepFailed(f"{pattern!r} matches nothing in {fill(replace.files, values)}")
-        self.done.append(f"replaced {count} in {changed} of {len(paths)} files: {pattern!r}")
+        shown = f"{pattern[:SHOWN_CHARS]!r}{'...' if len(pattern) > SHOWN_CHARS else ''}"
+        self.done.append(f"replaced {count} in {changed} of {len(paths)} files: {shown}")
 
     def _replaced(
         self, replace: Replace, pattern: str, values: Values, text: str
@@ -231,4 +236,4 @@ def _how_it_ended(answer: Answered) -> str:
     return f"{how}\n{output[-REPORTED_CHARS:]}" if output else how
 
 
-__all__ = ["REPORTED_CHARS", "REPORTED_LINES", "Execution", "StepFailed", "Values"]
+__all__ = ["REPORTED_CHARS", "REPORTED_LINES", "SHOWN_CHARS", "Execution", "StepFailed", "Values"]
