@@ -10,6 +10,7 @@ import json
 import os
 import re
 import socket
+import ssl
 import tarfile
 import threading
 import zipfile
@@ -69,7 +70,7 @@ class Index:
 
 
 @contextmanager
-def indexing() -> Iterator[Index]:
+def indexing(*, key: Path | None = None, certificate: Path | None = None) -> Iterator[Index]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -103,6 +104,10 @@ def indexing() -> Iterator[Index]:
             pass
 
     with Server(("127.0.0.1", 0), Handler) as server:
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         index = Index(port=server.server_address[1])
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()

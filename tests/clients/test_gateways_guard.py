@@ -12,7 +12,7 @@ from clients.indexes import Index, gate, indexing, raw
 from patchyard.clients.downloads import Downloads
 from patchyard.clients.gateway_server import CONNECTIONS, HEAD_BYTES
 from patchyard.clients.index_settings import parse_npmrc, parse_pip_settings
-from patchyard.clients.pypi import belongs
+from patchyard.clients.pypi import JSON_TYPE, belongs
 from patchyard.clients.upstream import separated
 
 pytestmark = pytest.mark.anyio
@@ -79,6 +79,43 @@ async def test_those_who_say_nothing_keep_nobody_from_leaving(index: Index, tmp_
     assert len(silent) < CONNECTIONS
     for _, writer in silent:
         writer.close()
+
+
+class SetupBrokenError(Exception):
+    pass
+
+
+async def _break_within(home: Path, ports: list[int]) -> None:
+    async with gate(home) as inside:
+        ports.append(inside.port)
+        await raw(inside.port, b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+        raise SetupBrokenError
+
+
+async def test_an_error_of_those_who_use_it_passes_through_as_it_is(tmp_path: Path) -> None:
+    ports: list[int] = []
+    with pytest.raises(SetupBrokenError):
+        await _break_within(tmp_path, ports)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", ports[0])
+
+
+async def test_a_client_that_leaves_in_the_middle_harms_nobody(
+    index: Index, tmp_path: Path
+) -> None:
+    big = b"x" * (32 * 1024 * 1024)
+    index.say("/simple/sample/", b'<a href="/sample-1.0.zip">x</a>', content_type="text/html")
+    index.say("/sample-1.0.zip", big)
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        page = await inside.get("/pypi/simple/sample/", accept=JSON_TYPE)
+        path = page.json["files"][0]["url"].removeprefix(f"http://127.0.0.1:{inside.port}")
+        reader, writer = await asyncio.open_connection("127.0.0.1", inside.port)
+        writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        await reader.readexactly(1000)
+        writer.transport.abort()
+        again = await inside.get(path)
+    assert again.body == big
+    assert not list((tmp_path / "patchyard" / "downloads" / "incoming").iterdir())
 
 
 def test_the_strongest_of_pips_sections_counts() -> None:

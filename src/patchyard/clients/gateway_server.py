@@ -19,6 +19,7 @@ from urllib.parse import unquote
 HEAD_BYTES = 32 * 1024
 HEAD_TIMEOUT_S = 120.0  # from one request to the next
 WRITE_TIMEOUT_S = 300.0  # for a piece to be taken
+ACCEPT_PAUSE_S = 0.1  # after an accept that failed
 CONNECTIONS = 64
 PIECE = 256 * 1024
 _REQUEST = re.compile(r"([A-Z]+) (\S+) HTTP/1\.[01]")
@@ -162,30 +163,29 @@ def _bounds(span: str, size: int) -> tuple[int, int]:
 async def serving(listener: socket.socket, answering: Answering) -> AsyncIterator[None]:
     """Answer what comes in on `listener` until the end of the block; closes it then."""
     listener.setblocking(False)
-    with listener:
-        async with asyncio.TaskGroup() as group:
-            accepting = group.create_task(_accept(listener, answering, group))
-            try:
-                yield
-            finally:
-                accepting.cancel()
+    accepting = asyncio.create_task(_accept(listener, answering))
+    try:
+        yield
+    finally:
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        listener.close()
 
 
-async def _accept(listener: socket.socket, answering: Answering, group: asyncio.TaskGroup) -> None:
+async def _accept(listener: socket.socket, answering: Answering) -> None:
     loop = asyncio.get_running_loop()
     free = asyncio.Semaphore(CONNECTIONS)
-    running: set[asyncio.Task[None]] = set()
-    try:
+    async with asyncio.TaskGroup() as group:
         while True:
             await free.acquire()
-            connection, _ = await loop.sock_accept(listener)
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError:  # no descriptor is left, or the other side is gone already
+                await asyncio.sleep(ACCEPT_PAUSE_S)
+                free.release()
+                continue
             task = group.create_task(_serve(connection, answering))
-            running.add(task)
-            task.add_done_callback(running.discard)
             task.add_done_callback(lambda _: free.release())
-    finally:
-        for task in running:
-            task.cancel()
 
 
 async def _serve(connection: socket.socket, answering: Answering) -> None:
@@ -268,6 +268,7 @@ def _segments(path: str) -> tuple[str, ...]:
 
 
 __all__ = [
+    "ACCEPT_PAUSE_S",
     "CONNECTIONS",
     "HEAD_BYTES",
     "HEAD_TIMEOUT_S",

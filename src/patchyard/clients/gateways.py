@@ -74,8 +74,11 @@ class IndexGateways:
             failure = str(error)
             raise Refused(HTTPStatus.BAD_GATEWAY, failure) from error
         except (Refused, OSError) as error:
-            failure = str(error)
+            failure = str(error) or type(error).__name__
             raise
+        except Exception as error:
+            failure = f"{type(error).__name__}: {error}"
+            raise ConnectionError(failure) from error
         finally:
             self.log.append(
                 Passed(

@@ -1,0 +1,190 @@
+"""How a gateway deals with indexes that are away, wander, or must be known by a certificate."""
+
+import asyncio
+import ipaddress
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clients.indexes import Answer, Index, gate, indexing
+from patchyard.clients import upstream
+from patchyard.clients.index_settings import read_npm_settings, read_pip_settings
+from patchyard.clients.pypi import JSON_TYPE
+from patchyard.clients.upstream import Certificates, Credentials, Upstream, UpstreamFailed, origin
+from patchyard.domain.errors import Unavailable
+
+pytestmark = pytest.mark.anyio
+
+PAGE = b'<a href="/sample-1.0.zip">x</a>'
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    with indexing() as made:
+        yield made
+
+
+async def test_a_kept_page_stands_in_while_the_index_is_ill(index: Index, tmp_path: Path) -> None:
+    index.say("/simple/sample/", PAGE, content_type="text/html")
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        before = await inside.get("/pypi/simple/sample/")
+        index.answers["/simple/sample/"] = Answer(status=503)
+        index.answers["/simple/other/"] = Answer(status=503)
+        after = await inside.get("/pypi/simple/sample/")
+        other = await inside.get("/pypi/simple/other/")
+    assert before.body == after.body
+    assert (other.status, other.body) == (502, b"the index answered 503\n")
+
+
+async def test_a_file_that_the_index_lost_is_not_found_and_an_ill_index_is_said(
+    index: Index, tmp_path: Path
+) -> None:
+    links = b'<a href="/a-1.0.zip">a</a><a href="/b-1.0.zip">b</a>'
+    index.say("/simple/a/", links, content_type="text/html")
+    index.answers["/b-1.0.zip"] = Answer(status=500)
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        page = await inside.get("/pypi/simple/a/", accept=JSON_TYPE)
+        answers = [await inside.get(entry["url"]) for entry in page.json["files"]]
+    assert [answer.status for answer in answers] == [404, 502]
+
+
+async def test_an_index_that_redirects_for_ever_is_left(index: Index, tmp_path: Path) -> None:
+    index.answers["/simple/sample/"] = Answer(status=302, headers={"location": "/simple/sample/"})
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        answer = await inside.get("/pypi/simple/sample/")
+    assert answer.status == 502
+    assert b"redirected" in answer.body
+    assert len(index.seen) == upstream.REDIRECTS + 1
+
+
+async def test_an_endless_page_is_left(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream, "PAGE_BYTES", 1000)
+    index.say("/simple/sample/", b"x" * 2000, content_type="text/html")
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        answer = await inside.get("/pypi/simple/sample/")
+    assert answer.status == 502
+    assert b"larger" in answer.body
+
+
+async def test_find_links_may_be_a_page_of_the_web_or_a_file(index: Index, tmp_path: Path) -> None:
+    index.say("/flat.html", b'<a href="x/sample-1.0.zip">x</a>', content_type="text/html")
+    (tmp_path / "flat.html").write_text('<base href="deep/"><a href="sample-2.0.zip">y</a>')
+    async with gate(
+        tmp_path,
+        PIP_NO_INDEX="1",
+        PIP_FIND_LINKS=f"{index.url}/flat.html {tmp_path}/flat.html {tmp_path}/nowhere",
+    ) as inside:
+        page = await inside.get("/pypi/simple/sample/", accept=JSON_TYPE)
+        gone = await inside.get(page.json["files"][1]["url"])
+    names = [entry["filename"] for entry in page.json["files"]]
+    assert names == ["sample-1.0.zip", "sample-2.0.zip"]
+    assert gone.status == 404
+
+
+@pytest.mark.parametrize(
+    ("own", "linked", "passes"),
+    [
+        ("10.0.0.1", "10.0.0.2", True),
+        ("8.8.8.8", "10.0.0.2", False),
+        ("10.0.0.1", "169.254.169.254", False),
+        ("10.0.0.1", "127.0.0.1", False),
+        ("10.0.0.1", "::1", False),
+        ("8.8.8.8", "9.9.9.9", True),
+    ],
+)
+async def test_links_into_a_private_network_count_where_a_configured_index_lies_there(
+    monkeypatch: pytest.MonkeyPatch, own: str, linked: str, *, passes: bool
+) -> None:
+    known = {"own.invalid": own, "linked.invalid": linked}
+
+    async def addresses(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+        return [ipaddress.ip_address(known[host])]
+
+    monkeypatch.setattr(upstream, "_addresses", addresses)
+    credentials = Credentials(origins=frozenset({origin("https://own.invalid/simple")}))
+    client = Upstream(credentials, Certificates())
+    try:
+        url = "https://linked.invalid/f"
+        if passes:
+            await client._permit(url, origin(url))
+        else:
+            with pytest.raises(UpstreamFailed, match="an index links"):
+                await client._permit(url, origin(url))
+    finally:
+        await client.close()
+
+
+async def test_a_public_name_that_nobody_knows_is_away(tmp_path: Path) -> None:
+    async with gate(tmp_path, PIP_INDEX_URL="http://nowhere.invalid/simple") as inside:
+        answer = await inside.get("/pypi/simple/sample/")
+    assert answer.status == 502
+    assert b"nowhere" not in answer.body
+
+
+async def test_pip_says_itself_which_index_it_takes_when_nothing_is_configured(
+    tmp_path: Path,
+) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    settings = await read_pip_settings(environ)
+    assert settings.indexes[0].startswith("https://")
+    assert settings.indexes[0].endswith("/simple")
+
+
+async def test_a_pip_that_answers_badly_gives_way_to_ours_and_a_bad_npm_is_said(
+    tmp_path: Path,
+) -> None:
+    for name in ("pip", "npm"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 3\n")
+        (tmp_path / name).chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    settings = await read_pip_settings({**environ, "PIP_INDEX_URL": "http://127.0.0.1:9/"})
+    assert settings.indexes[0] == "http://127.0.0.1:9/"
+    with pytest.raises(Unavailable, match="npm ended with 3"):
+        await read_npm_settings(environ)
+
+
+async def test_without_any_pip_the_cure_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    with pytest.raises(Unavailable, match="no pip") as caught:
+        await read_pip_settings({"PATH": str(tmp_path)})
+    assert "install pip" in caught.value.hint
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-keyout", str(key), "-out", str(certificate), "-days", "1"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    return key, certificate
+
+
+async def test_pips_own_certificates_and_trusted_hosts_count(tmp_path: Path) -> None:
+    key, certificate = await asyncio.to_thread(_certificate, tmp_path)
+    with indexing(key=key, certificate=certificate) as index:
+        index.say("/simple/sample/", PAGE, content_type="text/html")
+        settings = {"PIP_INDEX_URL": f"https://127.0.0.1:{index.port}/simple"}
+        statuses = {}
+        for name, added in {
+            "unknown": {},
+            "known": {"PIP_CERT": str(certificate)},
+            "trusted": {"PIP_TRUSTED_HOST": "127.0.0.1"},
+        }.items():
+            (tmp_path / name).mkdir()
+            async with gate(tmp_path / name, **settings, **added) as inside:
+                statuses[name] = (await inside.get("/pypi/simple/sample/")).status
+    assert statuses == {"unknown": 502, "known": 200, "trusted": 200}
