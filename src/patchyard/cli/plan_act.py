@@ -60,8 +60,9 @@ def _work(command: str, plan_id: str, job: Job, output_format: str, *, stream: b
     async def work() -> Outcome:
         async with open_equipment(os.environ) as equipment:
             found = await find_plan(equipment.store.summaries, plan_id, repository=str(Path.cwd()))
-            workflow = Workflow(equipment, watching=watching(is_json=is_json, stream=stream))
-            return await carried(equipment, found, job(workflow, found))
+            with watching(is_json=is_json, stream=stream) as watched:
+                work = job(Workflow(equipment, watching=watched), found)
+                return await carried(equipment, found, work)
 
     carry_out(Speaking(command=command, is_json=is_json, is_stream=stream and is_json), work)
 

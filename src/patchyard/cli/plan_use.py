@@ -58,9 +58,10 @@ async def _use(options: dict[str, Any], *, is_json: bool) -> Outcome:
             ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
             return Outcome(data=await plan_data(ledger), text=plan_id)
         spoken = SpokenLines(opening=f"plan {plan_id}", kind=general_kind(spec))
-        watched = watching(is_json=is_json, stream=bool(options["stream"]), spoken=spoken)
-        work = Workflow(equipment, watching=watched).strategize(plan_id)
-        outcome = await carried(equipment, plan_id, work)
+        stream = bool(options["stream"])
+        with watching(is_json=is_json, stream=stream, spoken=spoken) as watched:
+            work = Workflow(equipment, watching=watched).strategize(plan_id)
+            outcome = await carried(equipment, plan_id, work)
         text = outcome.text if outcome.error else plan_id
         return Outcome(data=outcome.data, text=text, error=outcome.error)
 

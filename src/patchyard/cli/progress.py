@@ -41,6 +41,7 @@ class SpokenLines:
     """Prints what people want to see of events, on standard error; the base comes first."""
 
     def __init__(self, *, opening: str = "", kind: ExecutionEnvironment | None = None) -> None:
+        self.write: Callable[[str], None] = _to_stderr
         self._held = [opening] if opening else []
         self._kind = kind
 
@@ -60,7 +61,7 @@ class SpokenLines:
     def flush(self) -> None:
         """Print what was held back for the base."""
         for text in self._held:
-            click.echo(text, err=True)
+            self.write(text)
         self._held.clear()
 
     def _confinement(self) -> str:
@@ -68,6 +69,10 @@ class SpokenLines:
         if self._kind != ExecutionEnvironment.HOST:
             return ""
         return f" {paint('in host: not confined', 'red', to_stderr=True)}"
+
+
+def _to_stderr(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _is_beginning(event: Event) -> bool:
@@ -82,7 +87,9 @@ def _base(event: BaseRecorded) -> str:
     return f"{_mark('base')} {visible(base_line(event.base))}"
 
 
-def _moved(event: Moved) -> str:
+def _moved(event: Moved) -> str | None:
+    if event.state == State.QUEUED:
+        return None
     colour = {"complete": "green", "applied": "green", "processing": "blue"}.get(event.state, "red")
     reason = f": {visible(event.reason)}" if event.reason else ""
     state = paint(str(event.state), colour, to_stderr=True)

@@ -1,6 +1,8 @@
 """Commands that carry a plan on: progress while it happens, one screen at the end."""
 
-from collections.abc import Awaitable, Mapping
+import sys
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
 
 import click
 
@@ -8,7 +10,9 @@ from patchyard.assembly import open_equipment
 from patchyard.cli.outcome import Outcome, paint, visible
 from patchyard.cli.progress import SpokenLines, json_lines
 from patchyard.cli.screen import plan_screen
+from patchyard.domain.budget import PlanLimits
 from patchyard.domain.errors import PatchyardError, WorkFailed
+from patchyard.domain.events import Event
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
@@ -20,11 +24,31 @@ from patchyard.engine.workflow import Watching, Workflow
 from patchyard.intake import Asked, Intake, take_in
 
 
-def watching(*, is_json: bool, stream: bool, spoken: SpokenLines | None = None) -> Watching:
-    """Return who watches: JSON Lines, spoken lines, or nobody."""
+@contextmanager
+def watching(
+    *,
+    is_json: bool,
+    stream: bool,
+    spoken: SpokenLines | None = None,
+    limits: PlanLimits | None = None,
+) -> Iterator[Watching]:
+    """Yield who watches: JSON Lines, spoken lines (with a moving one on a terminal), or nobody."""
+    lines = spoken or SpokenLines()
     if is_json:
-        return Watching(on_event=json_lines if stream else None)
-    return Watching(on_event=spoken or SpokenLines())
+        yield Watching(on_event=json_lines if stream else None)
+    elif not sys.stderr.isatty():
+        yield Watching(on_event=lines)
+    else:
+        from patchyard.cli.live import Pulse, moving  # noqa: PLC0415 - rich, for terminals alone
+
+        pulse = Pulse(limits=limits or PlanLimits())
+
+        def both(event: Event) -> None:
+            pulse.take(event)
+            lines(event)
+
+        with moving(pulse, lines):
+            yield Watching(on_event=both)
 
 
 async def run_plan(
@@ -35,8 +59,9 @@ async def run_plan(
         plan_id, spec = await made_plan(equipment, asked, environ)
         opening = f"plan {plan_id} in {visible(spec.repository)}"
         spoken = SpokenLines(opening=opening, kind=general_kind(spec))
-        watched = watching(is_json=is_json, stream=stream, spoken=spoken)
-        return await carried(equipment, plan_id, Workflow(equipment, watching=watched).run(plan_id))
+        with watching(is_json=is_json, stream=stream, spoken=spoken, limits=spec.limits) as watched:
+            work = Workflow(equipment, watching=watched).run(plan_id)
+            return await carried(equipment, plan_id, work)
 
 
 async def made_plan(
