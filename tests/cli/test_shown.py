@@ -1,0 +1,254 @@
+"""What people see: lines, the moving line, the final screen; and what programs get."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from patchyard.cli.live import Pulse
+from patchyard.cli.outcome import visible
+from patchyard.cli.progress import SpokenLines
+from patchyard.cli.screen import FILES_SHOWN, plan_screen
+from patchyard.domain.budget import PlanLimits
+from patchyard.domain.changeset import Base
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.events import (
+    BaseRecorded,
+    Body,
+    ChangeSetCaptured,
+    Event,
+    Moved,
+    Noted,
+    SetupFinished,
+    StrategyRecorded,
+    ToolCallRequested,
+    ToolCallSettled,
+    TurnRequested,
+    TurnTaken,
+    Validated,
+)
+from patchyard.domain.plan import Phase, State
+
+BASE = Base(
+    repository="/r", store="/s", commit="1a2b3c4d5e", branch="main", tree="t", uncommitted=3
+)
+CALLED = ToolCallRequested(
+    call_id="C",
+    turn=1,
+    ref="r",
+    name="execute_command",
+    arguments=Body(value={"command": "pytest\x1b[31m -q\nmore"}),
+    environment_id="E",
+    kind=ExecutionEnvironment.PROCESS,
+)
+
+
+def spoken(*events: Event, kind: ExecutionEnvironment | None = None) -> list[str]:
+    lines = SpokenLines(opening="plan P", kind=kind)
+    written: list[str] = []
+    lines.write = written.append
+    for event in events:
+        lines(event)
+    lines.flush()
+    return written
+
+
+def test_the_base_with_its_uncommitted_files_is_the_first_line() -> None:
+    begun = Moved(phase=Phase.STRATEGIZE, state=State.PROCESSING)
+    lines = spoken(begun, BaseRecorded(base=BASE))
+    assert lines[0] == "base: main@1a2b3c4 + 3 uncommitted files"
+    assert lines[1] == "plan P"
+
+
+def test_what_is_not_confined_is_said_in_the_first_line() -> None:
+    lines = spoken(BaseRecorded(base=BASE), kind=ExecutionEnvironment.HOST)
+    assert "not confined" in lines[0]
+
+
+def test_control_characters_of_others_never_reach_the_terminal() -> None:
+    (line,) = [text for text in spoken(CALLED) if "execute_command" in text]
+    assert "\x1b" not in line
+    assert "\\x1b[31m" in line
+    assert visible("a\u202eb\udcff\x07\ttab\n") == "a\\u202eb\\xff\\x07\ttab\n"
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (
+            ToolCallSettled(call_id="C", success=False, message="no\nway", error="TIMEOUT"),
+            "TIMEOUT",
+        ),
+        (TurnRequested(turn=2, note="it failed"), "back to the actor"),
+        (SetupFinished(key="k", layer="/l", is_cached=True), "layer found"),
+        (SetupFinished(key="k", layer="/l", is_cached=False, commands=("a",)), "1 commands"),
+        (StrategyRecorded(summary="first\nsecond", decision_root_id="D"), "plan: first"),
+        (
+            ChangeSetCaptured(
+                changeset_id="cs",
+                base_tree="a",
+                tree="b",
+                files=2,
+                added=3,
+                removed=1,
+                findings=0,
+                body=Body(),
+            ),
+            "2 files, +3 -1",
+        ),
+        (
+            Validated(round=1, changeset_id="c", tree="t", passed=False, results=Body(value=[])),
+            "failed",
+        ),
+        (Noted(text="by the way"), "by the way"),
+        (Moved(phase=Phase.EXECUTE, state=State.ERRORED, reason="boom"), "errored: boom"),
+    ],
+)
+def test_each_event_that_matters_has_its_line(event: Event, said: str) -> None:
+    assert any(said in line for line in spoken(event))
+
+
+def test_what_went_well_is_not_repeated() -> None:
+    assert spoken(ToolCallSettled(call_id="C", success=True, message="fine")) == ["plan P"]
+
+
+def test_the_moving_line_says_what_is_waited_for_and_what_was_spent() -> None:
+    pulse = Pulse(limits=PlanLimits(usd=5.0, steps=10))
+    pulse.take(Moved(phase=Phase.EXECUTE, state=State.PROCESSING))
+    pulse.take(TurnRequested(turn=1))
+    assert pulse.line() == "execute · step 0 of 10 · waits for the actor, 0 s"
+    taken = TurnTaken(
+        turn=1, note="", body=Body(), usd=0.5, input_tokens=1000, output_tokens=57, asked_model=True
+    )
+    pulse.take(taken)
+    pulse.take(CALLED)
+    line = pulse.line()
+    assert "step 1 of 10 · waits for execute_command in process, 0 s" in line
+    assert "1,057 tokens · 0.5000 of 5 USD" in line
+
+
+def sample(**more: Any) -> dict[str, Any]:
+    return {
+        "plan_id": "01J",
+        "phase": "execute",
+        "state": "complete",
+        "base": {"branch": None, "commit": "1a2b3c4d", "uncommitted": 1},
+        "summary": "",
+        "strategy": {"summary": "thus\nand so"},
+        "changed": True,
+        "changeset": {
+            "counts": {"files": 1, "added": 1, "removed": 0},
+            "files": [{"path": "a\nb", "status": "added", "added": 1}],
+        },
+        "validation": [],
+        "reach": {"kind": "host", "network": "none", "secrets": [], "mounts": ["/m:ro"]},
+        "cost": {
+            "usd": None,
+            "tokens": 12,
+            "steps": 1,
+            "seconds": 1.0,
+            "limits": {"usd": 5.0},
+        },
+        **more,
+    }
+
+
+def test_the_screen_shows_base_changes_reach_and_the_next_commands() -> None:
+    screen = plan_screen(sample())
+    for said in (
+        "detached@1a2b3c4 + 1 uncommitted file",
+        "thus",
+        "1 file, +1 -0",
+        "host, unconfined",
+        "mounts: /m:ro",
+        "price unknown",
+        "unproven",
+        "agents plan diff 01J",
+    ):
+        assert said in screen
+
+
+def test_the_screen_shows_proof_before_and_after_and_the_output_of_what_fails() -> None:
+    gate = {
+        "command": "pytest -q",
+        "passed": False,
+        "exit_code": 1,
+        "output": "E assert 1 == 2",
+        "before": {"passed": True, "exit_code": 0},
+    }
+    data = sample(
+        validation=[gate],
+        touched_proof=["tests/test_a.py"],
+        findings=[{"path": ".envrc", "message": "runs by itself"}],
+        state="constrained",
+        error_message="it fails",
+    )
+    screen = plan_screen(data)
+    for said in (
+        "pytest -q: pass → fails (1)",
+        "E assert 1 == 2",
+        "tests and tool settings changed: tests/test_a.py",
+        ".envrc: runs by itself",
+        "it fails",
+        "agents plan resume 01J",
+    ):
+        assert said in screen
+
+
+def test_a_long_list_of_files_is_cut_and_says_so() -> None:
+    files = [{"path": f"f{n}", "status": "modified"} for n in range(FILES_SHOWN + 5)]
+    counts = {"files": len(files), "added": 0, "removed": 0}
+    assert "… and 5 more" in plan_screen(sample(changeset={"counts": counts, "files": files}))
+
+
+def test_an_empty_change_set_and_an_applied_one_are_said() -> None:
+    assert "none" in plan_screen(sample(changed=False))
+    applied = plan_screen(sample(applied={"to": "branch"}, state="applied"))
+    assert "agents plan unapply 01J" in applied
+
+
+def agents(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "patchyard", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("rnu",), 2, "Did you mean 'run'"),
+        (("plan", "statsu"), 2, "Did you mean 'status'"),
+        (("run",), 2, "Missing argument"),
+        (("run", " "), 2, "the task is empty"),
+        (("run", "@/no/such/file"), 2, "cannot be read"),
+        (("run", "x", "--timeout", "soon"), 2, "is not a duration"),
+        (("run", "x", "--max-steps", "-1"), 2, "--max-steps"),
+        (("plan", "status", "zzz!"), 2, "no plan id"),
+        (("plan", "status", "01J"), 2, "no plan 01J"),
+        (("env", "check", "contaner"), 2, "Did you mean 'container'"),
+    ],
+)
+def test_wrong_usage_is_exit_2_and_names_what_and_how(
+    arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    done = agents(*arguments)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+def test_wrong_usage_is_an_object_for_programs_too() -> None:
+    done = agents("plan", "frobnicate", "--format", "json")
+    body = json.loads(done.stdout)
+    assert (done.returncode, body["exit_code"], body["error"]["code"]) == (2, 2, "usage")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv=['agents','--help']\n"
+        "from patchyard.cli.main import agents\n"
+        "agents.main(standalone_mode=False)\n"
+        "print([m for m in ('asyncio','pydantic','httpx2','rich','ruamel') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
