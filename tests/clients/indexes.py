@@ -46,6 +46,7 @@ class Answer:
     body: bytes = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_chunked: bool = False  # sent without saying how long it is
 
 
 @dataclass(kw_only=True)
@@ -87,7 +88,13 @@ def indexing(*, key: Path | None = None, certificate: Path | None = None) -> Ite
             self.send_response(304 if is_same else 206 if part else answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
+            if answer.is_chunked:
+                self.send_header("Transfer-Encoding", "chunked")
+                body = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+            else:
+                missing = 9 if "x-cut" in answer.headers else 0
+                self.send_header("Content-Length", str(len(body) + missing))
+                self.close_connection = bool(missing)
             self.end_headers()
             if self.command == "GET":
                 self.wfile.write(body)

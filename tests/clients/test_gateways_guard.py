@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from clients.indexes import Index, gate, indexing, raw
 from patchyard.clients.downloads import Downloads
 from patchyard.clients.gateway_server import CONNECTIONS, HEAD_BYTES
 from patchyard.clients.index_settings import parse_npmrc, parse_pip_settings
+from patchyard.clients.npm import read_document
 from patchyard.clients.pypi import JSON_TYPE, belongs
 from patchyard.clients.upstream import separated
 
@@ -160,6 +162,13 @@ def test_an_address_is_parted_from_its_credentials(tmp_path: Path) -> None:
     assert header("https://a.invalid:444/x/") is None
     assert header("https://a.invalid.evil.invalid/") is None
     assert "dTpw" not in repr(credentials)
+
+
+def test_a_package_of_npm_is_known_by_every_hash_it_states() -> None:
+    dist = {"tarball": "http://h/a-1.tgz", "integrity": "sha512-AAE= sha1-!!", "shasum": "0f"}
+    document = json.dumps({"versions": {"1": {"dist": dist}}}).encode()
+    _, found = read_document(document)
+    assert found["a-1.tgz"].hashes == {"sha512": "0001", "sha1": "0f"}
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.client import IncompleteRead, RemoteDisconnected
 from pathlib import Path
 
 import pytest
 
 from clients.indexes import Answer, Index, gate, indexing
-from patchyard.clients import upstream
+from patchyard.clients import sources, upstream
 from patchyard.clients.index_settings import read_npm_settings, read_pip_settings
 from patchyard.clients.pypi import JSON_TYPE
 from patchyard.clients.upstream import Certificates, Credentials, Upstream, UpstreamFailed, origin
@@ -50,6 +51,46 @@ async def test_a_file_that_the_index_lost_is_not_found_and_an_ill_index_is_said(
         page = await inside.get("/pypi/simple/a/", accept=JSON_TYPE)
         answers = [await inside.get(entry["url"]) for entry in page.json["files"]]
     assert [answer.status for answer in answers] == [404, 502]
+
+
+async def test_a_file_of_unknown_length_passes_whole(index: Index, tmp_path: Path) -> None:
+    index.say("/simple/sample/", PAGE, content_type="text/html")
+    index.answers["/sample-1.0.zip"] = Answer(body=b"y" * 700_000, is_chunked=True)
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        page = await inside.get("/pypi/simple/sample/", accept=JSON_TYPE)
+        link = page.json["files"][0]["url"]
+        head = await inside.get(link, method="HEAD")
+        file = await inside.get(link)
+    assert file.body == b"y" * 700_000
+    assert (head.status, head.body) == (200, b"")
+    assert file.headers["transfer-encoding"] == "chunked"
+
+
+async def test_a_file_larger_than_what_passes_is_left(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "FILE_BYTES", 1000)
+    links = b'<a href="/a-1.0.zip">a</a><a href="/a-2.0.zip">b</a>'
+    index.say("/simple/a/", links, content_type="text/html")
+    index.say("/a-1.0.zip", b"y" * 1001)
+    index.answers["/a-2.0.zip"] = Answer(body=b"y" * 1001, is_chunked=True)
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        page = await inside.get("/pypi/simple/a/", accept=JSON_TYPE)
+        said, unsaid = (entry["url"] for entry in page.json["files"])
+        assert (await inside.get(said)).status == 502
+        with pytest.raises(IncompleteRead):
+            await inside.get(unsaid)
+
+
+async def test_an_index_that_ends_in_the_middle_leaves_the_file_unfinished(
+    index: Index, tmp_path: Path
+) -> None:
+    index.say("/simple/sample/", PAGE, content_type="text/html")
+    index.say("/sample-1.0.zip", b"short", x_cut="1")
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        page = await inside.get("/pypi/simple/sample/", accept=JSON_TYPE)
+        with pytest.raises((IncompleteRead, RemoteDisconnected)):
+            await inside.get(page.json["files"][0]["url"])
 
 
 async def test_an_index_that_redirects_for_ever_is_left(index: Index, tmp_path: Path) -> None:

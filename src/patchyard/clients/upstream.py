@@ -261,7 +261,7 @@ def _context(certificates: Certificates) -> ssl.SSLContext:
 
 def _unchecked_context() -> ssl.SSLContext:
     """For hosts that the user's own settings call trusted."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
