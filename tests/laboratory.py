@@ -17,7 +17,7 @@ from patchyard.workspaces.pinned import GitTrees
 
 AGENT = 61234  # a user ID without a passwd entry, under root only
 
-__all__ = ["AGENT", "Lab", "bytes_below", "fingerprint", "git", "lab_at"]
+__all__ = ["AGENT", "Lab", "bytes_below", "fingerprint", "git", "lab_at", "started"]
 
 
 def git(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
@@ -141,3 +141,21 @@ def lab_at(place: Path, strategy: str) -> Lab:
     trees = GitTrees(place / "home", uid=owner, gid=owner)
     made = OverlayWorkspaces if strategy == "overlay" else CopyWorkspaces
     return Lab(repo=repo, trees=trees, workspaces=made(trees, place / "plans"))
+
+
+async def started(lab: Lab) -> Base:
+    """Commit the usual files and return their base."""
+    lab.write(
+        {
+            "a.txt": "one\ntwo\nthree\n",
+            "d/b.txt": "b\n",
+            "d/c.txt": "c\n",
+            "e/f/g.txt": "g\n",
+            "run.sh": "#!/bin/sh\n",
+            ".gitignore": "*.pyc\nbuild/\n",
+            "build/kept.txt": "tracked though ignored\n",
+        }
+    )
+    git(lab.repo, "add", "-f", ".")
+    lab.commit()
+    return await lab.base()

@@ -1,40 +1,19 @@
 import os
 import shutil
-import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from laboratory import Lab, bytes_below, git
+from laboratory import Lab, bytes_below, git, started
 from patchyard.clients.mounts import is_mounted, unmount
 from patchyard.contracts.workspace import CallWindow
-from patchyard.domain.changeset import Base, ChangeStatus, FindingKind
+from patchyard.domain.changeset import FindingKind
 from patchyard.workspaces import sight
 
 pytestmark = pytest.mark.anyio
 
 COARSE = 5  # CLOCK_REALTIME_COARSE, which the time module does not name
-
-
-async def started(lab: Lab) -> Base:
-    lab.write(
-        {
-            "a.txt": "one\ntwo\nthree\n",
-            "d/b.txt": "b\n",
-            "d/c.txt": "c\n",
-            "e/f/g.txt": "g\n",
-            "run.sh": "#!/bin/sh\n",
-            ".gitignore": "*.pyc\nbuild/\n",
-            "build/kept.txt": "tracked though ignored\n",
-        }
-    )
-    git(lab.repo, "add", "-f", ".")
-    lab.commit()
-    return await lab.base()
 
 
 async def test_every_kind_of_change_is_listed_with_its_lines(lab: Lab) -> None:
@@ -180,97 +159,6 @@ async def test_a_layer_whose_links_lead_out_is_not_written_through(
         await lab.workspace(base, "work", layers=(layer,), tree=result.tree)
 
     assert (outside / "b.txt").read_text() == "outside\n"
-
-
-def _fifo(root: Path) -> None:
-    os.mkfifo(root / "pipe")
-
-
-def _socket(root: Path) -> None:
-    descriptor = os.open(root, os.O_PATH)
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(f"/proc/self/fd/{descriptor}/socket")
-    os.close(descriptor)
-
-
-def _setuid(root: Path) -> None:
-    (root / "setuid").write_text("x")
-    (root / "setuid").chmod(0o4755)
-
-
-def _nested(root: Path) -> None:
-    (root / "n").mkdir()
-    git(root / "n", "init", "-q")
-    (root / "n/file").write_text("f\n")
-
-
-def _dot_git_file(root: Path) -> None:
-    (root / "m").mkdir()
-    (root / "m/.GIT").write_text("gitdir: /etc\n")
-
-
-def _escaping(root: Path) -> None:
-    (root / "d/up").symlink_to("../../outside")
-
-
-def _absolute(root: Path) -> None:
-    (root / "passwd").symlink_to("/etc/passwd")
-
-
-def _modules_link(root: Path) -> None:
-    (root / ".gitmodules").symlink_to("a.txt")
-
-
-def _ntfs(root: Path) -> None:
-    (root / "GIT~1").write_text("x")
-
-
-def _envrc(root: Path) -> None:
-    (root / "sub").mkdir()
-    (root / "sub/.envrc").write_text("export X=1\n")
-
-
-def _replaced(root: Path) -> None:
-    (root / "a.txt").unlink()
-    os.mkfifo(root / "a.txt")
-
-
-def _attribute(root: Path) -> None:
-    (root / "noted").write_text("x")
-    os.setxattr(root / "noted", "user.note", b"1")
-
-
-ODDITIES: dict[str, tuple[Callable[[Path], None], FindingKind]] = {
-    "pipe": (_fifo, FindingKind.SPECIAL_FILE),
-    "socket": (_socket, FindingKind.SPECIAL_FILE),
-    "setuid": (_setuid, FindingKind.SETUID),
-    "n/.git": (_nested, FindingKind.NESTED_GIT),
-    "m/.GIT": (_dot_git_file, FindingKind.NESTED_GIT),
-    "d/up": (_escaping, FindingKind.ESCAPING_LINK),
-    "passwd": (_absolute, FindingKind.ESCAPING_LINK),
-    ".gitmodules": (_modules_link, FindingKind.REFUSED_NAME),
-    "GIT~1": (_ntfs, FindingKind.NESTED_GIT),
-    "sub/.envrc": (_envrc, FindingKind.PROTECTED_PATH),
-    "a.txt": (_replaced, FindingKind.SPECIAL_FILE),
-    "noted": (_attribute, FindingKind.XATTR),
-}
-
-
-async def test_what_a_change_set_cannot_or_must_not_carry_is_a_finding(lab: Lab) -> None:
-    base = await started(lab)
-    ref, root = await lab.workspace(base)
-    for make, _ in ODDITIES.values():
-        make(root)
-
-    changeset = await lab.workspaces.capture(base, ref)
-
-    found = {each.path: each.kind for each in changeset.findings}
-    assert found == {path: kind for path, (_, kind) in ODDITIES.items()}
-    assert {change.path for change in changeset.changes} == {
-        *("setuid", "d/up", "passwd", "sub/.envrc", "noted", "n/file"),
-        "a.txt",  # gone: a FIFO took its place
-    }
-    assert await lab.workspaces.capture(base, ref) == changeset
 
 
 @pytest.mark.service("root")
@@ -431,82 +319,3 @@ async def test_the_base_is_never_written_by_work_in_the_workspace(lab: Lab) -> N
     _, second = await lab.workspace(base, "second")
     assert bytes_below(second) == before
     await lab.workspaces.capture(base, ref)
-
-
-PATHS = st.sampled_from(["a.txt", "d/b.txt", "d", "d/c.txt", "e/f", "e/f/g.txt", "n/m/o", "n", "z"])
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["write", "delete", "link", "move", "mode", "folder"]),
-        PATHS,
-        PATHS,
-        st.binary(max_size=20),
-    ),
-    max_size=12,
-)
-
-
-def clear(place: Path) -> None:
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place)
-    elif os.path.lexists(place):
-        place.unlink()
-
-
-def make_way(root: Path, path: str) -> None:
-    """Take away what stands where folders above `path` are needed."""
-    for above in list(Path(path).parents)[::-1][1:]:
-        place = root / above
-        if place.is_symlink() or (os.path.lexists(place) and not place.is_dir()):
-            place.unlink()
-
-
-def step(root: Path, what: str, first: str, second: str, content: bytes) -> None:
-    make_way(root, first)
-    place, other = root / first, root / second
-    is_file = place.is_file() and not place.is_symlink()
-    if what == "mode" and is_file:
-        place.chmod(0o755)
-    if what == "move" and is_file and not os.path.lexists(other) and other.parent.is_dir():
-        place.rename(other)
-    if what in {"mode", "move"}:
-        return
-    clear(place)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    makers: dict[str, Callable[[], object]] = {
-        "link": lambda: place.symlink_to(second),
-        "folder": place.mkdir,
-        "write": lambda: place.write_bytes(content),
-    }
-    if what in makers:
-        makers[what]()
-
-
-@settings(
-    max_examples=12,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(steps=STEPS)
-async def test_any_sequence_of_edits_is_captured_whole(
-    lab: Lab, tmp_path: Path, steps: list[tuple[str, str, str, bytes]]
-) -> None:
-    if not (lab.repo / "a.txt").exists():
-        await started(lab)
-    base = await lab.base()
-    name = os.urandom(4).hex()
-    ref, root = await lab.workspace(base, name)
-    for each in steps:
-        step(root, *each)
-    changeset = await lab.workspaces.capture(base, ref)
-    patch = await lab.trees.diff(base, changeset)
-    fresh = lab.fresh(base, tmp_path / name)
-    git(fresh, "init", "-q")
-    if patch:
-        git(fresh, "apply", "--binary", "-", stdin=patch)
-
-    assert bytes_below(fresh) == bytes_below(root)
-    for change in changeset.changes:
-        assert change.status in ChangeStatus
-    await lab.workspaces.remove(ref)
-    shutil.rmtree(fresh)

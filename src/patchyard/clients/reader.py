@@ -113,4 +113,4 @@ def git_mode(mode: int) -> str:
     return "100755" if mode & stat.S_IXUSR else "100644"
 
 
-__all__ = ["MAX_DEPTH", "OPEN_FOLDER", "Reader", "git_mode"]
+__all__ = ["MAX_DEPTH", "OPEN_FILE", "OPEN_FOLDER", "Reader", "git_mode"]

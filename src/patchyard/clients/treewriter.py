@@ -156,4 +156,13 @@ def empty_tree(*, like: str) -> str:
     return hashlib.new(kind, b"tree 0\0", usedforsecurity=False).hexdigest()
 
 
-__all__ = ["ChangedMeanwhile", "TreeWriter", "chunks_of", "empty_tree", "hash_blob", "quote"]
+__all__ = [
+    "CHUNK_BYTES",
+    "SHA1_HEX",
+    "ChangedMeanwhile",
+    "TreeWriter",
+    "chunks_of",
+    "empty_tree",
+    "hash_blob",
+    "quote",
+]

@@ -34,9 +34,18 @@ class Workspaces(Protocol):
     """One strategy of giving a plan a writable tree over an immutable base."""
 
     async def create(
-        self, base: Base, *, workspace_id: str, layers: Sequence[Path] = (), tree: str | None = None
+        self,
+        base: Base,
+        *,
+        workspace_id: str,
+        layers: Sequence[Path] = (),
+        tree: str | None = None,
+        folders: Sequence[str] = (),
     ) -> WorkspaceRef:
-        """Make and mount the tree of `base` (or `tree`, a result of it) over `layers` of setup."""
+        """Make and mount the tree of `base` (or `tree`, a result of it) over `layers` of setup.
+
+        `folders` are made where they are missing, as places for mounts.
+        """
         ...
 
     async def open(self, ref: WorkspaceRef) -> Path:

@@ -159,6 +159,7 @@ def _cleaned(shown: View, paths: Mapping[str, str]) -> dict[str, str]:
 
 
 __all__ = [
+    "LFS_POINTER",
     "driver",
     "in_checkout",
     "index_of",

@@ -359,4 +359,4 @@ def _work_tree(store: Store, git: Git, changeset: ChangeSet) -> WorkTree:
     return WorkTree(top=source.top, stage=source.git_dir / f"patchyard-{changeset.id}", git=git)
 
 
-__all__ = ["WAYS", "GitHandOver", "require_allowed"]
+__all__ = ["WAYS", "GitHandOver", "onto_checkout", "require_allowed"]
