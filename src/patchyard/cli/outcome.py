@@ -1,8 +1,10 @@
 """How a command ends: one object for programs, some lines for people, one exit code."""
 
 import asyncio
+import base64
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -15,6 +17,9 @@ import click
 from patchyard.domain.errors import PatchyardError
 
 INTERRUPTED = 130
+NO_UTF8 = re.compile(  # bytes kept by surrogateescape, and no other surrogate
+    r"(?s)(?=.*[\udc80-\udcff])[^\ud800-\udc7f\udd00-\udfff]*"
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,14 +86,31 @@ def _print_json(speaking: Speaking, outcome: Outcome, code: int, started: float)
         "command": speaking.command,
         "status": "error" if error or code else "ok",
         "exit_code": code,
-        "data": outcome.data,
-        "error": error_data(error),
+        "data": portable(outcome.data),
+        "error": portable(error_data(error)),
         "timing": {
             "started": datetime.fromtimestamp(started, UTC).isoformat(),
             "elapsed_s": round(time.time() - started, 3),
         },
     }
     click.echo(json.dumps(body, indent=None if speaking.is_stream else 2))
+
+
+def portable(value: Any) -> Any:
+    """Return JSON values without lone surrogates: a path that is not UTF-8 as `path_b64`."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return dict(_portable_item(key, item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return [portable(item) for item in value]
+    return value
+
+
+def _portable_item(key: str, item: Any) -> tuple[str, Any]:
+    if key in {"path", "old_path"} and isinstance(item, str) and NO_UTF8.fullmatch(item):
+        return f"{key}_b64", base64.b64encode(os.fsencode(item)).decode()
+    return key, portable(item)
 
 
 def error_data(error: PatchyardError | None) -> dict[str, Any] | None:
@@ -170,6 +192,7 @@ __all__ = [
     "format_option",
     "is_coloured",
     "paint",
+    "portable",
     "say_error",
     "show_usage_error",
     "visible",
