@@ -1,13 +1,14 @@
 """The gateway to the npm registries, before registries on loopback."""
 
 import asyncio
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from clients.indexes import Index, gate, indexing, npm_document, tarball
+from clients.indexes import Index, Inside, gate, indexing, npm_document, tarball
 from patchyard.clients.npm import SHORT_TYPE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("node")]
@@ -30,6 +31,14 @@ def _publish(registry: Index, name: str) -> None:
 def _settings(registry: Index, home: Path, *lines: str) -> dict[str, str]:
     (home / ".npmrc").write_text("\n".join([f"registry={registry.url}/", *lines, ""]))
     return {"NPM_CONFIG_USERCONFIG": str(home / ".npmrc")}
+
+
+async def _npm(inside: Inside, project: Path, *words: str) -> None:
+    """Run npm as it would run inside."""
+    environ = {**inside.variables, "PATH": os.environ["PATH"], "HOME": str(project)}
+    environ["npm_config_cache"] = str(project.parent / "cache")
+    running = await asyncio.create_subprocess_exec("npm", *words, cwd=project, env=environ)
+    assert await running.wait() == 0
 
 
 async def test_metadata_leads_to_the_gateway_and_tarballs_come_through_it(
@@ -90,15 +99,36 @@ async def test_npm_itself_installs_through_the_gateway(registry: Index, tmp_path
     project = tmp_path / "project"
     project.mkdir()
     async with gate(tmp_path, **_settings(registry, tmp_path)) as inside:
-        environ = {**inside.variables, "PATH": os.environ["PATH"], "HOME": str(project)}
-        installing = await asyncio.create_subprocess_exec(
-            *("npm", "install", "--silent", "sample"),
-            cwd=project,
-            env={**environ, "npm_config_cache": str(tmp_path / "cache")},
-        )
-        assert await installing.wait() == 0
+        await _npm(inside, project, "install", "--silent", "sample")
     installed = project / "node_modules" / "sample" / "index.js"
     assert installed.read_text() == "module.exports = 7;\n"
+
+
+async def test_a_lock_file_that_names_the_registry_it_saw_is_installed_as_it_says(
+    registry: Index, tmp_path: Path
+) -> None:
+    document = npm_document("sample", f"{registry.url}/api/sample/-/s.tgz", tarball("sample"))
+    registry.say("/api/sample", document, content_type=SHORT_TYPE)
+    registry.say("/api/sample/-/s.tgz", tarball("sample"))
+    dist = json.loads(document)["versions"]["1.0.0"]["dist"]
+    locked = {
+        "version": "1.0.0",
+        "resolved": "https://registry.invalid/api/sample/-/s.tgz",
+        "integrity": dist["integrity"],
+    }
+    needs = {"dependencies": {"sample": "1.0.0"}}
+    packages = {"": needs, "node_modules/sample": locked}
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "package.json").write_text(json.dumps(needs))
+    (project / "package-lock.json").write_text(
+        json.dumps({"lockfileVersion": 3, "requires": True, "packages": packages})
+    )
+    (tmp_path / ".npmrc").write_text(f"registry={registry.url}/api/\n")
+    settings = {"NPM_CONFIG_USERCONFIG": str(tmp_path / ".npmrc")}
+    async with gate(tmp_path, **settings) as inside:
+        await _npm(inside, project, "ci", "--silent")
+    assert (project / "node_modules" / "sample" / "index.js").is_file()
 
 
 async def test_metadata_that_cannot_be_read_is_a_clear_failure(

@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from patchyard.clients import npm
 from patchyard.clients.gateway_server import Exchange, Refused
@@ -40,7 +41,7 @@ class NpmGateway:
 
     async def serve(self, exchange: Exchange, segments: tuple[str, ...]) -> None:
         """Answer one request. Raises Refused, UpstreamFailed, Unreadable."""
-        package, _, filename = "/".join(segments).partition("/-/")
+        package, _, filename = self._below_registry("/".join(segments)).partition("/-/")
         if not npm.NAME.fullmatch(package):
             raise Refused(HTTPStatus.NOT_FOUND, "there is PACKAGE and PACKAGE/-/FILE")
         if not filename:
@@ -49,6 +50,14 @@ class NpmGateway:
             await self._tarball(exchange, package, filename)
         else:
             raise Refused(HTTPStatus.NOT_FOUND, "no tarball of a package")
+
+    def _below_registry(self, path: str) -> str:
+        """Without a registry's own path, which npm keeps of the addresses in a lock file."""
+        for registry in (self._settings.registry, *self._settings.scopes.values()):
+            own = urlsplit(registry).path.strip("/")
+            if own and path.startswith(f"{own}/"):
+                return path.removeprefix(f"{own}/")
+        return path
 
     async def _metadata(self, exchange: Exchange, package: str) -> None:
         is_short = npm.SHORT_TYPE in exchange.asked.headers.get("accept", "")
