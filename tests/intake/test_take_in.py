@@ -175,12 +175,12 @@ def test_an_untrusted_repository_decides_nothing_that_reaches_further(top: Path)
 
 
 def test_trust_is_void_when_any_settings_file_changes(top: Path) -> None:
-    file = written(top, "mounts: [/opt/data]\n")
+    file = written(top, "allow_paths: [db/*]\n")
     holdings = trusted(top)
-    assert taken(top, holdings).spec.mounts == ("/opt/data",)
+    assert taken(top, holdings).spec.allow_paths == ("db/*",)
     assert taken(top, holdings).warnings == ()
     (file.parent / "models.yaml").write_text("roles: {}\n")
-    assert taken(top, holdings).spec.mounts == ()
+    assert taken(top, holdings).spec.allow_paths == ()
 
 
 def test_even_a_trusted_repository_cannot_name_host(top: Path) -> None:
