@@ -1,10 +1,8 @@
-"""Where things lie and what is set, from the environment. Knows no adapter."""
+"""Where things lie, from the environment. Knows no adapter."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from patchyard.domain.environment import ExecutionEnvironment, parse_kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +35,4 @@ def places(environ: Mapping[str, str]) -> Places:
     return Places(home=folder.absolute() / "patchyard", tasks=tasks)
 
 
-def default_environment(environ: Mapping[str, str]) -> tuple[ExecutionEnvironment, bool]:
-    """Return the chain's last level and whether AGENT_MODE named it (D2, F2.16)."""
-    mode = environ.get("AGENT_MODE")
-    if mode:
-        return parse_kind(mode), True
-    return ExecutionEnvironment.HOST, False
-
-
-__all__ = ["Places", "default_environment", "places"]
+__all__ = ["Places", "places"]
