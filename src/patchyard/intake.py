@@ -28,6 +28,7 @@ from patchyard.domain.plan import PlanSpec
 from patchyard.domain.project import LimitSettings, Project, seconds_of
 from patchyard.domain.resource import container_of
 from patchyard.domain.settings import DESTINATIONS, Settings
+from patchyard.intake_mounts import checked_includes, checked_mounts
 
 N = TypeVar("N", int, float)
 
@@ -179,9 +180,9 @@ def _spec(
         requires_changes=asked.requires_changes,
         allow_paths=settings.value("allow_paths") or (),
         protected_paths=settings.value("protected_paths") or (),
-        include=settings.value("include") or (),
+        include=checked_includes(settings.value("include") or (), str(top)),
         variables={**own_variables, **_variables(asked.variables, environ)},
-        mounts=settings.value("mounts") or (),
+        mounts=checked_mounts(settings.value("mounts") or (), environ, str(top)),
         automation_profile=settings.value("automation_profile") or "auto",
         record_to=asked.record_to,
     )

@@ -67,6 +67,7 @@ class Prover:
             workspace_id=self._equipment.clock.new_id(),
             layers=self._layers,
             tree=tree,
+            folders=self._ledger.state.known.include,
         )
         try:
             async with visit(self._equipment, self._ledger, workspace, purpose=purpose) as toolbox:

@@ -67,7 +67,11 @@ class Setup:
 
     async def _run(self, base: Base, key: str) -> Path:
         workspaces = self._equipment.workspaces
-        workspace = await workspaces.create(base, workspace_id=self._equipment.clock.new_id())
+        workspace = await workspaces.create(
+            base,
+            workspace_id=self._equipment.clock.new_id(),
+            folders=self._ledger.state.known.include,
+        )
         try:
             async with visit(self._equipment, self._ledger, workspace, purpose="setup") as toolbox:
                 await self._with_indexes(toolbox, self._ledger.state.known.setup)

@@ -1,7 +1,6 @@
 """What each environment of a plan is started with: workspace, mounts, variables, limits."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
@@ -66,7 +65,11 @@ def _spec(
         plan_id=plan_id,
         purpose=purpose,
         workspace=Mount(source=workspace.root, target=path, is_writable=is_writable),
-        mounts=(*_own_mounts(workspace, path), *_asked_mounts(spec.mounts)),
+        mounts=(
+            *_own_mounts(workspace, path),
+            *_included(spec, path),
+            *_asked_mounts(spec.mounts),
+        ),
         variables={**_tidy(path, workspace), **spec.variables, **variables},
         path=(f"{path}/.venv/bin", f"{path}/node_modules/.bin"),
         agent_uid=workspace.owner_uid,
@@ -81,12 +84,19 @@ def _own_mounts(workspace: WorkspaceRef, path: str) -> list[Mount]:
     ]
 
 
+def _included(spec: PlanSpec, path: str) -> list[Mount]:
+    """Ignored folders of the user's that come along, read-only whatever the purpose."""
+    return [
+        Mount(source=f"{spec.repository}/{name}", target=f"{path}/{name}") for name in spec.include
+    ]
+
+
 def _asked_mounts(mounts: Sequence[str]) -> list[Mount]:
+    """The mounts of `--mount`, already resolved and checked: `REAL-PATH:ro|rw`."""
     made = []
     for text in mounts:
-        source, _, mode = text.rpartition(":") if text.endswith((":ro", ":rw")) else (text, "", "")
-        real = str(Path(source).resolve())
-        made.append(Mount(source=real, target=real, is_writable=mode == "rw"))
+        source, _, mode = text.rpartition(":")
+        made.append(Mount(source=source, target=source, is_writable=mode == "rw"))
     return made
 
 

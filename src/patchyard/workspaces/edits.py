@@ -87,7 +87,7 @@ def present(reader: Reader, path: str, going: frozenset[str], *, like: str) -> C
     try:
         status = reader.status(path)
         if status is None:
-            _require_no_link_above(reader, at, path)
+            _require_no_link_above(reader, at, path, going)
             return None
         if stat.S_ISLNK(status.st_mode):
             target = reader.target(path)
@@ -116,8 +116,8 @@ def _all_below(reader: Reader, folder: str) -> set[str]:
     return found
 
 
-def _require_no_link_above(reader: Reader, folder: str, path: str) -> None:
-    while folder:
+def _require_no_link_above(reader: Reader, folder: str, path: str, going: frozenset[str]) -> None:
+    while folder and folder not in going:
         status = reader.status(folder)
         if status is not None and not stat.S_ISDIR(status.st_mode):
             if stat.S_ISLNK(status.st_mode):

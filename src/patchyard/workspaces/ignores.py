@@ -18,6 +18,20 @@ from patchyard.workspaces.store import parts
 
 NAME = ".gitignore"
 
+# Folders that tools fill by themselves: never a change, unless the base tracks what lies there or
+# its rules say otherwise. They come first, so every rule of the user's is stronger.
+CACHE_FOLDERS = (
+    "__pycache__",
+    ".hypothesis",
+    ".mypy_cache",
+    ".nox",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".tox",
+    ".venv",
+    "node_modules",
+)
+
 
 class Ignores:
     """The rules of one base. Made on the first question; a context manager that clears up."""
@@ -76,9 +90,11 @@ class Ignores:
         for name in ("git/refs", "git/objects", "git/info", "tree"):
             (made / name).mkdir(parents=True)
         (made / "git" / "HEAD").write_text("ref: refs/heads/base\n")
+        own = "".join(f"{name}/\n" for name in CACHE_FOLDERS).encode()
+        excludes = b""
         if self._base.excludes:
             excludes = self._git.run("cat-file", "blob", self._base.excludes)
-            (made / "git" / "info" / "exclude").write_bytes(excludes)
+        (made / "git" / "info" / "exclude").write_bytes(own + excludes)
         rules = {
             path: blob
             for path, (mode, blob) in self._entries.items()
@@ -105,4 +121,4 @@ def _make_folder(tree: Path, path: str) -> None:
                 return
 
 
-__all__ = ["Ignores"]
+__all__ = ["CACHE_FOLDERS", "Ignores"]

@@ -1,13 +1,15 @@
 """What the strategies share: the folder for plans, and turning a fresh workspace into a result."""
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.placer import Placer
+from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
-from patchyard.domain.errors import WorkFailed
+from patchyard.domain.errors import UsageError, WorkFailed
 from patchyard.workspaces.bases import run
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.pinned import GitTrees
@@ -52,6 +54,35 @@ def reading(root: str) -> Iterator[None]:
         ) from error
 
 
+def make_folders(ref: WorkspaceRef, folders: Sequence[str]) -> None:
+    """Make folders in a workspace nobody has used yet, through no link.
+
+    Raises UsageError when something else has that name.
+    """
+    for folder in folders:
+        at = os.open(ref.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for part in folder.split("/"):
+                at = _step_into(at, part, (ref.owner_uid, ref.owner_gid))
+        except OSError as error:
+            raise UsageError(
+                f"{folder} cannot be shown in the workspace: {error.strerror}",
+                hint="take it out of `include`",
+            ) from error
+        finally:
+            os.close(at)
+
+
+def _step_into(at: int, part: str, owner: tuple[int, int]) -> int:
+    """Return a descriptor of `part` below `at`, made when it is missing; `at` is closed."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(part, 0o755, dir_fd=at)
+        os.chown(part, *owner, dir_fd=at, follow_symlinks=False)
+    inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    os.close(at)
+    return inner
+
+
 def turn_into(trees: GitTrees, base: Base, tree: str, root: Path) -> None:
     """Write the difference from the base's tree to `tree` into a workspace nobody has used yet.
 
@@ -76,4 +107,4 @@ def turn_into(trees: GitTrees, base: Base, tree: str, root: Path) -> None:
         ) from error
 
 
-__all__ = ["delete", "make_place", "prepare_folder", "reading", "turn_into"]
+__all__ = ["delete", "make_folders", "make_place", "prepare_folder", "reading", "turn_into"]

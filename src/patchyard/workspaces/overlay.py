@@ -30,10 +30,18 @@ class OverlayWorkspaces:
         self._folder = folder
 
     async def create(
-        self, base: Base, *, workspace_id: str, layers: Sequence[Path] = (), tree: str | None = None
+        self,
+        base: Base,
+        *,
+        workspace_id: str,
+        layers: Sequence[Path] = (),
+        tree: str | None = None,
+        folders: Sequence[str] = (),
     ) -> WorkspaceRef:
         """Make and mount a workspace; see contracts.workspace."""
-        return await asyncio.to_thread(self._create, base, workspace_id, tuple(layers), tree)
+        ref = await asyncio.to_thread(self._create, base, workspace_id, tuple(layers), tree)
+        await asyncio.to_thread(materials.make_folders, ref, folders)
+        return ref
 
     async def open(self, ref: WorkspaceRef) -> Path:
         """Mount it again when it is not, and return its root."""

@@ -1,0 +1,77 @@
+"""Which places of the host a plan may show: `--mount` and `workspace.include`, checked once."""
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from patchyard.config import places
+from patchyard.domain.errors import UsageError
+from patchyard.domain.reach import KEY_NAMES, is_key_name, is_within
+
+
+def checked_mounts(
+    given: Sequence[str], environ: Mapping[str, str], checkout: str
+) -> tuple[str, ...]:
+    """Return each mount as `REAL-PATH:ro|rw`. Raises UsageError naming what is not shown, and why.
+
+    Refused: `/`, the home and what holds it, the engine's state, sockets, the source checkout.
+    """
+    home = os.path.realpath(environ.get("HOME", "/"))
+    state = os.path.realpath(places(environ).home)
+    checked = []
+    for text in given:
+        path, _, mode = text.rpartition(":") if text.endswith((":ro", ":rw")) else (text, "", "ro")
+        real = os.path.realpath(Path(path).expanduser())
+        why = _refusal(real, home=home, state=state, checkout=checkout)
+        if why:
+            raise UsageError(
+                f"--mount {path} is refused: {why}", hint="name a narrower folder, or copy it"
+            )
+        checked.append(f"{real}:{mode}")
+    return tuple(checked)
+
+
+def _refusal(real: str, *, home: str, state: str, checkout: str) -> str:
+    try:
+        mode = os.stat(real).st_mode  # noqa: PTH116 - beside realpath
+    except OSError as error:
+        return f"{error.strerror}"
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        return "only folders and files are shown, no sockets or devices"
+    held = ((home, "your home"), (state, "the engine's state"), (checkout, "the source checkout"))
+    for place, name in held:
+        if is_within(place, real):
+            return f"it is or holds {name}"
+    for place, name in held[1:]:
+        if is_within(real, place):
+            return f"it lies in {name}"
+    if is_within(real, home) and any(is_key_name(part) for part in real[len(home) :].split("/")):
+        return "keys and credentials lie there"
+    return ""
+
+
+def checked_includes(given: Sequence[str], checkout: str) -> tuple[str, ...]:
+    """Return the ignored folders that come along read-only. Raises UsageError for what may not.
+
+    Each is a folder below the checkout, reached through no link; never `.env*` or a key file.
+    """
+    checked = []
+    for text in given:
+        parts = [part for part in text.split("/") if part not in {"", "."}]
+        path = "/".join(parts)
+        whole = Path(checkout, *parts)
+        if text.startswith("/") or ".." in parts or not parts or parts[0] == ".git":
+            raise UsageError(f"include {text!r} is not a folder below the checkout")
+        if any(is_key_name(part) for part in parts):
+            raise UsageError(
+                f"include {text!r} is refused: it looks like a key or an environment file",
+                hint=f"never shown: {', '.join(KEY_NAMES)}",
+            )
+        if os.path.realpath(whole) != str(whole) or not whole.is_dir():
+            raise UsageError(f"include {text!r} is not a folder below the checkout")
+        checked.append(path)
+    return tuple(dict.fromkeys(checked))
+
+
+__all__ = ["checked_includes", "checked_mounts"]
