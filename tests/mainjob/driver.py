@@ -1,5 +1,6 @@
 """A person at a desk: a repository, a home of their own, scripts for the model, and `agents`."""
 
+import base64
 import contextlib
 import functools
 import io
@@ -14,6 +15,7 @@ from typing import Any
 
 import click
 
+import patchyard
 from patchyard.cli.main import agents as command
 
 __all__ = [
@@ -62,12 +64,19 @@ class Answer:
     def changed(self) -> dict[str, str]:
         """Path to status of the change set."""
         files = (self.data["changeset"] or {"files": []})["files"]
-        return {each["path"]: each["status"] for each in files}
+        return {_path(each): each["status"] for each in files}
 
     @property
     def findings(self) -> dict[str, str]:
         """Path to kind of what was found odd."""
-        return {each["path"]: each["kind"] for each in self.data["findings"]}
+        return {_path(each): each["kind"] for each in self.data["findings"]}
+
+
+def _path(each: Mapping[str, str]) -> str:
+    """The path of a file as it is written for programs."""
+    if "path_b64" in each:
+        return os.fsdecode(base64.b64decode(each["path_b64"]))
+    return each["path"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +109,7 @@ class Desk:
             "PATCHYARD_HOME": str(self.folder / "state"),
             "WORKSPACE_DIR": str(self.folder / "workspaces"),
             "HOME": str(self.home),
+            "PYTHONPATH": str(Path(patchyard.__file__).parents[1]),
         }
         kept = {key: value for key, value in os.environ.items() if not key.startswith("XDG_")}
         return {**kept, **own}
