@@ -1,0 +1,77 @@
+*** Settings ***
+Documentation     The settings and options that say where tools run.
+Library           CommandLine.py
+Test Setup        Open Repository    shop
+Test Teardown     Close Repository
+
+
+*** Test Cases ***
+Unset Falls Through To Host And Is Shown So
+    Keep Action    note
+    Say    plan    use    note    shop    --arg    text=a    --no-strategize
+    ${environment}=    Answer    environment    plan    status
+    Should Be Equal    ${environment}    host
+
+The Source's Words Name Our Kinds
+    Keep Action    note
+    Say    plan    use    note    shop    --arg    text=a    --no-strategize    --execution-environment    local
+    ${environment}=    Answer    environment    plan    status
+    Should Be Equal    ${environment}    host
+
+An Unknown Kind Is Refused With The Ones There Are
+    Keep Action    note
+    Say    plan    use    note    shop    --arg    text=a    --execution-environment    hots
+    Exit Should Be    2
+    Errors Should Hold    hots    host    process    container
+    Say    project    context    set    execution_environment    hots
+    Exit Should Be    2
+    Errors Should Hold    host    process    container
+    Say    run    leave a note    --in    hots
+    Exit Should Be    2
+
+A Project's Setting Is Kept, Shown And Taken Away
+    Say    project    context    set    execution_environment    container
+    Exit Should Be    0
+    ${value}=    Answer    context.execution_environment    project    context    show
+    Should Be Equal    ${value}    container
+    Say    project    context    set    shop    execution_environment    host
+    ${value}=    Answer    context.execution_environment    project    context    show    shop
+    Should Be Equal    ${value}    host
+    Say    project    context    set    execution_environment    unset
+    ${value}=    Answer    context.execution_environment    project    context    show
+    Should Be Equal    ${value}    ${None}
+
+A New Project Is Confined Where That Works
+    ${path}=    Path Of Repository
+    Say    project    create    other    --repo    ${path}
+    Say    project    context    show    other
+    Output Should Hold    execution_environment    process
+
+AGENT_MODE Is The Chain's Last Level
+    Keep Action    note
+    Say With    AGENT_MODE    local    plan    use    note    shop    --arg    text=a    --no-strategize
+    ${environment}=    Answer    environment    plan    status
+    Should Be Equal    ${environment}    host
+    Say With    AGENT_MODE    nowhere    plan    use    note    shop    --arg    text=a    --no-strategize
+    Exit Should Be    2
+
+The Route Of Every Tool Can Be Asked For
+    ${model}=    Write Script
+    Say    run    leave a note    --model    ${model}
+    Say    plan    route
+    Output Should Hold    read_file    execute_command    process    run-default
+
+A Kind Says Whether It Starts Here And What It Shows
+    Say    env    list
+    Output Should Hold    host    process
+    Say    env    check    process
+    Exit Should Be    0
+    Output Should Hold    /usr
+    Say    env    check    nowhere
+    Exit Should Be    2
+
+Run Can Say Where And What It Means
+    ${model}=    Write Script
+    Say    run    leave a note    --model    ${model}    --in    host
+    Exit Should Be    0
+    Errors Should Hold    not confined
