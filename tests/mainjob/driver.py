@@ -129,11 +129,13 @@ class Desk:
         path = self.script(*replies)
         return self.agents("run", "a task", "--model", f"scripted:{path}", *kind, *options)
 
-    def agents(self, *arguments: str, is_json: bool = True) -> Answer:
+    def agents(
+        self, *arguments: str, is_json: bool = True, environ: Mapping[str, str] | None = None
+    ) -> Answer:
         """Run one command, in this process where the user is ours."""
         words = [*arguments, "--format", "json"] if is_json else [*arguments]
         if self.user is None:
-            return self._here(words)
+            return self._here(words, environ or {})
         process = self.start(*words)
         out, err = process.communicate(timeout=LONGEST_S)
         return Answer(code=process.returncode, out=out, err=err.decode())
@@ -153,10 +155,10 @@ class Desk:
             start_new_session=True,
         )
 
-    def _here(self, words: Sequence[str]) -> Answer:
+    def _here(self, words: Sequence[str], further: Mapping[str, str]) -> Answer:
         out, err = _Stream(), _Stream()
         with (
-            _environment(self.environ),
+            _environment({**self.environ, **further}),
             contextlib.chdir(self.repo),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
