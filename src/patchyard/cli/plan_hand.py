@@ -52,14 +52,14 @@ def diff(plan_id: str, paths: tuple[str, ...], output_format: str, *, stat: bool
 @plan_argument
 @click.argument("paths", nargs=-1)
 @click.option("--to", default="worktree", show_default=True, help="worktree, branch, merge, patch.")
-@click.option("--output", default="", help="For patch: the file to write.")
+@click.option("--name", default="", help="For branch: its name. For patch: the file to write.")
 @click.option("--allow-path", "allow_paths", multiple=True, help="Let this protected path pass.")
 @format_option
 def apply(
     plan_id: str,
     paths: tuple[str, ...],
     to: str,
-    output: str,
+    name: str,
     allow_paths: tuple[str, ...],
     output_format: str,
 ) -> None:
@@ -69,7 +69,9 @@ def apply(
         known = [name for name in DESTINATIONS if name != "none"]
         if to not in known:
             raise UnknownName.among("destination", to, known)
-        receipt = await handing.apply(to, paths=paths, allow_paths=allow_paths, name=output)
+        receipt = await handing.apply(
+            to, paths=paths, allow_paths=allow_paths, name=_named(to, name, ledger.plan_id)
+        )
         if receipt is None:
             return "nothing to apply: the change set is empty"
         where = f" ({receipt.reference})" if receipt.reference else ""
@@ -79,6 +81,13 @@ def apply(
         )
 
     _hand("plan apply", plan_id, output_format, work)
+
+
+def _named(to: str, name: str, plan_id: str) -> str:
+    """A patch is written where the user stands, a branch has the plan's name."""
+    if to != "patch":
+        return name
+    return str(Path.cwd() / (name or f"{plan_id}.patch"))
 
 
 @click.command(epilog="Example: agents plan unapply @last")

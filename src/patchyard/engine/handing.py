@@ -37,7 +37,7 @@ class Handing:
             return from_json(Receipt, await self._ledger.value(state.applied.record))
         order = Order(
             to=to,
-            name=name or f"patchyard/{state.plan_id.lower()}",
+            name=name or _name(to, base, state.plan_id),
             message=_message(state.known.task, state.summary),
             paths=tuple(paths),
             allow_paths=(*state.known.allow_paths, *allow_paths),
@@ -105,6 +105,13 @@ class Handing:
                 hint=f"it is at {state.phase}/{state.state}; execute makes one",
             )
         return state.base, from_json(ChangeSet, await self._ledger.value(state.changeset.body))
+
+
+def _name(to: str, base: Base, plan_id: str) -> str:
+    """The branch, or the file of a patch, of a plan that was given no name for it."""
+    if to == "patch":
+        return f"{base.repository}/{plan_id}.patch"
+    return f"patchyard/{plan_id.lower()}"
 
 
 def _message(task: str, summary: str) -> str:
