@@ -109,6 +109,8 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
 
 def _top(place: str) -> Path:
     start = Path(os.path.realpath(Path(place).expanduser()))
+    if not start.is_dir():
+        raise UsageError(f"there is no folder {place}", hint="name a folder inside a checkout")
     for folder in (start, *start.parents):
         if (folder / ".git").exists():
             return folder

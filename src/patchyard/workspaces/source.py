@@ -146,7 +146,7 @@ def head_of(git: Git, source: Source, ref: str | None) -> tuple[str, str | None]
         cwd=source.top,
     )  # fmt: skip
     if done.code != 0:
-        raise _no_commit(source, wanted)
+        raise _no_commit(git, source, wanted)
     commit = text(done.out)
     name = git.attempt("rev-parse", "--symbolic-full-name", "--verify", "--quiet",
                        "--end-of-options", wanted, cwd=source.top)  # fmt: skip
@@ -155,7 +155,14 @@ def head_of(git: Git, source: Source, ref: str | None) -> tuple[str, str | None]
     return commit, short
 
 
-def _no_commit(source: Source, wanted: str) -> UsageError:
+def _no_commit(git: Git, source: Source, wanted: str) -> UsageError:
+    named = git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", wanted,
+                        cwd=source.top)  # fmt: skip
+    if named.code == 0:
+        return UsageError(
+            f"{source.top}: {wanted} names {text(named.out)}, which is no commit that can be read",
+            hint="git fsck there shows what is missing",
+        )
     if wanted == "HEAD":
         return UsageError(
             f"{source.top} has no commit yet",
