@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clients.indexes import Answer, Index, gate, indexing
-from patchyard.clients import sources, upstream
+from patchyard.clients import index_settings, pypi, sources, upstream
 from patchyard.clients.index_settings import read_npm_settings, read_pip_settings
 from patchyard.clients.pypi import JSON_TYPE
 from patchyard.clients.upstream import Certificates, Credentials, Upstream, UpstreamFailed, origin
@@ -102,6 +102,39 @@ async def test_an_index_that_redirects_for_ever_is_left(index: Index, tmp_path: 
     assert len(index.seen) == upstream.REDIRECTS + 1
 
 
+@pytest.mark.parametrize("place", ["http://[::1/x", "http://h:99999/x", "gopher://h/x"])
+async def test_an_address_that_is_none_is_said_or_left_out(
+    index: Index, tmp_path: Path, place: str
+) -> None:
+    rows = f'<a href="{place}.zip">bad</a><a href="/sample-1.0.zip">good</a>'
+    index.say("/simple/sample/", rows.encode(), content_type="text/html")
+    index.answers["/sample-1.0.zip"] = Answer(status=302, headers={"location": place})
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        page = await inside.get("/pypi/simple/sample/", accept=JSON_TYPE)
+        found = {entry["filename"]: entry["url"] for entry in page.json["files"]}
+        answer = await inside.get(found["sample-1.0.zip"])
+    assert answer.status == 502
+    assert b"no web address" in answer.body
+
+
+async def test_an_error_nobody_thought_of_ends_one_connection_and_is_logged(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.say("/simple/sample/", PAGE, content_type="text/html")
+
+    def broken(*_: object, **__: object) -> None:
+        raise LookupError("nobody thought of it")
+
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        with monkeypatch.context() as patched:
+            patched.setattr(pypi, "read_page", broken)
+            with pytest.raises(RemoteDisconnected):
+                await inside.get("/pypi/simple/sample/")
+        again = await inside.get("/pypi/simple/sample/")
+    assert again.status == 200
+    assert inside.gateways.log[0].failure == "LookupError: nobody thought of it"
+
+
 async def test_an_endless_page_is_left(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +221,16 @@ async def test_a_pip_that_answers_badly_gives_way_to_ours_and_a_bad_npm_is_said(
     assert settings.indexes[0] == "http://127.0.0.1:9/"
     with pytest.raises(Unavailable, match="npm ended with 3"):
         await read_npm_settings(environ)
+
+
+async def test_a_program_that_never_answers_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_settings, "ASK_TIMEOUT_S", 0.05)
+    (tmp_path / "npm").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "npm").chmod(0o755)
+    with pytest.raises(Unavailable, match="did not answer"):
+        await read_npm_settings({"PATH": f"{tmp_path}:/usr/bin:/bin"})
 
 
 async def test_without_any_pip_the_cure_is_named(

@@ -65,9 +65,9 @@ def _json_link(entry: Mapping[str, Any], url: str) -> FileLink | None:
     return _checked(
         FileLink(
             filename=str(entry["filename"]),
-            url=urljoin(url, str(entry["url"])),
+            url=_joined(url, str(entry["url"])),
             hashes={str(k): str(v) for k, v in dict(entry.get("hashes") or {}).items()},
-            requires_python=entry.get("requires-python") or None,
+            requires_python=str(entry.get("requires-python") or "") or None,
             yanked=entry.get("yanked") or False,
             metadata=dict(metadata) if isinstance(metadata, Mapping) else bool(metadata),
             size=size if isinstance(size, int) else None,
@@ -97,12 +97,12 @@ def _read_html(body: bytes, url: str) -> list[FileLink]:
     parser = _Anchors()
     parser.feed(body.decode("utf-8", "replace"))
     parser.close()
-    base = urljoin(url, parser.base) if parser.base else url
+    base = _joined(url, parser.base) if parser.base else url
     return [link for given in parser.found if (link := _html_link(given, base))]
 
 
 def _html_link(given: Mapping[str, str | None], base: str) -> FileLink | None:
-    address, fragment = urldefrag(urljoin(base, given["href"] or ""))
+    address, fragment = urldefrag(_joined(base, given["href"] or ""))
     metadata = given.get("data-core-metadata", given.get("data-dist-info-metadata", ""))
     yanked: str | bool = False
     if "data-yanked" in given:
@@ -119,6 +119,16 @@ def _html_link(given: Mapping[str, str | None], base: str) -> FileLink | None:
     )
 
 
+def _joined(base: str, address: str) -> str:
+    """The absolute address, empty where there is none."""
+    try:
+        joined = urljoin(base, address)
+        _ = urlsplit(joined).port
+    except ValueError:
+        return ""
+    return joined
+
+
 def _hash(text: str) -> dict[str, str]:
     match = re.match(r"(sha\d+|md5)=([0-9a-fA-F]+)", text)
     return {match[1]: match[2].lower()} if match else {}
@@ -128,7 +138,7 @@ def _checked(link: FileLink) -> FileLink | None:
     """The link itself, or None for what is no archive or would not be a plain file name."""
     name = link.filename
     is_plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+!-]*", name) is not None
-    has_scheme = urlsplit(link.url).scheme in {"http", "https", "file"}
+    has_scheme = link.url.startswith(("http://", "https://", "file://"))
     return link if is_plain and has_scheme and name.lower().endswith(ARCHIVES) else None
 
 
@@ -171,13 +181,14 @@ def write_json(project: str, links: Sequence[FileLink], linked: Linked) -> bytes
 
 
 def _json_entry(link: FileLink, address: str) -> dict[str, Any]:
+    """One file. Without `dist-info-metadata`, which older pips trip over (PEP 714)."""
     entry: dict[str, Any] = {
         "filename": link.filename,
         "url": address,
         "hashes": dict(link.hashes),
         "requires-python": link.requires_python,
         "yanked": link.yanked,
-        "core-metadata": link.metadata,  # and not dist-info-metadata, which older pips trip over (PEP 714)
+        "core-metadata": link.metadata,
         "size": link.size,
         "upload-time": link.uploaded,
     }

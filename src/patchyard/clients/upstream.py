@@ -185,12 +185,13 @@ class Upstream:
                 if not response.has_redirect_location:
                     yield response
                     return
-                url = urljoin(url, response.headers["location"])
+                url = _led(url, response.headers["location"])
             finally:
                 await response.aclose()
         raise UpstreamFailed(f"the index redirected more than {REDIRECTS} times")
 
     async def _send(self, method: str, url: str, headers: Mapping[str, str]) -> httpx2.Response:
+        url = _led(url, "")
         place = origin(url)
         await self._permit(url, place)
         if self._silent.get(place, 0.0) > time.monotonic():
@@ -237,6 +238,16 @@ class Upstream:
                 address.is_private and not address.is_loopback for address in found
             )
         return self._has_private
+
+
+def _led(url: str, further: str) -> str:
+    """Where an address leads, itself where there is nothing further. Raises UpstreamFailed."""
+    try:
+        led = urljoin(url, further)
+        _ = urlsplit(led).port
+    except ValueError as error:
+        raise UpstreamFailed("an index links to what is no web address") from error
+    return led
 
 
 async def _addresses(
