@@ -1,7 +1,7 @@
 """The documents keep their word: links lead somewhere, marked examples run, the CLI page is true.
 
-An example is run where its fence says so: `sh run` or `python run`. It runs in an empty folder
-with an empty home, and must end with 0 within a minute.
+An example is run where its fence says so: `sh run` or `python run`. Those of a page run one after
+the other in one folder, empty at first, with an empty home; each must end with 0 within a minute.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tree import ROOT, files, report
 
-__all__ = ["broken_links", "examples", "failure"]
+__all__ = ["broken_links", "examples", "failures"]
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```(sh|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -38,29 +38,39 @@ def examples(page: Path) -> Iterator[tuple[str, str]]:
         yield match.group(1), match.group(2)
 
 
-def failure(language: str, text: str) -> str | None:
-    """Runs one example; what went wrong, or None."""
+def failures(page: Path) -> Iterator[str]:
+    """Runs the examples of a page one after the other in one folder; what went wrong."""
+    with tempfile.TemporaryDirectory(prefix="patchyard-docs-") as folder:
+        for name in ("home", "work", "tmp"):
+            Path(folder, name).mkdir()
+        for number, (language, text) in enumerate(examples(page), 1):
+            if why := _failure(language, text, Path(folder)):
+                yield f"{page}: example {number}: {why}"
+
+
+def _failure(language: str, text: str, folder: Path) -> str | None:
+    """What went wrong with one example, or None."""
     command = ["sh", "-eu"] if language == "sh" else [sys.executable, "-"]
     here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder, "home")
-        work = Path(folder, "work")
-        home.mkdir()
-        work.mkdir()
-        environment = {"PATH": here, "HOME": str(home), "PATCHYARD_HOME": str(home / "state")}
-        try:
-            run = subprocess.run(
-                command,
-                check=False,
-                input=text,
-                capture_output=True,
-                text=True,
-                cwd=work,
-                env=environment,
-                timeout=TIME_LIMIT_S,
-            )
-        except subprocess.TimeoutExpired:
-            return f"not done within {TIME_LIMIT_S} s"
+    home = folder / "home"
+    try:
+        run = subprocess.run(
+            command,
+            check=False,
+            input=text,
+            capture_output=True,
+            text=True,
+            cwd=folder / "work",
+            env={
+                "PATH": here,
+                "HOME": str(home),
+                "PATCHYARD_HOME": str(home / "state"),
+                "TMPDIR": str(folder / "tmp"),
+            },
+            timeout=TIME_LIMIT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return f"not done within {TIME_LIMIT_S} s"
     if run.returncode == 0:
         return None
     said = (run.stderr.strip() or run.stdout.strip() or "no message").splitlines()[-1]
@@ -73,10 +83,8 @@ def main() -> int:
     count = 0
     for page in files("*.md"):
         found += [line.replace(f"{ROOT}/", "") for line in broken_links(page)]
-        for number, (language, text) in enumerate(examples(page), 1):
-            count += 1
-            if why := failure(language, text):
-                found.append(f"{page.relative_to(ROOT)}: example {number}: {why}")
+        count += len(list(examples(page)))
+        found += [line.replace(f"{ROOT}/", "") for line in failures(page)]
     return report("docs", found, note=f"{count} examples run")
 
 

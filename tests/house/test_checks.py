@@ -184,9 +184,14 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
 
 def test_only_examples_marked_so_are_run_and_failures_are_told(tmp_path: Path) -> None:
     text = "```sh\nexit 1\n```\n\n```sh run\ntrue\n```\n\n```python run\nraise SystemExit(3)\n```\n"
-    found = list(check_docs.examples(_write(tmp_path, "a.md", text)))
-    assert [language for language, _ in found] == ["sh", "python"]
-    assert [check_docs.failure(*example) for example in found] == [None, "exit 3: no message"]
+    page = _write(tmp_path, "a.md", text)
+    assert [language for language, _ in check_docs.examples(page)] == ["sh", "python"]
+    assert list(check_docs.failures(page)) == [f"{page}: example 2: exit 3: no message"]
+
+
+def test_the_examples_of_a_page_go_on_from_each_other(tmp_path: Path) -> None:
+    text = "```sh run\necho here >a\n```\n\nThen:\n\n```sh run\ngrep -q here a\n```\n"
+    assert list(check_docs.failures(_write(tmp_path, "a.md", text))) == []
 
 
 def test_locks_of_this_tree_name_no_index() -> None:
