@@ -4,24 +4,29 @@ import os
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
 from patchyard.config import Places, places
-from patchyard.contracts.actor import Actor
+from patchyard.configuration import user_file
+from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.environment import Environment
 from patchyard.contracts.model import Model
-from patchyard.domain.environment import ExecutionEnvironment
-from patchyard.domain.errors import StateRefusal, UnknownName
-from patchyard.domain.plan import PlanSpec
+from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, parse_kind
+from patchyard.domain.errors import StateRefusal, UnknownName, UsageError
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Store
 from patchyard.engine.sites import general_kind
 from patchyard.registry import ACTORS, ENVIRONMENTS, load
 from patchyard.stores.claims import FileClaims
 from patchyard.stores.sqlite import SQLiteJournal
+
+if TYPE_CHECKING:
+    from patchyard.models.providers import Catalogue
 
 
 @asynccontextmanager
@@ -56,7 +61,7 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
             environments=_environments(where, clock, environ),
             tools=toolset,
             gateways=_LateGateways(environ),
-            actor=_Actors(environ, stack).open,
+            actor=_Actors(environ, stack, folder).open,
         )
 
 
@@ -78,46 +83,77 @@ class _LateGateways:
 class _Actors:
     """Opens actors and their models; a plan's phases in one process share one model."""
 
-    def __init__(self, environ: Mapping[str, str], stack: AsyncExitStack) -> None:
+    def __init__(self, environ: Mapping[str, str], stack: AsyncExitStack, plans: Path) -> None:
         self._environ = environ
         self._stack = stack
-        self._models: dict[tuple[str, str, str | None], Model] = {}
+        self._plans = plans
+        self._models: dict[str, Model] = {}  # by plan: a recording is at one plan's place
 
-    async def open(self, spec: PlanSpec, phase: str) -> Actor:
-        """Return the actor for one phase. Raises UnknownName, ModelUnavailable."""
-        if spec.agent not in ACTORS:
-            raise UnknownName.among("agent", spec.agent, ACTORS)
-        kind = load(ACTORS[spec.agent][phase])
-        if spec.agent != "model":
+    async def open(self, casting: Casting) -> Actor:
+        """Return the actor for one phase. Raises UnknownName, UsageError, ModelUnavailable."""
+        agent = casting.spec.agent
+        if agent not in ACTORS:
+            raise UnknownName.among("agent", agent, ACTORS)
+        kind = load(ACTORS[agent][casting.phase])
+        if agent != "model":
             asks_nobody: Actor = kind()
             return asks_nobody
-        key = (spec.repository, spec.model, spec.record_to)
-        if key not in self._models:
-            self._models[key] = await self._model(spec)
-            self._stack.push_async_callback(self._models[key].close)
-        made: Actor = kind(model=self._models[key])
+        if casting.plan_id not in self._models:
+            model = await self._model(casting)
+            self._stack.push_async_callback(model.close)
+            self._models[casting.plan_id] = model
+        made: Actor = kind(model=self._models[casting.plan_id], on_text=casting.on_text)
         return made
 
-    async def _model(self, spec: PlanSpec) -> Model:
-        from patchyard.models.choosing import choose  # noqa: PLC0415 - loads the HTTP client
-        from patchyard.models.prices import shipped_prices  # noqa: PLC0415 - likewise
-        from patchyard.models.providers import Catalogue  # noqa: PLC0415 - likewise
-        from patchyard.models.recorded import RecordingModel  # noqa: PLC0415 - likewise
+    async def _model(self, casting: Casting) -> Model:
+        from patchyard.models.choosing import choose  # noqa: PLC0415 - only this actor needs it
+        from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
 
-        catalogue = Catalogue(
-            environ=self._environ, prices=shipped_prices(), workspace=spec.repository
+        spec = casting.spec
+        here = general_kind(spec)
+        catalogue = replace(
+            model_catalogue(self._environ),
+            workspace=spec.repository,
+            plans=str(self._plans),
+            on_wait=casting.on_wait,
         )
         choice = await choose(catalogue, named=spec.model)
         model = catalogue.open(choice.name)
+        if isinstance(model, RecordedModel):
+            _require_strength(choice.name, model.head.environment, here)
         if spec.record_to is None:
             return model
         return RecordingModel(
             model,
             Path(spec.record_to),
-            workspace=spec.repository,
-            environment=str(general_kind(spec)),
-            is_resumed=os.path.exists(spec.record_to),  # noqa: ASYNC240, PTH110 - one local stat
+            places=catalogue.placeholders(),
+            environment=str(here),
+            plan=casting.plan_id,
         )
+
+
+def model_catalogue(environ: Mapping[str, str]) -> "Catalogue":
+    """Return the providers there are: built in, and of the user's own `models.yaml`.
+
+    Raises UsageError with file, line and column.
+    """
+    from patchyard.models.configured import configured  # noqa: PLC0415 - only for models
+    from patchyard.models.prices import shipped_prices  # noqa: PLC0415 - likewise
+    from patchyard.models.providers import Catalogue  # noqa: PLC0415 - likewise
+
+    own = user_file(environ).with_name("models.yaml")
+    return Catalogue(environ=environ, prices=shipped_prices(), configured=configured(own))
+
+
+def _require_strength(name: str, recorded_in: str, here: ExecutionEnvironment) -> None:
+    """Raise UsageError where a recording would be played back behind weaker walls."""
+    if STRENGTH[here] >= STRENGTH[parse_kind(recorded_in)]:
+        return
+    raise UsageError(
+        f"{name} was recorded in {recorded_in}, and {here} is weaker than that",
+        hint=f"play it back with `--in {recorded_in}`, or in a stronger kind",
+        details={"recorded_in": recorded_in, "environment": str(here)},
+    )
 
 
 def _environments(
@@ -149,4 +185,4 @@ def _make_home(home: Path) -> None:
         )
 
 
-__all__ = ["open_equipment"]
+__all__ = ["model_catalogue", "open_equipment"]

@@ -15,7 +15,8 @@ from patchyard.domain.codec import from_json
 from patchyard.domain.events import Event
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.workflow import Watching, Workflow
+from patchyard.engine.watching import Watching
+from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, spec_of
 
 

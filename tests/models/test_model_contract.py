@@ -28,6 +28,7 @@ from patchyard.models.keys import Key
 from patchyard.models.ollama import Loading, OllamaModel
 from patchyard.models.recorded import RecordedModel, RecordingModel
 from patchyard.models.scripted import ScriptedModel, ScriptedReply
+from patchyard.models.transcript import Placeholders
 from patchyard.models.troubles import Provider
 
 pytestmark = pytest.mark.anyio
@@ -104,10 +105,12 @@ async def scripted(answering: Answering, _folder: Path) -> AsyncIterator[Model]:
 async def recorded(answering: Answering, folder: Path) -> AsyncIterator[Model]:
     file = folder / "talk.jsonl"
     async with chat(answering, folder) as model:
-        recording = RecordingModel(model, file, workspace="/w", environment="process")
+        recording = RecordingModel(
+            model, file, places=Placeholders(workspace="/w"), environment="process", plan="p"
+        )
         await drive(recording)
         await recording.close()
-    yield RecordedModel(file, workspace="/w")
+    yield RecordedModel(file, places=Placeholders(workspace="/w"))
 
 
 OPENINGS: dict[str, Opening] = {

@@ -18,7 +18,6 @@ from patchyard.models.providers import (
     built_in,
     is_loopback,
     ollama_url,
-    settings_from,
     split_name,
 )
 from patchyard.models.recorded import RecordedModel
@@ -92,22 +91,6 @@ def test_loopback_is_told_from_names_that_look_like_it() -> None:
     assert is_loopback("http://localhost/v1")
     assert not is_loopback("http://localhost.example.invalid")
     assert not is_loopback("https://api.example.invalid")
-
-
-def test_a_configured_provider_is_read_and_its_mistakes_are_placed() -> None:
-    good = settings_from(
-        "house", {"base_url": "http://h/v1", "api_key_env": "K"}, source="models.yaml"
-    )
-    assert good.kind == "openai-compatible"
-    for data, words in (
-        ({"base_url": "http://h", "api_key": "x"}, "Did you mean 'api_key_env'"),
-        ({"base_url": "ftp://h"}, "models.yaml: providers.house.base_url"),
-        ({"base_url": "http://me:pw@h"}, "without a password"),
-        ({"base_url": "http://h", "context_tokens": True}, "must be a int"),
-        ({"base_url": "http://h", "kind": "other"}, "unknown kind"),
-    ):
-        with pytest.raises(UsageError, match=words):
-            settings_from("house", data, source="models.yaml")
 
 
 async def test_opening_a_model_asks_it_with_the_key_of_its_variable() -> None:

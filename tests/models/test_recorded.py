@@ -11,6 +11,7 @@ from patchyard.domain.messages import Message, ModelRequest, RequestedCall, Spea
 from patchyard.domain.tooling import Effect, ToolSpec
 from patchyard.models.recorded import RecordedModel, RecordingModel
 from patchyard.models.scripted import ScriptedModel, ScriptedReply
+from patchyard.models.transcript import Placeholders
 
 pytestmark = pytest.mark.anyio
 
@@ -18,6 +19,10 @@ TOOL = ToolSpec(name="t", description="d", parameters={"type": "object"}, effect
 ULID = "01HZX4T9M0ABCDEFGHJKMNPQRS"
 OTHER = "01JAAAAAAAAAAAAAAAAAAAAAAA"
 SECRET = "correct-horse-battery"
+
+
+def here() -> Placeholders:
+    return Placeholders(workspace="/w/one")
 
 
 def talk(
@@ -41,9 +46,9 @@ async def record(path: Path, *, turns: int = 3) -> Path:
     model = RecordingModel(
         ScriptedModel(answering=answering),
         path,
-        workspace="/w/one",
+        places=Placeholders(workspace="/w/one", secrets=(SECRET,)),
         environment="process",
-        secrets=(SECRET,),
+        plan=ULID,
     )
     await model.prepare()
     for turn in range(turns):
@@ -53,7 +58,9 @@ async def record(path: Path, *, turns: int = 3) -> Path:
 
 
 async def test_it_is_played_back_in_another_place_with_other_ids(tmp_path: Path) -> None:
-    model = RecordedModel(await record(tmp_path / "r"), workspace="/somewhere/else")
+    model = RecordedModel(
+        await record(tmp_path / "r"), places=Placeholders(workspace="/somewhere/else")
+    )
     assert model.head.model == "scripted:inline"
     assert model.head.environment == "process"
     replies = [
@@ -68,7 +75,7 @@ async def test_it_is_played_back_in_another_place_with_other_ids(tmp_path: Path)
 
 
 async def test_another_content_is_refused_with_the_first_difference(tmp_path: Path) -> None:
-    model = RecordedModel(await record(tmp_path / "r"), workspace="/w/one")
+    model = RecordedModel(await record(tmp_path / "r"), places=here())
     await model.complete(talk(0))
     with pytest.raises(ModelFailed, match=r"message 3 \(tool\).*ran in.*failed in") as caught:
         await model.complete(talk(1, output="failed in 0.12s"))
@@ -77,27 +84,27 @@ async def test_another_content_is_refused_with_the_first_difference(tmp_path: Pa
 
 
 async def test_another_order_is_refused(tmp_path: Path) -> None:
-    model = RecordedModel(await record(tmp_path / "r"), workspace="/w/one")
+    model = RecordedModel(await record(tmp_path / "r"), places=here())
     await model.complete(talk(0))
     with pytest.raises(ModelFailed, match="3 messages were recorded and 5 are asked"):
         await model.complete(talk(2))
 
 
 async def test_other_tools_are_refused(tmp_path: Path) -> None:
-    model = RecordedModel(await record(tmp_path / "r"), workspace="/w/one")
+    model = RecordedModel(await record(tmp_path / "r"), places=here())
     with pytest.raises(ModelFailed, match="`tools`"):
         await model.complete(ModelRequest(messages=talk(0).messages, purpose="execute"))
 
 
 async def test_one_request_more_than_was_recorded_is_refused(tmp_path: Path) -> None:
-    model = RecordedModel(await record(tmp_path / "r", turns=1), workspace="/w/one")
+    model = RecordedModel(await record(tmp_path / "r", turns=1), places=here())
     await model.complete(talk(0))
     with pytest.raises(ModelFailed, match="holds 1 requests"):
         await model.complete(talk(1))
 
 
 async def test_playing_back_goes_on_where_a_crash_left_it(tmp_path: Path) -> None:
-    model = RecordedModel(await record(tmp_path / "r"), workspace="/w/one")
+    model = RecordedModel(await record(tmp_path / "r"), places=here())
     assert (await model.complete(talk(2))).message.text == "turn 2"
 
 
@@ -106,9 +113,9 @@ async def test_only_the_owner_can_read_it_and_secrets_are_hidden(tmp_path: Path)
     model = RecordingModel(
         ScriptedModel(answering=lambda _: ScriptedReply(text=f"the key is {SECRET}")),
         path,
-        workspace="/w",
+        places=Placeholders(workspace="/w", secrets=(SECRET,)),
         environment="process",
-        secrets=(SECRET,),
+        plan=ULID,
     )
     await model.prepare()
     shaped = "sk-" + "a1B2" * 8
@@ -133,23 +140,35 @@ async def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     path = await record(tmp_path / "r")
     before = path.read_bytes()
     with pytest.raises(UsageError, match="exists already"):
-        await record(path)
+        resumed(path, plan=OTHER)
     assert path.read_bytes() == before
+
+
+def resumed(path: Path, *, name: str = "scripted:inline", plan: str = ULID) -> RecordingModel:
+    model = ScriptedModel(name=name, answering=answering)
+    return RecordingModel(model, path, places=here(), environment="process", plan=plan)
 
 
 async def test_a_recording_goes_on_after_a_crash(tmp_path: Path) -> None:
     path = await record(tmp_path / "r", turns=2)
-    model = RecordingModel(
-        ScriptedModel(answering=answering),
-        path,
-        workspace="/w/one",
-        environment="process",
-        is_resumed=True,
-    )
+    model = resumed(path)
     await model.prepare()
     await model.complete(talk(2))
     await model.close()
-    played = RecordedModel(path, workspace="/w/one")
+    played = RecordedModel(path, places=here())
+    for turn in range(3):
+        assert (await played.complete(talk(turn))).message.text == f"turn {turn}"
+
+
+async def test_what_was_asked_again_counts_once(tmp_path: Path) -> None:
+    path = await record(tmp_path / "r", turns=2)
+    model = resumed(path)
+    await model.prepare()
+    await model.complete(talk(1))
+    await model.complete(talk(2))
+    await model.close()
+    assert len(path.read_text().splitlines()) == 5
+    played = RecordedModel(path, places=here())
     for turn in range(3):
         assert (await played.complete(talk(turn))).message.text == f"turn {turn}"
 
@@ -158,39 +177,54 @@ async def test_going_on_drops_half_a_line_and_refuses_another_model(tmp_path: Pa
     path = await record(tmp_path / "r", turns=2)
     with path.open("ab") as file:
         file.write(b'{"hash": "half')
-
-    def resumed(name: str) -> RecordingModel:
-        return RecordingModel(
-            ScriptedModel(name=name, answering=answering),
-            path,
-            workspace="/w/one",
-            environment="process",
-            is_resumed=True,
-        )
-
-    other = resumed("scripted:other")
+    other = resumed(path, name="scripted:other")
     with pytest.raises(UsageError, match="a recording of scripted:inline"):
         await other.prepare()
     await other.close()
-    model = resumed("scripted:inline")
+    model = resumed(path)
     await model.prepare()
     await model.complete(talk(2))
     await model.close()
     assert len(path.read_text().splitlines()) == 4
 
 
-async def test_going_on_without_a_file_begins_one(tmp_path: Path) -> None:
-    model = RecordingModel(
-        ScriptedModel(answering=answering),
-        tmp_path / "new",
-        workspace="/w/one",
-        environment="process",
-        is_resumed=True,
-    )
+@pytest.mark.parametrize("content", [b"", b'{"patchyard'])
+async def test_only_an_empty_file_is_begun(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "new"
+    path.write_bytes(content)
+    if content:
+        with pytest.raises(UsageError, match="exists already"):
+            resumed(path)
+        assert path.read_bytes() == content
+        return
+    model = resumed(path)
     await model.prepare()
     await model.complete(talk(0))
     await model.close()
-    assert RecordedModel(tmp_path / "new").head.model == "scripted:inline"
+    assert RecordedModel(path).head.model == "scripted:inline"
+
+
+async def test_the_trees_of_unconfined_plans_count_as_the_workspace(tmp_path: Path) -> None:
+    tree, other = f"/state/plans/{ULID}/root", f"/there/{OTHER}/root"
+    recording = RecordingModel(
+        ScriptedModel(
+            answering=lambda _: ScriptedReply(calls=(("t", {"path": f"{tree}/a"}),)),
+        ),
+        tmp_path / "r",
+        places=Placeholders(workspace="/w/one", plans="/state/plans"),
+        environment="host",
+        plan=ULID,
+    )
+    await recording.prepare()
+    await recording.complete(talk(1, workspace=tree))
+    await recording.close()
+    for places, workspace in (
+        (Placeholders(workspace="/w/two", plans="/there"), other),
+        (Placeholders(workspace="/w/two"), "/w/two"),
+    ):
+        played = RecordedModel(tmp_path / "r", places=places)
+        reply = await played.complete(talk(1, workspace=workspace))
+        assert json.loads(reply.message.calls[0].arguments) == {"path": f"{workspace}/a"}
 
 
 async def test_an_error_is_recorded_and_played_back(tmp_path: Path) -> None:
@@ -199,14 +233,18 @@ async def test_an_error_is_recorded_and_played_back(tmp_path: Path) -> None:
 
     path = tmp_path / "r"
     model = RecordingModel(
-        ScriptedModel(answering=failing), path, workspace="/w", environment="process"
+        ScriptedModel(answering=failing),
+        path,
+        places=here(),
+        environment="process",
+        plan=ULID,
     )
     await model.prepare()
     with pytest.raises(ModelFailed):
         await model.complete(talk(0))
     await model.close()
     with pytest.raises(ModelFailed, match="overloaded") as caught:
-        await RecordedModel(path, workspace="/w").complete(talk(0))
+        await RecordedModel(path, places=here()).complete(talk(0))
     assert caught.value.retryable
 
 
@@ -231,5 +269,9 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         RecordedModel(tmp_path / "nothing")
     with pytest.raises(UsageError, match="cannot be written"):
         RecordingModel(
-            ScriptedModel(), tmp_path / "no" / "r", workspace="/w", environment="process"
+            ScriptedModel(),
+            tmp_path / "no" / "r",
+            places=here(),
+            environment="process",
+            plan=ULID,
         )

@@ -32,6 +32,10 @@ NOTHING_CHANGED = (
 )
 ACCEPTED = "accepted"
 NOT_YET = "not finished: look at what came of the other calls first, then call finish again."
+TAKEN_UP = (
+    "The work was stopped here ({reason}) and is taken up again. Go on with the task: every answer "
+    "calls a tool, the last one finish."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,24 +80,28 @@ class ModelSession:
         self._noted = (-1, "")
         self._changed = False
         self._asked_back = False
+        self._ended = ""  # why the turn before was the last, where it failed
         self._turn = 0
 
     async def next(self, answers: Sequence[Answered], *, note: str = "") -> Turn:
         """Take in the results, then ask the model. Raises ModelFailed, ModelUnavailable."""
         early = self._take_in(answers, note)
         if early is not None:
-            return early
+            return self._remembered(early)
         reply = clipped(await self._ask())
         body = {"reply": to_body(reply), "asked": self._talk.fingerprint}
-        return self._read(reply, usage=reply.usage, body={**body, "budget": self._budget})
+        turn = self._read(reply, usage=reply.usage, body={**body, "budget": self._budget})
+        return self._remembered(turn)
 
     async def restore(self, turn: Turn, answers: Sequence[Answered], *, note: str = "") -> None:
         """Take in an earlier step; the reply comes from `turn.body`."""
         if "budget" in turn.body:
             self._budget = int(turn.body["budget"])
-        early = self._take_in(answers, note)
-        if early is None and "reply" in turn.body:
-            self._read(from_body(turn.body["reply"]), usage=turn.usage, body=turn.body)
+        again = self._take_in(answers, note)
+        if again is None and "reply" in turn.body:
+            again = self._read(from_body(turn.body["reply"]), usage=turn.usage, body=turn.body)
+        if again is not None:
+            self._remembered(again)
 
     async def close(self) -> None:
         """The model belongs to whoever made it; there is nothing else to free."""
@@ -121,6 +129,10 @@ class ModelSession:
         )
         return await self._actor.model.complete(request, on_text=self._actor.on_text)
 
+    def _remembered(self, turn: Turn) -> Turn:
+        self._ended = turn.failure if turn.is_final else ""
+        return turn
+
     def _take_in(self, answers: Sequence[Answered], note: str) -> Turn | None:
         """Put the results into the conversation; return a turn if the model need not be asked."""
         ending = self._settle({answer.ref: answer for answer in answers}, note)
@@ -130,6 +142,9 @@ class ModelSession:
             self._noted = (self._turn, note)
             self._patience.renew()
             self._told.append(note)
+        if self._ended:
+            self._patience.renew()
+            self._told.append(TAKEN_UP.format(reason=self._ended))
         verdict, reason = self._patience.verdict()
         if verdict is Verdict.WARN:
             self._told.append(f"This leads nowhere ({reason}). Do something else.")
@@ -278,13 +293,14 @@ def _final(finish: Finish, **said: Any) -> Turn:
         is_final=True,
         summary=finish.summary,
         failure=failure,
+        can_go_on=finish.is_failure,
         proposals=finish.proposals,
         **said,
     )
 
 
 def _failed(reason: str, **said: Any) -> Turn:
-    return Turn(is_final=True, failure=reason, **said)
+    return Turn(is_final=True, failure=reason, can_go_on=True, **said)
 
 
 __all__ = ["ModelActor", "ModelSession", "Settings"]

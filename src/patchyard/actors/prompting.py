@@ -11,9 +11,7 @@ def opening(brief: Brief) -> tuple[Message, Message]:
     """Return the system prompt and the task; both stay in every request."""
     name = "strategize.md" if brief.phase == "strategize" else "execute.md"
     prompt = files("patchyard.actors").joinpath("prompts", name).read_text(encoding="utf-8")
-    system = Template(prompt).substitute(
-        workspace=brief.workspace_path, environment=brief.environment
-    )
+    system = Template(prompt).substitute(workspace=brief.workspace_path)
     return (
         Message(speaker=Speaker.SYSTEM, text=system.strip()),
         Message(speaker=Speaker.USER, text=_task(brief)),

@@ -38,6 +38,7 @@ class Pulse:
     waiting: str = "the base"
     since: float = field(default_factory=time.monotonic)
     tokens: int = 0
+    said: int = 0  # characters of the answer that is coming in
     usd: float = 0.0
     is_priced: bool = True
 
@@ -54,13 +55,25 @@ class Pulse:
             self.usd += event.usd or 0.0
             self.is_priced = self.is_priced and (event.usd is not None or not event.asked_model)
         if waiting:
+            self.said = 0
             self.waiting, self.since = waiting, time.monotonic()
+
+    def wait(self, words: str) -> None:
+        """Say what a model is waited for."""
+        if words != self.waiting:
+            self.waiting, self.since = words, time.monotonic()
+
+    def hear(self, text: str) -> None:
+        """Count what a model says while it says it."""
+        self.said += len(text)
 
     def line(self) -> str:
         """Return the line: `execute · step 4 · waits for the model, 12 s · 2,057 tokens · …`."""
         waited = int(time.monotonic() - self.since)
         parts = [self.phase or "begin", f"step {self.step}{_of(self.limits.steps)}"]
         parts.append(f"waits for {self.waiting}, {waited} s")
+        if self.said:
+            parts.append(f"{self.said:,} characters so far")
         if self.tokens:
             parts.append(f"{self.tokens:,} tokens{_of(self.limits.tokens)}")
         if self.is_priced and self.usd:

@@ -1,16 +1,17 @@
 """`agents model list|check`: which models can be asked."""
 
 import os
+from dataclasses import replace
 
 import click
 
+from patchyard.assembly import model_catalogue
 from patchyard.cli.main import LazyGroup
 from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint, visible
 from patchyard.clients.http import Waits
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import PatchyardError
 from patchyard.models.choosing import choose
-from patchyard.models.prices import shipped_prices
 from patchyard.models.providers import Catalogue
 
 _HERE = "patchyard.cli.model"
@@ -88,7 +89,7 @@ def check(name: str, output_format: str) -> None:
 def open_catalogue() -> Catalogue:
     """Return the providers of this environment, with short waits."""
     waits = Waits(connect_s=3.0, first_byte_s=10.0, idle_s=10.0)
-    return Catalogue(environ=os.environ, prices=shipped_prices(), waits=waits)
+    return replace(model_catalogue(os.environ), waits=waits)
 
 
 __all__ = ["COMMANDS", "check", "list_providers", "model", "open_catalogue"]

@@ -44,6 +44,7 @@ class SpokenLines:
         self.write: Callable[[str], None] = _to_stderr
         self._held = [opening] if opening else []
         self._kind = kind
+        self._waiting = ""
 
     def __call__(self, event: Event) -> None:
         """Print the line of `event`, if it has one."""
@@ -56,6 +57,13 @@ class SpokenLines:
         else:
             self._held.append(text)
         if not _is_beginning(event):
+            self.flush()
+
+    def wait(self, words: str) -> None:
+        """Say once what a model is waited for."""
+        if words != self._waiting:
+            self._waiting = words
+            self._held.append(f"{_mark('waits for')} {visible(words)}")
             self.flush()
 
     def flush(self) -> None:

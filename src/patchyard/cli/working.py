@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
@@ -11,16 +12,18 @@ from patchyard.cli.outcome import Outcome, paint, visible
 from patchyard.cli.progress import SpokenLines, json_lines
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.budget import PlanLimits
+from patchyard.domain.changeset import Base
 from patchyard.domain.errors import PatchyardError, WorkFailed
-from patchyard.domain.events import Event
+from patchyard.domain.events import BaseRecorded, Event
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
-from patchyard.engine.sites import general_kind
-from patchyard.engine.workflow import Watching, Workflow
+from patchyard.engine.sites import general_kind, kinds_of
+from patchyard.engine.watching import Watching
+from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, Intake, take_in
 
 
@@ -37,7 +40,7 @@ def watching(
     if is_json:
         yield Watching(on_event=json_lines if stream else None)
     elif not sys.stderr.isatty():
-        yield Watching(on_event=lines)
+        yield Watching(on_event=lines, on_wait=lines.wait)
     else:
         from patchyard.cli.live import Pulse, moving  # noqa: PLC0415 - rich, for terminals alone
 
@@ -48,7 +51,7 @@ def watching(
             lines(event)
 
         with moving(pulse, lines):
-            yield Watching(on_event=both)
+            yield Watching(on_event=both, on_text=pulse.hear, on_wait=pulse.wait)
 
 
 async def run_plan(
@@ -56,22 +59,36 @@ async def run_plan(
 ) -> Outcome:
     """Make the plan that `asked` describes and carry it out."""
     async with open_equipment(environ) as equipment:
-        plan_id, spec = await made_plan(equipment, asked, environ)
+        plan_id, spec, base = await made_plan(equipment, asked, environ)
         opening = f"plan {plan_id} in {visible(spec.repository)}"
         spoken = SpokenLines(opening=opening, kind=general_kind(spec))
         with watching(is_json=is_json, stream=stream, spoken=spoken, limits=spec.limits) as watched:
+            announce(watched, base)
             work = Workflow(equipment, watching=watched).run(plan_id)
             return await carried(equipment, plan_id, work)
 
 
 async def made_plan(
     equipment: Equipment, asked: Asked, environ: Mapping[str, str]
-) -> tuple[str, PlanSpec]:
-    """Make the plan that `asked` describes; say what was found and what was passed over."""
+) -> tuple[str, PlanSpec, Base]:
+    """Make the plan that `asked` describes; say what was found and what was passed over.
+
+    What cannot become a plan (no repository, an unknown kind) is refused before there is one.
+    """
     holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
     intake = take_in(asked, environ, holdings)
     tell(intake)
-    return await Workflow(equipment).create(intake.spec), intake.spec
+    spec = intake.spec
+    for kind in kinds_of(spec):
+        equipment.environment(kind)
+    base = await equipment.trees.snapshot(Path(spec.repository), ref=spec.ref)
+    return await Workflow(equipment).create(spec, base=base), spec, base
+
+
+def announce(watched: Watching, base: Base) -> None:
+    """Say what the plan stands on, which was recorded before anybody watched."""
+    if watched.on_event is not None:
+        watched.on_event(BaseRecorded(base=base))
 
 
 def tell(intake: Intake) -> None:
@@ -96,4 +113,4 @@ async def carried(equipment: Equipment, plan_id: str, work: Awaitable[PlanState]
     return Outcome(data=data, text=plan_screen(data), error=error)
 
 
-__all__ = ["carried", "made_plan", "run_plan", "tell", "watching"]
+__all__ = ["announce", "carried", "made_plan", "run_plan", "tell", "watching"]

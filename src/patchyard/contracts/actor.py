@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from patchyard.contracts.model import OnText, OnWait
 from patchyard.domain.decision import Proposal
 from patchyard.domain.messages import Usage
+from patchyard.domain.plan import PlanSpec
 from patchyard.domain.tooling import ToolResult, ToolSpec
 
 
@@ -25,6 +27,17 @@ class Brief:
     strategy: str = ""  # execute only: what strategize concluded
     steps: tuple[Mapping[str, Any], ...] = ()  # recipe only: the action's declared steps
     arguments: Mapping[str, str] = field(default_factory=dict)  # of the action
+
+
+@dataclass(frozen=True, kw_only=True)
+class Casting:
+    """Who is wanted for one phase of one plan, and who listens while they think."""
+
+    plan_id: str
+    spec: PlanSpec
+    phase: str  # strategize or execute
+    on_text: OnText | None = None  # what a model says, piece by piece; never journalled
+    on_wait: OnWait | None = None  # what a model is waited for, in words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +63,7 @@ class Turn:
     is_final: bool = False
     summary: str = ""  # final only: what was done, for people
     failure: str = ""  # final only: why the work cannot be done
+    can_go_on: bool = False  # final with failure: asked on after a resume, it may end well
     proposals: tuple[Proposal, ...] = ()  # decisions made in this turn
     usage: Usage | None = None  # None: no model was asked
     usd: float | None = None  # price of it; None: unknown, or no model was asked
@@ -95,4 +109,4 @@ class Actor(Protocol):
         ...
 
 
-__all__ = ["Actor", "Answered", "Brief", "Session", "Turn", "Wanted"]
+__all__ = ["Actor", "Answered", "Brief", "Casting", "Session", "Turn", "Wanted"]

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from patchyard.contracts.actor import Actor
+from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.claims import Claims
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.environment import Environment
@@ -15,7 +15,6 @@ from patchyard.contracts.trees import Trees
 from patchyard.contracts.workspace import Workspaces
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import UnknownName
-from patchyard.domain.plan import PlanSpec
 from patchyard.engine.ledger import Store
 
 
@@ -33,7 +32,7 @@ class Equipment:
     environments: Mapping[ExecutionEnvironment, Environment]
     tools: Callable[[str], Mapping[str, Tool]]  # by the workspace's path inside
     gateways: Gateways
-    actor: Callable[[PlanSpec, str], Awaitable[Actor]]  # spec, phase; raises ModelUnavailable
+    actor: Callable[[Casting], Awaitable[Actor]]  # raises UnknownName, ModelUnavailable
 
     def environment(self, kind: ExecutionEnvironment) -> Environment:
         """Return the adapter for `kind`. Raises UnknownName when there is none yet."""

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from patchyard.contracts.actor import Brief, Session, Turn
-from patchyard.contracts.environment import OnOutput
+from patchyard.contracts.actor import Brief, Casting, Session, Turn
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
@@ -36,6 +35,7 @@ from patchyard.engine.proof import Prover
 from patchyard.engine.setup import Setup
 from patchyard.engine.sites import general_kind, specs_for
 from patchyard.engine.tool_runner import ToolRunner
+from patchyard.engine.watching import Watching
 
 Place = Callable[[], Awaitable[WorkspaceRef]]
 
@@ -46,11 +46,11 @@ class PlanExecutor:
     """Carries one owned plan through its two working phases."""
 
     def __init__(
-        self, equipment: Equipment, ledger: Ledger, *, on_output: OnOutput | None = None
+        self, equipment: Equipment, ledger: Ledger, *, watching: Watching | None = None
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
-        self._on_output = on_output
+        self._watching = watching or Watching()
 
     async def strategize(self) -> None:
         """Think without writing: base, root decision, invariants, strategy (B3, B9 to B11).
@@ -108,9 +108,9 @@ class PlanExecutor:
         return await capture.prove()
 
     async def _last_turn(self, loop: AgentLoop, *, is_taken_up: bool) -> Turn:
-        """Return the final turn, the one of an earlier life when there is one."""
+        """Return the final turn, the one of an earlier life when that settled the matter."""
         turn = await loop.take_up() if is_taken_up else None
-        if turn is not None:
+        if turn is not None and not turn.can_go_on:
             return turn
         asked = self._ledger.state.asked
         return await loop.run(note=asked.note if asked is not None else "")
@@ -142,7 +142,7 @@ class PlanExecutor:
             places,
             tools=tools,
             phase=phase,
-            on_output=self._on_output,
+            on_output=self._watching.on_output,
         )
         session = await self._session(phase, path, tools)
         try:
@@ -173,7 +173,14 @@ class PlanExecutor:
             steps=spec.steps,
             arguments=spec.arguments,
         )
-        actor = await self._equipment.actor(spec, str(phase))
+        casting = Casting(
+            plan_id=state.plan_id,
+            spec=spec,
+            phase=str(phase),
+            on_text=self._watching.on_text,
+            on_wait=self._watching.on_wait,
+        )
+        actor = await self._equipment.actor(casting)
         return await actor.begin(brief)
 
     async def _base(self) -> Base:
@@ -193,7 +200,9 @@ class PlanExecutor:
         async def place() -> WorkspaceRef:
             if not made:
                 name = self._equipment.clock.new_id()
-                made.append(await self._equipment.workspaces.create(base, workspace_id=name))
+                folders = self._ledger.state.known.include
+                create = self._equipment.workspaces.create
+                made.append(await create(base, workspace_id=name, folders=folders))
             return made[0]
 
         try:
@@ -214,7 +223,10 @@ class PlanExecutor:
             await workspaces.open(workspace)
         else:
             workspace = await workspaces.create(
-                base, workspace_id=self._ledger.plan_id, layers=layers
+                base,
+                workspace_id=self._ledger.plan_id,
+                layers=layers,
+                folders=self._ledger.state.known.include,
             )
             await self._ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
         try:

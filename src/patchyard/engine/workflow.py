@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
-from patchyard.contracts.environment import OnOutput
+from patchyard.domain.changeset import Base
 from patchyard.domain.errors import PatchyardError, WorkFailed
-from patchyard.domain.events import EnvironmentEnded, Event, Moved, ToolCallSettled
+from patchyard.domain.events import EnvironmentEnded, Moved, ToolCallSettled
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
 from patchyard.engine import control
@@ -15,6 +14,7 @@ from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.plan_executor import PlanExecutor
+from patchyard.engine.watching import Watching
 
 CANCEL_POLLS = 200  # of 50 ms: how long an owner may take to stop
 
@@ -25,14 +25,6 @@ class Cancelled(WorkFailed):
     code = "cancelled"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Watching:
-    """Who wants to see the work while it happens."""
-
-    on_event: Callable[[Event], None] | None = None
-    on_output: OnOutput | None = None
-
-
 class Workflow:
     """Carries plans from task to change set, and on from wherever they stopped."""
 
@@ -41,9 +33,9 @@ class Workflow:
         self._watching = watching or Watching()
         self._lifecycle = PlanLifecycleService(equipment)
 
-    async def create(self, spec: PlanSpec) -> str:
-        """Make a plan and return its id."""
-        ledger = await self._lifecycle.create(spec)
+    async def create(self, spec: PlanSpec, *, base: Base | None = None) -> str:
+        """Make a plan and return its id; without `base` strategize records one."""
+        ledger = await self._lifecycle.create(spec, base=base)
         return ledger.plan_id
 
     async def run(self, plan_id: str) -> PlanState:
@@ -71,7 +63,7 @@ class Workflow:
         """Do `work` on a plan that this process owns, while listening for a cancel."""
         watching = self._watching
         async with self._lifecycle.owned(plan_id, listener=watching.on_event) as ledger:
-            executor = PlanExecutor(self._equipment, ledger, on_output=watching.on_output)
+            executor = PlanExecutor(self._equipment, ledger, watching=watching)
             job = asyncio.ensure_future(work(ledger, executor))
             ear = asyncio.ensure_future(self._obey(plan_id, job))
             try:
@@ -143,4 +135,4 @@ def _is_interrupted() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-__all__ = ["CANCEL_POLLS", "Cancelled", "Watching", "Workflow", "stop"]
+__all__ = ["CANCEL_POLLS", "Cancelled", "Workflow", "stop"]

@@ -129,7 +129,7 @@ class OllamaModel:
         held = await self._held()
         if held is not None and held >= self._window:
             return
-        self._say(f"loading {self._provider.model} with a window of {self._window:,} tokens")
+        self._say_loading()
         await self._fetch(
             "/api/generate",
             {
@@ -178,7 +178,7 @@ class OllamaModel:
             except HttpTrouble as trouble:
                 if not _is_loading(trouble) or waited >= self._loading.patience_s:
                     raise self._translated(trouble) from trouble
-            self._say(f"{self._provider.model} is being loaded")
+            self._say_loading()
             await asyncio.sleep(self._loading.poll_s)
             waited += self._loading.poll_s
 
@@ -201,9 +201,10 @@ class OllamaModel:
             details={"kind": "unfit", "provider": self._provider.name},
         )
 
-    def _say(self, words: str) -> None:
+    def _say_loading(self) -> None:
         if self._on_wait:
-            self._on_wait(words)
+            size = f"a window of {self._window:,} tokens"
+            self._on_wait(f"{self._provider.model} to be loaded with {size}")
 
     def _body(self, request: ModelRequest) -> bytes:
         options: dict[str, Any] = {"num_ctx": self._window}

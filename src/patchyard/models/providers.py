@@ -5,7 +5,7 @@ Environment variables arrive as an argument; keys stay in them and are named, ne
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from patchyard.models.metered import MeteredModel
 from patchyard.models.prices import PriceTable
 from patchyard.models.recorded import RecordedModel
 from patchyard.models.scripted import ScriptedModel, load_script
+from patchyard.models.transcript import Placeholders
 
 if TYPE_CHECKING:
     from patchyard.clients.http import HttpClient
@@ -43,6 +44,8 @@ class ProviderSettings:
     is_streaming: bool = True
     asks_usage: bool = True
     limit_field: str = "max_tokens"
+    first_byte_s: float | None = None  # how long an answer may be waited for; None: the default
+    idle_s: float | None = None  # and its next piece
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,7 @@ class Catalogue:
     waits: Waits = field(default_factory=Waits)
     has_proxies: bool = False  # proxies of the environment; never used for loopback addresses
     workspace: str = ""  # path of the work tree, for recordings
+    plans: str = ""  # folder of the trees of unconfined plans, for recordings
     on_wait: OnWait | None = None
 
     @property
@@ -67,6 +71,10 @@ class Catalogue:
     def providers(self) -> Mapping[str, ProviderSettings]:
         """Built in and configured; a configured one may take a built-in name."""
         return {**built_in(self.environ), **self.configured}
+
+    def placeholders(self) -> Placeholders:
+        """Return what stands in a recording for what differs from run to run, and for keys."""
+        return Placeholders(workspace=self.workspace, plans=self.plans, secrets=self.secrets)
 
     def provider(self, name: str) -> ProviderSettings:
         """Return a provider. Raises UnknownName with those there are."""
@@ -89,7 +97,7 @@ class Catalogue:
                 name=f"scripted:{Path(model).name}", script=load_script(Path(model))
             )
         if provider == "recorded":
-            return RecordedModel(Path(model), workspace=self.workspace)
+            return RecordedModel(Path(model), places=self.placeholders())
         return MeteredModel(self._wire(provider, model), self.prices)
 
     def ollama(self, model: str = "", *, waits: Waits | None = None) -> "OllamaModel":
@@ -141,7 +149,12 @@ class Catalogue:
         from patchyard.clients.http import HttpClient  # noqa: PLC0415 - loads the HTTP library
 
         proxies = self.has_proxies and not is_loopback(settings.base_url)
-        return HttpClient(settings.base_url, waits=waits, has_proxies=proxies)
+        stated = replace(
+            waits,
+            first_byte_s=settings.first_byte_s or waits.first_byte_s,
+            idle_s=settings.idle_s or waits.idle_s,
+        )
+        return HttpClient(settings.base_url, waits=stated, has_proxies=proxies)
 
 
 def built_in(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
@@ -202,33 +215,6 @@ def is_loopback(url: str) -> bool:
     return bool(re.match(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])(?=[:/]|$)", url))
 
 
-def settings_from(name: str, data: Mapping[str, object], *, source: str) -> ProviderSettings:
-    """Read one configured provider. Raises UsageError naming `source` and what does not fit."""
-    known: Mapping[str, type] = {
-        "kind": str,
-        "base_url": str,
-        "api_key_env": str,
-        "default_model": str,
-        "context_tokens": int,
-        "is_streaming": bool,
-        "asks_usage": bool,
-        "limit_field": str,
-    }
-    where = f"{source}: providers.{name}"
-    for key, value in data.items():
-        if key not in known:
-            raise UnknownName.among(f"key of {where}", key, known)
-        if type(value) is not known[key]:
-            raise UsageError(f"{where}.{key} must be a {known[key].__name__}")
-    kind = str(data.get("kind", OPENAI_COMPATIBLE))
-    if kind not in KINDS:
-        raise UnknownName.among(f"kind of {where}", kind, KINDS)
-    url = str(data.get("base_url", ""))
-    if not re.fullmatch(r"https?://[^/\s@]+(?:/\S*)?", url):
-        raise UsageError(f"{where}.base_url must be an http(s) address without a password")
-    return ProviderSettings(**{**data, "kind": kind, "base_url": url})  # type: ignore[arg-type] # each type was checked above
-
-
 def _loading(settings: ProviderSettings) -> "Loading":
     from patchyard.models.ollama import Loading  # noqa: PLC0415 - loads the HTTP library
 
@@ -246,6 +232,5 @@ __all__ = [
     "built_in",
     "is_loopback",
     "ollama_url",
-    "settings_from",
     "split_name",
 ]

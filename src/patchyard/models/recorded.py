@@ -32,6 +32,7 @@ class Head:
     """What a recording says of itself."""
 
     model: str  # "provider:model"
+    plan: str  # id of the plan it was made by; that plan alone goes on with the file
     environment: str  # kind it was made in; playing back wants one at least as strong
     context_tokens: int | None
 
@@ -39,8 +40,8 @@ class Head:
 class RecordingModel:
     """A model whose every request and reply is written down, secrets hidden, readable by us only.
 
-    An existing file is never overwritten; `is_resumed` goes on with a recording of the same model
-    and drops a last line that a crash left half written.
+    An existing file is never overwritten. The plan that made it goes on with it, after the last
+    whole line.
     """
 
     def __init__(
@@ -48,18 +49,18 @@ class RecordingModel:
         model: Model,
         path: Path,
         *,
-        workspace: str,
+        places: Placeholders,
         environment: str,
-        secrets: Sequence[str] = (),
-        is_resumed: bool = False,
+        plan: str,
     ) -> None:
         self._model = model
         self._path = path
         self._environment = environment
-        self._places = Placeholders(workspace=workspace, secrets=secrets)
+        self._plan = plan
+        self._places = places
         self._canon = Canon(self._places)
-        self._before_us = _mended(path) if is_resumed else None
-        self._file = _opened(path, is_resumed=is_resumed)
+        self._before_us = _mended(path, plan)
+        self._file = _opened(path)
         self._before: list[Any] = []
         self._tools: Any = None
         self._has_head = self._before_us is not None
@@ -83,6 +84,7 @@ class RecordingModel:
                 {
                     "patchyard_recording": FORMAT,
                     "model": facts.name,
+                    "plan": self._plan,
                     "environment": self._environment,
                     "context_tokens": facts.context_tokens,
                 }
@@ -129,9 +131,9 @@ class RecordingModel:
 class RecordedModel:
     """Plays a recording back. What is asked must be what was recorded, in the same order."""
 
-    def __init__(self, path: Path, *, workspace: str = "", secrets: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, *, places: Placeholders | None = None) -> None:
         self._path = path
-        self._places = Placeholders(workspace=workspace, secrets=secrets)
+        self._places = places or Placeholders()
         self._canon = Canon(self._places)
         self.head, self._steps = _loaded(path)
         self._next = 0
@@ -191,56 +193,74 @@ class RecordedModel:
         return digests.index(digest) if digest in digests else 0
 
 
-def _opened(path: Path, *, is_resumed: bool) -> BinaryIO:
+def _opened(path: Path) -> BinaryIO:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        handle = os.open(path, flags if is_resumed else flags | os.O_EXCL, 0o600)
-    except FileExistsError as error:
-        raise UsageError(
-            f"{path} exists already", hint="name another file, or delete it first"
-        ) from error
+        handle = os.open(path, flags, 0o600)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
     os.fchmod(handle, 0o600)
     return os.fdopen(handle, "wb")
 
 
-def _mended(path: Path) -> Head | None:
-    """Return the head of a recording that is gone on with; None where there is nothing yet."""
+def _mended(path: Path, plan: str) -> Head | None:
+    """Return the head of a recording that is gone on with; None where there is nothing yet.
+
+    Raises UsageError when the file is anything but this plan's recording; it is left alone then.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
-    whole = content[: content.rfind(b"\n") + 1]
-    if not whole:
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    if not content:
         return None
+    whole = content[: content.rfind(b"\n") + 1]
+    try:
+        head = _head(path, whole.splitlines())
+    except UsageError:
+        head = None
+    if head is None or head.plan != plan:
+        raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
     if len(whole) < len(content):
         os.truncate(path, len(whole))
-    return _loaded(path)[0]
+    return head
 
 
 def _loaded(path: Path) -> tuple[Head, list[dict[str, Any]]]:
     try:
-        lines = [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+        lines = [line for line in path.read_bytes().splitlines() if line.strip()]
     except OSError as error:
         raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
+    head = _head(path, lines)
+    try:
+        steps = _whole([json.loads(line) for line in lines[1:]])
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is a damaged recording: {error!r}") from error
+    return head, _answered_last(steps)
+
+
+def _head(path: Path, lines: Sequence[bytes]) -> Head:
+    try:
+        head = json.loads(lines[0]) if lines else {}
     except ValueError as error:
         raise UsageError(f"{path} is no recording: {error}") from error
-    head = lines[0] if lines and isinstance(lines[0], dict) else {}
-    if head.get("patchyard_recording") != FORMAT:
+    if not isinstance(head, dict) or head.get("patchyard_recording") != FORMAT:
         raise UsageError(f"{path} is no recording of this format ({FORMAT})")
-    try:
-        steps = _whole(lines[1:])
-    except (KeyError, TypeError) as error:
-        raise UsageError(f"{path} is a damaged recording: {error!r}") from error
-    return (
-        Head(
-            model=str(head.get("model", "")),
-            environment=str(head.get("environment", "")),
-            context_tokens=head.get("context_tokens"),
-        ),
-        steps,
+    return Head(
+        model=str(head.get("model", "")),
+        plan=str(head.get("plan", "")),
+        environment=str(head.get("environment", "")),
+        context_tokens=head.get("context_tokens"),
     )
+
+
+def _answered_last(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what was asked again: after a crash or an error only the later answer counts."""
+    following = [step["digest"] for step in steps[1:]] + [None]
+    pairs = zip(steps, following, strict=False)
+    return [step for step, after in pairs if step["digest"] != after]
 
 
 def _whole(lines: Sequence[Any]) -> list[dict[str, Any]]:

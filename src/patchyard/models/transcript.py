@@ -37,17 +37,26 @@ _VOLATILE = re.compile(
 
 
 class Placeholders:
-    """Takes out, and fills in, the work tree's path, the engine's ids and secrets."""
+    """Takes out, and fills in, the work tree's path, the engine's ids and secrets.
 
-    def __init__(self, *, workspace: str = "", secrets: Sequence[str] = ()) -> None:
+    `plans` is the folder below which a plan that runs unconfined has its tree, as `ID/root`; such
+    a tree counts as the workspace.
+    """
+
+    def __init__(
+        self, *, workspace: str = "", plans: str = "", secrets: Sequence[str] = ()
+    ) -> None:
         escaped = json.dumps(workspace)[1:-1]
         self._paths = [path for path in dict.fromkeys((workspace, escaped)) if len(path) > 1]
         self._workspace = workspace
+        self._trees = re.compile(rf"{re.escape(plans)}/{_ULID.pattern}/root\b") if plans else None
         self._secrets = tuple(secrets)
         self._ids: dict[str, int] = {}
 
     def take_out(self, text: str) -> str:
         """Return the text with placeholders; ids are numbered as they first appear."""
+        if self._trees is not None:
+            text = self._trees.sub(self._tree, text)
         for path in self._paths:
             text = text.replace(path, WORKSPACE)
         text = _ULID.sub(self._number, text)
@@ -58,6 +67,10 @@ class Placeholders:
         by_number = {number: id_ for id_, number in self._ids.items()}
         text = _PLACE.sub(lambda m: by_number.get(int(m.group(1)), m.group(0)), text)
         return text.replace(WORKSPACE, self._workspace) if self._workspace else text
+
+    def _tree(self, found: re.Match[str]) -> str:
+        self._workspace = found.group(0)
+        return WORKSPACE
 
     def _number(self, found: re.Match[str]) -> str:
         return f"<id:{self._ids.setdefault(found.group(0), len(self._ids) + 1)}>"
