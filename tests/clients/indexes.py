@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import ssl
+import sys
 import tarfile
 import threading
 import zipfile
@@ -167,7 +168,7 @@ class Inside:
 async def gate(home: Path, **variables: str) -> AsyncIterator[Inside]:
     """A gateway of a user who has nothing but `variables`."""
     environ = {
-        "PATH": os.environ["PATH"],
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "HOME": str(home),
         "PATCHYARD_HOME": str(home / "patchyard"),
         "PIP_CONFIG_FILE": os.devnull,
