@@ -24,7 +24,7 @@ from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
-from patchyard.domain.plan import PlanSpec
+from patchyard.domain.plan import PROFILES, PlanSpec
 from patchyard.domain.project import LimitSettings, Project, seconds_of
 from patchyard.domain.resource import container_of
 from patchyard.domain.settings import DESTINATIONS, Settings
@@ -185,9 +185,15 @@ def _spec(
         include=checked_includes(settings.value("include") or (), str(top)),
         variables={**own_variables, **_variables(asked.variables, environ)},
         mounts=checked_mounts(settings.value("mounts") or (), environ, str(top)),
-        automation_profile=settings.value("automation_profile") or "auto",
+        automation_profile=_profile(settings.value("automation_profile") or "auto"),
         record_to=asked.record_to,
     )
+
+
+def _profile(name: str) -> str:
+    if name not in PROFILES:
+        raise UnknownName.among("automation profile", name, PROFILES)
+    return name
 
 
 def _limits(settings: Configuration, agent: str) -> PlanLimits:

@@ -9,7 +9,7 @@ from patchyard.assembly import open_equipment
 from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
 from patchyard.cli.plan_act import stream_option
 from patchyard.cli.progress import SpokenLines
-from patchyard.cli.working import carried, made_plan, watching
+from patchyard.cli.working import announce, carried, made_plan, watching
 from patchyard.domain.errors import UsageError
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.ledger import Ledger
@@ -53,13 +53,14 @@ async def _use(options: dict[str, Any], *, is_json: bool) -> Outcome:
             automation_profile=options["automation_profile"],
             has_run_default=False,
         )
-        plan_id, spec = await made_plan(equipment, asked, os.environ)
+        plan_id, spec, base = await made_plan(equipment, asked, os.environ)
         if options["no_strategize"] or spec.automation_profile == "manual":
             ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
             return Outcome(data=await plan_data(ledger), text=plan_id)
         spoken = SpokenLines(opening=f"plan {plan_id}", kind=general_kind(spec))
         stream = bool(options["stream"])
         with watching(is_json=is_json, stream=stream, spoken=spoken) as watched:
+            announce(watched, base)
             work = Workflow(equipment, watching=watched).strategize(plan_id)
             outcome = await carried(equipment, plan_id, work)
         text = outcome.text if outcome.error else plan_id

@@ -34,6 +34,17 @@ class State(StrEnum):
 
 Step = tuple[Phase, State]
 
+PROFILES = (  # of automation, from the most to the least hesitant (B+)
+    "manual",
+    "review",
+    "supervised",
+    "cautious",
+    "trusted",
+    "auto",
+    "ci",
+    "full-auto",
+)
+
 _STOPPED = (State.ERRORED, State.CONSTRAINED, State.CANCELLED)
 _BACK_TO_START: Step = (Phase.STRATEGIZE, State.QUEUED)
 
@@ -132,4 +143,4 @@ class PlanSpec:
     record_to: str | None = None  # file for --record
 
 
-__all__ = ["TRANSITIONS", "Phase", "PlanSpec", "State", "Step", "check_transition"]
+__all__ = ["PROFILES", "TRANSITIONS", "Phase", "PlanSpec", "State", "Step", "check_transition"]

@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from patchyard.domain.changeset import Base
 from patchyard.domain.errors import (
     GuardRefused,
     LimitReached,
@@ -11,7 +12,7 @@ from patchyard.domain.errors import (
     ProofFailed,
     ReconciliationBlockedError,
 )
-from patchyard.domain.events import Moved, PhaseFailed, PlanCreated, Resumed
+from patchyard.domain.events import BaseRecorded, Moved, PhaseFailed, PlanCreated, Resumed
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
 from patchyard.engine.equipment import Equipment
@@ -27,13 +28,14 @@ class PlanLifecycleService:
     def __init__(self, equipment: Equipment) -> None:
         self._equipment = equipment
 
-    async def create(self, spec: PlanSpec) -> Ledger:
-        """Make a plan and queue it for strategize."""
+    async def create(self, spec: PlanSpec, *, base: Base | None = None) -> Ledger:
+        """Make a plan, on `base` when that is known already, and queue it for strategize."""
         plan_id = self._equipment.clock.new_id()
         state = PlanState(plan_id=plan_id)
         ledger = Ledger(self._equipment.store, self._equipment.clock, state)
         queued = Moved(phase=Phase.STRATEGIZE, state=State.QUEUED)
-        await ledger.record(PlanCreated(spec=spec), queued)
+        based = (BaseRecorded(base=base),) if base is not None else ()
+        await ledger.record(PlanCreated(spec=spec), *based, queued)
         return ledger
 
     @asynccontextmanager
