@@ -4,12 +4,13 @@ import importlib.resources
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import click
 
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint
 
 TASK = "The tests of inventory.stock fail: pages() loses the last page. Mend it."
 VALIDATE = "python3 -m unittest -q"
@@ -44,7 +45,24 @@ async def _demo(*, kind: str | None, is_json: bool) -> Outcome:
         outcome = await run_plan(asked, dict(os.environ), is_json=is_json, stream=False)
     if is_json or outcome.error:
         return outcome
-    return Outcome(data=outcome.data, text=f"{outcome.text}\n{_farewell(repository)}")
+    diff = await _diff(outcome.data["plan_id"])
+    return Outcome(data=outcome.data, text=f"{outcome.text}\n\n{diff}{_farewell(repository)}")
+
+
+async def _diff(plan_id: str) -> str:
+    from patchyard.assembly import open_equipment  # noqa: PLC0415 - heavy, and only now needed
+    from patchyard.engine.handing import Handing  # noqa: PLC0415
+    from patchyard.engine.ledger import Ledger  # noqa: PLC0415
+
+    async with open_equipment(os.environ) as equipment:
+        ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+        base, changeset = await Handing(equipment, ledger).changeset()
+        patch = await equipment.trees.diff(base, changeset)
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    return "".join(
+        f"  {paint(line, colours[line[0]]) if line[:1] in colours else line}\n"
+        for line in patch.decode().splitlines()
+    )
 
 
 def _prepared(project: Path) -> Path:
@@ -62,12 +80,13 @@ def _prepared(project: Path) -> Path:
 
 
 def _farewell(repository: Path) -> str:
+    agents = "agents" if shutil.which("agents") else str(Path(sys.argv[0]).absolute())
     return (
         "\nThe model was scripted by hand; sandbox, proof and hand-over are real.\n"
         f"Go on in the demo's repository:  cd {repository}\n"
-        "  agents plan diff                 what changed, as a patch\n"
-        "  agents plan apply                put it into the working tree\n"
-        "  agents plan unapply              and take it back"
+        f"  {agents} plan diff      # what changed, as a patch\n"
+        f"  {agents} plan apply     # put it into the working tree\n"
+        f"  {agents} plan unapply   # and take it back"
     )
 
 
