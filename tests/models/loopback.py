@@ -98,8 +98,12 @@ class LoopbackServer:
         raise NotImplementedError
 
     def fault(self) -> str:
-        """Take the next fault."""
-        return self.faults.pop(0) if self.faults else ""
+        """Take the next fault; `status:N` refuses with that status, whatever the format."""
+        fault = self.faults.pop(0) if self.faults else ""
+        kind, _, status = fault.partition(":")
+        if kind == "status":
+            raise Refusal(int(status), {"error": f"no: {status}"})
+        return fault
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

@@ -77,6 +77,9 @@ class OllamaServer(LoopbackServer):
             raise Refusal(500, {"error": words})
         if fault == "drop":
             return False
+        if fault == "mute":
+            await peer.left()
+            return False
         if fault == "too-long":
             words = "the input length exceeds the context length"
             raise Refusal(400, {"error": words})

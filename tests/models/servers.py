@@ -39,6 +39,9 @@ class ChatServer(LoopbackServer):
             raise refusal
         if fault == "drop":
             return False
+        if fault == "mute":
+            await peer.left()
+            return False
         turn = sum(m["role"] == "assistant" for m in data["messages"])
         reply = self.answering(turn)
         if fault == "empty":

@@ -63,7 +63,7 @@ class PlanExecutor:
         is_taken_up = await begin(self._ledger, Phase.STRATEGIZE)
         async with settling(self._ledger, Phase.STRATEGIZE), self._bounded():
             base = await self._base()
-            root_id = await self._root(is_taken_up=is_taken_up)
+            root_id = await self._root()
             async with (
                 self._reading_place(base) as place,
                 self._working(Phase.STRATEGIZE, place) as (loop, _),
@@ -102,7 +102,7 @@ class PlanExecutor:
     async def _proven(self, turn: Turn, places: Places, capture: Capture) -> str | None:
         """End a round of work: what the actor left running ends before anything is looked at."""
         if turn.failure:
-            raise WorkFailed(turn.failure, details={"text": turn.text[:2000]})
+            raise _unable(turn)
         await self._ledger.record(WorkSummarised(summary=turn.summary[:4000]))
         await places.end()
         return await capture.prove()
@@ -234,11 +234,14 @@ class PlanExecutor:
         finally:
             await workspaces.close(workspace)
 
-    async def _root(self, *, is_taken_up: bool) -> str:
+    async def _root(self) -> str:
+        """Return the root decision of this attempt; recorded once, however often it is begun."""
         state = self._ledger.state
-        if is_taken_up and state.decisions:
-            roots = [d for d in state.decisions if d.parent_id is None]
-            return roots[-1].decision_id
+        for version, _, event in await self._ledger.events() if state.decisions else ():
+            if version <= state.attempt_starts or not isinstance(event, DecisionRecorded):
+                continue
+            if event.decision.parent_id is None:
+                return event.decision.decision_id
         root = Decision(
             decision_id=self._equipment.clock.new_id(),
             parent_id=None,
@@ -253,7 +256,7 @@ class PlanExecutor:
 
     async def _conclude(self, turn: Turn, root_id: str) -> None:
         if turn.failure:
-            raise WorkFailed(turn.failure)
+            raise _unable(turn)
         summary = turn.summary or turn.text
         for proposal in turn.proposals or (_default_choice(summary),):
             decision = _placed(proposal, self._equipment.clock.new_id(), root_id)
@@ -286,6 +289,12 @@ def _given(workspace: WorkspaceRef) -> Place:
         return workspace
 
     return place
+
+
+def _unable(turn: Turn) -> WorkFailed:
+    again = "`agents plan resume` asks it on; `agents run --model M` begins anew with another model"
+    details = {"text": turn.text[:2000]}
+    return WorkFailed(turn.failure, hint=again if turn.can_go_on else "", details=details)
 
 
 def _default_choice(summary: str) -> Proposal:

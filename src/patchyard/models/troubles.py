@@ -14,6 +14,7 @@ TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 NO_QUOTA = re.compile(r"insufficient_quota|billing|quota", re.IGNORECASE)
+AGAIN = "nothing is lost: `agents plan resume` asks again"
 FILTERED = re.compile(r"content_filter|content policy|content_policy", re.IGNORECASE)
 
 
@@ -28,6 +29,11 @@ class Provider:
     missing_hint: str = ""  # the cure for a model that is not there
     unreachable_hint: str = ""  # the cure for a provider that is not there
 
+    @property
+    def full_name(self) -> str:
+        """PROVIDER:MODEL."""
+        return f"{self.name}:{self.model}"
+
     def translated(self, trouble: HttpTrouble) -> ModelFailed | ModelUnavailable:
         """Return the error that says what is wrong and what cures it; the caller chains it."""
         if trouble.kind is Trouble.STATUS:
@@ -40,7 +46,7 @@ class Provider:
             )
         return ModelFailed(
             f"{self.name}: {trouble.message}",
-            hint="nothing to mend here; asking again may help",
+            hint=AGAIN,
             details={"kind": str(trouble.kind), "provider": self.name},
             retryable=True,
         )
@@ -63,8 +69,12 @@ class Provider:
     ) -> ModelFailed:
         if status == 429 and not NO_QUOTA.search(trouble.body):
             details |= {"kind": "rate_limited", "retry_after_s": trouble.retry_after_s}
+            wait = trouble.retry_after_s
             return ModelFailed(
-                f"{self.name} asks to slow down: {said}", details=details, retryable=True
+                f"{self.name} asks to slow down: {said}",
+                hint=f"wait {f'{wait:g} s' if wait else 'a while'}; {AGAIN}",
+                details=details,
+                retryable=True,
             )
         if status == 429:
             return ModelFailed(
@@ -77,18 +87,21 @@ class Provider:
         if FILTERED.search(trouble.body):
             return ModelFailed(
                 f"{self.name}'s content filter refused the request: {said}",
+                hint="say the task in other words, or take another model",
                 details=details | {"kind": "filtered"},
             )
+        passing = status >= 500 or status == 408
         return ModelFailed(
             f"{self.name} answered {status}: {said}",
+            hint=AGAIN if passing else f"look the model up: `agents model check {self.full_name}`",
             details=details,
-            retryable=status >= 500 or status == 408,
+            retryable=passing,
         )
 
     def too_long(self, said: str) -> ModelFailed:
         """Return the error of a request that does not fit the model's window."""
         return ModelFailed(
-            f"the request is too long for {self.name}:{self.model}: {said}",
+            f"the request is too long for {self.full_name}: {said}",
             hint="take a model with a larger context window, or a smaller task",
             details={"kind": "context_too_long", "provider": self.name},
         )
