@@ -155,7 +155,7 @@ def test_the_whole_job_works_in_a_repository_that_is(desk: Desk, kind: str) -> N
     answer = made.agents("plan", "unapply")
     assert answer.code == 0, answer.message
     assert (made.repo / "a.txt").read_text() == text
-    answer = made.agents("plan", "apply", "--to", "branch", "--output", "side-branch")
+    answer = made.agents("plan", "apply", "--to", "branch", "--name", "side-branch")
     assert answer.code == (3 if kind == "without a file" else 0), answer.message
     if answer.code == 0:
         assert git(made.repo, "show", "side-branch:a.txt") == text + "more\n"

@@ -1,6 +1,7 @@
 """The checkout is bit-identical before and after planning and execution, however they end."""
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -103,13 +104,13 @@ def cancel(desk: Desk, process: subprocess.Popen[bytes]) -> int:
 
 
 def interrupt(_desk: Desk, process: subprocess.Popen[bytes]) -> int:
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)
     return process.wait(LONGEST_S)
 
 
 def interrupt_twice(_desk: Desk, process: subprocess.Popen[bytes]) -> int:
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)
     return process.wait(LONGEST_S)
 
 

@@ -36,7 +36,7 @@ def passed_limit(limits: PlanLimits, spent: Spent) -> str | None:
     """Return a sentence naming the first limit that is reached, None while there is room."""
     if limits.steps is not None and spent.steps >= limits.steps:
         return f"the limit of {limits.steps} steps is reached"
-    if limits.usd is not None and spent.is_priced and spent.usd >= limits.usd > 0:
+    if limits.usd is not None and spent.is_priced and 0 < spent.usd >= limits.usd:
         return f"the limit of {limits.usd:g} USD is reached"
     bound = limits.tokens
     if bound is None and not spent.is_priced:

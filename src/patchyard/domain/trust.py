@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from patchyard.domain.budget import UNPRICED_TOKENS
 from patchyard.domain.environment import ALIASES, ExecutionEnvironment
 from patchyard.domain.project import LimitSettings
 
@@ -77,6 +78,8 @@ def stricter(
     """
     if said is None:
         return LimitSettings(), ()
+    if own.max_tokens is None:  # not said, but a model without a price is bounded all the same
+        own = replace(own, max_tokens=UNPRICED_TOKENS)
     counted, ignored = said, []
     for field in fields(LimitSettings):
         wanted, present = getattr(said, field.name), getattr(own, field.name)
