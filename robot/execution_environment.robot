@@ -47,6 +47,28 @@ A New Project Is Confined Where That Works
     Say    project    context    show    other
     Output Should Hold    execution_environment    process
 
+Plan Execute Can Say Where
+    Keep Action    note
+    Say    plan    use    note    shop    --arg    text=a
+    Say    plan    execute    --execution-environment    process
+    Exit Should Be    0
+    ${environment}=    Answer    environment    plan    status
+    Should Be Equal    ${environment}    process
+    ${level}=    Answer    routes.0.level    plan    route    @last    write_file
+    Should Be Equal    ${level}    plan
+    ${code}=    Error Code    plan    execute    --execution-environment    hots
+    Should Be Equal    ${code}    unknown_name
+
+Plan Execute Cannot Be Sent Where Nothing Is
+    Keep Action    note
+    Say    plan    use    note    shop    --arg    text=a
+    ${code}=    Error Code    plan    execute    --execution-environment    container
+    Should Be Equal    ${code}    container_unavailable
+    ${state}=    Answer    state    plan    status
+    Should Be Equal    ${state}    complete
+    ${phase}=    Answer    phase    plan    status
+    Should Be Equal    ${phase}    strategize
+
 AGENT_MODE Is The Chain's Last Level
     Keep Action    note
     Say With    AGENT_MODE    local    plan    use    note    shop    --arg    text=a    --no-strategize

@@ -9,6 +9,7 @@ import click
 from patchyard.assembly import open_equipment
 from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
 from patchyard.cli.working import carried, watching
+from patchyard.domain.environment import parse_kind
 from patchyard.domain.state import PlanState
 from patchyard.engine.finding import find_plan
 from patchyard.engine.workflow import Workflow
@@ -30,11 +31,16 @@ def strategize(plan_id: str, output_format: str, *, stream: bool) -> None:
 
 @click.command(epilog="Example: agents plan execute @last --stream")
 @plan_argument
+@click.option("--execution-environment", "--in", "kind", help="Another kind than planned.")
 @stream_option
 @format_option
-def execute(plan_id: str, output_format: str, *, stream: bool) -> None:
+def execute(plan_id: str, output_format: str, kind: str | None, *, stream: bool) -> None:
     """Carry out a strategized plan and prove it; harmless when that is done already."""
-    _work("plan execute", plan_id, lambda w, p: w.execute(p), output_format, stream=stream)
+
+    async def job(workflow: Workflow, found: str) -> PlanState:
+        return await workflow.execute(found, kind=parse_kind(kind) if kind else None)
+
+    _work("plan execute", plan_id, job, output_format, stream=stream)
 
 
 @click.command(epilog="Example: agents plan resume @last")

@@ -239,6 +239,14 @@ class PhaseFailed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Placed:
+    """Where the plan works was said anew, at the plan's level of the chain (A12)."""
+
+    kind: ExecutionEnvironment
+    source: str  # such as the option that said it
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resumed:
     """Another process took the plan over; the time since the last event counts for nothing."""
 
@@ -276,6 +284,7 @@ Event = (
     | Unapplied
     | PhaseFailed
     | Noted
+    | Placed
     | Resumed
 )
 
@@ -305,6 +314,7 @@ TYPES: Mapping[str, type[Event]] = {
         Unapplied,
         PhaseFailed,
         Noted,
+        Placed,
         Resumed,
     )
 }
@@ -326,6 +336,7 @@ __all__ = [
     "Moved",
     "Noted",
     "PhaseFailed",
+    "Placed",
     "PlanCreated",
     "Resumed",
     "SetupFinished",

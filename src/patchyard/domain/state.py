@@ -21,6 +21,7 @@ from patchyard.domain.events import (
     InvariantChecked,
     Moved,
     PhaseFailed,
+    Placed,
     PlanCreated,
     Resumed,
     SetupFinished,
@@ -127,6 +128,11 @@ def apply(state: PlanState, event: Event, version: int) -> PlanState:
 
 def _created(state: PlanState, event: PlanCreated, _version: int) -> PlanState:
     return replace(state, spec=event.spec)
+
+
+def _placed(state: PlanState, event: Placed, _version: int) -> PlanState:
+    spec = replace(state.known, environment=event.kind, environment_source=event.source)
+    return replace(state, spec=spec)
 
 
 def _based(state: PlanState, event: BaseRecorded, _version: int) -> PlanState:
@@ -250,6 +256,7 @@ def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:
 
 _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     PlanCreated: _created,
+    Placed: _placed,
     BaseRecorded: _based,
     Moved: _moved,
     DecisionRecorded: _decided,

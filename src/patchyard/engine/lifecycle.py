@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from patchyard.domain.changeset import Base
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import (
     GuardRefused,
     LimitReached,
@@ -12,12 +13,15 @@ from patchyard.domain.errors import (
     ProofFailed,
     ReconciliationBlockedError,
 )
-from patchyard.domain.events import BaseRecorded, Moved, PhaseFailed, PlanCreated, Resumed
+from patchyard.domain.events import BaseRecorded, Moved, PhaseFailed, Placed, PlanCreated, Resumed
 from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.resource import container_of
 from patchyard.domain.state import PlanState
+from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, Listener
 
+_EXECUTED = (Phase.EXECUTE, State.COMPLETE)
 # What leaves a plan constrained (it may go on when something changes) and not errored.
 CONSTRAINING = (LimitReached, ProofFailed, ReconciliationBlockedError)
 
@@ -61,6 +65,24 @@ def require_strategy(state: PlanState) -> None:
         f"execute needs a complete strategize phase; the plan is at {state.phase}/{state.state}",
         hint=f"run `agents plan strategize {state.plan_id}` first",
     )
+
+
+async def place(
+    equipment: Equipment, ledger: Ledger, kind: ExecutionEnvironment, source: str
+) -> None:
+    """Set the plan's level of the chain anew, unless its work is done (A12).
+
+    Raises ContainerUnavailableError (A14), UnknownName for a kind that there is not.
+    """
+    state = ledger.state
+    if kind == ExecutionEnvironment.CONTAINER:
+        holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
+        name = state.known.project
+        container_of(holdings.project(name).linked(holdings.resources) if name else ())
+    equipment.environment(kind)
+    is_done = state.phase == Phase.APPLY or (state.phase, state.state) == _EXECUTED
+    if not is_done and kind != state.known.environment:
+        await ledger.record(Placed(kind=kind, source=source))
 
 
 def require_result(state: PlanState) -> None:
@@ -122,6 +144,7 @@ __all__ = [
     "PlanLifecycleService",
     "begin",
     "cancelled",
+    "place",
     "require_result",
     "require_strategy",
     "settling",

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from patchyard.domain.changeset import Base
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.domain.events import EnvironmentEnded, Moved, ToolCallSettled
 from patchyard.domain.plan import Phase, PlanSpec, State
@@ -12,7 +13,7 @@ from patchyard.engine import control
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.lifecycle import PlanLifecycleService, place, require_strategy
 from patchyard.engine.plan_executor import PlanExecutor
 from patchyard.engine.watching import Watching
 
@@ -53,9 +54,19 @@ class Workflow:
         """Only plan; idempotent once complete."""
         return await self._owned(plan_id, lambda _, executor: executor.strategize())
 
-    async def execute(self, plan_id: str) -> PlanState:
-        """Only execute and prove; refused unless strategize is complete (B14)."""
-        return await self._owned(plan_id, lambda _, executor: executor.execute())
+    async def execute(self, plan_id: str, *, kind: ExecutionEnvironment | None = None) -> PlanState:
+        """Only execute and prove, in `kind` where it is said (A12).
+
+        Refused unless strategize is complete (B14).
+        """
+
+        async def work(ledger: Ledger, executor: PlanExecutor) -> None:
+            require_strategy(ledger.state)
+            if kind is not None:
+                await place(self._equipment, ledger, kind, "--execution-environment")
+            await executor.execute()
+
+        return await self._owned(plan_id, work)
 
     async def _owned(
         self, plan_id: str, work: Callable[[Ledger, PlanExecutor], Awaitable[None]]
