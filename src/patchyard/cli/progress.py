@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from patchyard.cli.outcome import paint, visible
+from patchyard.cli.outcome import paint, portable, visible
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.events import (
@@ -33,7 +33,7 @@ Line = Callable[[Any], str | None]
 def json_lines(event: Event) -> None:
     """Print one event as one line of JSON."""
     body = {"event": type(event).__name__, "at": time.time(), **to_json(event)}
-    click.echo(json.dumps(body))
+    click.echo(json.dumps(portable(body)))
     sys.stdout.flush()
 
 
