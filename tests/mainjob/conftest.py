@@ -1,5 +1,6 @@
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ def _emptied(folder: Path, user: int | None = None) -> Iterator[Desk]:
             os.lchown(place, user, user)
     yield made
     made.clear()
+    subprocess.run(["chmod", "-R", "u+rwX", "--", str(folder)], check=True)
     shutil.rmtree(folder)
 
 
