@@ -21,6 +21,7 @@ NUMBERS = [
     for letter, last in _LAST.items()
     for number in range(0 if letter == "C" else 1, last + 1)
 ]
+_DEFECT = re.compile(r"^\| *(D\+\d+) *\|.*\|(.*)\|$", re.MULTILINE)
 _ROW = re.compile(r"^\| *([A-E]\d+) *\|(.*)\|$", re.MULTILINE)
 _CELLS = 3
 
@@ -55,17 +56,23 @@ def findings(page: str, root: Path) -> Iterator[str]:
         rows[number] = [cell.strip() for cell in rest.split("|")]
     yield from (f"{number} is not listed" for number in NUMBERS if number not in rows)
     yield from (f"{number} is no requirement" for number in rows if number not in NUMBERS)
+    for number, shown in _DEFECT.findall(page):
+        yield from _shown(number, shown, root)
     for number, cells in rows.items():
         if len(cells) != _CELLS or not all(cells):
             yield f"{number}: needs the source's name, ours, and what shows it"
             continue
-        shown = cells[2]
-        references = re.findall(r"`([^`]+)`", shown)
-        if not references and not re.search(r"\b(planned|not ours)\b", shown):
-            yield f"{number}: neither a test nor 'planned': {shown}"
-        for reference in references:
-            if why := _missing(reference, root):
-                yield f"{number}: {why}"
+        yield from _shown(number, cells[2], root)
+
+
+def _shown(number: str, shown: str, root: Path) -> Iterator[str]:
+    """What is wrong with the last cell of a row."""
+    references = re.findall(r"`([^`]+)`", shown)
+    if not references and not re.search(r"\b(planned|not ours)\b", shown):
+        yield f"{number}: neither a test nor 'planned': {shown}"
+    for reference in references:
+        if why := _missing(reference, root):
+            yield f"{number}: {why}"
 
 
 if __name__ == "__main__":
