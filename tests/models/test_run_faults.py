@@ -1,106 +1,17 @@
 """A plan whose provider fails ends in a clear state, and goes on when the provider is well."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.worksite import Worksite
 from models.ollama_server import OllamaServer
-from models.servers import ChatServer
-from patchyard.assembly import open_equipment
-from patchyard.domain.errors import PatchyardError
+from models.scenes import KEY, PLAN, SERVERS, Scene, leaks, set_up, working
 from patchyard.domain.plan import Phase, State
-from patchyard.domain.state import PlanState
-from patchyard.engine.watching import Watching
-from patchyard.engine.workflow import Workflow
-from patchyard.intake import Asked, spec_of
 from patchyard.models.scripted import ScriptedReply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
-
-KEY = "k-0123456789-never-shown"
-EDIT = {"path": "greet.py", "old_string": "helo", "new_string": "hello"}
-PLAN = ScriptedReply(calls=(("finish", {"summary": "mend greet.py"}),))
-WORK = (
-    ScriptedReply(text="I look.", calls=(("read_file", {"path": "greet.py"}),)),
-    ScriptedReply(calls=(("search_replace", EDIT),)),
-    ScriptedReply(calls=(("finish", {"summary": "greets right"}),)),
-)
-SERVERS: dict[str, type[ChatServer | OllamaServer]] = {"chat": ChatServer, "ollama": OllamaServer}
-KINDS = {"chat": "openai-compatible", "ollama": "ollama"}
-
-
-@dataclass(kw_only=True)
-class Scene:
-    """A repository, and a server that fails while the plan is executed."""
-
-    site: Worksite
-    server: ChatServer | OllamaServer
-    fmt: str
-    waited: list[str] = field(default_factory=list)
-
-    def configure(self, url: str, **settings: Any) -> dict[str, str]:
-        """Write the provider `house` down and return the engine's environment."""
-        house = {"kind": KINDS[self.fmt], "base_url": url, "api_key_env": "HOUSE_KEY", **settings}
-        folder = self.site.folder / "config" / "patchyard"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "models.yaml").write_text(json.dumps({"providers": {"house": house}}))
-        config = str(self.site.folder / "config")
-        return {**self.site.environ, "XDG_CONFIG_HOME": config, "HOUSE_KEY": KEY}
-
-    async def carry(self, environ: dict[str, str], plan_id: str = "", **options: Any) -> "Ended":
-        """Run a new plan, or carry one on, as one command does."""
-        error = None
-        async with open_equipment(environ) as equipment:
-            workflow = Workflow(equipment, watching=Watching(on_wait=self.waited.append))
-            if not plan_id:
-                asked = Asked(
-                    task="Mend the greeting",
-                    repository=str(self.site.repository),
-                    model="house:tiny",
-                    kind="process",
-                    **options,
-                )
-                plan_id = await workflow.create(spec_of(asked, environ))
-            try:
-                await workflow.run(plan_id)
-            except PatchyardError as failure:
-                error = failure
-            state = (await self.site.ledger(equipment, plan_id)).state
-        return Ended(plan_id=plan_id, state=state, error=error)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    """How one command ended."""
-
-    plan_id: str
-    state: PlanState
-    error: PatchyardError | None
-
-    @property
-    def words(self) -> str:
-        assert self.error is not None
-        return f"{self.error.message} | {self.error.hint}"
-
-
-def set_up(fmt: str, folder: Path) -> Scene:
-    site = Worksite.make(folder, {"greet.py": "print('helo')\n"})
-    return Scene(site=site, server=SERVERS[fmt](key=KEY), fmt=fmt)
-
-
-def working(server: ChatServer | OllamaServer) -> ScriptedReply:
-    """The right reply to the request at hand."""
-    asked = server.requests[-1]
-    if "write_file" not in {tool["function"]["name"] for tool in asked["tools"]}:
-        return PLAN
-    results = [str(m["content"]) for m in asked["messages"] if m["role"] == "tool"]
-    if any("replaced: +" in text for text in results):
-        return WORK[2]
-    return WORK[1] if any("helo" in text for text in results) else WORK[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,17 +96,6 @@ def fail(scene: Scene, fault: Fault) -> None:
     scene.server.answering = answering
 
 
-def be_well(scene: Scene) -> None:
-    scene.server.faults = []
-    scene.server.answering = lambda _: working(scene.server)
-
-
-def leaks(folder: Path) -> list[str]:
-    """Files below `folder` that hold the key."""
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-    return [str(path) for path in files if KEY.encode() in path.read_bytes()]
-
-
 CASES = [
     *(("chat", name) for name in FAULTS),
     *(
@@ -224,7 +124,7 @@ async def test_a_fault_ends_in_a_clear_state_and_the_plan_goes_on(
         assert (ended.state.phase, ended.state.state) == (Phase.EXECUTE, State.ERRORED)
         assert ended.state.failure is not None
         assert ended.state.failure.message == ended.error.message
-        be_well(scene)
+        scene.be_well()
         resumed = await scene.carry(environ, ended.plan_id)
     assert resumed.error is None, resumed.words
     assert resumed.state.state is State.COMPLETE
@@ -239,7 +139,7 @@ async def test_a_provider_that_is_not_there_ends_planning_and_the_plan_goes_on(
     fmt: str, tmp_path: Path
 ) -> None:
     scene = set_up(fmt, tmp_path)
-    be_well(scene)
+    scene.be_well()
     ended = await scene.carry(scene.configure("http://127.0.0.1:9/v1"))
     assert ended.error is not None
     assert (ended.error.exit_code, ended.error.code) == (4, "model_unavailable")
@@ -254,7 +154,7 @@ async def test_a_provider_that_is_not_there_ends_planning_and_the_plan_goes_on(
 
 async def test_a_model_that_is_loading_is_waited_for_and_shown(tmp_path: Path) -> None:
     scene = set_up("ollama", tmp_path)
-    be_well(scene)
+    scene.be_well()
     assert isinstance(scene.server, OllamaServer)
     scene.server.still_loading = 1
     async with scene.server.running() as url:
