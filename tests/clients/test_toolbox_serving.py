@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import shutil
 import signal
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,15 @@ pytestmark = pytest.mark.anyio
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
     async with serving(tmp_path) as started:
         yield started
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that every user can pass through, which pytest's own are not."""
+    folder = Path(tempfile.mkdtemp(prefix="patchyard-test-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
 
 
 def names(folder: Path) -> list[str]:
@@ -264,13 +275,11 @@ async def test_its_memory_and_privileges_are_out_of_reach(server: Server) -> Non
 
 
 @pytest.mark.service("root")
-async def test_root_becomes_the_agent_and_cannot_come_back(tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
-    (tmp_path / "work").mkdir()
-    os.chown(tmp_path / "work", 60_999, 60_999)
+async def test_root_becomes_the_agent_and_cannot_come_back(public: Path) -> None:
+    (public / "work").mkdir()
+    os.chown(public / "work", 60_999, 60_999)
     options = ToolboxOptions(listen_fd=0, workspace="", uid=60_999, gid=60_999)
-    async with serving(tmp_path, "/usr/bin/python3", options) as server:
+    async with serving(public, "/usr/bin/python3", options) as server:
         result = await server.command(
             "id -u; id -G; grep -E '^(Cap|NoNew)' /proc/self/status; cat /proc/$PPID/mem 2>&1"
             " | head -1; cat /proc/$PPID/environ 2>&1 | head -c 40; touch mine"
@@ -280,7 +289,7 @@ async def test_root_becomes_the_agent_and_cannot_come_back(tmp_path: Path) -> No
     assert {line.split()[1] for line in lines[2:7]} == {"0" * 16}
     assert lines[7].split()[1] == "1"
     assert "Permission denied" in lines[8]
-    assert (tmp_path / "work/mine").stat().st_uid == 60_999
+    assert (public / "work/mine").stat().st_uid == 60_999
 
 
 async def test_opens_a_loopback_port_for_the_engine(server: Server) -> None:

@@ -53,6 +53,9 @@ def test_places_that_overlap_are_not_unique(tools: Operations) -> None:
         ("     2\u2192    if x:\n     3\u2192        return 1", "line numbers", "2:     if x:"),
         ("if x:\n  return 1", "white space", "2:     if x:"),
         ("\tif x:", "white space", "2:     if x:"),
+        ("\n\n\tif x:\n\n", "white space", "2:     if x:"),
+        ("x :\n return  1", "white space", "2:     if x:"),
+        ("x :\n return", "white space", "2:     if x:"),
         ("        return 10", "nearest is line 3", "3:         return 1"),
     ],
 )

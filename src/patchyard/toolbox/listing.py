@@ -8,7 +8,7 @@ import time
 from . import arguments
 from .answers import Refusal, success
 from .globs import Glob, is_glob
-from .walking import walk
+from .walking import entries, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,11 @@ DEADLINE_S = 20.0
 FILES_A_STEP = 500
 
 
-def list_directory(room: Room, args: dict[str, Any]) -> dict[str, Any]:
-    """Return a folder's entries, folders first."""
+def list_directory(
+    room: Room, args: dict[str, Any]
+) -> dict[str, Any] | Generator[float, None, dict[str, Any]]:
+    """Return a folder's entries, folders first; with `recursive` those of its folders too."""
+    is_recursive = arguments.flag(args, "recursive")
     asked = arguments.text(args, "path", ".")
     try:
         with room.workspace.locate(asked or ".") as place:
@@ -33,18 +36,44 @@ def list_directory(room: Room, args: dict[str, Any]) -> dict[str, Any]:
         if refusal.result["error"] != "FILE_NOT_FOUND":
             raise
         raise Refusal("DIRECTORY_NOT_FOUND", "no folder %s" % asked) from None
+    if is_recursive:
+        return _list_below(folder, shown)
     try:
-        with os.scandir(folder) as entries:
-            rows = [_row(entry) for entry in entries]
+        with os.scandir(folder) as listed:
+            rows = [_row(entry) for entry in listed]
     finally:
         os.close(folder)
     rows.sort(key=lambda row: (not row["is_directory"], row["name"]))
+    return _listed(shown, rows[:MAX_ENTRIES], len(rows), is_cut=len(rows) > MAX_ENTRIES)
+
+
+def _list_below(folder: int, shown: str) -> Generator[float, None, dict[str, Any]]:
+    """List the open `folder`, which is closed at the end, and what is below it."""
+    deadline = time.monotonic() + DEADLINE_S
+    rows: list[dict[str, Any]] = []
+    total, is_late = 0, False
+    try:
+        for found in entries(folder, ""):
+            if total % FILES_A_STEP == 0:
+                yield 0.0
+            total += 1
+            if len(rows) < MAX_ENTRIES:
+                rows.append({**_row(found.entry), "relative_path": found.path})
+            is_late = time.monotonic() > deadline
+            if is_late:
+                break
+    finally:
+        os.close(folder)
+    return _listed(shown, rows, total, is_cut=is_late or total > len(rows))
+
+
+def _listed(shown: str, rows: list[dict[str, Any]], total: int, *, is_cut: bool) -> dict[str, Any]:
     return success(
-        "%d entries in %s" % (len(rows), shown),
+        "%d entries in %s" % (total, shown),
         path=shown,
-        contents=rows[:MAX_ENTRIES],
-        total_count=len(rows),
-        truncated=len(rows) > MAX_ENTRIES,
+        contents=rows,
+        total_count=total,
+        truncated=is_cut,
     )
 
 

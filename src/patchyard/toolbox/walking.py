@@ -44,30 +44,38 @@ class Found:
             return None
 
 
-def walk(top: int, prefix: str, *, only: str = "") -> Iterator[Found]:
-    """Yield each regular file under the open folder `top`, which stays the caller's.
+def entries(top: int, prefix: str, *, only: str = "") -> Iterator[Found]:
+    """Yield what lies under the open folder `top` (the caller's), folders before their contents.
 
     `prefix` is the path of `top` from the workspace, empty for the workspace itself; `only` leaves
-    all names at the top but one. Folders that cannot be read are passed over, links not followed.
+    all names at the top but one. What nobody searches is left out; folders that cannot be read are
+    not entered, links not followed.
     """
     stack: list[tuple[int, str, Iterator[os.DirEntry[str]]]] = []
     try:
         _push(stack, os.dup(top), prefix)
         while stack:
-            folder, path, entries = stack[-1]
-            entry = next(entries, None)
+            folder, path, names = stack[-1]
+            entry = next(names, None)
             if entry is None:
                 os.close(stack.pop()[0])
-            elif only and len(stack) == 1 and entry.name != only:
-                continue
-            elif entry.is_dir(follow_symlinks=False):
-                if entry.name not in SKIPPED and len(stack) < MAX_DEPTH:
-                    _descend(stack, folder, entry.name, path)
-            elif entry.is_file(follow_symlinks=False):
+            elif not only or len(stack) > 1 or entry.name == only:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if is_folder and entry.name in SKIPPED:
+                    continue
                 yield Found(folder, entry, _join(path, entry.name))
+                if is_folder and len(stack) < MAX_DEPTH:
+                    _descend(stack, folder, entry.name, path)
     finally:
         for folder, _, _ in stack:
             os.close(folder)
+
+
+def walk(top: int, prefix: str, *, only: str = "") -> Iterator[Found]:
+    """Yield the regular files of `entries`."""
+    for found in entries(top, prefix, only=only):
+        if found.entry.is_file(follow_symlinks=False):
+            yield found
 
 
 def _descend(
@@ -82,8 +90,8 @@ def _descend(
 
 def _push(stack: list[tuple[int, str, Iterator[os.DirEntry[str]]]], folder: int, path: str) -> None:
     try:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+        with os.scandir(folder) as listed:
+            found = sorted(listed, key=lambda entry: entry.name)
     except OSError:
         os.close(folder)
         raise
@@ -94,4 +102,4 @@ def _join(path: str, name: str) -> str:
     return path + "/" + name if path else name
 
 
-__all__ = ["MAX_DEPTH", "SKIPPED", "Found", "walk"]
+__all__ = ["MAX_DEPTH", "SKIPPED", "Found", "entries", "walk"]
