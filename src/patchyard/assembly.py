@@ -15,6 +15,7 @@ from patchyard.config import Places, places
 from patchyard.configuration import user_file
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.environment import Environment
+from patchyard.contracts.gateway import Opened
 from patchyard.contracts.model import Model
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import StateRefusal, UnknownName, UsageError
@@ -73,7 +74,7 @@ class _LateGateways:
 
     def serve_indexes(
         self, listener: socket.socket, *, port: int
-    ) -> AbstractAsyncContextManager[Mapping[str, str]]:
+    ) -> AbstractAsyncContextManager[Opened]:
         """See contracts.gateway.Gateways."""
         from patchyard.clients.gateways import IndexGateways  # noqa: PLC0415 - the HTTP client
 

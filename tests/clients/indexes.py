@@ -178,7 +178,7 @@ async def gate(home: Path, **variables: str) -> AsyncIterator[Inside]:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     async with gateways.serve_indexes(listener, port=port) as inside:
-        yield Inside(gateways=gateways, variables=inside, port=port)
+        yield Inside(gateways=gateways, variables=inside.variables, port=port)
 
 
 async def raw(port: int, request: bytes) -> bytes:

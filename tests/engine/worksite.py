@@ -36,6 +36,7 @@ class Worksite:
 
     folder: Path
     heard: list[Event] = field(default_factory=list)
+    workspaces: Path | None = None  # where else than below `folder`
 
     @classmethod
     def make(cls, folder: Path, files: Mapping[str, str]) -> "Worksite":
@@ -61,7 +62,7 @@ class Worksite:
         return {
             **os.environ,
             "PATCHYARD_HOME": str(self.folder / "home"),
-            "WORKSPACE_DIR": str(self.folder / "workspaces"),
+            "WORKSPACE_DIR": str(self.workspaces or self.folder / "workspaces"),
         }
 
     def script(

@@ -7,7 +7,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 
 from patchyard.clients import npm, pypi
@@ -18,20 +17,10 @@ from patchyard.clients.pypi_gateway import PypiGateway
 from patchyard.clients.sources import Sources
 from patchyard.clients.upstream import UpstreamFailed
 from patchyard.config import places
+from patchyard.contracts.gateway import Opened, Passed
 from patchyard.domain.errors import Unavailable
 
 LOG_ENTRIES = 10_000  # kept of one engine; older ones go
-
-
-@dataclass(frozen=True, kw_only=True)
-class Passed:
-    """One request that came through a gateway."""
-
-    gateway: str  # pypi or npm; empty for what was refused before
-    name: str  # project, package or file
-    status: int  # 0: refused without an answer of its own
-    sent: int  # bytes of the body
-    failure: str = ""  # why it could not be answered
 
 
 class IndexGateways:
@@ -43,9 +32,7 @@ class IndexGateways:
         self.log: list[Passed] = []
 
     @asynccontextmanager
-    async def serve_indexes(
-        self, listener: socket.socket, *, port: int
-    ) -> AsyncIterator[Mapping[str, str]]:
+    async def serve_indexes(self, listener: socket.socket, *, port: int) -> AsyncIterator[Opened]:
         """Serve the indexes on `listener`, seen inside at `port`; yield variables for inside.
 
         The settings of pip and npm are read when the first request for each comes.
@@ -62,7 +49,7 @@ class IndexGateways:
                 await self._answer(exchange, gateways)
 
             async with serving(listener, answering):
-                yield variables(root)
+                yield Opened(variables=variables(root), passed=self.log)
             await asyncio.to_thread(self._downloads.prune)
 
     async def _answer(self, exchange: Exchange, gateways: "Mapping[str, _Once]") -> None:
@@ -153,4 +140,4 @@ def variables(root: str) -> dict[str, str]:
     }
 
 
-__all__ = ["LOG_ENTRIES", "IndexGateways", "Passed", "variables"]
+__all__ = ["LOG_ENTRIES", "IndexGateways", "variables"]

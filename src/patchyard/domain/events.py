@@ -104,6 +104,8 @@ class SetupFinished:
     layer: str  # host path of the read-only layer, empty when nothing was written
     is_cached: bool
     commands: tuple[str, ...] = ()
+    requests: int = 0  # that came through the index gateways
+    received: int = 0  # bytes that came in through them
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patchyard.contracts.environment import Listening, Toolbox
+from patchyard.contracts.gateway import Passed
 from patchyard.domain.changeset import Base
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import WorkFailed
-from patchyard.domain.events import SetupFinished
+from patchyard.domain.events import Noted, SetupFinished
 from patchyard.domain.tooling import result_from_wire
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
@@ -17,6 +19,10 @@ from patchyard.engine.sites import general_kind
 from patchyard.engine.visits import visit
 
 SETUP_TIMEOUT_S = 1800.0  # one setup command
+NOT_ON_HOST = (
+    "setup commands are not run on host, where every workspace has a path of its own: what the"
+    " work needs has to be installed there already"
+)
 FORMAT = 1  # of the key; raised when layers are made in another way
 
 
@@ -32,11 +38,16 @@ class Setup:
     def __init__(self, equipment: Equipment, ledger: Ledger) -> None:
         self._equipment = equipment
         self._ledger = ledger
+        self._passed: Sequence[Passed] = ()
 
     async def layers(self, base: Base) -> Sequence[Path]:
         """Return the layers to put over the base: none, or the one of this plan's setup."""
         spec = self._ledger.state.known
         if not spec.setup:
+            return []
+        if general_kind(spec) == ExecutionEnvironment.HOST:
+            # A layer holds the path it was made at, and on `host` each workspace has its own.
+            await self._ledger.record(Noted(text=NOT_ON_HOST))
             return []
         done = self._ledger.state.setup
         if done is not None:
@@ -49,7 +60,14 @@ class Setup:
         if layer is None:
             layer = await self._run(base, key)
         await self._ledger.record(
-            SetupFinished(key=key, layer=str(layer), is_cached=is_cached, commands=spec.setup)
+            SetupFinished(
+                key=key,
+                layer=str(layer),
+                is_cached=is_cached,
+                commands=spec.setup,
+                requests=len(self._passed),
+                received=sum(one.sent for one in self._passed),
+            )
         )
         return [layer]
 
@@ -91,8 +109,9 @@ class Setup:
             await self._each(toolbox, commands, {})
             return
         port, listener = await toolbox.listen()
-        async with self._equipment.gateways.serve_indexes(listener, port=port) as variables:
-            await self._each(toolbox, commands, variables)
+        async with self._equipment.gateways.serve_indexes(listener, port=port) as opened:
+            self._passed = opened.passed
+            await self._each(toolbox, commands, opened.variables)
 
     async def _each(
         self, toolbox: Toolbox, commands: Sequence[str], variables: Mapping[str, str]
@@ -105,9 +124,14 @@ class Setup:
             if not result.passed:
                 raise SetupFailed(
                     f"the setup command `{command}` ended with {result.exit_code}",
-                    hint="try it with `agents plan shell`; its output is in the details",
-                    details={"output": result.output[-4000:]},
+                    hint="`agents plan errors` shows its output; nothing was kept",
+                    details={"output": result.output[-4000:], **self._troubles()},
                 )
 
+    def _troubles(self) -> Mapping[str, str]:
+        """What the gateways could not bring, which often is the cause."""
+        failed = [f"{one.gateway} {one.name}: {one.failure}" for one in self._passed if one.failure]
+        return {"gateways": "\n".join(failed[-10:])} if failed else {}
 
-__all__ = ["FORMAT", "SETUP_TIMEOUT_S", "Setup", "SetupFailed"]
+
+__all__ = ["FORMAT", "NOT_ON_HOST", "SETUP_TIMEOUT_S", "Setup", "SetupFailed"]

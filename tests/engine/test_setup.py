@@ -1,0 +1,108 @@
+"""Setup commands: run once, kept as a layer that actor and proof share, never a change."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.worksite import Worksite, call
+from patchyard.domain.errors import WorkFailed
+from patchyard.domain.events import Noted, SetupFinished
+from patchyard.engine.report import plan_data
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.service("bubblewrap"),
+    pytest.mark.service("overlay"),
+]
+
+SETUP = "mkdir -p tools && echo made > tools/gen.txt && chmod 600 tools/gen.txt"
+ADD = call("write_file", path="new.txt", content="new\n")
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
+    made = Worksite.make(tmp_path, {"a.txt": "one\n", "requirements.txt": "\n"})
+    yield made
+    await made.clear()
+
+
+async def changed(
+    site: Worksite, *execute: object, setup: str = SETUP, **options: object
+) -> list[str]:
+    async with site.open() as (equipment, workflow):
+        asked = site.asked(*execute, setup=(setup,), **options)  # type: ignore[arg-type]
+        plan_id = await site.made(workflow, asked)
+        await workflow.run(plan_id)
+        data = await plan_data(await site.ledger(equipment, plan_id))
+    return sorted(file["path"] for file in data["changeset"]["files"])
+
+
+def finished(site: Worksite) -> list[bool]:
+    return [event.is_cached for event in site.heard if isinstance(event, SetupFinished)]
+
+
+async def test_what_setup_wrote_is_there_for_actor_and_proof_and_is_no_change(
+    site: Worksite,
+) -> None:
+    look = call("execute_command", command="grep -q made tools/gen.txt")
+    files = await changed(site, look, ADD, validate=("grep -q made tools/gen.txt",))
+    assert files == ["new.txt"]
+    assert not (site.repository / "tools").exists()
+
+
+async def test_the_layer_is_found_again_while_the_key_files_are_the_same(site: Worksite) -> None:
+    await changed(site, ADD)
+    (site.repository / "a.txt").write_text("edited\n")
+    await changed(site, ADD)
+    (site.repository / "requirements.txt").write_text("# another\n")
+    await changed(site, ADD)
+    await changed(site, ADD, setup=f"{SETUP}; true")
+    assert finished(site) == [False, True, False, False]
+
+
+async def test_a_file_of_setup_is_a_change_once_the_actor_changes_it(site: Worksite) -> None:
+    edit = call("write_file", path="tools/gen.txt", content="edited\n")
+    assert await changed(site, edit) == ["tools/gen.txt"]
+
+
+async def test_a_failing_setup_ends_the_plan_with_its_output_and_keeps_nothing(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        asked = site.asked(ADD, setup=("echo broken >&2; exit 7",))
+        plan_id = await site.made(workflow, asked)
+        with pytest.raises(WorkFailed, match="ended with 7") as caught:
+            await workflow.run(plan_id)
+        state = (await site.ledger(equipment, plan_id)).state
+    assert "broken" in str(caught.value.details["output"])
+    assert state.environments == {}
+    assert finished(site) == []
+
+
+async def test_setup_has_no_network_but_the_gateways(site: Worksite) -> None:
+    reach = (
+        "python3 -c \"import socket; socket.create_connection(('192.0.2.1', 80), 2)\" && exit 1;"
+        ' case "$PIP_INDEX_URL" in http://127.0.0.1:*/pypi/*) true;; *) exit 2;; esac'
+    )
+    assert await changed(site, ADD, setup=reach) == ["new.txt"]
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that the agent's user may pass through to."""
+    with tempfile.TemporaryDirectory(prefix="patchyard-test-") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+async def test_on_host_setup_is_passed_over_and_that_is_said(
+    site: Worksite, open_folder: Path
+) -> None:
+    site.workspaces = open_folder
+    async with site.open() as (_, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD, setup=(SETUP,), kind="host"))
+        await workflow.run(plan_id)
+    assert any("not run on host" in e.text for e in site.heard if isinstance(e, Noted))
+    await site.clear()
