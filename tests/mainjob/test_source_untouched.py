@@ -1,5 +1,6 @@
 """The checkout is bit-identical before and after planning and execution, however they end."""
 
+import contextlib
 import json
 import os
 import signal
@@ -227,3 +228,29 @@ def test_diff_writes_nothing_and_apply_only_what_it_says(desk: Desk) -> None:
 def changed_between(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
     paths = {*before, *after}
     return {path.removesuffix("/.") for path in paths if before.get(path) != after.get(path)}
+
+
+def test_a_proof_that_was_killed_leaves_nothing_behind(desk: Desk) -> None:
+    path = desk.script(write("b", "b\n"))
+    slow = "test ! -e b || while ! test -e .git/go; do sleep 0.02; done"
+    words = ["run", "x", "--model", f"scripted:{path}", "--validate", slow, "--rounds", "0"]
+    tasks = desk.folder / "workspaces/tasks"
+
+    with desk.start(*words, "--format", "json", "--stream") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line).get("event") == "ChangeSetCaptured":
+                break
+        while not [root for root in tasks.glob("*-proof/root") if (root / "b").exists()]:
+            assert process.poll() is None
+        process.kill()
+    with desk.start("plan", "resume", "--format", "json") as resuming:
+        while resuming.poll() is None:
+            for root in tasks.glob("*-proof/root/.git"):
+                with contextlib.suppress(FileNotFoundError):
+                    (root / "go").touch()
+        out = resuming.communicate()[0]
+
+    assert json.loads(out)["exit_code"] == 0
+    assert not list(tasks.glob("*-proof"))
+    assert str(desk.folder) not in Path("/proc/self/mounts").read_text()

@@ -12,7 +12,7 @@ from patchyard.domain.changeset import Base, ChangeSet
 class WorkspaceRef:
     """A workspace as it is journalled, enough to find and mount it again from another process."""
 
-    workspace_id: str  # ULID
+    workspace_id: str  # the plan's ULID, with a suffix for its throwaway trees
     strategy: str  # overlay, clone, copy
     root: str  # host path of the merged, writable tree
     owner_uid: int  # who the tree belongs to

@@ -199,7 +199,7 @@ class PlanExecutor:
 
         async def place() -> WorkspaceRef:
             if not made:
-                name = self._equipment.clock.new_id()
+                name = f"{self._ledger.plan_id}-plan"  # found again after a kill
                 folders = self._ledger.state.known.include
                 create = self._equipment.workspaces.create
                 made.append(await create(base, workspace_id=name, folders=folders))

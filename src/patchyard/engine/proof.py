@@ -64,7 +64,7 @@ class Prover:
         workspaces = self._equipment.workspaces
         workspace = await workspaces.create(
             base,
-            workspace_id=self._equipment.clock.new_id(),
+            workspace_id=f"{self._ledger.plan_id}-proof",  # found again after a kill
             layers=self._layers,
             tree=tree,
             folders=self._ledger.state.known.include,
