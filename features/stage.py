@@ -72,6 +72,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="patchyard-stage-"))
+        (self.folder / "tmp").mkdir()
         self.folder.chmod(0o755)  # on `host` the agent's own user has to reach its workspace
         self.repository = self.folder / "repo"
         # The PATCHYARD_HOME of the suite is one for all scenarios; here each has its own.
@@ -79,6 +80,7 @@ class Stage:
             **cleaned(os.environ),
             **home(self.folder / "home"),
             "WORKSPACE_DIR": str(self.folder / "workspaces"),
+            "TMPDIR": str(self.folder / "tmp"),
         }
         self.said = Said(words=(), exit_code=-1, out="", err="")
         self.prints: dict[str, str] = {}
@@ -116,18 +118,18 @@ class Stage:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", "test: a state to start from")
 
-    def agents(self, *words: str) -> Said:
+    def agents(self, *words: str, typed: str = "") -> Said:
         """Run one command in the checkout; its answer is the one that `said` holds."""
-        self.said = self._run(*words)
+        self.said = self._run(*words, typed=typed)
         return self.said
 
-    def _run(self, *words: str) -> Said:
+    def _run(self, *words: str, typed: str = "") -> Said:
         run = subprocess.run(
             [sys.executable, "-m", "patchyard", *words],
             cwd=self.repository,
             env=self.environment,
             check=False,
-            stdin=subprocess.DEVNULL,
+            input=typed,
             capture_output=True,
             text=True,
             timeout=LONGEST_S,

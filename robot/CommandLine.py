@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from robot.api.deco import keyword, library
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "features"))
 
-from stage import Stage, call, finish
+from stage import LONGEST_S, Stage, call, finish
 
 __all__ = ["CommandLine"]
 
@@ -25,6 +26,7 @@ class CommandLine:
 
     def __init__(self) -> None:
         self._stage: Stage | None = None
+        self._background: subprocess.Popen[bytes] | None = None
 
     @property
     def stage(self) -> Stage:
@@ -43,7 +45,10 @@ class CommandLine:
 
     @keyword
     def close_repository(self) -> None:
-        """Remove everything."""
+        """End what still runs and remove everything."""
+        if self._background is not None and self._background.poll() is None:
+            self._background.kill()
+            self._background.wait()
         if self._stage is not None:
             self._stage.close()
 
@@ -56,6 +61,17 @@ class CommandLine:
             "validate": ["test -s note.txt"],
         }
         self.stage.keep_action(name, body)
+
+    @keyword
+    def keep_project_and_action(self) -> None:
+        """Both that `plan use note shop` needs."""
+        self.stage.keep_project("shop")
+        self.keep_action("note")
+
+    @keyword
+    def write_short_script(self) -> str:
+        """A scripted model that ends too early; its name."""
+        return self.stage.script(call("read_file", path="README"))
 
     @keyword
     def write_script(self) -> str:
@@ -74,6 +90,42 @@ class CommandLine:
     def say(self, *words: str) -> None:
         """Run one command."""
         self.stage.agents(*words)
+
+    @keyword
+    def type(self, text: str, *words: str) -> None:
+        """Run one command with this on its standard input."""
+        self.stage.agents(*words, typed=text)
+
+    @keyword
+    def start(self, *words: str) -> None:
+        """Run one command in the background."""
+        self._background = subprocess.Popen(
+            [sys.executable, "-m", "patchyard", *words],
+            cwd=self.stage.repository,
+            env=self.stage.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    @keyword
+    def wait_until_it_waits_for(self, name: str) -> None:
+        """Ask for the status until the plan waits for that."""
+        deadline = time.monotonic() + LONGEST_S
+        while time.monotonic() < deadline:
+            said = self.stage.ask("plan", "status")
+            waiting = said.data.get("waiting") if said.exit_code == 0 else None
+            if waiting and name in waiting["for"]:
+                return
+        raise AssertionError(f"nothing waits for {name}")
+
+    @keyword
+    def background_should_exit_with(self, code: int) -> None:
+        """The background's exit code, once it ends."""
+        assert self._background is not None
+        ended = self._background.wait(LONGEST_S)
+        if ended != code:
+            raise AssertionError(f"the background exits with {ended}")
 
     @keyword
     def say_with(self, variable: str, value: str, *words: str) -> None:
@@ -118,6 +170,12 @@ class CommandLine:
     def output_should_hold(self, *texts: str) -> None:
         """Standard output has each of these texts."""
         self._should_hold(self.stage.said.out, texts)
+
+    @keyword
+    def output_should_be_empty(self) -> None:
+        """Nothing is on standard output."""
+        if self.stage.said.out:
+            raise AssertionError(self.stage.said.out)
 
     @keyword
     def errors_should_hold(self, *texts: str) -> None:
