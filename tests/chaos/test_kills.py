@@ -4,13 +4,14 @@
 """
 
 import asyncio
+import itertools
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from engine.worksite import Worksite
 STEPS = 10
 KILLS = int(os.environ.get("PATCHYARD_KILLS", "20"))
 SEED = int(os.environ.get("PATCHYARD_SEED", "20261121"))
-LATEST_S = 2.5  # of a plan that takes about as long
+EVENTS = 45  # a plan of ten steps has some more
 
 pytestmark = [
     pytest.mark.service("bubblewrap"),
@@ -83,34 +84,85 @@ def answered(yard: Path, *arguments: str) -> dict[str, Any]:
     return body
 
 
-def killed_run(yard: Path, after_s: float) -> bool:
-    """Start the plan and kill the engine after some time; whether a plan was made by then."""
-    before = len(answered(yard, "plan", "list", "--all")["data"]["plans"])
-    script_path = yard / "script.json"
-    process = agents(yard, "run", "do ten steps", "--model", f"scripted:{script_path}")
-    time.sleep(after_s)
+def killed_after(yard: Path, events: int, delay_s: float, *arguments: str) -> list[dict[str, Any]]:
+    """Start a command, kill its engine some time after it told of that many events; what it told.
+
+    A command that ends before is not killed any more; its last line, the result, is told too.
+    """
+    process = agents(yard, *arguments, "--stream", "--format", "json")
+    assert process.stdout is not None
+    told = [json.loads(line) for line in itertools.islice(process.stdout, events)]
+    threading.Event().wait(delay_s)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)
-    return len(answered(yard, "plan", "list", "--all")["data"]["plans"]) > before
+    return told
+
+
+def run_of(yard: Path, script_name: str) -> tuple[str, ...]:
+    return ("run", "do ten steps", "--model", f"scripted:{yard / script_name}")
 
 
 @pytest.mark.parametrize("number", range(KILLS))
 def test_each_effect_happens_once_whenever_the_engine_is_killed(yard: Path, number: int) -> None:
     rng = random.Random(SEED * 1000 + number)  # noqa: S311 - seeded on purpose
-    if not killed_run(yard, rng.uniform(0.2, LATEST_S)):
-        return  # killed before the plan was made: there is nothing to lose
-    second = rng.uniform(0.2, LATEST_S) if number % 4 == 0 else None
-    if second is not None:
-        resuming = agents(yard, "plan", "resume", "@last")
-        time.sleep(second)
-        resuming.send_signal(signal.SIGKILL)
-        resuming.communicate(timeout=30)
+    killed_after(yard, rng.randint(1, EVENTS), rng.uniform(0, 0.2), *run_of(yard, "script.json"))
+    if number % 4 == 0:
+        again = ("plan", "resume", "@last")
+        killed_after(yard, rng.randint(1, EVENTS // 2), rng.uniform(0, 0.2), *again)
     end = answered(yard, "plan", "resume", "@last")
     assert end["exit_code"] == 0, end["error"]
-    patch = answered(yard, "plan", "diff", "@last")["data"]["patch"]
-    added = [line[1:] for line in patch.splitlines() if line.startswith("+step-")]
-    assert added == [f"step-{step}" for step in range(STEPS)]
+    assert effects(yard) == [f"step-{step}" for step in range(STEPS)]
     assert unsettled(yard) == []
+
+
+def effects(yard: Path) -> list[str]:
+    patch = answered(yard, "plan", "diff", "@last")["data"]["patch"]
+    return [line[1:] for line in patch.splitlines() if line.startswith("+step-")]
+
+
+def settlements(yard: Path) -> list[dict[str, Any]]:
+    events = answered(yard, "plan", "events", "@last")["data"]["events"]
+    return [event for event in events if event["event"] == "ToolCallSettled"]
+
+
+def killed_in_call(yard: Path) -> dict[str, Any]:
+    """Kill the engine while a command runs that shows both its beginning and its end."""
+    command = "echo step-begun >> effects.log; sleep 2; echo step-ended >> effects.log"
+    reply = {"calls": [{"name": "execute_command", "arguments": {"command": command}}]}
+    body = {"note": "written by hand", "execute": [reply, *2 * [{"finish": "done"}]]}
+    (yard / "long.json").write_text(json.dumps(body))
+    process = agents(yard, *run_of(yard, "long.json"), "--stream", "--format", "json")
+    assert process.stdout is not None
+    started: dict[str, Any] = {}
+    for line in process.stdout:
+        event = json.loads(line)
+        if event["event"] == "EnvironmentStarted":
+            started = event["handle"]
+        if event["event"] == "ToolCallRequested":
+            break
+    threading.Event().wait(0.5)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    return started
+
+
+def test_a_call_that_was_running_is_taken_up_again(yard: Path) -> None:
+    killed_in_call(yard)
+    end = answered(yard, "plan", "resume", "@last")
+    assert end["exit_code"] == 0, end["error"]
+    assert effects(yard) == ["step-begun", "step-ended"]
+    (settled,) = settlements(yard)
+    assert (settled["success"], settled["is_reattached"]) == (True, True)
+
+
+def test_a_call_whose_toolbox_is_gone_is_unknown_and_not_run_again(yard: Path) -> None:
+    handle = killed_in_call(yard)
+    os.kill(handle["details"]["init"]["pid"], signal.SIGKILL)
+    end = answered(yard, "plan", "resume", "@last")
+    assert end["exit_code"] == 0, end["error"]
+    assert effects(yard) == ["step-begun"]
+    (settled,) = settlements(yard)
+    assert (settled["success"], settled["error"]) == (False, "OUTCOME_UNKNOWN")
 
 
 def unsettled(yard: Path) -> list[str]:
