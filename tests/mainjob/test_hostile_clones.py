@@ -127,3 +127,24 @@ def test_a_huge_sparse_file_is_taken_whole(desk: Desk) -> None:
     assert said.code == 0, said.message
     assert said.changed == {"huge": "deleted"}
     assert (desk.repo / "huge").stat().st_blocks == 0
+
+
+def test_nor_of_the_users_own_configuration(desk: Desk) -> None:
+    git_traps(desk, desk.home)
+
+    whole_job(desk, shell("git status --porcelain; git log -1"))
+
+    assert desk.ran == []
+
+
+def test_a_git_file_that_names_an_armed_repository_starts_nothing_of_it(desk: Desk) -> None:
+    git_traps(desk)
+    armed = desk.folder / "armed"
+    (desk.repo / ".git").rename(armed)
+    (desk.repo / ".git").write_text(f"gitdir: {armed}\n")
+    git(armed, "config", "--file", "config", "core.bare", "false")
+
+    said = whole_job(desk)
+
+    assert said.changed == {"made": "added"}
+    assert desk.ran == []

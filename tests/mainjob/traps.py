@@ -82,27 +82,34 @@ def _program(desk: Desk, name: str) -> Path:
     return place
 
 
-def _arm(desk: Desk, git_dir: Path, mark: str) -> None:
-    """Put every order and hook into one repository."""
+def _order(desk: Desk, config: Path, mark: str) -> None:
+    """Write every order into one configuration file."""
     program = _program(desk, f"{mark}-program")
     touch = f"touch {desk.canary}/{mark}-trap;:"
     for key, value in ORDERS.items():
         known = {"touch": touch, "program": program, "canary": desk.canary}
-        git(git_dir, "config", "--file", "config", key.format(**known), value.format(**known))
+        git(
+            desk.folder, "config", "--file", str(config), key.format(**known), value.format(**known)
+        )
+    included = config.with_name("included")
+    included.write_text(f"[core]\n\tfsmonitor = {touch} false\n")
+    git(desk.folder, "config", "--file", str(config), "include.path", str(included))
+
+
+def _arm(desk: Desk, git_dir: Path, mark: str) -> None:
+    """Put every order and hook into one repository."""
+    _order(desk, git_dir / "config", mark)
     hooks = git_dir / "hooks"
     hooks.mkdir(exist_ok=True)
     for name in HOOKS:
         (hooks / name).write_text(f"#!/bin/sh\ntouch '{desk.canary}/{mark}-hook-{name}'\n")
         (hooks / name).chmod(0o755)
     git(git_dir, "config", "--file", "config", "core.hooksPath", str(hooks))
-    included = git_dir / "included"
-    included.write_text(f"[core]\n\tfsmonitor = {touch} false\n")
-    git(git_dir, "config", "--file", "config", "include.path", str(included))
     (git_dir / "info" / "attributes").write_text(ATTRIBUTES)
 
 
-def git_traps(desk: Desk) -> None:
-    """Arm the repository, one nested in it, and a bare one that is part of its tree."""
+def git_traps(desk: Desk, home: Path | None = None) -> None:
+    """Arm the repository, one nested in it, and a bare one of its tree; or the user's `home`."""
     repo = desk.repo
     (repo / ".gitattributes").write_text(ATTRIBUTES)
     (repo / "pointer.lfs").write_text(LFS_POINTER)
@@ -124,7 +131,10 @@ def git_traps(desk: Desk) -> None:
     (nested / "inner.txt").write_text("inner\n")
     (nested / ".gitattributes").write_text(ATTRIBUTES)
     _arm(desk, nested / ".git", "nested")
-    _arm(desk, repo / ".git", "own")
+    if home is None:
+        _arm(desk, repo / ".git", "own")
+    else:
+        _order(desk, home / ".gitconfig", "home")
 
 
 def submodules(desk: Desk) -> None:

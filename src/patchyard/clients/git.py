@@ -99,6 +99,9 @@ class Git:
             "GIT_PAGER": "cat",
             "GIT_SSH_COMMAND": "false",
             "GIT_TERMINAL_PROMPT": "0",
+            "GIT_TRACE2": "0",
+            "GIT_TRACE2_EVENT": "0",
+            "GIT_TRACE2_PERF": "0",
         }
         if self.git_dir is not None:
             made["GIT_DIR"] = str(self.git_dir)
