@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import dataclass
-from pathlib import Path
 
 from patchyard.models.sloppy import Errand
 
@@ -12,13 +11,16 @@ VERBS = ("add", "bound", "count", "derive", "extract", "fold", "gather", "halve"
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    errand: Errand
-    file: Path
+    planning: Errand
+    working: Errand
+    file: str
+    broken: str
     mended: str
+    check: str  # a command that passes when it is mended
 
 
-def task(number: int, workspace: Path) -> Task:
-    """Write the files of task `number` and return it."""
+def task(number: int, workspace: str) -> Task:
+    """Return task `number` in a repository at `workspace`."""
     chance = random.Random(number)  # noqa: S311 - the same task for the same number
     noun, verb = chance.choice(NOUNS), chance.choice(VERBS)
     wrong, right = chance.sample(("+", "-", "*", "//"), 2)
@@ -30,16 +32,21 @@ def task(number: int, workspace: Path) -> Task:
     tail = f"{indent}return {noun}\n\n\ndef unused():\n{indent}return None\n"
     old = f"{indent}{noun} = first {wrong} second"
     new = f"{indent}{noun} = first {right} second"
-    file = workspace / path
-    file.parent.mkdir()
-    file.write_text(f"{head}{old}\n{tail}")
-    check = f"import {noun}; print({noun}.{verb}(6, 3))"
+    try_it = f"import {noun}; print({noun}.{verb}(6, 3))"
     calls = (
         ("read_file", {"path": path}),
         ("search_replace", {"path": path, "old_string": old, "new_string": new}),
-        ("execute_command", {"command": f"cd {folder} && PYTHONPATH= python3 -c '{check}'"}),
+        ("execute_command", {"command": f"cd {folder} && PYTHONPATH= python3 -c '{try_it}'"}),
         ("write_file", {"path": f"{folder}/NOTES.md", "content": f"# {verb}\n\nIt {right} now.\n"}),
         ("finish", {"summary": f"{verb} uses {right} instead of {wrong}"}),
     )
-    errand = Errand(workspace=str(workspace), calls=calls)
-    return Task(errand=errand, file=file, mended=f"{head}{new}\n{tail}")
+    plan = f"1. In {path}, {verb} takes {right}.\n2. Note it."
+    looks = (calls[0], ("finish", {"summary": plan}))
+    return Task(
+        planning=Errand(workspace=workspace, calls=looks),
+        working=Errand(workspace=workspace, calls=calls),
+        file=path,
+        broken=f"{head}{old}\n{tail}",
+        mended=f"{head}{new}\n{tail}",
+        check=f"grep -qF 'first {right} second' {path}",
+    )

@@ -68,6 +68,11 @@ def text(name: str, *, error: str | None = None, message: str = "", **data: Any)
         ("execute_command", {"exit_code": 0}, "[exit code 0]\n[no output]"),
         (
             "execute_command",
+            {"exit_code": 1},
+            "[exit code 1]\n[no output; what asks for input gets none]",
+        ),
+        (
+            "execute_command",
             {"job_id": "j1", "is_background": True},
             '[runs in the background; job_output(job_id="j1") shows how it goes]',
         ),

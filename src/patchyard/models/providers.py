@@ -227,6 +227,7 @@ def _loading(settings: ProviderSettings) -> "Loading":
 __all__ = [
     "FILES",
     "KINDS",
+    "OPENAI_COMPATIBLE",
     "Catalogue",
     "ProviderSettings",
     "built_in",

@@ -37,6 +37,7 @@ class SloppyModel:
     slips_at_most: int = 2
     is_stubborn: bool = False  # never does the right thing
     slipped: Counter[str] = field(default_factory=Counter, init=False)  # kinds so far
+    last_slip: str = field(default="", init=False)  # of the last reply; empty: it was right
     _step: int = field(default=0, init=False)
     _was_right: bool = field(default=False, init=False)
     _tries: int = field(default=0, init=False)  # of the step at hand
@@ -78,9 +79,10 @@ class SloppyModel:
                 reply = SLIPS[kind](self._chance, right)
                 if reply is not None:
                     self.slipped[kind] += 1
+                    self.last_slip = kind
                     self._was_right = kind in MEANT
                     return reply
-        self._was_right = True
+        self._was_right, self.last_slip = True, ""
         return ScriptedReply(calls=((name, arguments),))
 
 

@@ -39,8 +39,8 @@ _VOLATILE = re.compile(
 class Placeholders:
     """Takes out, and fills in, the work tree's path, the engine's ids and secrets.
 
-    `plans` is the folder below which a plan that runs unconfined has its tree, as `ID/root`; such
-    a tree counts as the workspace.
+    `plans` is the folder below which a plan that runs unconfined has its trees, as `ID.../root`;
+    such a tree counts as the workspace.
     """
 
     def __init__(
@@ -49,7 +49,9 @@ class Placeholders:
         escaped = json.dumps(workspace)[1:-1]
         self._paths = [path for path in dict.fromkeys((workspace, escaped)) if len(path) > 1]
         self._workspace = workspace
-        self._trees = re.compile(rf"{re.escape(plans)}/{_ULID.pattern}/root\b") if plans else None
+        self._trees = (
+            re.compile(rf"{re.escape(plans)}/{_ULID.pattern}[\w-]*/root\b") if plans else None
+        )
         self._secrets = tuple(secrets)
         self._ids: dict[str, int] = {}
 
