@@ -65,12 +65,12 @@ def test_commas_and_quotes_inside_texts_stay() -> None:
         ('{"path": "a"}{"path": "b"}', "one call for each"),
         ("[1, 2]", "no object"),
         ("42", "no object"),
-        ("path=a.py", "at character 0"),
+        ("path=a.py", "write one JSON object"),
         ("{" * 100_000, "no JSON object"),
         ("[" * 100_000, "nested too deeply"),
         ("{'a': " * 500, "no JSON object"),
         ("{'a': __import__('os')}", "at character 1"),
-        ("<xml/>", "at character 0"),
+        ("<xml/>", "write one JSON object"),
     ],
 )
 def test_what_has_no_single_meaning_is_refused_with_the_reason(text: str, words: str) -> None:

@@ -175,7 +175,9 @@ def _diagnosis(text: str) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        if error.msg == "Extra data":
+        if error.pos == 0 and text[:1] not in {"{", "["}:
+            why = "write one JSON object and nothing else"
+        elif error.msg == "Extra data":
             why = "there is more than one object; make one call for each"
         elif error.pos >= len(text) - 1 or error.msg.startswith("Unterminated"):
             why = "the JSON ends in the middle; write less in one call"

@@ -10,6 +10,24 @@ from patchyard.actors.parsing import find_calls, parse_arguments
 from patchyard.domain.messages import Message, ModelReply, RequestedCall, StopReason, Usage
 from patchyard.domain.messages import Speaker as Says
 
+# What other systems call our tools; a model that was trained on them is told ours.
+ELSEWHERE: Mapping[str, tuple[str, ...]] = {
+    "delete_file": ("delete", "remove", "remove_file", "rm", "unlink"),
+    "execute_command": (
+        *("bash", "cmd", "exec", "execute", "run", "run_bash", "run_command", "run_shell"),
+        *("run_terminal_cmd", "shell", "terminal"),
+    ),
+    "finish": ("attempt_completion", "complete", "done", "end", "exit", "stop", "submit"),
+    "grep_search": ("grep", "rg", "ripgrep", "search", "search_code", "search_content"),
+    "list_directory": ("dir", "list_dir", "list_files", "ls", "tree"),
+    "read_file": ("cat", "get_file", "open", "open_file", "read", "view", "view_file"),
+    "search_files": ("file_search", "find", "find_files", "glob"),
+    "search_replace": (
+        *("apply_diff", "apply_patch", "edit", "edit_file", "replace", "replace_in_file"),
+        *("str_replace", "str_replace_editor", "str_replace_based_edit_tool"),
+    ),
+    "write_file": ("create", "create_file", "new_file", "save", "save_file", "write"),
+}
 KEPT_ANSWER = 20_000  # characters of text kept of one reply
 CALLS_AT_ONCE = 16  # carried out of one reply; the rest is told back
 
@@ -93,7 +111,9 @@ def from_body(body: Mapping[str, Any]) -> ModelReply:
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """Return what a model is told that asked for a tool there is not."""
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    meant = [tool for tool, others in ELSEWHERE.items() if _plain(name) in others]
+    near = [tool for tool in meant if tool in names]
+    near = near or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     guess = f" Did you mean {near[0]}?" if near else ""
     return f"there is no tool {name!r}.{guess} There are: {', '.join(sorted(names))}"
 
@@ -112,11 +132,15 @@ def _read_call(ref: str, name: str, arguments: str, *, note: str, names: Sequenc
 
 
 def _known_name(name: str, names: Sequence[str]) -> str | None:
-    plain = name.strip().removeprefix("functions.").removeprefix("tools.")
-    if plain in names:
-        return plain
-    snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in plain).replace("-", "_")
-    return snake.strip("_") if snake.strip("_") in names else None
+    bare = name.strip().removeprefix("functions.").removeprefix("tools.")
+    return next((known for known in (bare, _plain(name)) if known in names), None)
+
+
+def _plain(name: str) -> str:
+    """Return a name as ours are written: `readFile` and `read-file` are `read_file`."""
+    bare = name.strip().removeprefix("functions.").removeprefix("tools.")
+    snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in bare).replace("-", "_")
+    return snake.strip("_")
 
 
 def _bounded(call: ReadCall, index: int) -> ReadCall:
@@ -129,4 +153,4 @@ def _bounded(call: ReadCall, index: int) -> ReadCall:
     )
 
 
-__all__ = ["ReadCall", "Reading", "clipped", "from_body", "nearest", "read", "to_body"]
+__all__ = ["ELSEWHERE", "ReadCall", "Reading", "clipped", "from_body", "nearest", "read", "to_body"]

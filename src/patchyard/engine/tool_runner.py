@@ -80,7 +80,7 @@ class ToolRunner:
         tool = self._tools.get(wanted.name)
         if tool is None:
             error = UnknownName.among("tool", wanted.name, self._tools)
-            return _refused(call_id, "UNKNOWN_TOOL", f"{error.message} {error.hint}")
+            return _refused(call_id, "UNKNOWN_TOOL", _in_one(error))
         if self._phase == Phase.STRATEGIZE and tool.spec.effect == Effect.WRITE:
             return _refused(
                 call_id,
@@ -92,8 +92,7 @@ class ToolRunner:
         try:
             op, args = tool.prepare(wanted.arguments)
         except UsageError as misfit:
-            text = f"{misfit.message} {misfit.hint}".strip()
-            return _refused(call_id, "VALIDATION_ERROR", text)
+            return _refused(call_id, "VALIDATION_ERROR", _in_one(misfit))
         return tool, op, args
 
     def _is_unguarded_planning(self, route: Route, effect: Effect) -> bool:
@@ -272,6 +271,10 @@ def result_of(event: ToolCallSettled, data: Any) -> ToolResult:
         error=event.error,
         data=data if isinstance(data, dict) else {},
     )
+
+
+def _in_one(error: UsageError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 def _refused(call_id: str, error: str, message: str) -> ToolResult:

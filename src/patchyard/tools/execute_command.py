@@ -53,7 +53,7 @@ def show(result: ToolResult) -> str:
     if err:
         parts.append(f"[standard error]\n{err.rstrip(chr(10))}")
     if not out and not err and code is not None:
-        parts.append("[no output]")
+        parts.append("[no output; what asks for input gets none]" if code else "[no output]")
     return "\n".join(parts)
 
 
