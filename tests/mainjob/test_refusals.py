@@ -339,3 +339,19 @@ def test_phases_out_of_turn_are_refused_with_the_next_step(desk: Desk) -> None:
         refused = desk.agents("plan", *words)
         assert refused.code == 3, refused.message
         assert "agents plan" in refused.message
+
+
+@pytest.mark.service("root")
+@pytest.mark.parametrize("size", ["150k", "300k", "500k", "900k"])
+def test_a_disk_that_fills_up_on_the_way_is_named(desk: Desk, size: str) -> None:
+    place = desk.folder / "state"
+    place.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(place)]
+    subprocess.run(mounting, check=True)
+    before = bits(desk.repo)
+
+    said = desk.run(shell("head -c 200000 /dev/urandom | base64"), write("big", "x" * 100_000))
+
+    assert said.code == 4, said.message
+    assert "space" in said.message
+    assert bits(desk.repo) == before

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from patchyard.domain.errors import PatchyardError
+from patchyard.engine.machine import refused_by_machine
 
 INTERRUPTED = 130
 NO_UTF8 = re.compile(  # bytes kept by surrogateescape, and no other surrogate
@@ -62,6 +63,8 @@ def carry_out(speaking: Speaking, work: Callable[[], Coroutine[Any, Any, Outcome
         outcome = asyncio.run(work())
     except PatchyardError as error:
         outcome = Outcome(error=error, exit_code=error.exit_code)
+    except OSError as error:
+        outcome = Outcome(error=refused_by_machine(error))
     except KeyboardInterrupt:
         outcome = Outcome(error=_Interrupted(), exit_code=INTERRUPTED)
     code = outcome.exit_code or (outcome.error.exit_code if outcome.error else 0)

@@ -1,0 +1,35 @@
+"""What the machine refused (space, rights, descriptors), as an error that names the cure."""
+
+import errno
+import os
+
+from patchyard.domain.errors import Unavailable
+
+CURES = {
+    errno.ENOSPC: "free some space and resume; nothing is lost",
+    errno.EDQUOT: "free some of your quota and resume; nothing is lost",
+    errno.EROFS: "that file system is read-only: set PATCHYARD_HOME and WORKSPACE_DIR elsewhere",
+    errno.EACCES: "give this user the right to it, or set PATCHYARD_HOME to a folder of yours",
+    errno.EPERM: "give this user the right to it, or set PATCHYARD_HOME to a folder of yours",
+    errno.EMFILE: "raise the limit of open files: ulimit -n 4096",
+    errno.ENFILE: "raise the limit of open files: sysctl fs.file-max",
+    errno.ENOMEM: "free some memory and resume",
+}
+
+
+def refused_by_machine(error: OSError) -> Unavailable:
+    """Return the error that `error` stands for; the cause is in its `__cause__` when raised so."""
+    number = error.errno or _number_in(str(error))
+    reason = os.strerror(number) if number else str(error)[:300]
+    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+    return Unavailable(
+        f"{place}{reason}", hint=CURES.get(number, "`agents doctor` shows what works here")
+    )
+
+
+def _number_in(text: str) -> int:
+    """Return the number that an error made of several ones speaks of, 0 when it is none of ours."""
+    return next((number for number in CURES if os.strerror(number) in text), 0)
+
+
+__all__ = ["CURES", "refused_by_machine"]
