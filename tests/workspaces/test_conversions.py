@@ -164,3 +164,67 @@ async def test_a_filter_of_the_users_is_left_to_the_users_git(copying: Lab) -> N
     harmless = await copying.changed(base, {"b": "c\n"})
     await copying.apply(base, harmless, order("branch"))
     assert git(copying.repo, "show", "patchyard/p1:a.s") == "PLAIN\n"
+
+
+async def test_files_that_are_the_same_in_both_forms_are_no_pairs(copying: Lab) -> None:
+    copying.write({".gitattributes": "* text=auto\n*.u16 working-tree-encoding=UTF-16LE\n"})
+    copying.write({"a.txt": "lf\n", "gone.txt": "g\n"})
+    (copying.repo / "ln.txt").symlink_to("a.txt")
+    copying.commit()
+    (copying.repo / "gone.txt").unlink()
+    (copying.repo / "a.txt").touch()
+    copying.write({"new.txt": "n\n"})
+
+    base = await copying.base()
+
+    assert base.filtered == {}
+    assert base.uncommitted == 2
+
+
+async def test_rules_of_the_repository_alone_convert_as_well(copying: Lab) -> None:
+    attributes = copying.repo / ".git/info/attributes"
+    attributes.write_text("*.txt text eol=crlf\n")
+    copying.write({"a.txt": CRLF})
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, {"a.txt": CRLF.replace(b"one", b"ONE")})
+
+    await copying.apply(base, changeset, order("branch"))
+
+    assert git(copying.repo, "show", "patchyard/p1:a.txt") == "ONE\ntwo\nthree\nfour\nfive\n"
+
+
+async def test_a_pointer_in_place_of_its_large_content_is_itself(copying: Lab) -> None:
+    git(copying.repo, "config", "filter.lfs.clean", "cat")
+    pointer = (
+        "version https://git-lfs.github.com/spec/v1\n"
+        f"oid sha256:{hashlib.sha256(b'large').hexdigest()}\nsize 5\n"
+    )
+    copying.write({".gitattributes": "*.bin filter=lfs\n", "a.bin": pointer, "b": "b\n"})
+    copying.commit()
+    copying.write({"a.bin": pointer.replace("size 5", "size 6")})
+    assert (await copying.base()).filtered == {}
+    copying.commit()
+
+    base = await copying.base()
+    changeset = await copying.changed(base, {"a.bin": pointer.replace("size 5", "size 7")})
+    await copying.apply(base, changeset, order("branch"))
+
+    assert base.filtered == {}
+    assert "size 7" in git(copying.repo, "show", "patchyard/p1:a.bin")
+
+
+async def test_a_plan_from_a_commit_leaves_a_filtered_path_to_the_user(copying: Lab) -> None:
+    copying.write({"a.sec": "clear\n"})
+    copying.commit()
+    git(copying.repo, "config", "filter.own.clean", "rev")
+    git(copying.repo, "config", "filter.own.smudge", "rev")
+    copying.write({".gitattributes": "*.sec filter=own\n"})
+    copying.commit()
+    base = await copying.base("head")
+    changeset = await copying.changed(base, {"a.sec": "other\n"})
+
+    with pytest.raises(StateRefusal, match="filter 'own'"):
+        await copying.apply(base, changeset, order("worktree"))
+
+    assert (copying.repo / "a.sec").read_text() == "clear\n"

@@ -4,6 +4,7 @@ Devices, FIFOs and sockets are never opened. Nothing of it is run or interpreted
 """
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -75,10 +76,8 @@ class Reader:
         folder, _, name = path.rpartition("/")
         try:
             return os.stat(name, dir_fd=self.folder(folder), follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
         except OSError as error:
-            if error.errno == 40:  # ELOOP: a link where a folder was
+            if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
                 return None
             raise
 

@@ -153,9 +153,7 @@ class Capture:
             if entry != self.tracked.entries.get(path)
         }
         if said != expected:
-            odd = sorted(
-                path for path in {*said, *expected} if said.get(path) != expected.get(path)
-            )
+            odd = sorted({path for path, _ in said.items() ^ expected.items()})
             raise WorkFailed(
                 f"the tree that was written is not the one that was seen: {odd[:5]}",
                 hint="this is a defect of Patchyard or git; please report it",

@@ -1,5 +1,6 @@
 """What a hand-over does to each path, worked out three ways before anything is written."""
 
+import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -83,11 +84,12 @@ def present(reader: Reader, path: str, going: frozenset[str], *, like: str) -> C
 
     Raises Conflict for what is neither file nor link.
     """
-    at, _, _ = path.rpartition("/")
     try:
         status = reader.status(path)
         if status is None:
-            _require_no_link_above(reader, at, path, going)
+            above = _no_folder_above(reader, path, going)
+            if above is not None and stat.S_ISLNK(above.st_mode):
+                raise in_the_way([path], "lies behind a symbolic link")
             return None
         if stat.S_ISLNK(status.st_mode):
             target = reader.target(path)
@@ -116,14 +118,21 @@ def _all_below(reader: Reader, folder: str) -> set[str]:
     return found
 
 
-def _require_no_link_above(reader: Reader, folder: str, path: str, going: frozenset[str]) -> None:
+def require_room(reader: Reader, path: str, going: frozenset[str]) -> None:
+    """Raise Conflict when something that stays, and is no folder, stands above `path`."""
+    above = _no_folder_above(reader, path, going)
+    if above is not None:
+        raise in_the_way([path], "lies below what is no folder")
+
+
+def _no_folder_above(reader: Reader, path: str, going: frozenset[str]) -> os.stat_result | None:
+    folder = path.rpartition("/")[0]
     while folder and folder not in going:
         status = reader.status(folder)
-        if status is not None and not stat.S_ISDIR(status.st_mode):
-            if stat.S_ISLNK(status.st_mode):
-                raise in_the_way([path], "lies behind a symbolic link")
-            return
+        if status is not None:
+            return None if stat.S_ISDIR(status.st_mode) else status
         folder = folder.rpartition("/")[0]
+    return None
 
 
 def in_the_way(paths: Sequence[str], why: str = "changed meanwhile") -> Conflict:
@@ -214,6 +223,7 @@ __all__ = [
     "keep_present",
     "merge_text",
     "present",
+    "require_room",
     "resolve",
     "wanted",
 ]

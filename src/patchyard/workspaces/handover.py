@@ -25,6 +25,7 @@ from patchyard.workspaces.edits import (
     in_the_way,
     keep_present,
     present,
+    require_room,
     resolve,
     wanted,
 )
@@ -224,6 +225,9 @@ def onto_checkout(site: _Site, rows: Sequence[Wanted]) -> list[Edit]:
     going = frozenset(row.path for row in rows if row.new is None)
     with Reader(site.store.source.top) as reader:
         found = {row.path: present(reader, row.path, going, like=like) for row in rows}
+        for row in rows:
+            if found[row.path] is None and row.new is not None:
+                require_room(reader, row.path, going)
         unknown = [
             row.path
             for row in rows

@@ -52,9 +52,9 @@ class Source:
 def top_of(place: Path) -> Path:
     """Return the top level of the checkout around `place`. Raises UsageError naming the cure."""
     start = Path(os.path.realpath(place))
-    if not start.is_dir():
-        raise UsageError(f"there is no folder {place}", hint="name a folder inside a checkout")
     try:
+        if not start.is_dir():
+            raise UsageError(f"there is no folder {place}", hint="name a folder inside a checkout")
         for folder in (start, *start.parents):
             if (folder / ".git").exists():
                 return folder

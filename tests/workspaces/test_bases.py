@@ -1,0 +1,128 @@
+"""Our checkouts of bases: made once, whoever asks, from what is near and there."""
+
+import asyncio
+import os
+import shutil
+import threading
+
+import pytest
+
+from laboratory import Lab, bytes_below, git
+from patchyard.clients import locks
+from patchyard.clients.treewriter import TreeWriter
+from patchyard.domain.errors import WorkFailed
+from patchyard.workspaces import bases
+from patchyard.workspaces.bases import run
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_many_who_ask_at_once_get_the_same_checkout(copying: Lab) -> None:
+    copying.write({"a": "a\n", "d/b": "b\n"})
+    copying.commit()
+    made = await asyncio.gather(*(copying.base() for _ in range(4)))
+    assert len({base.tree for base in made}) == 1
+
+    places = await asyncio.gather(*(copying.trees.checkout(made[0]) for _ in range(4)))
+    histories = await asyncio.gather(*(copying.trees.history(made[0]) for _ in range(4)))
+
+    assert len(set(places)) == len(set(histories)) == 1
+    assert bytes_below(places[0]) == {"a": ("-", b"a\n"), "d/b": ("-", b"b\n")}
+
+
+async def test_a_nearest_base_that_is_gone_is_done_without(copying: Lab) -> None:
+    copying.write({f"f{number}": "x\n" for number in range(9)})
+    copying.commit()
+    near = await copying.trees.checkout(await copying.base())
+    await asyncio.to_thread(shutil.rmtree, near)
+    copying.write({"f1": "y\n"})
+
+    made = await copying.trees.checkout(await copying.base())
+
+    assert (made / "f1").read_text() == "y\n"
+    assert (made / "f0").stat().st_nlink == 1
+
+
+async def test_a_file_changed_within_a_second_has_another_time_than_before(copying: Lab) -> None:
+    copying.write({f"f{number}": "x\n" for number in range(9)})
+    copying.commit()
+    first = await copying.trees.checkout(await copying.base())
+    index = first.parent / f".{first.name}.index"
+    os.utime(index, (1, 1))  # long ago: nothing has to be set apart
+    copying.write({"f1": "y\n"})
+
+    second = await copying.trees.checkout(await copying.base())
+
+    assert (second / "f0").samefile(first / "f0")
+    assert (first / "f1").read_text() == "x\n"
+    assert (second / "f1").read_text() == "y\n"
+
+
+async def test_the_index_of_a_large_tree_is_not_newer_than_its_files(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bases, "LARGE_INDEX_BYTES", 1)
+    copying.write({"a": "a\n"})
+    copying.commit()
+    base = await copying.base()
+    _, root = await copying.workspace(base)
+
+    assert git(root, "-c", "safe.directory=*", "status", "--porcelain") == ""
+
+
+def test_a_program_that_fails_is_told_with_its_words() -> None:
+    with pytest.raises(WorkFailed, match="No such file") as caught:
+        run("cp", "/nonexistent/a", "/nonexistent/b")
+    assert caught.value.details["arguments"][0] == "cp"
+
+
+async def test_a_tree_that_is_not_what_the_walk_saw_is_never_handed_on(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copying.write({"a": "a\n", "b": "b\n"})
+    copying.commit()
+    base = await copying.base()
+    ref, root = await copying.workspace(base)
+    (root / "a").write_text("changed\n")
+    (root / "b").unlink()
+    monkeypatch.setattr(TreeWriter, "delete", lambda _writer, _path: None)
+
+    with pytest.raises(WorkFailed, match="not the one that was seen") as caught:
+        await copying.workspaces.capture(base, ref)
+    assert "'b'" in caught.value.message
+
+
+async def test_a_file_system_without_attributes_is_no_finding(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copying.write({"a": "a\n"})
+    copying.commit()
+    base = await copying.base()
+    ref, root = await copying.workspace(base)
+    (root / "a").write_text("changed\n")
+
+    def unsupported(_descriptor: int) -> list[str]:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "listxattr", unsupported)
+    changed = await copying.workspaces.capture(base, ref)
+    assert changed.findings == ()
+
+
+def test_a_lock_is_waited_for(copying: Lab) -> None:
+    place = copying.repo.parent / "lock"
+    order: list[str] = []
+    waits = threading.Event()
+
+    def second() -> None:
+        waits.set()
+        with locks.locked(place):
+            order.append("second")
+
+    other = threading.Thread(target=second)
+    with locks.locked(place):
+        other.start()
+        waits.wait(10)
+        order.append("first")
+    other.join(10)
+    assert order == ["first", "second"]

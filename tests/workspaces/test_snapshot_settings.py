@@ -1,0 +1,256 @@
+"""Bases from checkouts that git reads by settings of its own, or cannot read."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from laboratory import Lab, bytes_below, git, lab_at
+from patchyard.clients.reader import Reader
+from patchyard.clients.treewriter import ChangedMeanwhile
+from patchyard.domain.errors import UsageError, WorkFailed
+from patchyard.workspaces import pinned, view
+from patchyard.workspaces.pinned import GitTrees
+
+pytestmark = pytest.mark.anyio
+
+
+async def modes(lab: Lab) -> dict[str, str]:
+    base = await lab.base()
+    listed = await lab.trees.checkout(base)
+    return {path: kind for path, (kind, _) in bytes_below(listed).items()}
+
+
+async def test_modes_come_from_the_index_where_the_file_system_has_none(copying: Lab) -> None:
+    copying.write({"run.sh": "#!/bin/sh\n", "a.txt": "a\n"})
+    (copying.repo / "run.sh").chmod(0o755)
+    copying.commit()
+    git(copying.repo, "config", "core.fileMode", "false")
+    (copying.repo / "run.sh").chmod(0o644)
+    (copying.repo / "a.txt").chmod(0o755)
+    assert (await copying.base()).uncommitted == 0
+    copying.write({"new.sh": "#!/bin/sh\n", "run.sh": "#!/bin/sh\necho\n"})
+    (copying.repo / "new.sh").chmod(0o755)
+    copying.write({"a.txt": "b\n"})
+
+    assert await modes(copying) == {"run.sh": "x", "a.txt": "-", "new.sh": "-"}
+    assert (await copying.base()).uncommitted == 3
+
+
+def test_the_index_is_seen_with_its_own_time(copying: Lab) -> None:
+    """By it git knows what was written in the same second, and looks inside."""
+    copying.write({"a": "1\n"})
+    copying.commit()
+    index = copying.repo / ".git/index"
+    os.utime(index, (1_000_000_000, 1_000_000_000))
+    with view.opened(copying.trees.open_store(copying.repo)) as shown:
+        assert (shown.folder / "index").stat().st_mtime == 1_000_000_000
+        assert (shown.folder / "index").read_bytes() == index.read_bytes()
+
+
+async def test_links_stay_links_where_the_file_system_has_none(copying: Lab) -> None:
+    copying.write({"a.txt": "a\n"})
+    (copying.repo / "ln").symlink_to("a.txt")
+    copying.commit()
+    git(copying.repo, "config", "core.symlinks", "false")
+    (copying.repo / "ln").unlink()
+    (copying.repo / "ln").write_text("b.txt")
+
+    base = await copying.base()
+
+    seen = bytes_below(await copying.trees.checkout(base))
+    assert seen["ln"] == ("link", b"b.txt")
+    assert base.uncommitted == 1
+
+
+async def test_a_file_taken_out_of_the_index_and_ignored_is_not_in_the_base(copying: Lab) -> None:
+    copying.write({"a": "a\n", "kept.log": "log\n"})
+    copying.commit()
+    git(copying.repo, "rm", "-q", "--cached", "kept.log")
+    copying.write({".gitignore": "*.log\n"})
+
+    assert set(await modes(copying)) == {"a", ".gitignore"}
+
+
+async def test_a_name_that_git_takes_for_its_own_is_left_out(copying: Lab) -> None:
+    copying.write({"a": "a\n"})
+    copying.commit()
+    copying.write({"git~1": "g\n", "deep/.Git": "g\n"})
+
+    assert set(await modes(copying)) == {"a"}
+
+
+async def test_a_file_added_and_gone_again_is_not_in_the_base(copying: Lab) -> None:
+    copying.write({"a": "a\n"})
+    copying.commit()
+    copying.write({"added": "x\n"})
+    git(copying.repo, "add", "added")
+    (copying.repo / "added").unlink()
+
+    assert set(await modes(copying)) == {"a"}
+
+
+async def test_what_this_user_cannot_read_is_named_with_the_cure(ordinary: Path) -> None:
+    lab = lab_at(ordinary, "copy")
+    lab.write({"a": "a\n", "d/b": "b\n"})
+    lab.commit()
+    (lab.repo / "a").write_text("other\n")
+    (lab.repo / "a").chmod(0)
+    with pytest.raises(UsageError, match="a cannot be read") as caught:
+        await lab.base()
+    assert "--base head" in caught.value.hint
+    (lab.repo / "a").chmod(0o644)
+    index = lab.repo / ".git/index"
+    index.chmod(0)
+    with pytest.raises(UsageError, match="index cannot be read"):
+        await lab.base()
+    index.chmod(0o644)
+    lab.repo.parent.chmod(0o711)
+    (lab.repo / "d").chmod(0)
+    with pytest.raises(UsageError, match="cannot be read"):
+        await lab.trees.snapshot(lab.repo / "d/deep")
+    (lab.repo / "d").chmod(0o755)
+
+
+async def test_without_an_index_everything_is_deleted_and_untracked(copying: Lab) -> None:
+    copying.write({"a": "a\n"})
+    copying.commit()
+    (copying.repo / ".git/index").unlink()
+
+    assert set(await modes(copying)) == {"a"}
+
+
+async def test_a_repository_that_git_cannot_read_is_refused_with_the_cure(copying: Lab) -> None:
+    copying.write({"a": "a\n"})
+    copying.commit()
+    blob = git(copying.repo, "rev-parse", "HEAD:a").strip()
+    with pytest.raises(UsageError, match="no commit that can be read"):
+        await copying.base(blob)
+    elsewhere = copying.repo.parent / "elsewhere"
+    elsewhere.mkdir()
+    git(copying.repo, "config", "core.worktree", str(elsewhere))
+    with pytest.raises(UsageError, match="work tree elsewhere"):
+        await copying.base()
+    git(copying.repo, "config", "core.repositoryFormatVersion", "99")
+    with pytest.raises(UsageError, match="not a repository git can read") as caught:
+        await copying.base()
+    assert "fsck" in caught.value.hint
+
+
+async def test_a_broken_setting_of_the_user_is_named(copying: Lab) -> None:
+    copying.write({"a": "a\n"})
+    copying.commit()
+    place = copying.repo.parent
+    (place / ".gitconfig").write_text("[core\n")
+    trees = GitTrees(place / "other", environ={"HOME": str(place)}, uid=1000, gid=1000)
+    with pytest.raises(UsageError, match=r"configuration of .* cannot be read"):
+        await trees.snapshot(copying.repo)
+
+
+async def test_a_history_with_holes_is_refused_with_the_cure(copying: Lab) -> None:
+    copying.write({"a": "1\n"})
+    first = copying.commit()
+    copying.write({"a": "2\n"})
+    copying.commit()
+    (copying.repo / ".git/objects" / first[:2] / first[2:]).unlink()
+
+    with pytest.raises(UsageError, match="history of") as caught:
+        await copying.trees.history(await copying.base())
+
+    assert caught.value.hint
+    assert list(copying.trees.home.glob("**/history/*.new-*")) == []
+
+
+async def test_a_file_that_changes_while_it_is_read_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries: list[int] = []
+
+    def take() -> object:
+        tries.append(1)
+        if len(tries) < pinned.ATTEMPTS:
+            raise ChangedMeanwhile
+        return "base"
+
+    assert pinned._patiently(take) == "base"  # type: ignore[arg-type, comparison-overlap]
+    tries.clear()
+    monkeypatch.setattr(pinned, "ATTEMPTS", 1)
+
+    def never() -> object:
+        raise ChangedMeanwhile
+
+    with pytest.raises(WorkFailed, match="shrank"):
+        pinned._patiently(never)  # type: ignore[arg-type]
+
+
+async def test_key_files_of_the_base_are_known_by_their_blobs(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pinned, "KEPT_LISTINGS", 1)
+    copying.write({"requirements.txt": "six\n", "a.py": "\n"})
+    copying.commit()
+    first = await copying.base()
+    copying.write({"requirements.txt": "six==1\n"})
+    second = await copying.base()
+
+    known = await copying.trees.key_files(first)
+    later = await copying.trees.key_files(second)
+
+    assert list(known) == list(later) == ["requirements.txt"]
+    assert known != later
+    assert await copying.trees.key_files(first) == known
+    assert await copying.trees.blob(second, later["requirements.txt"]) == b"six==1\n"
+    assert list(copying.trees._listings) == [first.tree]
+
+
+async def test_what_a_killed_engine_left_of_a_store_is_deleted(copying: Lab) -> None:
+    copying.write({"a": "a\n"})
+    copying.commit()
+    base = await copying.base()
+    store = Path(base.store)
+    left = store.with_name(f"{store.name}.new-1")
+    shutil.rmtree(store.parent)
+    left.mkdir(parents=True)
+
+    again = await copying.base()
+
+    assert (again.tree, again.store) == (base.tree, base.store)
+    assert left not in set(copying.trees.home.rglob("*.new-*"))
+
+
+async def test_a_checkout_deep_in_a_closed_folder_is_named_with_the_cure(ordinary: Path) -> None:
+    lab = lab_at(ordinary, "copy")
+    lab.write({"d/e/f": "f\n"})
+    lab.commit()
+    (lab.repo / "d").chmod(0)
+    with pytest.raises(UsageError, match="cannot be read") as caught:
+        await lab.trees.snapshot(lab.repo / "d/e")
+    (lab.repo / "d").chmod(0o755)
+    assert "right to read" in caught.value.hint
+
+
+async def test_a_staged_submodule_stays_the_commit_that_was_staged(copying: Lab) -> None:
+    copying.write({"a": "a\n"})
+    commit = copying.commit()
+    git(copying.repo, "update-index", "--add", "--cacheinfo", f"160000,{commit},sub")
+
+    base = await copying.base()
+
+    assert base.submodules == {"sub": commit}
+
+
+async def test_a_file_whose_reading_fails_is_named(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copying.write({"a": "a\n"})
+    copying.commit()
+    copying.write({"a": "other\n"})
+
+    def fails(_reader: Reader, _path: str) -> os.stat_result:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Reader, "status", fails)
+    with pytest.raises(UsageError, match="a cannot be read") as caught:
+        await copying.base()
+    assert caught.value.details == {"path": "a"}

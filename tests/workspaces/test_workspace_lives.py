@@ -1,0 +1,166 @@
+"""Workspaces closed, lost and mounted again; places for mounts in them; which strategy there is."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from laboratory import AGENT, Lab, lab_at, started
+from patchyard.clients.mounts import is_mounted
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
+from patchyard.workspaces import selection
+from patchyard.workspaces.copy import CopyWorkspaces
+from patchyard.workspaces.layers import LayerCache
+from patchyard.workspaces.overlay import OverlayWorkspaces
+from patchyard.workspaces.selection import can_overlay, plan_folder, select_workspaces
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_is_written_is_there_after_closing_and_opening(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    (root / "a.txt").write_text("mine\n")
+
+    await lab.workspaces.close(ref)
+    await lab.workspaces.close(ref)
+
+    if ref.strategy == "overlay":
+        assert not is_mounted(root)
+    root = await lab.workspaces.open(ref)
+    assert (root / "a.txt").read_text() == "mine\n"
+    changed = await lab.workspaces.capture(base, ref)
+    assert [change.path for change in changed.changes] == ["a.txt"]
+
+
+async def test_a_workspace_that_is_gone_is_said_to_be_broken_or_cannot_be_had(lab: Lab) -> None:
+    base = await started(lab)
+    ref, _ = await lab.workspace(base)
+    await lab.workspaces.remove(ref)
+    await lab.workspaces.remove(ref)
+
+    with pytest.raises((EnvironmentBroken, EnvironmentUnavailable)) as caught:
+        await lab.workspaces.open(ref)
+    assert caught.value.hint
+
+
+async def test_a_layer_is_what_was_written_last(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    (root / "new").write_text("1\n")
+    (root / "folder").mkdir()
+    (root / "ln").symlink_to("new")
+    await lab.workspaces.layer(ref)
+    (root / "new").write_text("2\n")
+
+    layer = await lab.workspaces.layer(ref)
+
+    assert layer is not None
+    assert (layer / "new").read_text() == "2\n"
+    assert (layer / "folder").is_dir()
+    assert (layer / "ln").readlink() == Path("new")
+    assert not (layer / "a.txt").exists()
+
+
+async def test_places_for_mounts_are_made_and_belong_to_the_agent(lab: Lab) -> None:
+    base = await started(lab)
+    folders = ("node_modules", "d/deep/er", "d")
+
+    ref = await lab.workspaces.create(base, workspace_id="w", folders=folders)
+    root = await lab.workspaces.open(ref)
+
+    for folder in folders:
+        assert (root / folder).is_dir()
+    owner = AGENT if os.geteuid() == 0 else os.geteuid()
+    assert (root / "d/deep/er").stat().st_uid == owner
+    assert (root / "d/b.txt").read_text() == "b\n"
+
+
+@pytest.mark.parametrize("folder", ["a.txt", "out/inside", "a.txt/below"])
+async def test_no_place_is_made_through_a_link_or_over_a_file(lab: Lab, folder: str) -> None:
+    lab.write({"a.txt": "a\n"})
+    outside = lab.repo.parent / "outside"
+    outside.mkdir()
+    (lab.repo / "out").symlink_to(outside)
+    lab.commit()
+    base = await lab.base()
+
+    with pytest.raises(UsageError, match="cannot be shown") as caught:
+        await lab.workspaces.create(base, workspace_id="w", folders=("fine", folder))
+
+    assert "include" in caught.value.hint
+    assert list(outside.iterdir()) == []
+
+
+def test_auto_takes_what_works_and_a_name_is_taken_at_its_word(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copying.repo.parent / "plans/deep/er"
+    for works, made in ((True, OverlayWorkspaces), (False, CopyWorkspaces)):
+        monkeypatch.setattr(selection, "can_overlay", lambda _folder, answer=works: answer)
+        assert isinstance(select_workspaces(copying.trees, folder), made)
+    overlay = select_workspaces(copying.trees, folder, strategy="overlay")
+    assert isinstance(overlay, OverlayWorkspaces)
+    with pytest.raises(UsageError, match="overlay"):
+        select_workspaces(copying.trees, folder, strategy="overlai")
+
+
+@pytest.mark.service("root")
+def test_where_no_overlay_mounts_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_arguments: object, **_options: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(selection, "mount_overlay", refuses)
+    assert can_overlay(tmp_path) is False
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_ordinary_users_plans_lie_in_the_home_and_are_copies(ordinary: Path) -> None:
+    assert plan_folder(ordinary) == ordinary / "plans"
+    assert can_overlay(ordinary) is False
+    lab = lab_at(ordinary, "copy")
+    assert isinstance(select_workspaces(lab.trees, ordinary), CopyWorkspaces)
+
+
+async def test_a_file_that_cannot_be_read_is_a_finding(ordinary: Path) -> None:
+    lab = lab_at(ordinary, "copy")
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    (root / "a.txt").write_text("changed\n")
+    (root / "a.txt").chmod(0)
+
+    changed = await lab.workspaces.capture(base, ref)
+
+    assert [(each.kind.value, each.path) for each in changed.findings] == [("unreadable", "a.txt")]
+    assert "a.txt" not in {change.path for change in changed.changes}
+    await lab.workspaces.remove(ref)
+
+
+async def test_a_layers_links_and_modes_are_nobodys_change(lab: Lab) -> None:
+    base = await started(lab)
+    setup, made = await lab.workspace(base, "setup")
+    (made / "lib").mkdir()
+    (made / "lib/same").symlink_to("target")
+    (made / "lib/other").symlink_to("target")
+    (made / "lib/tool").write_text("#!/bin/sh\n")
+    (made / "lib/kind").write_text("x\n")
+    await lab.workspaces.close(setup)
+    written = await lab.workspaces.layer(setup)
+    assert written is not None
+    layer = LayerCache(lab.repo.parent / "layers").keep("k", written)
+    ref, root = await lab.workspace(base, layers=(layer,))
+    assert (root / "lib/same").readlink() == Path("target")
+    for name in ("same", "other"):
+        (root / "lib" / name).unlink()
+    (root / "lib/same").symlink_to("target")
+    (root / "lib/other").symlink_to("elsewhere")
+    (root / "lib/tool").chmod(0o755)
+    (root / "lib/kind").unlink()
+    (root / "lib/kind").symlink_to("x")
+
+    changed = await lab.workspaces.capture(base, ref)
+
+    found = {change.path: change.mode for change in changed.changes}
+    assert found == {"lib/other": "120000", "lib/tool": "100755", "lib/kind": "120000"}
