@@ -1,6 +1,7 @@
 """The ledger: one writer, everything on disk, large bodies beside the events."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +11,15 @@ from patchyard.clients.clock import SystemClock
 from patchyard.contracts.journal import NewEvent
 from patchyard.domain.changeset import Base, FilteredPair
 from patchyard.domain.errors import Conflict, GuardRefused, JournalBroken, UsageError
-from patchyard.domain.events import BaseRecorded, Event, Moved, Noted, PlanCreated, TurnTaken
+from patchyard.domain.events import (
+    BaseRecorded,
+    Event,
+    Moved,
+    Noted,
+    PlanCreated,
+    ToolCallSettled,
+    TurnTaken,
+)
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
 from patchyard.engine import control
@@ -164,3 +173,22 @@ async def test_a_word_reaches_the_owner_and_only_new_ones_do(store: Store) -> No
     ear.cancel()
     await asyncio.wait([ear])
     assert heard.empty()
+
+
+async def test_what_was_noted_keeps_its_body_when_the_first_writing_of_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchyard.stores.sqlite.BUSY_S", 0.01)
+    journal = SQLiteJournal.open(tmp_path / "patchyard.db")
+    ledger = await made(Store(journal=journal, summaries=journal))
+    large = "y" * 9000
+    ledger.note(ToolCallSettled(call_id="c", success=True, message="", data=body_of(large)))
+    other = sqlite3.connect(tmp_path / "patchyard.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Conflict, match="locked"):
+        await ledger.record(Noted(text="a"))
+    other.close()
+    await ledger.record(Noted(text="b"))
+    (call,) = [e for _, _, e in await ledger.events() if isinstance(e, ToolCallSettled)]
+    assert await ledger.value(call.data) == large
+    await journal.close()

@@ -86,11 +86,10 @@ class Ledger:
 
     async def _append(self, events: Sequence[NewEvent]) -> None:
         written = self.state.version - len(self._noted)
-        bodies, self._bodies = self._bodies, {}
         await self._store.journal.append(
-            self.plan_id, written, [*self._noted, *events], bodies=bodies
+            self.plan_id, written, [*self._noted, *events], bodies=self._bodies
         )
-        self._noted = []
+        self._noted, self._bodies = [], {}  # not before: what was noted needs its bodies
 
     def _take(self, after: PlanState, events: Sequence[Event]) -> None:
         self.state = after
