@@ -209,6 +209,8 @@ class ApplyIntended:
     to: str
     changeset_id: str
     record: Body
+    name: str = ""  # of the branch or the patch file, as ordered
+    paths: tuple[str, ...] = ()  # only these, as ordered; empty: all
 
 
 @dataclass(frozen=True, kw_only=True)

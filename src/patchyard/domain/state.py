@@ -79,10 +79,15 @@ class PlanState:
     validation: Validated | None = None
     rounds: int = 0  # failed proofs that were given back to the actor in this phase
     intended: ApplyIntended | None = None
-    applied: Applied | None = None
+    handed: tuple[Applied, ...] = ()  # hand-overs that were not taken back, oldest first
     failure: PhaseFailed | None = None
     spent: Spent = field(default_factory=Spent)
     reverts: int = 0
+
+    @property
+    def applied(self) -> Applied | None:
+        """The newest hand-over that was not taken back."""
+        return self.handed[-1] if self.handed else None
 
     @property
     def limits(self) -> PlanLimits:
@@ -243,15 +248,18 @@ def _intended(state: PlanState, event: ApplyIntended, _version: int) -> PlanStat
 
 
 def _applied(state: PlanState, event: Applied, _version: int) -> PlanState:
-    return replace(state, applied=event, intended=None)
+    return replace(state, handed=(*state.handed, event), intended=None)
 
 
 def _unapplied(state: PlanState, _event: Unapplied, _version: int) -> PlanState:
-    return replace(state, applied=None)
+    return replace(state, handed=state.handed[:-1])
 
 
 def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:
-    return replace(state, failure=event)
+    if event.phase == Phase.APPLY:  # a hand-over that fails has changed nothing
+        state = replace(state, intended=None)
+    is_over = state.state == State.APPLIED  # another hand-over was done before
+    return state if is_over else replace(state, failure=event)
 
 
 _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {

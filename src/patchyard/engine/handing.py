@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.codec import from_json
-from patchyard.domain.errors import GuardRefused
+from patchyard.domain.errors import GuardRefused, PatchyardError
 from patchyard.domain.events import Applied, ApplyIntended, Moved, Unapplied
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, body_of
-from patchyard.engine.lifecycle import require_result
+from patchyard.engine.lifecycle import failure_of, require_result
 
 
 class Handing:
@@ -33,8 +33,9 @@ class Handing:
         base, changeset = await self.changeset()
         if changeset.is_empty:
             return None
-        if state.applied is not None and state.applied.to == to:
-            return from_json(Receipt, await self._ledger.value(state.applied.record))
+        done = next((each for each in state.handed if each.to == to and not each.is_partial), None)
+        if done is not None:
+            return from_json(Receipt, await self._ledger.value(done.record))
         order = Order(
             to=to,
             name=name or _name(to, base, state.plan_id),
@@ -42,21 +43,59 @@ class Handing:
             paths=tuple(paths),
             allow_paths=(*state.known.allow_paths, *allow_paths),
         )
+        return await self._carry_out(base, changeset, order)
+
+    async def finish(self) -> None:
+        """Finish an apply that was cut short, as it was ordered; nothing without one."""
+        known = self._ledger.state.intended
+        if known is None:
+            return
+        base, changeset = await self.changeset()
+        order = Order(to=known.to, name=known.name, message="", paths=known.paths)
+        await self._carry_out(base, changeset, order)
+
+    async def _carry_out(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         intent = await self._intent(base, changeset, order)
         await self._processing()
-        receipt = await self._equipment.handover.carry_out(base, changeset, order, intent)
-        await self._done(receipt, changeset, is_partial=bool(paths))
+        try:
+            receipt = await self._equipment.handover.carry_out(base, changeset, order, intent)
+        except PatchyardError as error:
+            await self._failed(error)
+            raise
+        await self._done(receipt, changeset, is_partial=bool(order.paths))
         return receipt
 
     async def _intent(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
+        """Return the intent of this order, the one that is on disk already if it was cut short."""
         known = self._ledger.state.intended
-        if known is not None and known.to == order.to:
+        if known is not None:
+            if (known.to, known.name or order.name, known.paths) != (
+                order.to, order.name, order.paths
+            ):  # fmt: skip
+                raise GuardRefused(
+                    f"an apply to {known.to} was begun and cut short",
+                    hint=f"finish it first: `agents plan resume {self._ledger.plan_id}`",
+                )
             return from_json(Receipt, await self._ledger.value(known.record))
         intent = await self._equipment.handover.plan(base, changeset, order)
         await self._ledger.record(
-            ApplyIntended(to=order.to, changeset_id=changeset.id, record=body_of(intent))
+            ApplyIntended(
+                to=order.to,
+                changeset_id=changeset.id,
+                record=body_of(intent),
+                name=order.name,
+                paths=order.paths,
+            )
         )
         return intent
+
+    async def _failed(self, error: PatchyardError) -> None:
+        """Let go of the intent: the next apply looks at the repository anew."""
+        state = self._ledger.state.state
+        errored = Moved(phase=Phase.APPLY, state=State.ERRORED, reason=error.message[:500])
+        await self._ledger.record(
+            failure_of(Phase.APPLY, error), *([errored] if state == State.PROCESSING else [])
+        )
 
     async def _processing(self) -> None:
         here = (self._ledger.state.phase, self._ledger.state.state)

@@ -20,6 +20,7 @@ from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, Listener
+from patchyard.engine.machine import refused_by_machine
 
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
 # What leaves a plan constrained (it may go on when something changes) and not errored.
@@ -117,22 +118,29 @@ async def settling(ledger: Ledger, phase: Phase) -> AsyncIterator[None]:
     try:
         yield
     except PatchyardError as error:
-        failure = PhaseFailed(
-            phase=phase,
-            code=error.code,
-            message=error.message[:4000],
-            hint=error.hint[:1000],
-            details={"retryable": error.retryable, **_plain(error)},
-            exit_code=error.exit_code,
-        )
         state = State.CONSTRAINED if isinstance(error, CONSTRAINING) else State.ERRORED
-        await ledger.record(failure, Moved(phase=phase, state=state, reason=error.message[:500]))
+        moved = Moved(phase=phase, state=state, reason=error.message[:500])
+        await ledger.record(failure_of(phase, error), moved)
         raise
+    except OSError as refused:
+        if isinstance(refused, TimeoutError):
+            raise
+        named = refused_by_machine(refused)
+        moved = Moved(phase=phase, state=State.ERRORED, reason=named.message[:500])
+        await ledger.record(failure_of(phase, named), moved)
+        raise named from refused
 
 
-async def cancelled(ledger: Ledger, phase: Phase, reason: str) -> None:
-    """Record that the phase was stopped from outside."""
-    await ledger.record(Moved(phase=phase, state=State.CANCELLED, reason=reason))
+def failure_of(phase: Phase, error: PatchyardError) -> PhaseFailed:
+    """Return the event that says what ended `phase` early."""
+    return PhaseFailed(
+        phase=phase,
+        code=error.code,
+        message=error.message[:4000],
+        hint=error.hint[:1000],
+        details={"retryable": error.retryable, **_plain(error)},
+        exit_code=error.exit_code,
+    )
 
 
 def _plain(error: PatchyardError) -> dict[str, str]:
@@ -143,7 +151,7 @@ __all__ = [
     "CONSTRAINING",
     "PlanLifecycleService",
     "begin",
-    "cancelled",
+    "failure_of",
     "place",
     "require_result",
     "require_strategy",

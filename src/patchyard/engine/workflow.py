@@ -45,8 +45,10 @@ class Workflow:
         async def work(ledger: Ledger, executor: PlanExecutor) -> None:
             await executor.strategize()
             await executor.execute()
+            handing = Handing(self._equipment, ledger)
+            await handing.finish()
             if ledger.state.known.apply_to != "none" and ledger.state.applied is None:
-                await Handing(self._equipment, ledger).apply(ledger.state.known.apply_to)
+                await handing.apply(ledger.state.known.apply_to)
 
         return await self._owned(plan_id, work)
 

@@ -1,0 +1,86 @@
+"""Hand-over through the engine: in parts, after a failure, and after being cut short."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.worksite import Worksite, call
+from patchyard.contracts.handover import Order
+from patchyard.domain.errors import Conflict, GuardRefused
+from patchyard.domain.events import ApplyIntended
+from patchyard.domain.plan import Phase, State
+from patchyard.engine.handing import Handing
+from patchyard.engine.ledger import body_of
+from patchyard.engine.workflow import Workflow
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+ADD = call("write_file", path="new.txt", content="new\n")
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
+    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
+    yield made
+    await made.clear()
+
+
+async def run(site: Worksite, workflow: Workflow, *execute: Any) -> str:
+    plan_id = await site.made(workflow, site.asked(*execute))
+    await workflow.run(plan_id)
+    return plan_id
+
+
+async def test_the_rest_is_applied_after_a_part_and_both_are_taken_back(site: Worksite) -> None:
+    other = call("write_file", path="other.txt", content="other\n")
+    new, rest = site.repository / "new.txt", site.repository / "other.txt"
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, ADD, other)
+        ledger = await site.ledger(equipment, plan_id)
+        await Handing(equipment, ledger).apply("worktree", paths=("new.txt",))
+        assert (new.exists(), rest.exists()) == (True, False)
+        receipt = await Handing(equipment, ledger).apply("worktree")
+        assert receipt is not None
+        assert receipt.touched == ("other.txt",)
+        assert (new.exists(), rest.exists()) == (True, True)
+        assert ledger.state.state == State.APPLIED
+        await Handing(equipment, ledger).unapply()
+        assert (new.exists(), rest.exists()) == (True, False)
+        await Handing(equipment, ledger).unapply()
+        assert (new.exists(), rest.exists()) == (False, False)
+
+
+async def test_an_apply_that_failed_is_planned_anew_by_its_new_order(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, ADD)
+        ledger = await site.ledger(equipment, plan_id)
+        (site.repository / ".git/refs/heads/one.lock").touch()
+        with pytest.raises(Conflict, match="heads/one"):
+            await Handing(equipment, ledger).apply("branch", name="one")
+        assert (ledger.state.phase, ledger.state.state) == (Phase.APPLY, State.ERRORED)
+        receipt = await Handing(equipment, ledger).apply("branch", name="two")
+    assert receipt is not None
+    assert receipt.reference == "two"
+    assert (site.repository / ".git/refs/heads/two").exists()
+
+
+async def test_an_apply_that_was_cut_short_is_finished_before_another_begins(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, ADD)
+        ledger = await site.ledger(equipment, plan_id)
+        base, changeset = await Handing(equipment, ledger).changeset()
+        order = Order(to="branch", name="one", message="m")
+        intent = await equipment.handover.plan(base, changeset, order)
+        record = body_of(intent)
+        begun = ApplyIntended(to="branch", changeset_id=changeset.id, record=record, name="one")
+        await ledger.record(begun)
+        with pytest.raises(GuardRefused, match="cut short"):
+            await Handing(equipment, ledger).apply("branch", name="two")
+        state = await workflow.run(plan_id)
+    assert (state.phase, state.state) == (Phase.APPLY, State.APPLIED)
+    assert (site.repository / ".git/refs/heads/one").exists()
+    assert not (site.repository / ".git/refs/heads/two").exists()
