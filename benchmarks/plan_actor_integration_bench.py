@@ -20,7 +20,7 @@ from benchmarks.measuring import measured
 from benchmarks.workspace_bench import git
 from benchmarks.yard import opened
 from patchyard.actors.model import ModelActor
-from patchyard.contracts.actor import Actor
+from patchyard.contracts.actor import Actor, Casting
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.messages import ModelRequest
@@ -61,7 +61,7 @@ async def _run_s(steps: int) -> float:
     async with opened() as yard:
         model = _answers(steps)
 
-        async def actor(_spec: PlanSpec, _phase: str) -> Actor:
+        async def actor(_casting: Casting) -> Actor:
             return ModelActor(model=model)
 
         workflow = Workflow(replace(yard.equipment, actor=actor))

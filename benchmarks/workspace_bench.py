@@ -29,8 +29,8 @@ def make_repository(folder: Path) -> Path:
 
 
 def git(repository: Path, *command: str) -> None:
-    """Runs the user's git, with a name."""
-    person = ["-c", "user.name=A", "-c", "user.email=a@example.invalid"]
+    """Runs the user's git, with a name, and without its collector in the background."""
+    person = ["-c", "user.name=A", "-c", "user.email=a@example.invalid", "-c", "gc.auto=0"]
     subprocess.run(["git", "-C", repository, *person, *command], check=True)
 
 
