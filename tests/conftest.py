@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fence import fence
+from leftovers import left_outside
 from services import REAL_ENVIRONMENT, absence, is_required
 from surroundings import cleaned, home
 
@@ -70,6 +71,14 @@ def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]
     yield homes
     os.environ.clear()
     os.environ.update(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_leftovers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Unmount what tests left below the suite's own folder; fail when it is anywhere else."""
+    yield
+    outside = left_outside(tmp_path_factory.getbasetemp())
+    assert outside == [], "a test left workspaces mounted outside its own folder"
 
 
 @pytest.fixture(autouse=True)
