@@ -99,8 +99,7 @@ END
 """
 
 
-@pytest.mark.parametrize("kind", ["process", "host"])
-def test_nothing_an_actor_hides_turns_red_into_green(desk: Desk, kind: str) -> None:
+def test_nothing_an_actor_hides_turns_red_into_green(desk: Desk) -> None:
     broken(desk)
 
     said = desk.run(
@@ -111,7 +110,25 @@ def test_nothing_an_actor_hides_turns_red_into_green(desk: Desk, kind: str) -> N
         shell(PATCH_THE_VENV),
         shell(f"{GATE} && check && echo fooled"),
         options=OPTIONS,
-        in_=kind,
+    )
+
+    require_refused(desk, said.code, said.data)
+
+
+def test_nor_on_the_host_where_setup_is_passed_over(desk: Desk) -> None:
+    broken(desk)
+    gate = f"env -u PYTHONPYCACHEPREFIX {GATE.replace('python', 'python3')}"
+    gates = ["--validate", gate, "--validate", f"sleep 0.2; {gate}", "--validate", "git status"]
+
+    said = desk.run(
+        shell(BACKGROUND),
+        shell(IGNORED_FILES),
+        shell(GIT_OF_ITS_OWN),
+        shell(HOME_AND_PLACES),
+        shell("mkdir -p .venv/bin && cp shims/python .venv/bin/python3"),
+        shell(f"{gate} && echo fooled"),
+        options=[*gates, "--rounds", "0"],
+        in_="host",
     )
 
     require_refused(desk, said.code, said.data)
@@ -151,7 +168,8 @@ def require_refused(desk: Desk, code: int, data: dict[str, object]) -> None:
     rows = data["validation"]
     assert isinstance(rows, list)
     assert [row["passed"] for row in rows] == [False, False, True]
-    assert all("FAILED (failures=1)" in row["output"] for row in rows[:2])
+    outputs = [row["output"] for row in rows[:2]]
+    assert ["FAILED (failures=1)" in output for output in outputs] == [True, True], outputs
 
 
 def fooled(desk: Desk) -> bool:
