@@ -130,7 +130,7 @@ class ChatServer(LoopbackServer):
         return {**document, "usage": USAGE} if self.states_usage else document
 
 
-USAGE = {
+USAGE: Json = {
     "prompt_tokens": 11,
     "completion_tokens": 7,
     "total_tokens": 18,

@@ -8,6 +8,7 @@ import pytest
 
 from models.ollama_server import OllamaServer
 from models.scenes import KEY, PLAN, SERVERS, Scene, leaks, set_up, working
+from models.servers import USAGE
 from patchyard.domain.plan import Phase, State
 from patchyard.models.scripted import ScriptedReply
 
@@ -173,3 +174,20 @@ async def test_a_model_that_never_gets_loaded_is_bounded_by_the_plans_time(tmp_p
     assert (ended.error.exit_code, ended.error.code) == (5, "limit")
     assert ended.state.state is State.CONSTRAINED
     assert scene.waited
+
+
+@pytest.mark.parametrize(("fault", "is_lost"), [("cut", True), ("status:401", False)])
+async def test_a_lost_answer_is_budgeted_and_a_refused_request_is_not(
+    fault: str, tmp_path: Path, *, is_lost: bool
+) -> None:
+    scene = set_up("chat", tmp_path)
+    scene.be_well()
+    scene.server.faults = ["", "", fault]
+    async with scene.server.running() as url:
+        environ = scene.configure(url)
+        ended = await scene.carry(environ)
+        resumed = await scene.carry(environ, ended.plan_id)
+    assert resumed.error is None
+    answered = resumed.state.spent.steps * USAGE["prompt_tokens"]
+    lost = resumed.state.spent.input_tokens - answered
+    assert lost >= USAGE["prompt_tokens"] if is_lost else lost == 0

@@ -100,7 +100,7 @@ async def many(numbers: Iterable[int], folder: Path) -> tuple[Counter[str], Coun
 async def test_sloppy_plans_end_well_or_in_a_clear_state(tmp_path: Path) -> None:
     ends, slips = await many(NUMBERS, tmp_path)
     assert sum(ends.values()) == len(NUMBERS)
-    assert ends["mended"] >= len(NUMBERS) * 0.8
+    assert ends["mended"] >= len(NUMBERS) * 0.84
     assert len(slips) >= 12
     if len(NUMBERS) == 500:
         assert set(slips) == set(SLIPS)

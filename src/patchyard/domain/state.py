@@ -38,6 +38,8 @@ from patchyard.domain.events import (
 )
 from patchyard.domain.plan import Phase, PlanSpec, State, check_transition
 
+REFUSED = frozenset({"model_failed", "model_unavailable"})  # codes of requests without an answer
+
 
 @dataclass(frozen=True, kw_only=True)
 class LiveEnvironment:
@@ -258,6 +260,8 @@ def _unapplied(state: PlanState, _event: Unapplied, _version: int) -> PlanState:
 def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:
     if event.phase == Phase.APPLY:  # a hand-over that fails has changed nothing
         state = replace(state, intended=None)
+    if event.code in REFUSED and not event.details.get("retryable") and state.asked is not None:
+        state = replace(state, asked=replace(state.asked, reserved_tokens=0))  # nothing was lost
     is_over = state.state == State.APPLIED  # another hand-over was done before
     return state if is_over else replace(state, failure=event)
 
@@ -288,4 +292,4 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     PhaseFailed: _failed,
 }
 
-__all__ = ["LiveEnvironment", "PlanState", "apply", "fold"]
+__all__ = ["REFUSED", "LiveEnvironment", "PlanState", "apply", "fold"]

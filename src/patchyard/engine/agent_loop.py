@@ -7,9 +7,12 @@ from patchyard.domain.budget import passed_limit
 from patchyard.domain.codec import from_json
 from patchyard.domain.errors import LimitReached
 from patchyard.domain.events import TurnRequested, TurnTaken
+from patchyard.domain.messages import Usage
 from patchyard.domain.transcript import Step, transcript
 from patchyard.engine.ledger import Ledger, body_of
 from patchyard.engine.tool_runner import ToolRunner, result_of
+
+CHARACTERS_PER_TOKEN = 4  # a rough mean, as vendors state it for English and code
 
 
 class AgentLoop:
@@ -20,6 +23,7 @@ class AgentLoop:
         self._session = session
         self._runner = runner
         self._answers: Sequence[Answered] = ()
+        self._used: Usage | None = None  # by the last turn that asked a model
 
     async def run(self, *, note: str = "") -> Turn:
         """Go on until the actor's final turn. Raises LimitReached before a step too many."""
@@ -37,9 +41,11 @@ class AgentLoop:
         if limit is not None:
             raise LimitReached(limit, hint="raise it and `agents plan resume`; nothing is lost")
         number = state.turn + 1
-        await self._ledger.record(TurnRequested(turn=number, note=note))
+        asked = TurnRequested(turn=number, note=note, reserved_tokens=self._expected())
+        await self._ledger.record(asked)
         turn = await self._session.next(self._answers, note=note)
         usage = turn.usage
+        self._used = usage or self._used
         taken = TurnTaken(
             turn=number,
             note=note,
@@ -55,6 +61,13 @@ class AgentLoop:
             self._ledger.note(taken)
         self._answers = ()
         return turn
+
+    def _expected(self) -> int:
+        """Tokens that the next request takes at least: the last one, and what came of it."""
+        if self._used is None:
+            return 0
+        new = sum(len(answer.text) for answer in self._answers) // CHARACTERS_PER_TOKEN
+        return self._used.input_tokens + self._used.output_tokens + new
 
     async def act(self, turn: Turn) -> Sequence[Answered]:
         """Carry out the calls of `turn`, one after the other."""
@@ -72,6 +85,7 @@ class AgentLoop:
         turn = None
         for step in steps:
             turn = from_json(Turn, await self._ledger.value(step.taken.body))
+            self._used = turn.usage or self._used
             await self._session.restore(turn, self._answers, note=step.taken.note)
             self._answers = await self._answers_of(step, turn)
         return turn if turn is not None and turn.is_final else None
@@ -93,4 +107,4 @@ class AgentLoop:
         return answers
 
 
-__all__ = ["AgentLoop"]
+__all__ = ["CHARACTERS_PER_TOKEN", "AgentLoop"]
