@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tree import ROOT, files, report
 
-__all__ = ["broken_links", "examples", "failures"]
+__all__ = ["broken_links", "examples", "failures", "orphans"]
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```(sh|python) run\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -30,6 +30,15 @@ def broken_links(page: Path) -> Iterator[str]:
             continue
         if not (page.parent / place).exists():
             yield f"{page}: leads nowhere: {target}"
+
+
+def orphans(folder: Path) -> Iterator[str]:
+    """Pages below a folder that its index does not name."""
+    named = set(_LINK.findall((folder / "index.md").read_text(encoding="utf-8")))
+    for page in sorted(folder.rglob("*.md")):
+        name = str(page.relative_to(folder))
+        if name != "index.md" and name not in named:
+            yield f"{page}: not in {folder}/index.md"
 
 
 def examples(page: Path) -> Iterator[tuple[str, str]]:
@@ -79,7 +88,7 @@ def _failure(language: str, text: str, folder: Path) -> str | None:
 
 def main() -> int:
     """Checks all pages."""
-    found: list[str] = []
+    found = [line.replace(f"{ROOT}/", "") for line in orphans(ROOT / "docs")]
     count = 0
     for page in files("*.md"):
         found += [line.replace(f"{ROOT}/", "") for line in broken_links(page)]

@@ -182,6 +182,14 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     assert list(check_docs.broken_links(page)) == [f"{page}: leads nowhere: gone.md#x"]
 
 
+def test_a_page_that_the_index_does_not_name_is_found(tmp_path: Path) -> None:
+    _write(tmp_path, "index.md", "[a](how-to/a.md)")
+    for name in ("a", "b"):
+        _write(tmp_path, f"how-to/{name}.md", "text")
+    place = tmp_path / "how-to/b.md"
+    assert list(check_docs.orphans(tmp_path)) == [f"{place}: not in {tmp_path}/index.md"]
+
+
 def test_only_examples_marked_so_are_run_and_failures_are_told(tmp_path: Path) -> None:
     text = "```sh\nexit 1\n```\n\n```sh run\ntrue\n```\n\n```python run\nraise SystemExit(3)\n```\n"
     page = _write(tmp_path, "a.md", text)
