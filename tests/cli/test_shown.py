@@ -83,7 +83,7 @@ def test_control_characters_of_others_never_reach_the_terminal() -> None:
         ),
         (TurnRequested(turn=2, note="it failed"), "back to the actor"),
         (SetupFinished(key="k", layer="/l", is_cached=True), "layer found"),
-        (SetupFinished(key="k", layer="/l", is_cached=False, commands=("a",)), "1 commands"),
+        (SetupFinished(key="k", layer="/l", is_cached=False, commands=("a",)), "1 command"),
         (StrategyRecorded(summary="first\nsecond", decision_root_id="D"), "plan: first"),
         (
             ChangeSetCaptured(

@@ -68,6 +68,11 @@ def fields(body: Mapping[str, Any]) -> str:
 def _said(value: Any) -> str:
     if value is None:
         return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        said = [f"{key} {_said(item)}" for key, item in value.items() if item is not None]
+        return ", ".join(said) or "nothing set"
     if isinstance(value, (list, tuple)):
         return ", ".join(visible(str(item)) for item in value) or "none"
     return visible(str(value))

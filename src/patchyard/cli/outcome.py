@@ -163,6 +163,11 @@ def show_usage_error(error: click.ClickException, arguments: list[str]) -> int:
     return 2
 
 
+def counted(number: int, noun: str) -> str:
+    """Return "1 file" or "2 files"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def visible(text: str) -> str:
     """Return `text` with control characters escaped, but for line breaks and tabs."""
     return "".join(
@@ -191,6 +196,7 @@ __all__ = [
     "Outcome",
     "Speaking",
     "carry_out",
+    "counted",
     "error_data",
     "format_option",
     "is_coloured",

@@ -8,7 +8,7 @@ import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.looking import look_at
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, visible
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, counted, format_option, visible
 from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.screen import SIGNS
 from patchyard.domain.errors import UnknownName
@@ -76,7 +76,7 @@ def apply(
             return "nothing to apply: the change set is empty"
         where = f" ({receipt.reference})" if receipt.reference else ""
         return (
-            f"applied to {to}{where}: {len(receipt.touched)} files\n"
+            f"applied to {to}{where}: {counted(len(receipt.touched), 'file')}\n"
             f"take it back with: agents plan unapply {ledger.plan_id}"
         )
 
@@ -98,7 +98,7 @@ def unapply(plan_id: str, output_format: str) -> None:
 
     async def work(_ledger: Ledger, handing: Handing) -> str:
         paths = await handing.unapply()
-        return f"taken back: {len(paths)} files"
+        return f"taken back: {counted(len(paths), 'file')}"
 
     _hand("plan unapply", plan_id, output_format, work)
 

@@ -26,7 +26,7 @@ from patchyard.intake_actions import find_action
 @click.option("--arg", "arguments", multiple=True, help="NAME=VALUE of the action.")
 @click.option("--execution-environment", "--in", "kind", help="host (default), process, ...")
 @click.option("--agent", help="model or recipe; recipe where the action has steps.")
-@click.option("--model", "model_name", help="PROVIDER:MODEL, or recorded:FILE.")
+@click.option("--model", "model_name", help="PROVIDER:MODEL, recorded:FILE or scripted:FILE.")
 @click.option("--no-strategize", is_flag=True, help="Only make the plan.")
 @click.option("--automation-profile", help="Under manual nothing goes on by itself.")
 @stream_option

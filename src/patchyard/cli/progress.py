@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from patchyard.cli.outcome import paint, portable, visible
+from patchyard.cli.outcome import counted, paint, portable, visible
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.events import (
@@ -28,6 +28,8 @@ from patchyard.domain.plan import Phase, State
 from patchyard.engine.report import base_line
 
 Line = Callable[[Any], str | None]
+
+PLAN_SHOWN = 110  # characters of a strategy's first line
 
 
 def json_lines(event: Event) -> None:
@@ -124,17 +126,22 @@ def _asked(event: TurnRequested) -> str | None:
 
 
 def _set_up(event: SetupFinished) -> str:
-    how = "layer found" if event.is_cached else f"{len(event.commands)} commands, layer kept"
+    how = (
+        "layer found"
+        if event.is_cached
+        else f"{counted(len(event.commands), 'command')}, layer kept"
+    )
     return f"{_mark('setup')} {how}"
 
 
 def _strategy(event: StrategyRecorded) -> str:
-    first = event.summary.splitlines()[0] if event.summary else ""
-    return f"  {_mark('plan')} {visible(first)[:110]}"
+    first = visible(event.summary.splitlines()[0] if event.summary else "")
+    short = first if len(first) <= PLAN_SHOWN else f"{first[: PLAN_SHOWN - 1]}…"
+    return f"  {_mark('plan')} {short}"
 
 
 def _captured(event: ChangeSetCaptured) -> str:
-    return f"{_mark('changes')} {event.files} files, +{event.added} -{event.removed}"
+    return f"{_mark('changes')} {counted(event.files, 'file')}, +{event.added} -{event.removed}"
 
 
 def _validated(event: Validated) -> str:

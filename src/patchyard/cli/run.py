@@ -20,7 +20,7 @@ TASK_BYTES = 1_000_000  # a longer task text is refused
 @click.option("--base", "base", type=click.Choice(["head"]), help="Start from HEAD.")
 @click.option("--agent", help="model (default), recipe, or a configured name.")
 @click.option("--role", help="The role's prompt and policy; developer by default.")
-@click.option("--model", "model_name", help="PROVIDER:MODEL, or recorded:FILE.")
+@click.option("--model", "model_name", help="PROVIDER:MODEL, recorded:FILE or scripted:FILE.")
 @click.option("--in", "--execution-environment", "kind", help="host, process (default), ...")
 @click.option("--setup", multiple=True, help="Command that installs dependencies, on the base.")
 @click.option("--validate", multiple=True, help="Command that proves the result; '' for none.")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchyard.cli.outcome import paint, visible
+from patchyard.cli.outcome import counted, paint, visible
 
 SIGNS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "mode": "m", "type": "T"}
 FILES_SHOWN = 20
@@ -41,7 +41,7 @@ def _base(base: Mapping[str, Any] | None) -> str:
         return ""
     name = f"{base['branch'] or 'detached'}@{(base['commit'] or 'none')[:7]}"
     count = base["uncommitted"]
-    more = f" + {count} uncommitted {'file' if count == 1 else 'files'}" if count else ""
+    more = f" + {counted(count, 'uncommitted file')}" if count else ""
     return visible(f"{name}{more}")
 
 
@@ -55,7 +55,7 @@ def _changes(data: Mapping[str, Any]) -> list[str]:
     rows = [
         _row(
             "changes",
-            f"{counts['files']} {'file' if counts['files'] == 1 else 'files'},"
+            f"{counted(counts['files'], 'file')},"
             f" {paint('+' + str(counts['added']), 'green')}"
             f" {paint('-' + str(counts['removed']), 'red')}",
         )
@@ -138,10 +138,12 @@ def _next(data: Mapping[str, Any]) -> list[str]:
     if data["changed"] and data["state"] == "complete":
         return [
             _row("next", f"agents plan diff {plan}"),
-            _row("", "")
-            or f"           agents plan apply {plan} --to worktree   (or branch, merge)",
+            f"           agents plan apply {plan} --to worktree   (or branch, merge)",
         ]
-    if data["state"] in {"errored", "constrained", "cancelled", "processing"}:
+    if data["state"] == "processing":
+        follow = f"agents plan watch {plan}   (after a crash: agents plan resume {plan})"
+        return [_row("next", follow)]
+    if data["state"] in {"errored", "constrained", "cancelled"}:
         return [_row("next", f"agents plan resume {plan}   (or: agents plan events {plan})")]
     return []
 
