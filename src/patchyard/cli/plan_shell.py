@@ -31,6 +31,7 @@ def shell(plan_id: str) -> None:
 
     The copy holds base, setup and change set, as the proof does; it is gone afterwards, and
     nothing you do there changes the plan. `exit` or the end of input leaves.
+    Commands see no terminal, so editors and pagers do not work; Ctrl-C ends the shell.
     """
 
     async def work() -> Outcome:
