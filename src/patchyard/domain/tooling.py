@@ -1,5 +1,6 @@
 """What a tool is, what a call asks for and what comes back. Knows no place where a tool runs."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -62,6 +63,17 @@ def result_from_wire(call_id: str, payload: Mapping[str, Any]) -> ToolResult:
     )
 
 
+def finite(value: object, default: float) -> float:
+    """Return a claimed number as a float; `default` for what is no finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return default
+    try:
+        number = float(value)
+    except OverflowError:
+        return default
+    return number if math.isfinite(number) else default
+
+
 def output_page(text: str, *, offset: int = 0, size: int = OUTPUT_PAGE_CHARS) -> Mapping[str, Any]:
     """Return one page of a call's full text as a payload for `result_from_wire`.
 
@@ -86,6 +98,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "ToolSpec",
+    "finite",
     "output_page",
     "result_from_wire",
 ]

@@ -13,7 +13,15 @@ from patchyard.domain.errors import EnvironmentBroken, UnknownName, UsageError
 from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.routing import Chain, ExecutionEnvironmentResolver, Route
-from patchyard.domain.tooling import READ_OUTPUT, Effect, ToolResult, output_page, result_from_wire
+from patchyard.domain.tooling import (
+    READ_OUTPUT,
+    Effect,
+    ToolResult,
+    finite,
+    output_page,
+    result_from_wire,
+)
+from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, body_of
 from patchyard.engine.places import Places
@@ -124,7 +132,8 @@ class ToolRunner:
         )
         op, args = operation
         try:
-            payload = await self._bounded(toolbox, call_id, op, args)
+            waiting = toolbox.call(call_id, op, args, on_output=self._on_output)
+            payload = await answer_in_time(waiting, args)
         except EnvironmentBroken as error:
             await self._places.replace(route.kind, error.message)
             lost = _unknown_outcome(error.message)
@@ -144,28 +153,29 @@ class ToolRunner:
             with contextlib.suppress(EnvironmentBroken):
                 await toolbox.forget((call_id,))
 
-    async def _bounded(
-        self, toolbox: Toolbox, call_id: str, op: str, args: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """Wait for the toolbox, but never longer than its own time-out and some seconds."""
-        limit = _number(args.get("timeout_s"), 120.0) + 30.0
-        try:
-            async with asyncio.timeout(limit):
-                return await toolbox.call(call_id, op, args, on_output=self._on_output)
-        except TimeoutError as error:
-            raise EnvironmentBroken(f"the toolbox gave no answer within {limit:g} s") from error
-
     async def settle_left_over(
         self, event: ToolCallRequested, handle: EnvironmentHandle | None
     ) -> Answered:
         """Settle a call that an earlier life of the engine had sent, by the design's rule."""
         payload: Mapping[str, Any] | None = None
         if handle is not None and event.kind is not None:
-            _, toolbox = await self._places.toolbox(event.kind)
-            payload = await toolbox.attach(event.call_id, on_output=self._on_output)
+            payload = await self._attached(event, event.kind)
         if payload is None:
             payload = _unknown_outcome("the engine was killed and the environment is gone")
         return await self._settle(event.call_id, event.ref, event.name, payload, reattached=True)
+
+    async def _attached(
+        self, event: ToolCallRequested, kind: ExecutionEnvironment
+    ) -> Mapping[str, Any] | None:
+        """Wait for a call that runs on; None where nothing is known of it any more."""
+        _, toolbox = await self._places.toolbox(kind)
+        args = await self._ledger.value(event.arguments)
+        waiting = toolbox.attach(event.call_id, on_output=self._on_output)
+        try:
+            return await answer_in_time(waiting, args if isinstance(args, dict) else {})
+        except EnvironmentBroken as error:
+            await self._places.replace(kind, error.message)
+            return None
 
     async def _answer_here(
         self, call_id: str, wanted: Wanted, result: ToolResult, *, turn: int
@@ -245,8 +255,8 @@ def route_of(spec: PlanSpec, tool: str, resolver: ExecutionEnvironmentResolver) 
 def settled_event(result: ToolResult, *, is_reattached: bool = False) -> ToolCallSettled:
     """Return the event that settles a call with `result`."""
     data = dict(result.data)
-    started = _number(data.pop("started", None), 0.0)
-    ended = _number(data.pop("ended", None), 0.0)
+    started = finite(data.pop("started", None), 0.0)
+    ended = finite(data.pop("ended", None), 0.0)
     paths = data.get("paths")
     listed = paths if isinstance(paths, (list, tuple)) else ()
     return ToolCallSettled(
@@ -288,10 +298,6 @@ def _unknown_outcome(cause: str) -> Mapping[str, Any]:
         "message": f"it is not known whether this call took effect ({cause}); it was not run"
         " again. Look at the present state before you go on.",
     }
-
-
-def _number(value: object, default: float) -> float:
-    return float(value) if isinstance(value, (int, float)) else default
 
 
 async def _cancel(toolbox: Toolbox, call_id: str) -> None:

@@ -1,0 +1,46 @@
+"""Waiting for others, within bounds: a toolbox that falls silent, a step that must not be cut."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from patchyard.domain.errors import EnvironmentBroken
+from patchyard.domain.tooling import finite
+
+T = TypeVar("T")
+
+USUAL_S = 120.0  # of a call that names no time-out of its own
+SLACK_S = 30.0  # beyond a call's own time-out, which the toolbox keeps
+
+
+async def answer_in_time(waiting: Awaitable[T], args: Mapping[str, Any]) -> T:
+    """Await a toolbox's answer to a call with `args`, never much longer than its own time-out.
+
+    Raises EnvironmentBroken when none comes: what says nothing is not waited for.
+    """
+    limit = finite(args.get("timeout_s"), USUAL_S) + SLACK_S
+    try:
+        async with asyncio.timeout(limit) as scope:
+            return await waiting
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        raise EnvironmentBroken(f"the toolbox gave no answer within {limit:g} s") from error
+
+
+async def whole(work: Awaitable[T], *, undo: Callable[[T], Awaitable[object]] | None = None) -> T:
+    """Await `work` to its end even when cancelled, `undo` what it made then, and raise that.
+
+    For what a thread does: it goes on when nobody waits, and what it made would have no owner.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if undo is not None and not task.cancelled() and task.exception() is None:
+            await undo(task.result())
+        raise
+
+
+__all__ = ["SLACK_S", "USUAL_S", "answer_in_time", "whole"]

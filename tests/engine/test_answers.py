@@ -1,0 +1,87 @@
+"""Waiting within bounds: silent toolboxes, steps that are not cut, claims that are no numbers."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from patchyard.domain.errors import EnvironmentBroken
+from patchyard.domain.tooling import finite, result_from_wire
+from patchyard.engine import answers
+from patchyard.engine.answers import answer_in_time, whole
+from patchyard.engine.proof import gate_result
+from patchyard.engine.tool_runner import settled_event
+
+pytestmark = pytest.mark.anyio
+
+HUGE = 10**400
+
+
+async def test_a_toolbox_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "SLACK_S", 0.01)
+    with pytest.raises(EnvironmentBroken, match=r"no answer within 0\.01 s"):
+        await answer_in_time(asyncio.Event().wait(), {"timeout_s": 0})
+
+
+async def test_a_time_out_of_somebody_else_is_not_taken_for_ours() -> None:
+    async def failing() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        await answer_in_time(failing(), {})
+
+
+async def test_what_a_cancelled_step_made_is_undone_before_the_cancel_is_heard() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    undone: list[str] = []
+
+    async def making() -> str:
+        begun.set()
+        await may_end.wait()
+        return "a mount"
+
+    async def undo(made: str) -> None:
+        undone.append(made)
+
+    task = asyncio.create_task(whole(making(), undo=undo))
+    await begun.wait()
+    task.cancel()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert undone == ["a mount"]
+
+
+async def test_a_cancelled_step_that_fails_has_nothing_to_undo() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    undone: list[None] = []
+
+    async def failing() -> None:
+        begun.set()
+        await may_end.wait()
+        raise EnvironmentBroken
+
+    async def undo(made: None) -> None:
+        undone.append(made)
+
+    task = asyncio.create_task(whole(failing(), undo=undo))
+    await begun.wait()
+    task.cancel()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not undone
+
+
+@pytest.mark.parametrize("code", [False, True, 0.0, "0", None, [0], HUGE])
+def test_only_the_number_0_is_an_exit_code_that_passes(code: Any) -> None:
+    result = result_from_wire("c", {"success": True, "exit_code": code})
+    assert not gate_result("true", result).passed
+
+
+@pytest.mark.parametrize("claim", [HUGE, -HUGE, float("nan"), float("inf"), True, "1", None, []])
+def test_a_claim_that_is_no_finite_number_is_passed_over(claim: Any) -> None:
+    assert finite(claim, 7.0) == 7.0
+    payload = {"success": True, "exit_code": 0, "started": claim, "elapsed_s": claim}
+    assert settled_event(result_from_wire("c", payload)).started == 0.0
+    assert gate_result("true", result_from_wire("c", payload)).elapsed_s == 0.0
