@@ -164,8 +164,9 @@ async def test_what_names_no_plan_is_said(store: Store, text: str, said: str) ->
 async def test_a_word_reaches_the_owner_and_only_new_ones_do(store: Store) -> None:
     clock = SystemClock()
     await control.say(store.journal, clock, "P", "old")
+    said = await control.words(store.journal, "P")
     heard: asyncio.Queue[str] = asyncio.Queue()
-    ear = asyncio.create_task(control.listen(store.journal, "P", heard.put_nowait))
+    ear = asyncio.create_task(control.listen(store.journal, "P", heard.put_nowait, after=said))
     await asyncio.sleep(0)
     await control.say(store.journal, clock, "P", "cancel")
     async with asyncio.timeout(10):
@@ -191,4 +192,17 @@ async def test_what_was_noted_keeps_its_body_when_the_first_writing_of_it_fails(
     await ledger.record(Noted(text="b"))
     (call,) = [e for _, _, e in await ledger.events() if isinstance(e, ToolCallSettled)]
     assert await ledger.value(call.data) == large
+    await journal.close()
+
+
+async def test_a_word_is_not_tried_for_ever_on_a_locked_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchyard.stores.sqlite.BUSY_S", 0.01)
+    journal = SQLiteJournal.open(tmp_path / "patchyard.db")
+    other = sqlite3.connect(tmp_path / "patchyard.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Conflict, match="locked"):
+        await control.say(journal, CLOCK, "P", "cancel")
+    other.close()
     await journal.close()

@@ -70,5 +70,12 @@ class Workspaces(Protocol):
         """Unmount and delete it. Idempotent."""
         ...
 
+    async def discard(self, workspace_id: str) -> None:
+        """Unmount and delete what was made under this name, also by a life that was killed.
+
+        Does nothing where nothing is. Nobody may use it any more.
+        """
+        ...
+
 
 __all__ = ["CallWindow", "WorkspaceRef", "Workspaces"]

@@ -8,6 +8,7 @@ from patchyard.domain.codec import from_json
 from patchyard.domain.errors import GuardRefused, PatchyardError
 from patchyard.domain.events import Applied, ApplyIntended, Moved, Unapplied
 from patchyard.domain.plan import Phase, State
+from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, body_of
 from patchyard.engine.lifecycle import failure_of, require_result
@@ -57,6 +58,12 @@ class Handing:
     async def _carry_out(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         intent = await self._intent(base, changeset, order)
         await self._processing()
+        return await whole(self._written(base, changeset, order, intent))
+
+    async def _written(
+        self, base: Base, changeset: ChangeSet, order: Order, intent: Receipt
+    ) -> Receipt:
+        """Write and journal it; a cancel in the middle waits for that."""
         try:
             receipt = await self._equipment.handover.carry_out(base, changeset, order, intent)
         except PatchyardError as error:

@@ -26,8 +26,10 @@ from patchyard.domain.plan import Phase, State
 from patchyard.domain.tooling import Effect
 from patchyard.engine import invariants
 from patchyard.engine.agent_loop import AgentLoop
+from patchyard.engine.answers import whole
 from patchyard.engine.capture import Capture
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.grounds import ground_name
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import begin, require_strategy, settling
 from patchyard.engine.places import Places
@@ -197,19 +199,21 @@ class PlanExecutor:
         """A tree for planning, made when the first call needs it, gone with the phase."""
         made: list[WorkspaceRef] = []
 
+        workspaces = self._equipment.workspaces
+        name = ground_name(self._ledger.plan_id, "plan")
+
         async def place() -> WorkspaceRef:
             if not made:
-                name = f"{self._ledger.plan_id}-plan"  # found again after a kill
                 folders = self._ledger.state.known.include
-                create = self._equipment.workspaces.create
-                made.append(await create(base, workspace_id=name, folders=folders))
+                made.append(
+                    await whole(workspaces.create(base, workspace_id=name, folders=folders))
+                )
             return made[0]
 
         try:
             yield place
         finally:
-            for workspace in made:
-                await self._equipment.workspaces.remove(workspace)
+            await workspaces.discard(name)  # an earlier life may have made it
 
     @asynccontextmanager
     async def _writable_place(
@@ -220,14 +224,15 @@ class PlanExecutor:
         workspaces = self._equipment.workspaces
         if known is not None:
             workspace = from_json(WorkspaceRef, known)
-            await workspaces.open(workspace)
+            await whole(workspaces.open(workspace), undo=lambda _: workspaces.close(workspace))
         else:
-            workspace = await workspaces.create(
+            creating = workspaces.create(
                 base,
                 workspace_id=self._ledger.plan_id,
                 layers=layers,
                 folders=self._ledger.state.known.include,
             )
+            workspace = await whole(creating, undo=workspaces.remove)
             await self._ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
         try:
             yield workspace

@@ -8,8 +8,10 @@ from pathlib import Path
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import EnvironmentBroken
-from patchyard.domain.tooling import ToolResult, result_from_wire
+from patchyard.domain.tooling import ToolResult, finite, result_from_wire
+from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.grounds import ground, ground_name
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.visits import visit
 
@@ -61,25 +63,25 @@ class Prover:
     @asynccontextmanager
     async def fresh(self, base: Base, *, tree: str | None, purpose: str) -> AsyncIterator[Toolbox]:
         """Open an environment on a tree put together for it; both are gone after the block."""
-        workspaces = self._equipment.workspaces
-        workspace = await workspaces.create(
+        lent = ground(
+            self._equipment.workspaces,
             base,
-            workspace_id=f"{self._ledger.plan_id}-proof",  # found again after a kill
+            name=ground_name(self._ledger.plan_id, "proof"),
             layers=self._layers,
             tree=tree,
             folders=self._ledger.state.known.include,
         )
-        try:
-            async with visit(self._equipment, self._ledger, workspace, purpose=purpose) as toolbox:
-                yield toolbox
-        finally:
-            await workspaces.remove(workspace)
+        async with (
+            lent as workspace,
+            visit(self._equipment, self._ledger, workspace, purpose=purpose) as toolbox,
+        ):
+            yield toolbox
 
 
 async def _gate(toolbox: Toolbox, call_id: str, command: str) -> GateResult:
     args = {"command": command, "timeout_s": GATE_TIMEOUT_S}
     try:
-        payload = await toolbox.call(call_id, "execute_command", args)
+        payload = await answer_in_time(toolbox.call(call_id, "execute_command", args), args)
     except EnvironmentBroken as error:
         return GateResult(command=command, exit_code=None, passed=False, output=error.message)
     return gate_result(command, result_from_wire(call_id, payload))
@@ -88,8 +90,7 @@ async def _gate(toolbox: Toolbox, call_id: str, command: str) -> GateResult:
 def gate_result(command: str, result: ToolResult) -> GateResult:
     """Return what a settled command says as a gate. Only exit code 0 passes."""
     code = result.data.get("exit_code")
-    exit_code = code if isinstance(code, int) else None
-    elapsed = result.data.get("elapsed_s")
+    exit_code = code if type(code) is int else None  # false is no 0
     streams = [str(result.data.get(name, "")) for name in ("stdout", "stderr")]
     output = "\n".join(text.rstrip("\n") for text in streams if text.strip())
     if exit_code is None:
@@ -99,7 +100,7 @@ def gate_result(command: str, result: ToolResult) -> GateResult:
         exit_code=exit_code,
         passed=exit_code == 0 and result.success,
         output=output[-OUTPUT_CHARS:],
-        elapsed_s=float(elapsed) if isinstance(elapsed, (int, float)) else 0.0,
+        elapsed_s=finite(result.data.get("elapsed_s"), 0.0),
     )
 
 

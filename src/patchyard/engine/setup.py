@@ -12,7 +12,9 @@ from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.events import Noted, SetupFinished
 from patchyard.domain.tooling import result_from_wire
+from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.grounds import ground, ground_name
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import gate_result
 from patchyard.engine.sites import general_kind
@@ -85,14 +87,11 @@ class Setup:
 
     async def _run(self, base: Base, key: str) -> Path:
         workspaces = self._equipment.workspaces
-        workspace = await workspaces.create(
-            base,
-            workspace_id=self._equipment.clock.new_id(),
-            folders=self._ledger.state.known.include,
-        )
-        try:
+        spec = self._ledger.state.known
+        name = ground_name(self._ledger.plan_id, "setup")
+        async with ground(workspaces, base, name=name, folders=spec.include) as workspace:
             async with visit(self._equipment, self._ledger, workspace, purpose="setup") as toolbox:
-                await self._with_indexes(toolbox, self._ledger.state.known.setup)
+                await self._with_indexes(toolbox, spec.setup)
             written = await workspaces.layer(workspace)
             if written is None:
                 raise SetupFailed(
@@ -100,8 +99,6 @@ class Setup:
                     hint="run as root, or where overlays can be mounted",
                 )
             return self._equipment.layers.keep(key, written)
-        finally:
-            await workspaces.remove(workspace)
 
     async def _with_indexes(self, toolbox: Toolbox, commands: Sequence[str]) -> None:
         """Open the index gateways inside, if this toolbox can listen, and run the commands."""
@@ -119,7 +116,7 @@ class Setup:
         for command in commands:
             call_id = self._equipment.clock.new_id()
             args = {"command": command, "timeout_s": SETUP_TIMEOUT_S, "env": dict(variables)}
-            payload = await toolbox.call(call_id, "execute_command", args)
+            payload = await answer_in_time(toolbox.call(call_id, "execute_command", args), args)
             result = gate_result(command, result_from_wire(call_id, payload))
             if not result.passed:
                 raise SetupFailed(

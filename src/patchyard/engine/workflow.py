@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
+from patchyard.domain.codec import from_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.domain.events import EnvironmentEnded, Moved, ToolCallSettled
@@ -11,6 +13,7 @@ from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
 from patchyard.engine import control
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.grounds import PURPOSES, ground_name
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService, place, require_strategy
@@ -75,10 +78,11 @@ class Workflow:
     ) -> PlanState:
         """Do `work` on a plan that this process owns, while listening for a cancel."""
         watching = self._watching
+        said = await control.words(self._equipment.store.journal, plan_id)
         async with self._lifecycle.owned(plan_id, listener=watching.on_event) as ledger:
             executor = PlanExecutor(self._equipment, ledger, watching=watching)
             job = asyncio.ensure_future(work(ledger, executor))
-            ear = asyncio.ensure_future(self._obey(plan_id, job))
+            ear = asyncio.ensure_future(self._obey(plan_id, job, after=said))
             try:
                 await job
             except asyncio.CancelledError:
@@ -93,12 +97,12 @@ class Workflow:
                 await asyncio.wait([ear])
             return ledger.state
 
-    async def _obey(self, plan_id: str, job: asyncio.Future[None]) -> None:
+    async def _obey(self, plan_id: str, job: asyncio.Future[None], *, after: int) -> None:
         def heard(word: str) -> None:
             if word == "cancel":
                 job.cancel()
 
-        await control.listen(self._equipment.store.journal, plan_id, heard)
+        await control.listen(self._equipment.store.journal, plan_id, heard, after=after)
 
     async def cancel(self, plan_id: str) -> PlanState:
         """Stop a plan and its whole process tree, whoever works on it."""
@@ -129,6 +133,7 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
                 call_id=call_id, success=False, message="the plan was cancelled", error="CANCELLED"
             )
         )
+    await _unmount(equipment, ledger)
     state = ledger.state
     cancellable = {
         (Phase.STRATEGIZE, State.QUEUED),
@@ -140,6 +145,14 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
     if (state.phase, state.state) in cancellable:
         moved = Moved(phase=state.phase, state=State.CANCELLED, reason=reason)
         await ledger.record(moved)
+
+
+async def _unmount(equipment: Equipment, ledger: Ledger) -> None:
+    """Take away the mounts of a life that was killed; the plan's own tree keeps its content."""
+    for purpose in PURPOSES:
+        await equipment.workspaces.discard(ground_name(ledger.plan_id, purpose))
+    if ledger.state.workspace is not None:
+        await equipment.workspaces.close(from_json(WorkspaceRef, ledger.state.workspace))
 
 
 def _is_interrupted() -> bool:

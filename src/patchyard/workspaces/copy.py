@@ -74,6 +74,10 @@ class CopyWorkspaces:
         """Delete it."""
         await asyncio.to_thread(materials.delete, Path(ref.root).parent)
 
+    async def discard(self, workspace_id: str) -> None:
+        """Delete what has this name."""
+        await asyncio.to_thread(materials.delete, self._folder / workspace_id)
+
     def _create(
         self, base: Base, workspace_id: str, layers: tuple[Path, ...], tree: str | None
     ) -> WorkspaceRef:

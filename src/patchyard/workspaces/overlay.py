@@ -63,7 +63,11 @@ class OverlayWorkspaces:
 
     async def remove(self, ref: WorkspaceRef) -> None:
         """Unmount and delete it."""
-        await asyncio.to_thread(self._remove, ref)
+        await asyncio.to_thread(self._remove, Path(ref.root))
+
+    async def discard(self, workspace_id: str) -> None:
+        """Unmount and delete what has this name."""
+        await asyncio.to_thread(self._remove, self._folder / workspace_id / "root")
 
     def _create(
         self, base: Base, workspace_id: str, layers: tuple[Path, ...], tree: str | None
@@ -90,7 +94,7 @@ class OverlayWorkspaces:
             },
         )
         materials.prepare_folder(self._folder)
-        self._remove(ref)  # what a killed engine left under this name
+        self._remove(place / "root")  # what a killed engine left under this name
         materials.make_place(place, own)
         for folder in (own / "upper", own / "work", place / "root"):
             folder.mkdir()
@@ -135,8 +139,7 @@ class OverlayWorkspaces:
             capture = Capture(git=git, base=base, tracked=tracked, reader=reader, lower=layers)
             return capture.finish(sight, windows)
 
-    def _remove(self, ref: WorkspaceRef) -> None:
-        root = Path(ref.root)
+    def _remove(self, root: Path) -> None:
         unmount(root)
         if not is_mounted(root):
             materials.delete(root.parent)
