@@ -13,16 +13,20 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.worksite import Worksite
+from patchyard.clients.process import ProcessRef
 
 STEPS = 10
 KILLS = int(os.environ.get("PATCHYARD_KILLS", "20"))
 SEED = int(os.environ.get("PATCHYARD_SEED", "20261121"))
+AT_ONCE = 4
 EVENTS = 45  # a plan of ten steps has some more
 
 pytestmark = [
@@ -45,11 +49,17 @@ def script() -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("kills")
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Path]:
+    with opened(tmp_path / "yard") as folder:
+        yield folder
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Path]:
+    """A repository and a home for the plans of one test."""
     repository = folder / "repo"
-    repository.mkdir()
+    repository.mkdir(parents=True)
     (repository / "README").write_text("a repository\n")
     run = ["git", "-c", "user.name=T", "-c", "user.email=t@localhost"]
     for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
@@ -60,6 +70,10 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def agents(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return started(yard, "-m", "patchyard", *arguments)
+
+
+def started(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
         "PATCHYARD_HOME": str(yard / "home"),
@@ -67,7 +81,7 @@ def agents(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
         "HOME": str(yard),
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "patchyard", *arguments],
+        [sys.executable, *arguments],
         cwd=yard / "repo",
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -102,17 +116,67 @@ def run_of(yard: Path, script_name: str) -> tuple[str, ...]:
     return ("run", "do ten steps", "--model", f"scripted:{yard / script_name}")
 
 
-@pytest.mark.parametrize("number", range(KILLS))
-def test_each_effect_happens_once_whenever_the_engine_is_killed(yard: Path, number: int) -> None:
+def problem(folder: Path, number: int) -> str | None:
+    """Kill one plan, resume it, and say what is wrong then; None when nothing is."""
     rng = random.Random(SEED * 1000 + number)  # noqa: S311 - seeded on purpose
-    killed_after(yard, rng.randint(1, EVENTS), rng.uniform(0, 0.2), *run_of(yard, "script.json"))
-    if number % 4 == 0:
-        again = ("plan", "resume", "@last")
-        killed_after(yard, rng.randint(1, EVENTS // 2), rng.uniform(0, 0.2), *again)
+    with opened(folder / str(number)) as yard:
+        command = run_of(yard, "script.json")
+        killed_after(yard, rng.randint(1, EVENTS), rng.uniform(0, 0.2), *command)
+        if number % 4 == 0:
+            again = ("plan", "resume", "@last")
+            killed_after(yard, rng.randint(1, EVENTS // 2), rng.uniform(0, 0.2), *again)
+        end = answered(yard, "plan", "resume", "@last")
+        if end["exit_code"] != 0:
+            return f"resume ended with {end['error']}"
+        found = effects(yard)
+        if found != [f"step-{step}" for step in range(STEPS)]:
+            return f"the effects are {found}"
+        left = unsettled(yard)
+        return f"calls were never settled: {left}" if left else None
+
+
+def test_each_effect_happens_once_whenever_the_engine_is_killed(tmp_path: Path) -> None:
+    """Several at a time, each with a home of its own: the machine is busy when they die."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = list(pool.map(lambda number: problem(tmp_path, number), range(KILLS)))
+    assert {number: text for number, text in enumerate(found) if text} == {}
+
+
+DIES_AT_START = """
+import os, signal
+from patchyard.cli.main import main
+from patchyard.domain.events import EnvironmentStarted
+from patchyard.engine.ledger import Ledger
+
+record = Ledger.record
+
+async def recorded(ledger, *events, **options):
+    found = await record(ledger, *events, **options)
+    if any(isinstance(event, EnvironmentStarted) for event in events):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+
+Ledger.record = recorded
+main()
+"""
+
+
+def test_an_engine_killed_before_the_first_call_leaves_no_environment(yard: Path) -> None:
+    asked = (*run_of(yard, "script.json"), "--stream", "--format", "json")
+    process = started(yard, "-c", DIES_AT_START, *asked)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGKILL, err.decode()
+    told = [json.loads(line) for line in out.splitlines()]
+    handles = [event["handle"] for event in told if event["event"] == "EnvironmentStarted"]
+
     end = answered(yard, "plan", "resume", "@last")
+
     assert end["exit_code"] == 0, end["error"]
     assert effects(yard) == [f"step-{step}" for step in range(STEPS)]
     assert unsettled(yard) == []
+    for handle in handles:
+        init = ProcessRef(**handle["details"]["init"])
+        assert not init.is_alive
 
 
 def effects(yard: Path) -> list[str]:

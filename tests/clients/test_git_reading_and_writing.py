@@ -93,6 +93,50 @@ def test_leaving_a_writer_half_way_ends_its_process(git: Git) -> None:
     assert git.run("for-each-ref") == b""
 
 
+def test_a_writer_that_dies_is_an_error_wherever_it_was(git: Git) -> None:
+    def write_more(writer: TreeWriter) -> None:
+        writer.put("b", "100644", 3_000_000, [b"x" * 3_000_000])
+
+    for act in (write_more, TreeWriter.finish):
+        with TreeWriter(git, NOTHING) as writer:
+            writer.put("a", "100644", 1, [b"x"])
+            writer._process.kill()
+            writer._process.wait()
+            with pytest.raises(WorkFailed, match="fast-import"):
+                act(writer)
+
+
+def test_a_reader_that_dies_is_an_error_wherever_it_was(git: Git) -> None:
+    large = git.run("hash-object", "-w", "--stdin", stdin=os.urandom(3_000_000)).decode().strip()
+    with BlobReader(git) as blobs:
+        pieces = blobs.chunks(large)
+        next(pieces)
+        blobs._process.kill()
+        blobs._process.wait()
+        with pytest.raises(WorkFailed, match="ended inside"):
+            list(pieces)
+        with pytest.raises(WorkFailed, match="ended before"):
+            blobs.content(large)
+
+
+def test_a_folder_that_cannot_be_entered_is_an_error_and_one_that_is_not_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_text("x")
+    (tmp_path / "ln").symlink_to(".")
+    with Reader(tmp_path) as reader:
+        assert reader.status("none/f") is None
+        assert reader.status("f/below") is None
+        assert reader.status("ln/f") is None
+
+        def refused(_path: str) -> int:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(reader, "folder", refused)
+        with pytest.raises(PermissionError):
+            reader.status("f")
+
+
 def test_a_file_that_shrinks_while_it_is_read_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"abc")
     with Reader(tmp_path) as reader, reader.opened("f") as (descriptor, _):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from patchyard.clients import substitution
 from patchyard.clients.substitution import Substituter, Substitution
 
 pytestmark = pytest.mark.anyio
@@ -72,3 +73,24 @@ async def test_cancelling_ends_the_process(substituter: Substituter) -> None:
         await work
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+async def test_a_process_that_ended_by_itself_is_closed_without_ado() -> None:
+    substituter = Substituter()
+    await substituter.replace(PLAIN)
+    process = substituter._process
+    assert process is not None
+    process.kill()
+    await process.wait()
+    await substituter.close()
+    assert substituter._process is None
+
+
+async def test_an_answer_that_is_longer_than_a_line_may_be_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(substitution, "LINE_BYTES", 100)
+    substituter = Substituter()
+    long = Substitution(text="a" * 200_000, pattern="b", replacement="")
+    assert "more memory or time" in (await substituter.replace(long)).problem
+    await substituter.close()

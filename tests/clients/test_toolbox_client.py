@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import stat
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from patchyard.clients import toolbox
 from patchyard.clients.toolbox import (
     TOOLBOX_FOLDER,
     ToolboxClient,
@@ -157,6 +159,46 @@ async def test_one_that_hangs_up_at_once_is_a_broken_environment(tmp_path: Path)
             await ToolboxClient.connect(path)
 
 
+async def test_a_toolbox_that_forgets_a_call_at_once_is_broken(tmp_path: Path) -> None:
+    unknown = encode({"say": "unknown", "call_id": "c"})
+    async with pretending(tmp_path, saying(unknown)) as path:
+        client = await ToolboxClient.connect(path)
+        assert await client.attach("c") is None
+        with pytest.raises(EnvironmentBroken, match="does not know"):
+            await client.call("c", "x", {})
+        await client.close()
+
+
+@pytest.mark.parametrize("sent", ["udp", "two", "none", "garbage"])
+async def test_what_is_sent_in_place_of_a_listener_is_closed_and_refused(
+    tmp_path: Path, sent: str
+) -> None:
+    listener, path = bind_listener(tmp_path)
+
+    def serve() -> None:
+        with listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagram:
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(1000)
+                number = datagram.fileno()
+                said = encode({"say": "listening", "port": 1})
+                if sent == "garbage":
+                    said = HEADER.pack(1) + b"?"
+                given = {"udp": [number], "two": [number, number]}.get(sent, [])
+                if given:
+                    socket.send_fds(peer, [said], given)
+                else:
+                    peer.sendall(said)
+                peer.recv(1)
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    with pytest.raises(EnvironmentBroken, match="no listening socket"):
+        await asyncio.to_thread(toolbox._listen, path)
+    serving.join(10)
+    assert not serving.is_alive()
+
+
 async def test_a_call_too_large_for_a_frame_is_a_result(tmp_path: Path) -> None:
     async with pretending(tmp_path, saying(result({}))) as path:
         client = await ToolboxClient.connect(path)
@@ -176,8 +218,8 @@ async def test_a_listening_socket_must_really_be_one(tmp_path: Path) -> None:
 async def test_the_client_is_what_the_contract_wants(tmp_path: Path) -> None:
     async with pretending(tmp_path, saying(b"")) as path:
         client = await ToolboxClient.connect(path)
-        toolbox: Toolbox = client
-        assert isinstance(toolbox, Listening)
+        as_wanted: Toolbox = client
+        assert isinstance(as_wanted, Listening)
         await client.close()
 
 

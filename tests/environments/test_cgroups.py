@@ -74,3 +74,27 @@ def test_removing_gives_up_in_time_and_does_not_mind_what_is_gone(tmp_path: Path
     (busy / "child").rmdir()
     cgroups.remove_group((str(busy),))
     assert not busy.exists()
+
+
+def test_controllers_are_switched_on_for_the_groups_below(tmp_path: Path) -> None:
+    own = unified(tmp_path, enabled="cpu")
+    (own / "cgroup.procs").unlink()
+    group = cgroups.make_group("one", LIMITS, membership="0::/user/own\n", filesystem=tmp_path)
+    assert group == (str(own.parent / "one"),)
+    assert (own.parent / "cgroup.subtree_control").read_text() == "+memory +pids"
+
+
+def test_a_group_whose_bounds_are_refused_is_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = unified(tmp_path, enabled="memory pids")
+    monkeypatch.setattr(cgroups, "_bound", lambda _group, _bounds: False)
+    group = cgroups.make_group("one", LIMITS, membership="0::/user/own\n", filesystem=tmp_path)
+    assert group == ()
+    assert not (own.parent / "one").exists()
+
+
+def test_what_is_not_limited_is_not_written_and_a_refusal_is_noticed(tmp_path: Path) -> None:
+    assert cgroups._bound(tmp_path, {"memory.max": None}) is True
+    assert list(tmp_path.iterdir()) == []
+    assert cgroups._bound(tmp_path / "gone", {"memory.max": 1}) is False

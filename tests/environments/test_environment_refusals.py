@@ -87,3 +87,8 @@ async def test_a_machine_without_libseccomp(yard: Yard, monkeypatch: pytest.Monk
     with pytest.raises(EnvironmentUnavailable, match="libseccomp") as refused:
         await ProcessEnvironment(yard.station).start(yard.spec())
     assert "libseccomp2" in refused.value.hint
+
+
+def test_bubblewrap_that_does_not_run(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentUnavailable, match="does not run"):
+        bubblewrap._version(str(tmp_path / "none"))

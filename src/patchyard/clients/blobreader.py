@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Self
+from typing import IO, Self, cast
 
 from patchyard.clients.git import Git
 from patchyard.clients.treewriter import CHUNK_BYTES
@@ -23,6 +23,8 @@ class BlobReader:
             cwd=git.home,
             env=git.environment(),
         )
+        self._in = cast("IO[bytes]", self._process.stdin)  # both were asked for
+        self._out = cast("IO[bytes]", self._process.stdout)
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -41,27 +43,25 @@ class BlobReader:
     def chunks(self, blob: str) -> Iterator[bytes]:
         """Yield the content of a blob in pieces. Raises WorkFailed when it is not there."""
         left = self._begin(blob)
-        stdout = self._process.stdout
-        while stdout is not None and left:
-            piece = stdout.read(min(CHUNK_BYTES, left))
+        while left:
+            piece = self._out.read(min(CHUNK_BYTES, left))
             if not piece:
                 raise WorkFailed(f"git cat-file ended inside {blob}")
             left -= len(piece)
             yield piece
-        if stdout is not None:
-            stdout.read(1)
+        self._out.read(1)
 
     def content(self, blob: str) -> bytes:
         """Return the content of a blob. Raises WorkFailed when it is not there."""
         return b"".join(self.chunks(blob))
 
     def _begin(self, blob: str) -> int:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
-            raise WorkFailed("git cat-file has no pipes")
-        stdin.write(f"{blob}\n".encode())
-        stdin.flush()
-        head = stdout.readline().split()
+        try:
+            self._in.write(f"{blob}\n".encode())
+            self._in.flush()
+        except BrokenPipeError:
+            raise WorkFailed(f"git cat-file ended before {blob}") from None
+        head = self._out.readline().split()
         if len(head) != 3 or head[1] != b"blob":
             raise WorkFailed(f"our store has no blob {blob}", hint="retry the plan")
         return int(head[2])

@@ -1,11 +1,12 @@
 """Regular expressions at work in a process of their own, so that a bad one holds nobody up."""
 
 import asyncio
+import contextlib
 import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 DEADLINE_S = 20.0  # for one text
 MEMORY_BYTES = 2 * 1024**3
@@ -77,10 +78,9 @@ class Substituter:
         process, self._process = self._process, None
         if process is None:
             return
-        if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             process.kill()
-        if process.stdin is not None:
-            process.stdin.close()
+        cast("asyncio.StreamWriter", process.stdin).close()
         await process.communicate()
 
     async def _started(self) -> asyncio.subprocess.Process:
@@ -99,12 +99,12 @@ async def _ask(
     process: asyncio.subprocess.Process, wanted: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
     """Send one line and return the answer; None when the process ended instead."""
-    if process.stdin is None or process.stdout is None:
-        return None
+    stdin = cast("asyncio.StreamWriter", process.stdin)  # both were asked for
+    stdout = cast("asyncio.StreamReader", process.stdout)
     try:
-        process.stdin.write(json.dumps(wanted).encode("ascii") + b"\n")
-        await process.stdin.drain()
-        line = await process.stdout.readline()
+        stdin.write(json.dumps(wanted).encode("ascii") + b"\n")
+        await stdin.drain()
+        line = await stdout.readline()
     except (ConnectionError, ValueError):
         return None
     answer: Mapping[str, Any] | None = json.loads(line) if line.endswith(b"\n") else None

@@ -3,12 +3,13 @@
 Contents arrive as bytes or descriptors, never as paths; no filter, index or work tree takes part.
 """
 
+import contextlib
 import hashlib
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import IO, NoReturn, Self
+from typing import IO, NoReturn, Self, cast
 
 from patchyard.clients.git import Git, failure
 from patchyard.domain.errors import WorkFailed
@@ -68,6 +69,8 @@ class TreeWriter:
             env=git.environment(),
             umask=0o022,
         )
+        self._in = cast("IO[bytes]", self._process.stdin)  # both were asked for
+        self._out = cast("IO[bytes]", self._process.stdout)
         self._ref = f"refs/patchyard/{os.getpid()}-{id(self):x}-{os.urandom(4).hex()}"
         self._send(
             f"commit {self._ref}\ncommitter p <p@localhost> 0 +0000\ndata 0\n"
@@ -87,13 +90,10 @@ class TreeWriter:
         """End the process if it still runs and close what is open."""
         if self._process.poll() is None:
             self._process.kill()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                try:
-                    stream.close()
-                except BrokenPipeError:
-                    continue
         self._process.wait()
+        with contextlib.suppress(BrokenPipeError):
+            self._in.close()
+        self._out.close()
         self._err.close()
 
     def delete(self, path: str) -> None:
@@ -113,14 +113,11 @@ class TreeWriter:
         """End and return the tree's id. Raises WorkFailed when git did not take everything."""
         self._send(b'ls ""\n')
         self._send(f"reset {self._ref}\nfrom {'0' * len(self._tree)}\n\ndone\n".encode())
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
-            raise WorkFailed("fast-import has no pipes")
         try:
-            stdin.close()
+            self._in.close()
         except BrokenPipeError:
             self._fail()
-        answer = stdout.read().split()
+        answer = self._out.read().split()
         if self._process.wait() != 0 or not answer:
             self._fail()
         if answer[0] == b"missing":
@@ -134,11 +131,8 @@ class TreeWriter:
         self._send(last)
 
     def _send(self, data: bytes) -> None:
-        stdin = self._process.stdin
-        if stdin is None:
-            raise WorkFailed("fast-import has no pipe")
         try:
-            stdin.write(data)
+            self._in.write(data)
         except BrokenPipeError:
             self._fail()
 

@@ -1,0 +1,107 @@
+"""Processes that end, stay or die at the wrong moment; mounts, clocks and disks around them."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchyard.clients import process as processes
+from patchyard.clients.clock import SystemClock
+from patchyard.clients.disk import LocalDisk
+from patchyard.clients.mounts import is_mounted, unmount
+from patchyard.clients.process import (
+    ProcessRef,
+    identify,
+    kill,
+    kill_tree,
+    kill_while_starting,
+    wait_ended,
+)
+
+
+@pytest.fixture
+def child() -> Iterator["subprocess.Popen[bytes]"]:
+    running = subprocess.Popen(["sleep", "60"])
+    yield running
+    running.kill()
+    running.wait()
+
+
+def ref_of(running: "subprocess.Popen[bytes]") -> ProcessRef:
+    found = identify(running.pid)
+    assert found is not None
+    return found
+
+
+def test_a_process_that_stays_is_said_to_stay(child: "subprocess.Popen[bytes]") -> None:
+    process = ref_of(child)
+    assert wait_ended(process, timeout_s=0.01) is False
+    assert kill(process) is True
+    assert wait_ended(process, timeout_s=10) is True
+    assert kill(process) is False
+    assert wait_ended(process, timeout_s=10) is True
+
+
+def test_a_process_that_ends_while_it_is_signalled_is_gone(
+    child: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = ref_of(child)
+
+    def too_late(_descriptor: int, _number: int) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", too_late)
+    assert kill(process) is False
+
+
+def test_a_tree_that_does_not_die_in_time_is_said_to_stay(
+    child: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = ref_of(child)
+    monkeypatch.setattr(processes, "marked", lambda _marker, _stats: [process])
+    monkeypatch.setattr(processes, "kill", lambda *_: True)
+    assert kill_tree(None, marker="A=b", timeout_s=0.01) is False
+    assert process.is_alive
+
+
+def test_a_process_that_does_not_stop_is_killed_all_the_same(
+    child: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = ref_of(child)
+    monkeypatch.setattr(processes, "STOP_TIMEOUT_S", 0.0)
+    kill_while_starting(process)
+    assert wait_ended(process, timeout_s=10)
+    assert not process.is_alive
+
+
+def test_a_mount_that_may_not_be_taken_away_is_an_error(tmp_path: Path) -> None:
+    assert not is_mounted(tmp_path / "none")
+    unmount(tmp_path / "none")
+    tries = "from pathlib import Path; from patchyard.clients.mounts import unmount; "
+    command = [sys.executable, "-c", f"{tries}unmount(Path('/proc'))"]
+    if os.geteuid() == 0:
+        command = ["setpriv", "--bounding-set", "-sys_admin", *command]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert "unmounting /proc failed" in done.stderr
+
+
+def test_ids_increase_even_within_a_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SystemClock()
+    assert clock.now() > 1_700_000_000
+    assert clock.monotonic() <= clock.monotonic()
+    monkeypatch.setattr("time.time", lambda: 1_800_000_000.0)
+    made = [clock.new_id() for _ in range(50)]
+    assert made == sorted(set(made))
+
+
+def test_a_disk_says_nothing_of_what_is_not_there(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    none = str(tmp_path / "none")
+    assert disk.is_trusted(none, frozenset({os.geteuid()})) is False
+    assert disk.is_trusted(str(tmp_path), frozenset({os.geteuid()})) is True
+    (disk_names, links, text) = disk.names(none), disk.links(none), disk.text(none)
+    assert (disk_names, links, text) == ((), (), "")
