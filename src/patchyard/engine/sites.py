@@ -68,7 +68,7 @@ def _spec(
         mounts=(
             *_own_mounts(workspace, path),
             *_included(spec, path),
-            *_asked_mounts(spec.mounts),
+            *_asked_mounts(spec.mounts, is_writable=is_writable),
         ),
         variables={**_tidy(path, workspace), **spec.variables, **variables},
         path=(f"{path}/.venv/bin", f"{path}/node_modules/.bin"),
@@ -91,12 +91,12 @@ def _included(spec: PlanSpec, path: str) -> list[Mount]:
     ]
 
 
-def _asked_mounts(mounts: Sequence[str]) -> list[Mount]:
-    """The mounts of `--mount`, already resolved and checked: `REAL-PATH:ro|rw`."""
+def _asked_mounts(mounts: Sequence[str], *, is_writable: bool) -> list[Mount]:
+    """The mounts of `--mount`, resolved and checked: `REAL-PATH:ro|rw`; planning writes to none."""
     made = []
     for text in mounts:
         source, _, mode = text.rpartition(":")
-        made.append(Mount(source=source, target=source, is_writable=mode == "rw"))
+        made.append(Mount(source=source, target=source, is_writable=is_writable and mode == "rw"))
     return made
 
 

@@ -1,0 +1,30 @@
+"""What the environments of a plan are shown, by phase."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from engine.worksite import Worksite, call, done
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
+    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
+    yield made
+    await made.clear()
+
+
+async def test_planning_cannot_write_to_a_mount_that_the_work_may_write_to(site: Worksite) -> None:
+    shared = site.folder / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    plan, work = (
+        call("execute_command", command=f"touch {shared}/{word}") for word in ("planned", "worked")
+    )
+    asked = site.asked(work, strategize=[plan, done()], mounts=(f"{shared}:rw",))
+    async with site.open() as (_, workflow):
+        await workflow.run(await site.made(workflow, asked))
+    assert [place.name for place in shared.iterdir()] == ["worked"]
