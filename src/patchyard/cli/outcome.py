@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import math
 import os
 import re
 import sys
@@ -10,11 +11,11 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import click
 
-from patchyard.domain.errors import PatchyardError
+from patchyard.domain.errors import PatchyardError, Unavailable
 from patchyard.engine.machine import refused_by_machine
 
 INTERRUPTED = 130
@@ -68,12 +69,32 @@ def carry_out(speaking: Speaking, work: Callable[[], Coroutine[Any, Any, Outcome
     except KeyboardInterrupt:
         outcome = Outcome(error=_Interrupted(), exit_code=INTERRUPTED)
     code = outcome.exit_code or (outcome.error.exit_code if outcome.error else 0)
-    if speaking.is_json:
-        _print_json(speaking, outcome, code, started)
-    else:
-        _print_text(outcome)
-    sys.stdout.flush()
+    try:
+        if speaking.is_json:
+            _print_json(speaking, outcome, code, started)
+        else:
+            _print_text(outcome)
+        _flush()
+    except BrokenPipeError:
+        raise  # who read has gone; click ends quietly
+    except OSError as error:
+        _drop_output()
+        say_error(refused_by_machine(error))
+        code = code or Unavailable.exit_code
     raise click.exceptions.Exit(code)
+
+
+def _drop_output() -> None:
+    """Let what could not be written go, or Python tries once more at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _flush() -> None:
+    """Bring it out; a closed standard output (`>&-`) has nothing to bring."""
+    if is_open(sys.stdout):
+        sys.stdout.flush()
 
 
 class _Interrupted(PatchyardError):
@@ -100,9 +121,14 @@ def _print_json(speaking: Speaking, outcome: Outcome, code: int, started: float)
 
 
 def portable(value: Any) -> Any:
-    """Return JSON values without lone surrogates: a path that is not UTF-8 as `path_b64`."""
+    """Return JSON values that every reader takes: no lone surrogates, no NaN, no infinity.
+
+    A path that is not UTF-8 becomes `path_b64`.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, Mapping):
         return dict(_portable_item(key, item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
@@ -130,11 +156,12 @@ def error_data(error: PatchyardError | None) -> dict[str, Any] | None:
 
 def _print_text(outcome: Outcome) -> None:
     if outcome.raw is not None:
-        sys.stdout.buffer.write(outcome.raw)
+        if is_open(sys.stdout):
+            sys.stdout.buffer.write(outcome.raw)
     elif outcome.text:
         click.echo(outcome.text.rstrip("\n"))
     if outcome.error is not None:
-        sys.stdout.flush()
+        _flush()
         say_error(outcome.error)
 
 
@@ -181,7 +208,12 @@ def visible(text: str) -> str:
 def is_coloured(*, to_stderr: bool = False) -> bool:
     """Whether colours are wanted: a terminal, and NO_COLOR not set."""
     stream = sys.stderr if to_stderr else sys.stdout
-    return stream.isatty() and not os.environ.get("NO_COLOR")
+    return is_open(stream) and stream.isatty() and not os.environ.get("NO_COLOR")
+
+
+def is_open(stream: IO[str] | None) -> bool:
+    """Whether the program was started with it; Python leaves None in place of a closed one."""
+    return stream is not None
 
 
 def paint(text: str, colour: str, *, bold: bool = False, to_stderr: bool = False) -> str:
@@ -200,6 +232,7 @@ __all__ = [
     "error_data",
     "format_option",
     "is_coloured",
+    "is_open",
     "paint",
     "portable",
     "say_error",

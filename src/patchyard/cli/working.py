@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from patchyard.assembly import open_equipment
-from patchyard.cli.outcome import Outcome, paint, visible
+from patchyard.cli.outcome import Outcome, is_open, paint, visible
 from patchyard.cli.progress import SpokenLines, json_lines
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.budget import PlanLimits
@@ -39,7 +39,7 @@ def watching(
     lines = spoken or SpokenLines()
     if is_json:
         yield Watching(on_event=json_lines if stream else None)
-    elif not sys.stderr.isatty():
+    elif not (is_open(sys.stderr) and sys.stderr.isatty()):
         yield Watching(on_event=lines, on_wait=lines.wait)
     else:
         from patchyard.cli.live import Pulse, moving  # noqa: PLC0415 - rich, for terminals alone

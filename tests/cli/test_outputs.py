@@ -1,0 +1,48 @@
+"""Where a command's words go: closed, full, broken outputs, and readers that are strict."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from patchyard.cli.outcome import portable
+
+LISTS = f"{sys.executable} -m patchyard plan list --all"
+
+
+def shell(line: str, home: Path) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PATCHYARD_HOME": str(home)}
+    words = ["bash", "-c", line]
+    return subprocess.run(
+        words, env=environ, capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        (f"{LISTS} >&-", 0, ""),
+        (f"{LISTS} --format json >&-", 0, ""),
+        (f"{LISTS} 2>&-", 0, ""),
+        (f"{LISTS} >/dev/full", 4, "No space left"),
+        (f"{sys.executable} -m patchyard plan status >&-", 2, "no plan"),
+        (f"{LISTS} | true", 0, ""),
+    ],
+)
+def test_an_output_that_takes_nothing_is_no_traceback(
+    tmp_path: Path, line: str, code: int, said: str
+) -> None:
+    done = shell(line, tmp_path / "home")
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr
+
+
+def test_numbers_that_json_does_not_have_are_null() -> None:
+    told = portable({"a": [math.nan, math.inf, -math.inf, 1.5], "b": 3})
+    assert told == {"a": [None, None, None, 1.5], "b": 3}
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
