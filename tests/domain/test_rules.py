@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchyard.domain.budget import UNPRICED_TOKENS, PlanLimits, Spent, passed_limit
+from patchyard.domain.budget import UNPRICED_TOKENS, PlanLimits, Spent, passed_limit, raised
 from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.domain.environment import ExecutionEnvironment, parse_kind
-from patchyard.domain.errors import ContainerUnavailableError, UnknownName
+from patchyard.domain.errors import ContainerUnavailableError, UnknownName, UsageError
 from patchyard.domain.ids import is_prefix, is_ulid, ulid
 from patchyard.domain.invariant import Invariant, Scope, reconcile
 from patchyard.domain.proofread import touched_proof
@@ -95,6 +95,19 @@ def test_a_limit_of_tokens_counts_both_ways() -> None:
     limits = PlanLimits(tokens=10)
     assert passed_limit(limits, Spent(input_tokens=6, output_tokens=3)) is None
     assert passed_limit(limits, Spent(input_tokens=6, output_tokens=4)) is not None
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "after"), [(5.0, "+2", 7.0), (5.0, "2", 2.0), (None, "+2", 2.0)]
+)
+def test_a_limit_is_set_anew_or_raised(before: float | None, asked: str, after: float) -> None:
+    assert raised(before, asked, name="--budget-usd") == after
+
+
+@pytest.mark.parametrize("asked", ["much", "-1", "+", "nan", "inf", "+-9"])
+def test_what_is_no_limit_is_refused(asked: str) -> None:
+    with pytest.raises(UsageError, match="--budget-usd"):
+        raised(5.0, asked, name="--budget-usd")
 
 
 def invariant(text: str, scope: Scope, **more: object) -> Invariant:

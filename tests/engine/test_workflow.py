@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.worksite import Worksite, call, done
+from patchyard.domain.budget import PlanLimits
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import DecisionKind
 from patchyard.domain.errors import (
@@ -20,7 +21,7 @@ from patchyard.domain.errors import (
     ReconciliationBlockedError,
     StateRefusal,
 )
-from patchyard.domain.events import ToolCallSettled, Validated
+from patchyard.domain.events import LimitsChanged, ToolCallSettled, Validated
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.equipment import Equipment
@@ -214,9 +215,13 @@ async def test_a_limit_ends_the_plan_and_keeps_what_it_has(
         with pytest.raises(LimitReached, match=said) as caught:
             await workflow.run(plan_id)
         state = (await site.ledger(equipment, plan_id)).state
-    assert caught.value.exit_code == 5
-    assert state.state == State.CONSTRAINED
-    assert state.environments == {}
+        assert caught.value.exit_code == 5
+        assert state.state == State.CONSTRAINED
+        assert state.environments == {}
+        ledger = await site.ledger(equipment, plan_id)
+        await ledger.record(LimitsChanged(limits=PlanLimits()))
+        resumed = await workflow.run(plan_id)
+    assert (resumed.phase, resumed.state) == (Phase.EXECUTE, State.COMPLETE)
 
 
 async def test_the_time_limit_ends_a_command_that_hangs(site: Worksite) -> None:

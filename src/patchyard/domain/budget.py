@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from patchyard.domain.errors import UsageError
+
 UNPRICED_TOKENS = 2_000_000  # bound of a model whose price is not known (interface.md)
 
 
@@ -32,6 +34,22 @@ class Spent:
         return self.input_tokens + self.output_tokens
 
 
+def raised(before: float | None, asked: str, *, name: str) -> float:
+    """Return a limit set anew: `+2` is so much more than before, `2` is that.
+
+    Raises UsageError for what is neither, and for less than nothing.
+    """
+    is_more = asked.startswith("+")
+    try:
+        value = float(asked.removeprefix("+"))
+    except ValueError as error:
+        raise UsageError(f"{name} {asked!r} is no number", hint="write it like 5 or +2") from error
+    whole = value + (before or 0.0) if is_more else value
+    if not 0 <= whole < float("inf"):
+        raise UsageError(f"{name} must be 0 or more, not {asked}")
+    return whole
+
+
 def passed_limit(limits: PlanLimits, spent: Spent) -> str | None:
     """Return a sentence naming the first limit that is reached, None while there is room."""
     if limits.steps is not None and spent.steps >= limits.steps:
@@ -48,4 +66,4 @@ def passed_limit(limits: PlanLimits, spent: Spent) -> str | None:
     return None
 
 
-__all__ = ["UNPRICED_TOKENS", "PlanLimits", "Spent", "passed_limit"]
+__all__ = ["UNPRICED_TOKENS", "PlanLimits", "Spent", "passed_limit", "raised"]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.decision import Decision
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
@@ -251,6 +252,13 @@ class Placed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LimitsChanged:
+    """The plan's limits were set anew."""
+
+    limits: PlanLimits
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resumed:
     """Another process took the plan over; the time since the last event counts for nothing."""
 
@@ -287,6 +295,7 @@ Event = (
     | Applied
     | Unapplied
     | PhaseFailed
+    | LimitsChanged
     | Noted
     | Placed
     | Resumed
@@ -317,6 +326,7 @@ TYPES: Mapping[str, type[Event]] = {
         Applied,
         Unapplied,
         PhaseFailed,
+        LimitsChanged,
         Noted,
         Placed,
         Resumed,
@@ -337,6 +347,7 @@ __all__ = [
     "EnvironmentStarted",
     "Event",
     "InvariantChecked",
+    "LimitsChanged",
     "Moved",
     "Noted",
     "PhaseFailed",

@@ -19,6 +19,7 @@ from patchyard.domain.events import (
     EnvironmentStarted,
     Event,
     InvariantChecked,
+    LimitsChanged,
     Moved,
     PhaseFailed,
     Placed,
@@ -257,6 +258,10 @@ def _unapplied(state: PlanState, _event: Unapplied, _version: int) -> PlanState:
     return replace(state, handed=state.handed[:-1])
 
 
+def _limited(state: PlanState, event: LimitsChanged, _version: int) -> PlanState:
+    return replace(state, spec=replace(state.known, limits=event.limits))
+
+
 def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:
     if event.phase == Phase.APPLY:  # a hand-over that fails has changed nothing
         state = replace(state, intended=None)
@@ -270,6 +275,7 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     PlanCreated: _created,
     Placed: _placed,
     BaseRecorded: _based,
+    LimitsChanged: _limited,
     Moved: _moved,
     DecisionRecorded: _decided,
     InvariantChecked: _checked,

@@ -39,7 +39,10 @@ class AgentLoop:
         state = self._ledger.state
         limit = passed_limit(state.limits, state.spent)
         if limit is not None:
-            raise LimitReached(limit, hint="raise it and `agents plan resume`; nothing is lost")
+            raise LimitReached(
+                limit,
+                hint="`agents plan limit` raises it, `agents plan resume` goes on; nothing is lost",
+            )
         number = state.turn + 1
         asked = TurnRequested(turn=number, note=note, reserved_tokens=self._expected())
         await self._ledger.record(asked)

@@ -285,7 +285,7 @@ class PlanExecutor:
                 raise
             raise LimitReached(
                 f"the time limit of {seconds:g} s is reached",
-                hint="raise it with --timeout and `agents plan resume`; nothing is lost",
+                hint="`agents plan limit --timeout +1h` raises it, `agents plan resume` goes on",
             ) from error
 
 

@@ -1,0 +1,63 @@
+"""`agents plan limit`: money, tokens, steps and time of a plan, set anew."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchyard.assembly import open_equipment
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.plan_act import plan_argument
+from patchyard.domain.budget import PlanLimits, raised
+from patchyard.domain.errors import UsageError
+from patchyard.domain.events import LimitsChanged
+from patchyard.engine.finding import find_plan
+from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.report import plan_data
+from patchyard.intake import parse_duration
+
+
+@click.command(epilog="Example: agents plan limit @last --budget-usd +2 && agents plan resume")
+@plan_argument
+@click.option("--budget-usd", help="Money: 5, or +2 for so much more.")
+@click.option("--max-tokens", help="Tokens in and out together: 100000, or +50000.")
+@click.option("--max-steps", help="Turns of the actor: 300, or +100.")
+@click.option("--timeout", help="Time over all phases: 2h, or +30m.")
+@format_option
+def limit(plan_id: str, output_format: str, **asked: str | None) -> None:
+    """Set limits of a plan anew, so that `agents plan resume` can carry it on."""
+
+    async def work() -> Outcome:
+        if not any(asked.values()):
+            raise UsageError("no limit is named", hint="for example --budget-usd +2")
+        async with open_equipment(os.environ) as equipment:
+            here = str(Path.cwd())
+            found = await find_plan(equipment.store.summaries, plan_id, repository=here)
+            async with PlanLifecycleService(equipment).owned(found) as ledger:
+                limits = _set_anew(ledger.state.limits, asked)
+                await ledger.record(LimitsChanged(limits=limits))
+                data = await plan_data(ledger)
+        rows = [f"{name}: {value}" for name, value in data["cost"]["limits"].items()]
+        return Outcome(data=data, text="\n".join(rows))
+
+    carry_out(Speaking(command="plan limit", is_json=output_format == "json"), work)
+
+
+def _set_anew(limits: PlanLimits, asked: dict[str, Any]) -> PlanLimits:
+    usd, tokens, steps = limits.usd, limits.tokens, limits.steps
+    seconds = limits.seconds
+    if asked["budget_usd"]:
+        usd = raised(usd, asked["budget_usd"], name="--budget-usd")
+    if asked["max_tokens"]:
+        tokens = int(raised(tokens, asked["max_tokens"], name="--max-tokens"))
+    if asked["max_steps"]:
+        steps = int(raised(steps, asked["max_steps"], name="--max-steps"))
+    if asked["timeout"]:
+        more = asked["timeout"].startswith("+")
+        time = parse_duration(asked["timeout"].removeprefix("+"))
+        seconds = time + (seconds or 0.0) if more else time
+    return PlanLimits(usd=usd, tokens=tokens, steps=steps, seconds=seconds)
+
+
+__all__ = ["limit"]
