@@ -22,6 +22,15 @@ from surroundings import cleaned, home  # noqa: E402 - it lies beside the other 
 
 LONGEST_S = 120  # of one command
 
+#: Runs commands, each a list of words, until one does not exit with 0.
+_SEVERAL = """
+import json, sys
+from patchyard.cli.main import agents
+for words in json.load(sys.stdin):
+    if code := agents.main(words, prog_name="agents", standalone_mode=False):
+        sys.exit(f"{words} exits with {code}")
+"""
+
 __all__ = ["LONGEST_S", "Said", "Stage", "call", "finish"]
 
 
@@ -82,6 +91,7 @@ class Stage:
             "WORKSPACE_DIR": str(self.folder / "workspaces"),
             "TMPDIR": str(self.folder / "tmp"),
         }
+        self._prepared: list[list[str]] = []
         self.said = Said(words=(), exit_code=-1, out="", err="")
         self.prints: dict[str, str] = {}
 
@@ -124,6 +134,8 @@ class Stage:
         return self.said
 
     def _run(self, *words: str, typed: str = "") -> Said:
+        if self._prepared:
+            self.say_prepared()
         run = subprocess.run(
             [sys.executable, "-m", "patchyard", *words],
             cwd=self.repository,
@@ -147,6 +159,27 @@ class Stage:
             raise AssertionError(f"{words} exits with {said.exit_code}: {said.out}{said.err}")
         return said
 
+    def prepare(self, *lines: Sequence[str]) -> None:
+        """Have commands said, in one process, before the next one: no scenario's own matter."""
+        for words in lines:
+            self._prepared.append(list(words))
+
+    def say_prepared(self) -> None:
+        """Say what was prepared and not said yet."""
+        lines, self._prepared = self._prepared, []
+        run = subprocess.run(
+            [sys.executable, "-c", _SEVERAL],
+            cwd=self.repository,
+            env=self.environment,
+            check=False,
+            input=json.dumps(lines),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+        )
+        if run.returncode != 0:
+            raise AssertionError(f"{lines}: {run.stdout}{run.stderr}")
+
     def script(
         self,
         *execute: Mapping[str, Any],
@@ -165,12 +198,14 @@ class Stage:
         """Create an action; JSON is YAML too."""
         path = self.folder / f"{name}.yaml"
         path.write_text(json.dumps({"name": name, **body}), encoding="utf-8")
-        self.told("action", "create", "--file", str(path))
+        self.prepare(("action", "create", "--file", str(path)))
 
     def keep_project(self, name: str) -> None:
         """Make a project of the checkout with nothing set."""
-        self.told("project", "create", name)
-        self.told("project", "context", "set", name, "execution_environment", "unset")
+        self.prepare(
+            ("project", "create", name),
+            ("project", "context", "set", name, "execution_environment", "unset"),
+        )
 
     def status(self) -> dict[str, Any]:
         """The newest plan, as another process sees it."""

@@ -99,6 +99,7 @@ class CommandLine:
     @keyword
     def start(self, *words: str) -> None:
         """Run one command in the background."""
+        self.stage.say_prepared()
         self._background = subprocess.Popen(
             [sys.executable, "-m", "patchyard", *words],
             cwd=self.stage.repository,
@@ -139,6 +140,7 @@ class CommandLine:
     @keyword
     def interrupt_when_it_runs(self, *words: str) -> None:
         """Run one streaming command, and send it Ctrl-C when its first tool call is out."""
+        self.stage.say_prepared()
         command = [sys.executable, "-m", "patchyard", *words, "--stream", "--format", "json"]
         with subprocess.Popen(
             command,

@@ -1,7 +1,8 @@
 """The whole suite in one run: behave, Robot Framework, pytest, their coverage together.
 
-Pytest goes last, and its closing line is the last line of all. The floor in `ratchet.toml` only
-rises: `--raise-floor` writes what was measured, `check_ratchet.py` refuses a lower one.
+Behave and Robot Framework run side by side. Pytest goes last and alone; its closing line is the
+last line of all. The floor in `ratchet.toml` only rises: `--raise-floor` writes what was measured,
+`check_ratchet.py` refuses a lower one.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from surroundings import cleaned, home
@@ -39,13 +41,17 @@ def _has_tests(suite: str) -> bool:
     return any(folder.rglob(f"*{_DATA_SUFFIXES[suite]}"))
 
 
-def _run(suite: str, extra: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Runs one suite with its output passed through; the exit code and the last line said.
+def _run(
+    suite: str, extra: list[str], environment: dict[str, str], *, is_held: bool = False
+) -> tuple[int, str]:
+    """Runs one suite; the exit code and the last line said.
 
-    Pytest cleans its environment itself, after it has asked the real one for its services.
+    Its output is passed through, or held back to its end where another suite is talking. Pytest
+    cleans its environment itself, after it has asked the real one for its services.
     """
     command = [sys.executable, "-m", "coverage", "run", "-m", *SUITES[suite][1], *extra]
     last = ""
+    held: list[str] = []
     with subprocess.Popen(
         command,
         cwd=ROOT,
@@ -58,8 +64,12 @@ def _run(suite: str, extra: list[str], environment: dict[str, str]) -> tuple[int
             raise RuntimeError(suite)
         for raw in running.stdout:
             line = raw.decode("utf-8", "replace")
-            print(line, end="", flush=True)
             last = line.strip() or last
+            if is_held:
+                held.append(line)
+            else:
+                print(line, end="", flush=True)
+    print("".join(held), end="", flush=True)
     return running.returncode, last
 
 
@@ -106,10 +116,17 @@ def main() -> int:
     environment = {**os.environ, "COVERAGE_FILE": str(folder / "data")}
     clean = cleaned(environment) | home(folder / "home")
     try:
-        results = {
-            suite: _run(suite, options.extra, environment if suite == "unit" else clean)
-            for suite in wanted
-        }
+        with ThreadPoolExecutor() as side_by_side:
+            spoken = [suite for suite in wanted if suite != "unit"]
+            running = {
+                suite: side_by_side.submit(
+                    _run, suite, options.extra, clean, is_held=suite != spoken[0]
+                )
+                for suite in spoken
+            }
+            results = {suite: run.result() for suite, run in running.items()}
+        if "unit" in wanted:
+            results["unit"] = _run("unit", options.extra, environment)
         whole = options.only is None and not options.extra
         covered = _measure(environment, raise_floor=options.raise_floor) if whole else True
     finally:

@@ -35,17 +35,17 @@ def action_with_invariant(context, name, text):
 
 @given('the invariant "{text}" for everything')
 def global_invariant(context, text):
-    context.stage.told("invariant", "add", text, "--global")
+    context.stage.prepare(("invariant", "add", text, "--global"))
 
 
 @given('the invariant "{text}" for everything, checked by "{check}"')
 def checked_invariant(context, text, check):
-    context.stage.told("invariant", "add", text, "--global", "--check", check)
+    context.stage.prepare(("invariant", "add", text, "--global", "--check", check))
 
 
 @given('the invariant "{text}" for the project "{project}"')
 def project_invariant(context, text, project):
-    context.stage.told("invariant", "add", text, "--project", project)
+    context.stage.prepare(("invariant", "add", text, "--project", project))
 
 
 @given('a plan of "{action}" that is not strategized')

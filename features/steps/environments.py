@@ -20,14 +20,17 @@ def running_action_with_tool(context, name, tool, kind):
 
 @given('the project\'s environment is "{kind}"')
 def project_environment(context, kind):
-    context.stage.told("project", "context", "set", "shop", "execution_environment", kind)
+    words = ("project", "context", "set", "shop", "execution_environment", kind)
+    context.stage.prepare(words)
 
 
 @given('a resource of the project whose environment is "{kind}"')
 def linked_resource(context, kind):
     words = () if kind == UNSET else ("--execution-environment", kind)
-    context.stage.told("resource", "add", "directory", "data", *words)
-    context.stage.told("project", "link-resource", "shop", "data")
+    context.stage.prepare(
+        ("resource", "add", "directory", "data", *words),
+        ("project", "link-resource", "shop", "data"),
+    )
 
 
 @given('the repository\'s own configuration says that work runs in "{kind}"')
