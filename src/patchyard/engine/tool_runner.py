@@ -168,14 +168,26 @@ class ToolRunner:
         self, event: ToolCallRequested, kind: ExecutionEnvironment
     ) -> Mapping[str, Any] | None:
         """Wait for a call that runs on; None where nothing is known of it any more."""
-        _, toolbox = await self._places.toolbox(kind)
-        args = await self._ledger.value(event.arguments)
-        waiting = toolbox.attach(event.call_id, on_output=self._on_output)
+        handle, toolbox = await self._places.toolbox(kind)
+        if handle.environment_id != event.environment_id:
+            return None
+        value = await self._ledger.value(event.arguments)
+        given = value if isinstance(value, dict) else {}
         try:
-            return await answer_in_time(waiting, args if isinstance(args, dict) else {})
+            waiting = toolbox.attach(event.call_id, on_output=self._on_output)
+            payload = await answer_in_time(waiting, given)
+            return await self._sent_now(event, toolbox, given) if payload is None else payload
         except EnvironmentBroken as error:
             await self._places.replace(kind, error.message)
             return None
+
+    async def _sent_now(
+        self, event: ToolCallRequested, toolbox: Toolbox, given: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Send a call that the toolbox, which knows all its calls, has never heard of."""
+        op, args = self._tools[event.name].prepare(given)
+        waiting = toolbox.call(event.call_id, op, args, on_output=self._on_output)
+        return await answer_in_time(waiting, args)
 
     async def _answer_here(
         self, call_id: str, wanted: Wanted, result: ToolResult, *, turn: int
