@@ -142,17 +142,16 @@ def test_each_effect_happens_once_whenever_the_engine_is_killed(tmp_path: Path) 
     assert {number: text for number, text in enumerate(found) if text} == {}
 
 
-DIES_AT_START = """
-import os, signal
+DIES_AFTER = """
+import os, signal, sys
 from patchyard.cli.main import main
-from patchyard.domain.events import EnvironmentStarted
 from patchyard.engine.ledger import Ledger
 
-record = Ledger.record
+record, last = Ledger.record, sys.argv.pop(1)
 
 async def recorded(ledger, *events, **options):
     found = await record(ledger, *events, **options)
-    if any(isinstance(event, EnvironmentStarted) for event in events):
+    if any(type(event).__name__ == last for event in events):
         os.kill(os.getpid(), signal.SIGKILL)
     return found
 
@@ -161,9 +160,12 @@ main()
 """
 
 
-def test_an_engine_killed_before_the_first_call_leaves_no_environment(yard: Path) -> None:
+@pytest.mark.parametrize("last", ["EnvironmentStarted", "ToolCallRequested"])
+def test_an_engine_killed_before_its_first_call_was_sent_sends_it_once(
+    yard: Path, last: str
+) -> None:
     asked = (*run_of(yard, "script.json"), "--stream", "--format", "json")
-    process = started(yard, "-c", DIES_AT_START, *asked)
+    process = started(yard, "-c", DIES_AFTER, last, *asked)
     out, err = process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL, err.decode()
     told = [json.loads(line) for line in out.splitlines()]
@@ -174,9 +176,9 @@ def test_an_engine_killed_before_the_first_call_leaves_no_environment(yard: Path
     assert end["exit_code"] == 0, end["error"]
     assert effects(yard) == [f"step-{step}" for step in range(STEPS)]
     assert unsettled(yard) == []
+    assert all(settled["success"] for settled in settlements(yard))
     for handle in handles:
-        init = ProcessRef(**handle["details"]["init"])
-        assert not init.is_alive
+        assert not ProcessRef(**handle["details"]["init"]).is_alive
 
 
 def effects(yard: Path) -> list[str]:
