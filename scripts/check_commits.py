@@ -8,7 +8,7 @@ from tree import git, report
 
 __all__ = ["LONGEST", "finding"]
 
-LONGEST = 100
+LONGEST = 120
 _FORM = re.compile(
     r"(feat|fix|docs|test|refactor|perf|build|ci|chore|style|revert)"
     r"\([a-z0-9][a-z0-9_/-]*\)!?: [a-z]\S*( \S+)+"
