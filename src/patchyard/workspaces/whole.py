@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from patchyard.workspaces.ignores import Ignores
 from patchyard.workspaces.sight import GITLINK, Sight, Tracked
 
 UNREADABLE = FindingKind.UNREADABLE
+
+TICKS_NS = 20_000_000  # the coarsest clock of a kernel in use (100 Hz), twice
 
 Notes = Mapping[str, str]  # path to a fingerprint of its status
 
@@ -26,8 +29,13 @@ def fingerprint(status: os.stat_result) -> str:
 
 
 def note(root: Path) -> Notes:
-    """Return the fingerprint of every entry below `root`, the synthetic `.git` aside."""
+    """Return the fingerprint of every entry below `root`, the synthetic `.git` aside.
+
+    What changed just now gets none that ever fits: an edit within the same tick of the kernel's
+    clock would leave the times as they are.
+    """
     found: dict[str, str] = {}
+    settled = time.time_ns() - TICKS_NS
     sight = Sight()
     with Reader(root) as reader:
         level = [""]
@@ -35,7 +43,7 @@ def note(root: Path) -> Notes:
             deeper = []
             for folder in level:
                 for path, status, _ in sight.listed(reader, folder):
-                    found[path] = fingerprint(status)
+                    found[path] = fingerprint(status) if status.st_ctime_ns < settled else ""
                     if stat.S_ISDIR(status.st_mode):
                         deeper.append(path)
             level = deeper
@@ -85,4 +93,4 @@ def _changed_above(path: str, times: Mapping[str, float]) -> float:
     return times[folder]
 
 
-__all__ = ["Notes", "fingerprint", "note", "walk"]
+__all__ = ["TICKS_NS", "Notes", "fingerprint", "note", "walk"]
