@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from patchyard.clients import toolchains
 from patchyard.clients.disk import LocalDisk
 from patchyard.clients.toolchains import (
     Surroundings,
@@ -202,3 +203,25 @@ def test_the_search_is_repeated_only_when_a_folder_of_path_changed(home: Path) -
     (home / "bin/two").symlink_to(home / "scripts/two")
     os.utime(home / "bin", ns=(1, 1))
     assert f"{home}/scripts/two" in {mount.target for mount in finder.find("/checkout").mounts}
+
+
+def test_mise_shims_bring_the_newest_installs_into_path(search: Search, home: Path) -> None:
+    root = home / ".local/share/mise"
+    make(root / "shims/node", root / "installs/node/latest/bin/node", root / "installs/go/1.2/x")
+    found = search(root / "shims")
+    assert str(root / "installs/node/latest/bin") in found.path
+    assert not [place for place in found.path if "/go/" in place]
+
+
+def test_a_file_far_from_any_installation_comes_alone(search: Search, tmp_path: Path) -> None:
+    deep = tmp_path / "a/b/c/d/e/f/g/h/tool"
+    make(deep, tmp_path / "programs/x")
+    (tmp_path / "programs/tool").symlink_to(deep)
+    found = search(tmp_path / "programs")
+    assert str(deep) in shown(found)
+    assert str(deep.parent) not in shown(found)
+
+
+def test_a_folder_that_went_counts_as_never_changed(tmp_path: Path) -> None:
+    assert toolchains._changed_ns(str(tmp_path)) > 0
+    assert toolchains._changed_ns(str(tmp_path / "none")) == 0

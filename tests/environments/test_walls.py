@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
 
+from patchyard.clients import walls
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter, choose_interpreter
 from patchyard.clients.rlimits import resource_limits
@@ -136,3 +139,19 @@ def test_rlimits_bound_what_no_control_group_does() -> None:
     assert (alone["RLIMIT_DATA"], alone["RLIMIT_NPROC"], alone["RLIMIT_CPU"]) == (5, 6, 7)
     assert not {"RLIMIT_DATA", "RLIMIT_NPROC"} & set(grouped)
     assert grouped["RLIMIT_CORE"] == 0
+
+
+def test_a_link_is_followed_only_to_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("x")
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "system").symlink_to("/usr/bin")
+    found = {
+        name: [(place.target, place.show, place.source) for place in walls._as_on_host(str(path))]
+        for name in ("real", "link", "dangling", "system", "none")
+        for path in [tmp_path / name]
+    }
+    assert found["dangling"] == found["none"] == []
+    assert [row[2] for row in found["link"]] == [str(tmp_path / "real")]
+    assert [row[2] for row in found["real"]] == [str(tmp_path / "real")]
+    assert found["system"] == [(str(tmp_path / "system"), walls.Show.LINK, "/usr/bin")]

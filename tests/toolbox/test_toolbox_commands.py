@@ -71,10 +71,12 @@ def test_sessions_are_bounded_and_need_bash(
     assert tools.run("execute_command", command="x=1", session="s")["success"]
     assert tools.code("execute_command", command="true", session="t") == "TOO_MANY_SESSIONS"
     shell = tools.room.shells["s"]
+    shell._on_code(0)  # woken for nothing
     assert tools.run("execute_command", command="echo $x", session="s")["stdout"] == "1\n"
     shell.kill("CANCELLED")
     shell.kill("TIMEOUT")
     wait_until(tools, lambda: not tools.room.shells)
+    shell._close()  # a second end changes nothing
     monkeypatch.setattr(shells, "find_shell", lambda: "/bin/sh")
     assert tools.code("execute_command", command="true", session="s") == "NO_BASH"
 

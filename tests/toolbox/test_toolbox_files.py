@@ -251,3 +251,21 @@ def test_arguments_that_do_not_fit_are_refused(
     tools: Operations, op: str, args: dict[str, object]
 ) -> None:
     assert tools.code(op, **args) == "VALIDATION_ERROR"
+
+
+def test_the_workspace_itself_is_no_file_to_write(tools: Operations) -> None:
+    assert tools.code("write_file", path=".", content="x") == "IS_A_DIRECTORY"
+
+
+def test_a_write_that_fails_at_its_last_step_leaves_no_trace(
+    tools: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tools.workspace / "f").write_text("old")
+
+    def full(*_arguments: object, **_options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    tools.code("write_file", path="f", content="new")
+    assert [path.name for path in tools.workspace.iterdir()] == ["f"]
+    assert (tools.workspace / "f").read_text() == "old"

@@ -56,6 +56,7 @@ def test_places_that_overlap_are_not_unique(tools: Operations) -> None:
         ("\n\n\tif x:\n\n", "white space", "2:     if x:"),
         ("x :\n return  1", "white space", "2:     if x:"),
         ("x :\n return", "white space", "2:     if x:"),
+        ("x :", "white space", "2:     if x:"),
         ("        return 10", "nearest is line 3", "3:         return 1"),
     ],
 )
@@ -81,3 +82,12 @@ def test_says_when_it_was_done_already(code: Operations) -> None:
 def test_a_text_like_nothing_has_no_nearest_line(code: Operations) -> None:
     result = code.run("search_replace", path="f.py", old_string="\u00e4\u00f6\u00fc", new_string="")
     assert result["nearest"] == []
+
+
+def test_nothing_but_white_space_has_no_cause(tools: Operations) -> None:
+    (tools.workspace / "f").write_bytes(b"a\r\nb\r\n")
+    result = tools.run("search_replace", path="f", old_string=" \n \n", new_string="c")
+    assert result["error"] == "TEXT_NOT_FOUND"
+    assert "white space" not in result["message"]
+    other = tools.run("search_replace", path="f", old_string="b\na", new_string="c")
+    assert "CRLF" not in other["message"]

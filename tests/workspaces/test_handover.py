@@ -1,9 +1,9 @@
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from handovers import EDITS, FILES, begun, order
 from laboratory import Lab, bytes_below, fingerprint, git, lab_at
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.codec import from_json, to_json
@@ -13,23 +13,8 @@ from patchyard.workspaces.handover import GitHandOver
 pytestmark = pytest.mark.anyio
 
 
-def order(to: str, *, name: str = "patchyard/p1", allow: Sequence[str] = ()) -> Order:
-    return Order(to=to, name=name, message="Mend it\n", allow_paths=tuple(allow))
-
-
-FILES = {"a.txt": "one\ntwo\nthree\nfour\nfive\n", "b/c.txt": "c\n", "gone.txt": "bye\n"}
-EDITS: dict[str, str | bytes | None] = {
-    "a.txt": "ONE\ntwo\nthree\nfour\nfive\n",
-    "gone.txt": None,
-    "new/deep.txt": "n\n",
-}
-
-
 async def test_apply_to_the_work_tree_changes_just_the_edited_files_unstaged(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     index = (copying.repo / ".git/index").read_bytes()
     untouched = (copying.repo / "b/c.txt").stat()
 
@@ -48,10 +33,7 @@ async def test_apply_to_the_work_tree_changes_just_the_edited_files_unstaged(cop
 
 
 async def test_apply_merges_with_newer_work_elsewhere_in_the_file(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     copying.write({"a.txt": "one\ntwo\nthree\nfour\nFIVE\n"})
 
     await copying.apply(base, changeset, order("worktree"))
@@ -65,10 +47,7 @@ async def test_apply_merges_with_newer_work_elsewhere_in_the_file(copying: Lab) 
 async def test_a_conflict_names_the_file_and_touches_nothing(
     copying: Lab, path: str, content: str
 ) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     copying.write({path: content})
     before = fingerprint(copying.repo)
 
@@ -80,10 +59,7 @@ async def test_a_conflict_names_the_file_and_touches_nothing(
 
 
 async def test_work_that_changes_between_plan_and_apply_is_a_conflict(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     handing = GitHandOver(copying.trees)
     intent = await handing.plan(base, changeset, order("worktree"))
     copying.write({"gone.txt": "changed\n"})
@@ -96,10 +72,7 @@ async def test_work_that_changes_between_plan_and_apply_is_a_conflict(copying: L
 
 
 async def test_unapply_brings_every_byte_back_and_refuses_over_newer_work(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     before = bytes_below(copying.repo)
     receipt = await copying.apply(base, changeset, order("worktree"))
     receipt = from_json(Receipt, to_json(receipt))
@@ -117,10 +90,7 @@ async def test_unapply_brings_every_byte_back_and_refuses_over_newer_work(copyin
 
 
 async def test_applying_twice_or_finishing_after_a_kill_gives_the_same(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     handing = GitHandOver(copying.trees)
     intent = await handing.plan(base, changeset, order("worktree"))
     (copying.repo / "gone.txt").unlink()  # as if a first call had come that far
@@ -233,10 +203,7 @@ async def test_a_folder_that_cannot_be_written_leaves_everything_as_it_was(ordin
 
 
 async def test_some_paths_alone_can_be_handed_over(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
 
     def only(to: str, *paths: str) -> Order:
         return Order(to=to, name="patchyard/p1", message="m\n", paths=paths)
@@ -253,10 +220,7 @@ async def test_some_paths_alone_can_be_handed_over(copying: Lab) -> None:
 
 
 async def test_an_intent_of_another_way_is_finished_first(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     handing = GitHandOver(copying.trees)
     intent = await handing.plan(base, changeset, order("worktree"))
 

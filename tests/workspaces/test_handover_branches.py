@@ -1,26 +1,13 @@
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from handovers import EDITS, FILES, begun, order
 from laboratory import Lab, bytes_below, git
-from patchyard.contracts.handover import Order
 from patchyard.domain.errors import Conflict, StateRefusal, UnknownName, UsageError
 from patchyard.workspaces.handover import GitHandOver
 
 pytestmark = pytest.mark.anyio
-
-
-def order(to: str, *, name: str = "patchyard/p1", allow: Sequence[str] = ()) -> Order:
-    return Order(to=to, name=name, message="Mend it\n", allow_paths=tuple(allow))
-
-
-FILES = {"a.txt": "one\ntwo\nthree\nfour\nfive\n", "b/c.txt": "c\n", "gone.txt": "bye\n"}
-EDITS: dict[str, str | bytes | None] = {
-    "a.txt": "ONE\ntwo\nthree\nfour\nfive\n",
-    "gone.txt": None,
-    "new/deep.txt": "n\n",
-}
 
 
 async def test_a_branch_holds_the_result_and_leaves_index_and_work_tree_alone(copying: Lab) -> None:
@@ -75,10 +62,7 @@ async def test_a_branch_that_overlaps_uncommitted_work_is_a_conflict(copying: La
 
 
 async def test_a_branch_name_that_is_taken_or_wrong_is_refused(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     git(copying.repo, "branch", "taken")
 
     with pytest.raises(Conflict):
@@ -90,10 +74,7 @@ async def test_a_branch_name_that_is_taken_or_wrong_is_refused(copying: Lab) -> 
 
 
 async def test_merge_moves_branch_index_and_work_tree_together(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
 
     receipt = await copying.apply(base, changeset, order("merge"))
 
@@ -105,10 +86,7 @@ async def test_merge_moves_branch_index_and_work_tree_together(copying: Lab) -> 
 
 
 async def test_merge_joins_newer_commits_and_keeps_uncommitted_work(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     copying.write({"b/c.txt": "newer\n"})
     newer = copying.commit("newer")
     copying.write({"a.txt": "one\ntwo\nthree\nfour\nFIVE\n"})
@@ -126,10 +104,7 @@ async def test_merge_joins_newer_commits_and_keeps_uncommitted_work(copying: Lab
 
 
 async def test_merge_refuses_a_clash_a_detached_head_and_staged_work(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     copying.write({"a.txt": "other\ntwo\n"})
     git(copying.repo, "add", "a.txt")
     with pytest.raises(Conflict):
@@ -165,10 +140,7 @@ async def test_a_patch_file_is_one_that_git_takes(copying: Lab, tmp_path: Path) 
 
 
 async def test_no_hook_of_the_users_runs_at_any_hand_over(copying: Lab, tmp_path: Path) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     hooks = copying.repo / ".git" / "hooks"
     hooks.mkdir(exist_ok=True)
     for name in ("reference-transaction", "post-commit", "post-index-change", "post-checkout"):
@@ -185,10 +157,7 @@ async def test_no_hook_of_the_users_runs_at_any_hand_over(copying: Lab, tmp_path
 
 
 async def test_a_branch_with_newer_commits_or_in_use_is_not_taken_back(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     receipt = await copying.apply(base, changeset, order("branch"))
     handing = GitHandOver(copying.trees)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from handovers import EDITS, FILES, begun, order
 from laboratory import Lab, bytes_below, fingerprint, git, lab_at
-from patchyard.contracts.handover import Order, Receipt
+from patchyard.contracts.handover import Receipt
 from patchyard.domain.changeset import Base, Change, ChangeSet, ChangeStatus
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import Conflict, StateRefusal
@@ -21,17 +22,6 @@ from patchyard.workspaces.edits import wanted
 from patchyard.workspaces.handover import GitHandOver
 
 pytestmark = pytest.mark.anyio
-
-FILES = {"a.txt": "one\ntwo\nthree\nfour\nfive\n", "b/c.txt": "c\n", "gone.txt": "bye\n"}
-EDITS: dict[str, str | bytes | None] = {
-    "a.txt": "ONE\ntwo\nthree\nfour\nfive\n",
-    "gone.txt": None,
-    "new/deep.txt": "n\n",
-}
-
-
-def order(to: str, name: str = "patchyard/p1") -> Order:
-    return Order(to=to, name=name, message="Mend it\n")
 
 
 def a_link(place: Path) -> None:
@@ -55,10 +45,7 @@ def a_pipe(place: Path) -> None:
 async def test_what_is_no_file_any_more_is_left_alone(
     copying: Lab, arrange: Callable[[Path], None], path: str
 ) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     arrange(copying.repo / path)
     before = fingerprint(copying.repo)
 
@@ -133,21 +120,18 @@ async def test_links_are_not_merged_but_stay_or_clash(copying: Lab) -> None:
 
 
 async def test_a_patch_file_of_somebody_is_never_overwritten_or_deleted(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     place = copying.repo.parent / "out.patch"
     handing = GitHandOver(copying.trees)
-    intent = await handing.plan(base, changeset, order("patch", str(place)))
+    intent = await handing.plan(base, changeset, order("patch", name=str(place)))
     place.write_text("mine\n")
 
     with pytest.raises(Conflict, match="other content"):
-        await handing.plan(base, changeset, order("patch", str(place)))
+        await handing.plan(base, changeset, order("patch", name=str(place)))
     with pytest.raises(Conflict, match="other content"):
-        await handing.carry_out(base, changeset, order("patch", str(place)), intent)
+        await handing.carry_out(base, changeset, order("patch", name=str(place)), intent)
     place.unlink()
-    receipt = await handing.carry_out(base, changeset, order("patch", str(place)), intent)
+    receipt = await handing.carry_out(base, changeset, order("patch", name=str(place)), intent)
     written = place.read_text()
     place.write_text(written + "mine\n")
     with pytest.raises(Conflict, match="changed since"):
@@ -158,10 +142,7 @@ async def test_a_patch_file_of_somebody_is_never_overwritten_or_deleted(copying:
 
 
 async def test_a_branch_that_moved_meanwhile_is_left_as_it_is(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     handing = GitHandOver(copying.trees)
     intent = await handing.plan(base, changeset, order("branch"))
     git(copying.repo, "branch", "patchyard/p1", "main")
@@ -173,10 +154,7 @@ async def test_a_branch_that_moved_meanwhile_is_left_as_it_is(copying: Lab) -> N
 
 
 async def test_a_merge_waits_for_the_users_own_merge_and_index(copying: Lab) -> None:
-    copying.write(FILES)
-    copying.commit()
-    base = await copying.base()
-    changeset = await copying.changed(base, EDITS)
+    base, changeset = await begun(copying)
     lock = copying.repo / ".git/index.lock"
     lock.touch()
     with pytest.raises(Conflict, match="held by another git"):
