@@ -276,3 +276,45 @@ async def test_a_hand_over_killed_between_two_moves_is_finished_or_undone(
     await asyncio.to_thread(killed_after, steps, copying, base, changeset, receipt)
     await handing.take_back(base, changeset, receipt)
     assert bytes_below(copying.repo) == before
+
+
+async def test_a_merge_is_not_made_over_a_path_that_is_still_in_conflict(copying: Lab) -> None:
+    base, changeset = await begun(copying)
+    blob = git(copying.repo, "rev-parse", "HEAD:a.txt").strip()
+    stages = "".join(f"100644 {blob} {stage}\ta.txt\n" for stage in (1, 2, 3))
+    rows = f"0 {'0' * 40}\ta.txt\n{stages}"
+    git(copying.repo, "update-index", "--index-info", stdin=rows.encode())
+
+    with pytest.raises(Conflict, match=r"merge of a\.txt is not finished") as caught:
+        await copying.apply(base, changeset, order("merge"))
+
+    assert "--abort" in caught.value.hint
+
+
+async def test_a_merge_carried_out_twice_is_one_and_leaves_the_index_alone(copying: Lab) -> None:
+    base, changeset = await begun(copying)
+    handing = GitHandOver(copying.trees)
+    intent = await handing.plan(base, changeset, order("merge"))
+    await handing.carry_out(base, changeset, order("merge"), intent)
+    head = git(copying.repo, "rev-parse", "HEAD")
+    index = (copying.repo / ".git/index").stat().st_mtime_ns
+
+    again = await handing.carry_out(base, changeset, order("merge"), intent)
+
+    assert again.is_done
+    assert git(copying.repo, "rev-parse", "HEAD") == head
+    assert (copying.repo / ".git/index").stat().st_mtime_ns == index
+    assert git(copying.repo, "status", "--porcelain") == ""
+
+
+async def test_work_that_the_user_did_as_well_merges_into_nothing_new(copying: Lab) -> None:
+    base, changeset = await begun(copying)
+    copying.write({path: text for path, text in EDITS.items() if text is not None})
+    (copying.repo / "gone.txt").unlink()
+    copying.commit("by hand")
+    before = bytes_below(copying.repo)
+
+    await copying.apply(base, changeset, order("merge"))
+
+    assert bytes_below(copying.repo) == before
+    assert git(copying.repo, "status", "--porcelain") == ""
