@@ -381,19 +381,3 @@ async def test_the_event_log_can_be_turned_into_json(site: Worksite) -> None:
     async with site.open() as (_, workflow):
         await run(site, workflow, ADD)
     assert all(isinstance(to_json(event), dict) for event in site.heard)
-
-
-async def test_an_included_folder_is_seen_read_only_and_is_no_change(site: Worksite) -> None:
-    folder = site.repository / "deps"
-    folder.mkdir()
-    (folder / "lib.txt").write_text("library\n")
-    (site.repository / ".gitignore").write_text("deps/\n")
-    look = call("execute_command", command="cat deps/lib.txt && ! touch deps/x && touch new.txt")
-    leave = call("execute_command", command="mkdir -p __pycache__ .venv && touch .venv/x && echo 1")
-    async with site.open() as (equipment, workflow):
-        spec = spec_of(site.asked(look, leave, validate=("test -e deps/lib.txt",)), site.environ)
-        plan_id = await workflow.create(replace(spec, include=("deps",)))
-        await workflow.run(plan_id)
-        data = await plan_data(await site.ledger(equipment, plan_id))
-    assert [f["path"] for f in data["changeset"]["files"]] == ["new.txt"]
-    assert sorted(path.name for path in folder.iterdir()) == ["lib.txt"]

@@ -8,7 +8,15 @@ import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.looking import look_at
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, counted, format_option, visible
+from patchyard.cli.outcome import (
+    Outcome,
+    Speaking,
+    carry_out,
+    counted,
+    format_option,
+    paint,
+    visible,
+)
 from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.screen import SIGNS
 from patchyard.domain.errors import UnknownName
@@ -76,11 +84,18 @@ def apply(
             return "nothing to apply: the change set is empty"
         where = f" ({receipt.reference})" if receipt.reference else ""
         return (
-            f"applied to {to}{where}: {counted(len(receipt.touched), 'file')}\n"
+            f"applied to {to}{where}: {counted(len(receipt.touched), 'file')}{_proof(ledger)}\n"
             f"take it back with: agents plan unapply {ledger.plan_id}"
         )
 
     _hand("plan apply", plan_id, output_format, work)
+
+
+def _proof(ledger: Ledger) -> str:
+    """Say so when what was applied has no proof."""
+    validation, changeset = ledger.state.validation, ledger.state.changeset
+    is_proven = validation is not None and validation.passed and changeset is not None
+    return "" if is_proven else paint(" (unproven: no validation command was set)", "yellow")
 
 
 def _named(to: str, name: str, plan_id: str) -> str:

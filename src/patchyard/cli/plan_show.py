@@ -62,11 +62,14 @@ def status(plan_id: str, output_format: str) -> None:
     look_at("plan status", plan_id, output_format, _status)
 
 
-async def _status(_equipment: Equipment, ledger: Ledger) -> Outcome:
+async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
     data = await plan_data(ledger)
     text = plan_screen(data)
     waiting = data["waiting"]
-    if waiting:
+    if waiting and not equipment.claims.is_claimed(ledger.plan_id):
+        data["waiting"] = {**waiting, "for": "somebody to resume it: nobody works on it"}
+        text += f"\n  {paint('waiting', 'cyan')}  nobody works on it: agents plan resume"
+    elif waiting:
         since = datetime.fromtimestamp(waiting["since"], UTC).astimezone().strftime("%H:%M:%S")
         text += f"\n  {paint('waiting', 'cyan')}  for {visible(waiting['for'])} since {since}"
     return Outcome(data=data, text=text)
@@ -120,11 +123,14 @@ def _follow(command: str, plan_id: str, output_format: str, *, after: int | None
 
 
 async def _tail(equipment: Equipment, ledger: Ledger, *, is_json: bool, after: int | None) -> None:
-    show = json_lines if is_json else SpokenLines()
+    spoken = SpokenLines()
     seen = ledger.state.version if after is None else after
     while True:
-        for version, _, event in await ledger.events(after=seen):
-            show(event)
+        for version, at, event in await ledger.events(after=seen):
+            if is_json:
+                json_lines(event, at=at)
+            else:
+                spoken(event)
             seen = version
         state = (await Ledger.open(equipment.store, equipment.clock, ledger.plan_id)).state
         is_running = state.state in {State.PROCESSING, State.QUEUED}

@@ -7,6 +7,7 @@ from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import JournalBroken, ProofFailed
 from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, Validated
 from patchyard.domain.guarding import guarded
+from patchyard.domain.plan import PlanSpec
 from patchyard.domain.proofread import touched_proof
 from patchyard.engine import invariants
 from patchyard.engine.equipment import Equipment
@@ -34,7 +35,7 @@ class Capture:
         broken by the work.
         """
         base = self._base()
-        changeset = await self._capture(base)
+        changeset = await self.keep()
         checked = await invariants.check(
             self._ledger, self._prover, base, tree=changeset.tree, when="after"
         )
@@ -43,7 +44,7 @@ class Capture:
         broken = [event for event in checked if not event.passed]
         if not failed and not broken:
             return None
-        if self._ledger.state.rounds >= self._ledger.state.known.rounds:
+        if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
             invariants.require_held(checked)
             raise ProofFailed(
                 f"{len(failed)} of {len(results)} validation commands fail on the result:"
@@ -54,7 +55,9 @@ class Capture:
             )
         return _complaint(failed, [f"{event.text}: {event.output}" for event in broken])
 
-    async def _capture(self, base: Base) -> ChangeSet:
+    async def keep(self) -> ChangeSet:
+        """Capture what there is, unproven, and journal it."""
+        base = self._base()
         workspaces = self._equipment.workspaces
         windows = _windows([event for _, _, event in await self._ledger.events()])
         captured = await workspaces.capture(base, self._workspace, windows=windows)
@@ -103,6 +106,11 @@ class Capture:
         return base
 
 
+def rounds_of(spec: PlanSpec) -> int:
+    """Return how often a failed proof is given back: a recipe has no second way."""
+    return 0 if spec.agent == "recipe" else spec.rounds
+
+
 def _windows(events: Sequence[object]) -> Sequence[CallWindow]:
     return [
         CallWindow(
@@ -123,4 +131,4 @@ def _complaint(failed: Sequence[Compared], broken: Sequence[str]) -> str:
     return "\n\n".join(parts)
 
 
-__all__ = ["Capture"]
+__all__ = ["Capture", "rounds_of"]

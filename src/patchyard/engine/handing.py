@@ -34,9 +34,9 @@ class Handing:
         base, changeset = await self.changeset()
         if changeset.is_empty:
             return None
-        done = next((each for each in state.handed if each.to == to and not each.is_partial), None)
+        done = await self._earlier(to, name)
         if done is not None:
-            return from_json(Receipt, await self._ledger.value(done.record))
+            return done
         order = Order(
             to=to,
             name=name or _name(to, base, state.plan_id),
@@ -45,6 +45,15 @@ class Handing:
             allow_paths=(*state.known.allow_paths, *allow_paths),
         )
         return await self._carry_out(base, changeset, order)
+
+    async def _earlier(self, to: str, name: str) -> Receipt | None:
+        """Return the receipt of the same hand-over, when it was done before."""
+        for each in self._ledger.state.handed:
+            if each.to == to and not each.is_partial:
+                receipt = from_json(Receipt, await self._ledger.value(each.record))
+                if not name or receipt.reference in {None, name}:
+                    return receipt
+        return None
 
     async def finish(self) -> None:
         """Finish an apply that was cut short, as it was ordered; nothing without one."""

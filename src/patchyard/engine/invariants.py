@@ -66,7 +66,9 @@ def require_held(events: Sequence[InvariantChecked]) -> None:
         listed = ", ".join(f"{event.text!r} (exit {event.exit_code})" for event in broken)
         raise ReconciliationBlockedError(
             f"invariants do not hold {broken[0].when} the work: {listed}",
-            hint="mend the base, or remove the invariant with `agents invariant remove`",
+            hint="`agents plan diff` shows what broke it"
+            if broken[0].when == "after"
+            else "mend the base, or remove the invariant with `agents invariant remove`",
             details={"output": broken[0].output},
         )
 

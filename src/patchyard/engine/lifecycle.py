@@ -144,7 +144,8 @@ def failure_of(phase: Phase, error: PatchyardError) -> PhaseFailed:
 
 
 def _plain(error: PatchyardError) -> dict[str, str]:
-    return {key: str(value)[:500] for key, value in error.details.items()}
+    """The end of each detail: of an output that is where the cause stands."""
+    return {key: str(value)[-3000:] for key, value in error.details.items()}
 
 
 __all__ = [

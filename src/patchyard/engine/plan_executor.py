@@ -84,22 +84,39 @@ class PlanExecutor:
         if state.phase == Phase.APPLY or (state.phase, state.state) == _EXECUTED:
             return
         is_taken_up = await begin(self._ledger, Phase.EXECUTE)
-        async with settling(self._ledger, Phase.EXECUTE), self._bounded():
-            base = await self._base()
-            layers = await Setup(self._equipment, self._ledger).layers(base)
-            prover = Prover(self._equipment, self._ledger, layers)
-            if not is_taken_up:
-                held = await invariants.check(self._ledger, prover, base, tree=None, when="before")
-                invariants.require_held(held)
-            async with (
-                self._writable_place(base, layers) as workspace,
-                self._working(Phase.EXECUTE, _given(workspace)) as (loop, places),
-            ):
-                capture = Capture(self._equipment, self._ledger, prover, workspace)
-                turn = await self._last_turn(loop, is_taken_up=is_taken_up)
-                while (complaint := await self._proven(turn, places, capture)) is not None:
-                    turn = await loop.run(note=complaint)
+        async with settling(self._ledger, Phase.EXECUTE):
+            try:
+                async with self._bounded():
+                    await self._work(is_taken_up=is_taken_up)
+            except LimitReached:
+                await self._keep()
+                raise
             await self._ledger.record(Moved(phase=Phase.EXECUTE, state=State.COMPLETE))
+
+    async def _work(self, *, is_taken_up: bool) -> None:
+        base = await self._base()
+        layers = await Setup(self._equipment, self._ledger).layers(base)
+        prover = Prover(self._equipment, self._ledger, layers)
+        if not is_taken_up:
+            held = await invariants.check(self._ledger, prover, base, tree=None, when="before")
+            invariants.require_held(held)
+        async with (
+            self._writable_place(base, layers) as workspace,
+            self._working(Phase.EXECUTE, _given(workspace)) as (loop, places),
+        ):
+            capture = Capture(self._equipment, self._ledger, prover, workspace)
+            turn = await self._last_turn(loop, is_taken_up=is_taken_up)
+            while (complaint := await self._proven(turn, places, capture)) is not None:
+                turn = await loop.run(note=complaint)
+
+    async def _keep(self) -> None:
+        """Capture what a plan has when a limit stops it: unproven, for `plan diff`."""
+        state = self._ledger.state
+        if state.base is None or state.workspace is None:
+            return
+        async with self._writable_place(state.base, ()) as workspace:
+            prover = Prover(self._equipment, self._ledger, ())
+            await Capture(self._equipment, self._ledger, prover, workspace).keep()
 
     async def _proven(self, turn: Turn, places: Places, capture: Capture) -> str | None:
         """End a round of work: what the actor left running ends before anything is looked at."""

@@ -1,5 +1,6 @@
 """Gates: commands in a fresh environment, on a tree that the engine put together itself."""
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,12 @@ from patchyard.engine.visits import visit
 
 GATE_TIMEOUT_S = 600.0  # a validation command (interface.md)
 OUTPUT_CHARS = 20_000  # kept of a gate's output, its end
+# What test runners say that leave with 0 although they ran no test: unittest before Python 3.12,
+# node's own, and jest or vitest told to pass without tests.
+RAN_NOTHING = re.compile(
+    r"^(Ran 0 tests in \S+|(# |\u2139 )tests 0$|No tests? (files )?found, exiting with code 0)",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +102,13 @@ def gate_result(command: str, result: ToolResult) -> GateResult:
     output = "\n".join(text.rstrip("\n") for text in streams if text.strip())
     if exit_code is None:
         output = f"{output}\n{result.message}".strip()
+    is_empty = exit_code == 0 and RAN_NOTHING.search(output) is not None
+    if is_empty:
+        output = f"{output}\n(no test ran: that proves nothing)"
     return GateResult(
         command=command,
         exit_code=exit_code,
-        passed=exit_code == 0 and result.success,
+        passed=exit_code == 0 and result.success and not is_empty,
         output=output[-OUTPUT_CHARS:],
         elapsed_s=finite(result.data.get("elapsed_s"), 0.0),
     )
@@ -127,6 +137,7 @@ def _shortened(result: GateResult | None) -> GateResult | None:
 __all__ = [
     "GATE_TIMEOUT_S",
     "OUTPUT_CHARS",
+    "RAN_NOTHING",
     "Compared",
     "GateResult",
     "Prover",

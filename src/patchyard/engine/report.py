@@ -5,6 +5,7 @@ from typing import Any
 
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
@@ -95,11 +96,17 @@ def reach(spec: PlanSpec) -> dict[str, Any]:
     """Return what the plan could touch."""
     return {
         "kind": str(general_kind(spec)),
-        "network": "package indexes, during setup" if spec.setup else "none",
+        "network": _network(spec),
         "secrets": [],
         "variables": sorted(spec.variables),
         "mounts": list(spec.mounts),
     }
+
+
+def _network(spec: PlanSpec) -> str:
+    if general_kind(spec) == ExecutionEnvironment.HOST:
+        return "all that this machine reaches"
+    return "package indexes, during setup" if spec.setup else "none"
 
 
 async def _changeset(ledger: Ledger) -> ChangeSet | None:

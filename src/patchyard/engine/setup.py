@@ -121,7 +121,8 @@ class Setup:
             if not result.passed:
                 raise SetupFailed(
                     f"the setup command `{command}` ended with {result.exit_code}",
-                    hint="`agents plan errors` shows its output; nothing was kept",
+                    hint="`agents plan errors` shows its output; `--setup ''` goes without,"
+                    " `--setup CMD` takes another",
                     details={"output": result.output[-4000:], **self._troubles()},
                 )
 

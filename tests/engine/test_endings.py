@@ -1,0 +1,80 @@
+"""What a plan comes to in the less usual cases: limits, empty proofs, second names, reach."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.worksite import Worksite, call
+from patchyard.domain.errors import LimitReached, ProofFailed
+from patchyard.engine.handing import Handing
+from patchyard.engine.report import plan_data
+from patchyard.intake import spec_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+ADD = call("write_file", path="new.txt", content="new\n")
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
+    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
+    yield made
+    await made.clear()
+
+
+async def test_an_included_folder_is_seen_read_only_and_is_no_change(site: Worksite) -> None:
+    folder = site.repository / "deps"
+    folder.mkdir()
+    (folder / "lib.txt").write_text("library\n")
+    (site.repository / ".gitignore").write_text("deps/\n")
+    look = call("execute_command", command="cat deps/lib.txt && ! touch deps/x && touch new.txt")
+    leave = call("execute_command", command="mkdir -p __pycache__ .venv && touch .venv/x && echo 1")
+    async with site.open() as (equipment, workflow):
+        spec = spec_of(site.asked(look, leave, validate=("test -e deps/lib.txt",)), site.environ)
+        plan_id = await workflow.create(replace(spec, include=("deps",)))
+        await workflow.run(plan_id)
+        data = await plan_data(await site.ledger(equipment, plan_id))
+    assert [f["path"] for f in data["changeset"]["files"]] == ["new.txt"]
+    assert sorted(path.name for path in folder.iterdir()) == ["lib.txt"]
+
+
+async def test_a_proof_that_ran_no_test_proves_nothing(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        asked = site.asked(ADD, validate=("echo; echo 'Ran 0 tests in 0.000s'; echo OK",), rounds=0)
+        plan_id = await site.made(workflow, asked)
+        with pytest.raises(ProofFailed):
+            await workflow.run(plan_id)
+        data = await plan_data(await site.ledger(equipment, plan_id))
+    assert "no test ran" in data["validation"][0]["output"]
+
+
+async def test_a_plan_stopped_by_a_limit_keeps_its_change_set(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD, ADD, ADD, steps=3))
+        with pytest.raises(LimitReached):
+            await workflow.run(plan_id)
+        data = await plan_data(await site.ledger(equipment, plan_id))
+    assert [f["path"] for f in data["changeset"]["files"]] == ["new.txt"]
+    assert data["proven_tree"] is None
+
+
+async def test_a_second_branch_is_made_when_another_name_is_asked_for(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD))
+        await workflow.run(plan_id)
+        handing = Handing(equipment, await site.ledger(equipment, plan_id))
+        first = await handing.apply("branch", name="one")
+        again = await handing.apply("branch", name="one")
+        second = await handing.apply("branch", name="two")
+    assert first == again
+    assert second is not None
+    assert second.reference == "two"
+
+
+async def test_what_runs_on_host_is_said_to_reach_what_the_machine_does(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD, kind="host"))
+        data = await plan_data(await site.ledger(equipment, plan_id))
+    assert data["reach"]["network"] == "all that this machine reaches"
