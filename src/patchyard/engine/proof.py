@@ -60,12 +60,15 @@ class Prover:
     async def run(
         self, base: Base, commands: Sequence[str], *, tree: str | None = None
     ) -> Sequence[GateResult]:
-        """Run `commands` on `base`, or on `tree` over it, in one fresh environment."""
-        if not commands:
-            return []
+        """Run each of `commands` on `base`, or on `tree` over it, in a fresh environment.
+
+        Each in one of its own: a gate runs what the actor wrote, which could rewrite the next.
+        """
+        return [await self._alone(base, command, tree=tree) for command in commands]
+
+    async def _alone(self, base: Base, command: str, *, tree: str | None) -> GateResult:
         async with self.fresh(base, tree=tree, purpose="proof") as toolbox:
-            new_id = self._equipment.clock.new_id
-            return [await _gate(toolbox, new_id(), command) for command in commands]
+            return await _gate(toolbox, self._equipment.clock.new_id(), command)
 
     @asynccontextmanager
     async def fresh(self, base: Base, *, tree: str | None, purpose: str) -> AsyncIterator[Toolbox]:
