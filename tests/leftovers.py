@@ -1,12 +1,23 @@
-"""What a session of the suite leaves on the machine: overlays of its own, wherever they are."""
+"""What a session of the suite leaves on the machine: mounted workspaces of its own homes."""
 
 import os
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from patchyard.clients.mounts import unmount
+from patchyard.workspaces.selection import STATE, plan_folder
 
-__all__ = ["left_outside", "overlays_of"]
+__all__ = ["left_outside", "mounted_below"]
+
+DEPTH = "6"  # how far below the suite's folder a test keeps its home
+
+
+def mounted_below(folders: Iterable[Path], mountinfo: str) -> list[Path]:
+    """Return where something is mounted below one of the folders."""
+    wanted = set(folders)
+    targets = [Path(_plain(line.split(" ")[4])) for line in mountinfo.splitlines()]
+    return [target for target in targets if wanted.intersection(target.parents)]
 
 
 def _plain(text: str) -> str:
@@ -16,29 +27,18 @@ def _plain(text: str) -> str:
     return text
 
 
-def overlays_of(folder: Path, mountinfo: str) -> list[Path]:
-    """Return where overlays are mounted that lie below `folder` or are made of what does."""
-    prefix = f"{folder}/"
-    found = []
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        kind, _, rest = after.partition(" ")
-        target = _plain(before.split(" ")[4])
-        options = _plain(rest).replace("=", ":").replace(",", ":").split(":")
-        if kind == "overlay" and any(place.startswith(prefix) for place in (target, *options)):
-            found.append(Path(target))
-    return found
-
-
 def left_outside(folder: Path) -> list[Path]:
-    """Unmount every overlay of what lies below `folder`; return those mounted elsewhere."""
+    """Unmount and remove what the homes below `folder` left; return what was not below it."""
+    if os.geteuid() != 0:
+        return []  # an ordinary user's workspaces lie in the home, and nothing is mounted
+    find = ["find", str(folder), "-xdev", "-maxdepth", DEPTH, "-name", "patchyard.db", "-print0"]
+    found = subprocess.run(find, check=False, capture_output=True).stdout
+    homes = [Path(os.fsdecode(raw)).parent for raw in found.split(b"\0")[:-1]]
+    outside = [place for place in map(plan_folder, homes) if place.parent == STATE]
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-    found = overlays_of(folder, mounts)
-    if os.geteuid() == 0:
-        for place in reversed(found):
-            unmount(place)
-    outside = [place for place in found if folder not in place.parents]
-    if os.geteuid() == 0:
-        for place in outside:
-            subprocess.run(["rm", "-rf", "--one-file-system", str(place.parent)], check=True)
-    return outside
+    for target in mounted_below([folder, *outside], mounts):
+        unmount(target)
+    left = [place for place in outside if place.is_dir() and any(place.iterdir())]
+    for place in outside:
+        subprocess.run(["rm", "-rf", "--one-file-system", str(place)], check=True)
+    return left
