@@ -103,6 +103,21 @@ async def test_merge_joins_newer_commits_and_keeps_uncommitted_work(copying: Lab
     assert (copying.repo / "a.txt").read_text() == "one\ntwo\nthree\nfour\nFIVE\n"
 
 
+async def test_a_merge_whose_branch_cannot_move_changes_nothing(copying: Lab) -> None:
+    base, changeset = await begun(copying)
+    before = git(copying.repo, "status", "--porcelain"), (copying.repo / "a.txt").read_bytes()
+    branch = git(copying.repo, "symbolic-ref", "HEAD").strip()
+    lock = copying.repo / ".git" / f"{branch}.lock"
+    lock.touch()
+    with pytest.raises(Conflict, match="left as it is"):
+        await copying.apply(base, changeset, order("merge"))
+    after = git(copying.repo, "status", "--porcelain"), (copying.repo / "a.txt").read_bytes()
+    assert after == before
+    lock.unlink()
+    await copying.apply(base, changeset, order("merge"))
+    assert (copying.repo / "a.txt").read_bytes() != before[1]
+
+
 async def test_merge_refuses_a_clash_a_detached_head_and_staged_work(copying: Lab) -> None:
     base, changeset = await begun(copying)
     copying.write({"a.txt": "other\ntwo\n"})

@@ -4,15 +4,22 @@
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from patchyard.clients.git import Git
 from patchyard.clients.reader import Reader
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
-from patchyard.domain.errors import Conflict, StateRefusal, UnknownName, UsageError
+from patchyard.domain.errors import (
+    Conflict,
+    PatchyardError,
+    StateRefusal,
+    UnknownName,
+    UsageError,
+)
 from patchyard.domain.protected import is_allowed
 from patchyard.workspaces import forms, patches
 from patchyard.workspaces.commits import UserRepository, commit, tree_with
@@ -167,13 +174,19 @@ class GitHandOver:
         if intent.commit:
             user.send(intent.commit, undo["parents"])
             user.keep_large(undo["large"])
-        if "edits" in undo:
-            _work_tree(store, git, changeset).carry_out(decode(undo["edits"]), like=base.tree)
-        if "index" in undo:
-            _move_index(user, decode(undo["index"]))
-        if intent.commit:
-            reason = f"patchyard: {intent.to}"
-            user.move(undo["ref"], intent.commit, undo["old"], reason=reason)
+        tree = _work_tree(store, git, changeset) if "edits" in undo else None
+        if tree is not None:
+            tree.carry_out(decode(undo["edits"]), like=base.tree)
+        try:
+            if "index" in undo:
+                _move_index(user, decode(undo["index"]))
+            if intent.commit:
+                reason = f"patchyard: {intent.to}"
+                user.move(undo["ref"], intent.commit, undo["old"], reason=reason)
+        except PatchyardError:
+            if tree is not None:  # a merge is all or nothing: somebody moved the branch meanwhile
+                _put_back(tree, user, undo, like=base.tree)
+            raise
 
     def _take_back(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> None:
         if receipt.to == "patch":
@@ -186,12 +199,16 @@ class GitHandOver:
         if receipt.commit:
             _require_movable(user, receipt)
         if "edits" in undo:
-            back = [edit.reversed() for edit in decode(undo["edits"])]
-            _work_tree(store, git, changeset).carry_out(back, like=base.tree)
-        if "index" in undo:
-            _move_index(user, [edit.reversed() for edit in decode(undo["index"])])
+            _put_back(_work_tree(store, git, changeset), user, undo, like=base.tree)
         if receipt.commit and user.value(undo["ref"]) != undo["old"]:
             user.move(undo["ref"], undo["old"], receipt.commit, reason="patchyard: unapply")
+
+
+def _put_back(tree: WorkTree, user: UserRepository, undo: Mapping[str, Any], *, like: str) -> None:
+    """Reverse what was done to the work tree, and to the index where that followed."""
+    tree.carry_out([edit.reversed() for edit in decode(undo["edits"])], like=like)
+    if "index" in undo:
+        _move_index(user, [edit.reversed() for edit in decode(undo["index"])])
 
 
 def require_allowed(changeset: ChangeSet, order: Order) -> None:
