@@ -44,6 +44,16 @@ def text(name: str, *, error: str | None = None, message: str = "", **data: Any)
             {"contents": [{"name": "d", "is_directory": True}, {"name": "f"}, "junk"]},
             "d/\nf",
         ),
+        (
+            "list_directory",
+            {
+                "contents": [
+                    {"name": "d", "relative_path": "d", "is_directory": True},
+                    {"name": "f", "relative_path": "d/f"},
+                ]
+            },
+            "d/\nd/f",
+        ),
         ("list_directory", {"contents": []}, "[the folder is empty]"),
         ("search_files", {"files": ["a", 7, "b"]}, "a\nb"),
         (

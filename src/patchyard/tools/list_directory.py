@@ -8,17 +8,24 @@ SPEC = specification(
     "list_directory",
     "List a folder, folders first. Without `path`: the top of the workspace.",
     Effect.READ,
-    {"path": text_argument("folder, relative to the workspace")},
+    {
+        "path": text_argument("folder, relative to the workspace"),
+        "recursive": {
+            "type": "boolean",
+            "description": "also what lies in its folders, past dependencies; default: false",
+        },
+    },
 )
 
 
 def show(result: ToolResult) -> str:
-    """Return one name a line, folders with a slash."""
+    """Return one name a line, folders with a slash; below the folder, paths from it."""
     if not result.success:
         return ""
     entries = claims.rows(result.data, "contents")
     lines = [
-        claims.text(entry, "name") + ("/" if claims.flag(entry, "is_directory") else "")
+        (claims.text(entry, "relative_path") or claims.text(entry, "name"))
+        + ("/" if claims.flag(entry, "is_directory") else "")
         for entry in entries
     ]
     return "\n".join(lines) or "[the folder is empty]"
