@@ -11,6 +11,7 @@ from patchyard.contracts.journal import NewEvent
 from patchyard.domain.action import Action
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import JournalBroken, UnknownName, UsageError
+from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
@@ -87,8 +88,11 @@ async def test_invariants_come_by_scope(catalogue: Catalogue) -> None:
     found = [i.invariant_id for i in holdings.invariants_for(project="p", action="other")]
     assert found == ["AA", "AB"]
     assert len(holdings.invariants_for(project="p", action="a")) == 3
-    with pytest.raises(UnknownName):
+    with pytest.raises(UsageError, match="A is ambiguous: 2") as refused:
         await catalogue.remove_invariant("A")
+    assert "AA, AB" in refused.value.hint
+    with pytest.raises(UnknownName):
+        await catalogue.remove_invariant("Z")
     assert (await catalogue.remove_invariant("b")).invariant_id == "BC"
 
 
@@ -120,9 +124,40 @@ async def test_a_checkout_gets_a_project_of_its_own_once(catalogue: Catalogue) -
     assert (first.name, first.is_implicit) == ("my-shop", True)
     assert await catalogue.project_here("/src/my shop") == first
     assert (await catalogue.project_here("/other/my shop")).name == "my-shop-2"
-    await catalogue.create_project(Project(name="again", repository="/src/my shop"))
-    with pytest.raises(UsageError, match="several projects"):
-        await catalogue.project_here("/src/my shop")
+
+
+async def test_a_project_with_a_name_takes_over_what_its_checkout_had(catalogue: Catalogue) -> None:
+    implicit = await catalogue.project_here("/src/shop")
+    await catalogue.set_context("shop", "validate", ["make test"])
+    await catalogue.add_invariant(invariant("AA", Scope.PROJECT, "shop"))
+    made = await catalogue.create_project(Project(name="mine", repository="/src/shop"))
+    assert (made.validate, made.is_implicit) == (("make test",), False)
+    holdings = await catalogue.holdings()
+    assert list(holdings.projects) == ["mine"]
+    assert [i.target for i in holdings.invariants_for(project="mine")] == ["mine"]
+    assert await catalogue.project_here("/src/shop") == made != implicit
+    with pytest.raises(UsageError, match="project already: mine") as refused:
+        await catalogue.create_project(Project(name="other", repository="/src/shop"))
+    assert "agents project delete mine" in refused.value.hint
+
+
+async def test_an_implicit_project_keeps_its_name_when_it_is_given_it(catalogue: Catalogue) -> None:
+    await catalogue.project_here("/src/shop")
+    made = await catalogue.create_project(Project(name="shop", repository="/src/shop"))
+    assert not made.is_implicit
+    assert list((await catalogue.holdings()).projects) == ["shop"]
+
+
+def test_the_newest_project_that_was_made_wins_over_older_and_implicit_ones() -> None:
+    made = [
+        Project(name="a", repository="/r"),
+        Project(name="b", repository="/r"),
+        Project(name="c", repository="/r", is_implicit=True),
+    ]
+    holdings = Holdings(projects={project.name: project for project in made})
+    found = holdings.project_of("/r")
+    assert found is not None
+    assert found.name == "b"
 
 
 async def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:

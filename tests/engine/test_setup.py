@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.worksite import Worksite, call
+from engine.worksite import Worksite, call, done
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.events import Noted, SetupFinished
 from patchyard.engine.report import plan_data
@@ -106,3 +106,24 @@ async def test_on_host_setup_is_passed_over_and_that_is_said(
         await workflow.run(plan_id)
     assert any("not run on host" in e.text for e in site.heard if isinstance(e, Noted))
     await site.clear()
+
+
+async def test_a_touched_key_file_runs_setup_again_for_the_proof_and_that_is_said(
+    site: Worksite,
+) -> None:
+    setup = "mkdir -p tools && cp requirements.txt tools/installed.txt"
+    edit = call("write_file", path="requirements.txt", content="newer\n")
+    gate = "grep -q newer tools/installed.txt"
+    assert await changed(site, edit, setup=setup, validate=(gate,)) == ["requirements.txt"]
+    said = [event.text for event in site.heard if isinstance(event, Noted)]
+    assert said == ["setup for the proof: requirements.txt"]
+
+
+async def test_work_that_breaks_setup_is_sent_back_to_the_actor(site: Worksite) -> None:
+    setup = "! grep -q broken requirements.txt"
+    broken = call("write_file", path="requirements.txt", content="broken\n")
+    mended = call("write_file", path="requirements.txt", content="fine\n")
+    files = await changed(site, broken, done("first"), mended, setup=setup)
+    assert files == ["requirements.txt"]
+    with pytest.raises(WorkFailed, match="setup does not pass on the result"):
+        await changed(site, broken, setup=setup, rounds=0)

@@ -33,8 +33,11 @@ class Trees(Protocol):
         """Return the change set as a patch for `git apply --binary`; of `paths` only when given."""
         ...
 
-    async def key_files(self, base: Base) -> Mapping[str, str]:
-        """Return path and blob of the base's dependency files (lock files, manifests)."""
+    async def key_files(self, base: Base, *, tree: str | None = None) -> Mapping[str, str]:
+        """Return path and blob of the dependency files (lock files, manifests).
+
+        Those of the base, or of `tree`, a result over it.
+        """
         ...
 
     async def blob(self, base: Base, blob: str) -> bytes:

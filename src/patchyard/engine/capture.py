@@ -13,6 +13,7 @@ from patchyard.engine import invariants
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, body_of
 from patchyard.engine.proof import Compared, GateResult, Prover, compare
+from patchyard.engine.setup import Setup, SetupFailed
 from patchyard.engine.sites import general_kind
 
 
@@ -36,10 +37,14 @@ class Capture:
         """
         base = self._base()
         changeset = await self.keep()
+        try:
+            prover = await self._prover_of(base, changeset)
+        except SetupFailed as error:
+            return self._refused(error)
         checked = await invariants.check(
-            self._ledger, self._prover, base, tree=changeset.tree, when="after"
+            self._ledger, prover, base, tree=changeset.tree, when="after"
         )
-        results = await self._gates(base, changeset)
+        results = await self._gates(base, changeset, prover)
         failed = [result for result in results if not result.passed]
         broken = [event for event in checked if not event.passed]
         if not failed and not broken:
@@ -54,6 +59,24 @@ class Capture:
                 details={"output": failed[0].output[-2000:]},
             )
         return _complaint(failed, [f"{event.text}: {event.output}" for event in broken])
+
+    async def _prover_of(self, base: Base, changeset: ChangeSet) -> Prover:
+        """Return who proves the result: with setup run anew where the work touched its inputs."""
+        layers = await Setup(self._equipment, self._ledger).again(base, changeset)
+        return self._prover if layers is None else self._prover.over(layers)
+
+    def _refused(self, error: SetupFailed) -> str:
+        """The work broke setup: that goes back to the actor like a failed gate."""
+        if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
+            raise ProofFailed(
+                f"setup does not pass on the result: {error.message}",
+                hint=error.hint,
+                details=error.details,
+            ) from error
+        output = str(error.details.get("output", ""))[-6000:]
+        return (
+            f"Setup fails with your changes: {error.message}\n\n{output}\n\nMend it, then finish."
+        )
 
     async def keep(self) -> ChangeSet:
         """Capture what there is, unproven, and journal it."""
@@ -76,7 +99,7 @@ class Capture:
         )
         return changeset
 
-    async def _gates(self, base: Base, changeset: ChangeSet) -> Sequence[Compared]:
+    async def _gates(self, base: Base, changeset: ChangeSet, prover: Prover) -> Sequence[Compared]:
         spec = self._ledger.state.known
         if not spec.validate:
             return []
@@ -84,7 +107,7 @@ class Capture:
             self._before = await self._prover.run(base, spec.validate)
         after: Sequence[GateResult] = self._before
         if not changeset.is_empty:
-            after = await self._prover.run(base, spec.validate, tree=changeset.tree)
+            after = await prover.run(base, spec.validate, tree=changeset.tree)
         results = compare(self._before, after)
         await self._ledger.record(
             Validated(

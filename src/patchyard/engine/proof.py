@@ -57,6 +57,10 @@ class Prover:
         self._ledger = ledger
         self._layers = tuple(layers)
 
+    def over(self, layers: Sequence[Path]) -> "Prover":
+        """Return a prover of the same plan over other setup layers."""
+        return Prover(self._equipment, self._ledger, layers)
+
     async def run(
         self, base: Base, commands: Sequence[str], *, tree: str | None = None
     ) -> Sequence[GateResult]:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from patchyard.contracts.environment import Listening, Toolbox
 from patchyard.contracts.gateway import Passed
-from patchyard.domain.changeset import Base
+from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.events import Noted, SetupFinished
+from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.tooling import result_from_wire
 from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
@@ -56,11 +57,11 @@ class Setup:
             found = self._equipment.layers.find(done.key)
             if found is not None:
                 return [found]
-        key = await self._key(base)
+        key = await self._key(base, None)
         layer = self._equipment.layers.find(key)
         is_cached = layer is not None
         if layer is None:
-            layer = await self._run(base, key)
+            layer = await self._run(base, key, None)
         await self._ledger.record(
             SetupFinished(
                 key=key,
@@ -73,11 +74,26 @@ class Setup:
         )
         return [layer]
 
-    async def _key(self, base: Base) -> str:
+    async def again(self, base: Base, changeset: ChangeSet) -> Sequence[Path] | None:
+        """Return the layers of setup on the result, where the work touched what setup depends on.
+
+        None where it did not, so that the base's own layers are right. Says so in the journal.
+        """
+        spec = self._ledger.state.known
+        paths = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
+        touched = sorted(path for path in paths if is_key_file(path))
+        if not spec.setup or not touched or general_kind(spec) == ExecutionEnvironment.HOST:
+            return None
+        key = await self._key(base, changeset.tree)
+        await self._ledger.record(Noted(text=f"setup for the proof: {', '.join(touched)[:500]}"))
+        layer = self._equipment.layers.find(key)
+        return [layer or await self._run(base, key, changeset.tree)]
+
+    async def _key(self, base: Base, tree: str | None) -> str:
         spec = self._ledger.state.known
         facts = {
             "format": FORMAT,
-            "files": await self._equipment.trees.key_files(base),
+            "files": await self._equipment.trees.key_files(base, tree=tree),
             "path": base.repository,
             "commands": spec.setup,
             "kind": str(general_kind(spec)),
@@ -85,11 +101,12 @@ class Setup:
         text = json.dumps(facts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    async def _run(self, base: Base, key: str) -> Path:
+    async def _run(self, base: Base, key: str, tree: str | None) -> Path:
         workspaces = self._equipment.workspaces
         spec = self._ledger.state.known
         name = ground_name(self._ledger.plan_id, "setup")
-        async with ground(workspaces, base, name=name, folders=spec.include) as workspace:
+        lent = ground(workspaces, base, name=name, tree=tree, folders=spec.include)
+        async with lent as workspace:
             async with visit(self._equipment, self._ledger, workspace, purpose="setup") as toolbox:
                 await self._with_indexes(toolbox, spec.setup)
             written = await workspaces.layer(workspace)

@@ -62,9 +62,9 @@ class GitTrees:
         """Return the change set as a patch for `git apply --binary`."""
         return await asyncio.to_thread(self.patch, base, changeset, tuple(paths))
 
-    async def key_files(self, base: Base) -> Mapping[str, str]:
-        """Return path and blob of the base's dependency files."""
-        entries = await asyncio.to_thread(self.entries, base, base.tree)
+    async def key_files(self, base: Base, *, tree: str | None = None) -> Mapping[str, str]:
+        """Return path and blob of the dependency files of the base, or of a result over it."""
+        entries = await asyncio.to_thread(self.entries, base, tree or base.tree)
         return {path: blob for path, (_, blob) in sorted(entries.items()) if is_key_file(path)}
 
     async def blob(self, base: Base, blob: str) -> bytes:
