@@ -82,13 +82,19 @@ def _is_bare(folder: Path) -> bool:
 def find(git: Git, top: Path, environ: Mapping[str, str]) -> Source:
     """Read what git says of the checkout at `top`. Raises UsageError when it cannot be read."""
     done = git.attempt(*FACTS, cwd=top)
+    said = text(done.out).split("\n")
+    if done.code == 0 and len(said) != len(FACTS) - 1:
+        raise UsageError(
+            f"the path {str(top)!r}, or that of its git directory, holds a line break",
+            hint="rename that folder, or clone it into one whose path has none",
+        )
     if done.code != 0:
         raise UsageError(
             f"{top} is not a repository git can read: {done.err.strip()}",
             hint="git fsck there says more",
             details={"stderr": done.err},
         )
-    bare, git_dir, shallow, object_format, said_top, common = text(done.out).split("\n")
+    bare, git_dir, shallow, object_format, said_top, common = said
     if bare == "true" or Path(said_top) != top:
         raise UsageError(
             f"{top} has its work tree elsewhere ({said_top or 'none'})",

@@ -1,0 +1,23 @@
+"""What is read of the user's repository before anything else."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from patchyard.clients.git import Git
+from patchyard.domain.errors import UsageError
+from patchyard.workspaces.source import find
+
+
+def test_a_path_with_a_line_break_is_refused_with_its_name_and_the_cure(tmp_path: Path) -> None:
+    top = tmp_path / "a\nshop"
+    top.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=top, check=True)
+    nowhere = Path(os.devnull)
+    git = Git(home=nowhere, config=nowhere, further={"safe.directory": "*"})
+    with pytest.raises(UsageError, match="line break") as refused:
+        find(git, top, {})
+    assert "a\\nshop" in refused.value.message
+    assert "rename" in refused.value.hint
