@@ -74,8 +74,22 @@ async def test_bubblewrap_that_hangs_is_ended_in_time(
 ) -> None:
     install("sleep 300 & wait")
     monkeypatch.setattr(process, "START_TIMEOUT_S", 0.2)
-    with pytest.raises(EnvironmentUnavailable):
+    with pytest.raises(EnvironmentUnavailable, match=r"did not answer within 0\.2 s") as refused:
         await ProcessEnvironment(yard.station).start(yard.spec())
+    assert "busy" in refused.value.hint
+    assert living(yard) == []
+
+
+async def test_a_start_that_hangs_once_is_made_again(
+    yard: Yard, install: Install, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mark = tmp_path / "tried"
+    install(f'[ -e {mark} ] && exec /usr/bin/bwrap "$@"; touch {mark}; sleep 300 & wait')
+    monkeypatch.setattr(process, "START_TIMEOUT_S", 3.0)
+    environment = ProcessEnvironment(yard.station)
+    handle = await environment.start(yard.spec())
+    await environment.end(handle)
+    assert mark.exists()
     assert living(yard) == []
 
 

@@ -40,7 +40,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, PatchyardError
 
-START_TIMEOUT_S = 15.0
+START_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
 MARK = "PATCHYARD_ENVIRONMENT"
 """Names the environment to its processes, so that one which left its tree is found again."""
@@ -122,8 +122,9 @@ class HostEnvironment:
                 kill_tree(root, marker=mark, timeout_s=END_TIMEOUT_S)
                 if not isinstance(error, (EnvironmentBroken, OSError, TimeoutError)):
                     raise
+                silent = f"it did not answer within {START_TIMEOUT_S:g} s; the machine is busy"
                 raise EnvironmentUnavailable(
-                    f"the toolbox did not start: {read_said(said.reading)}",
+                    f"the toolbox did not start: {read_said(said.reading) or silent}",
                     hint="`agents doctor` shows what works here",
                 ) from error
         return root

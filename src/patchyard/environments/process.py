@@ -60,8 +60,9 @@ from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, P
 TOOLBOX_VARIABLES = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 """Of bubblewrap and the toolbox themselves; commands get the view's."""
 
-START_TIMEOUT_S = 15.0
-CHECK_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 20.0  # of one attempt; on an idle machine it takes some 30 ms
+STARTS = 2  # a silent attempt is ended whole and made once more
+CHECK_TIMEOUT_S = 50.0
 END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
 
 
@@ -108,6 +109,12 @@ class ProcessEnvironment:
 
     async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
         """Start one. Raises EnvironmentUnavailable with the cause, and leaves nothing then."""
+        for _ in range(STARTS - 1):
+            with contextlib.suppress(_Silent):
+                return await self._start(spec)
+        return await self._start(spec)
+
+    async def _start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
         bubblewrap = find_bubblewrap()
         identity = self._identity(spec)
         view = self._view(spec, identity)
@@ -178,6 +185,10 @@ class ProcessEnvironment:
         return build_view(spec, identity=identity, machine=self._machine, toolchains=toolchains)
 
 
+class _Silent(EnvironmentUnavailable):
+    """The sandbox did not answer in time, and nothing was said."""
+
+
 class _Attempt:
     """One start of bubblewrap: what runs so far, and how to undo it."""
 
@@ -216,7 +227,13 @@ class _Attempt:
                 await asyncio.gather(joining, first_contact(berth.path))
         except (EnvironmentBroken, OSError, TimeoutError) as error:
             await asyncio.to_thread(self.kill)
-            diagnosis = diagnose(read_said(self._said.reading), read_obstacles())
+            said = read_said(self._said.reading)
+            if isinstance(error, TimeoutError) and not said:
+                raise _Silent(
+                    f"the sandbox did not answer within {START_TIMEOUT_S:g} s",
+                    hint="the machine is busy: try again when it is quieter",
+                ) from error
+            diagnosis = diagnose(said, read_obstacles())
             raise EnvironmentUnavailable(diagnosis.cause, hint=diagnosis.cure) from error
 
     def kill(self) -> None:
@@ -268,4 +285,4 @@ def _toolbox_command(
     return toolbox_command(toolbox_interpreter().path, TOOLBOX_PLACE, options)
 
 
-__all__ = ["CHECK_TIMEOUT_S", "END_TIMEOUT_S", "START_TIMEOUT_S", "ProcessEnvironment"]
+__all__ = ["CHECK_TIMEOUT_S", "END_TIMEOUT_S", "STARTS", "START_TIMEOUT_S", "ProcessEnvironment"]
