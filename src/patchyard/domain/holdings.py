@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from patchyard.domain.action import Action
-from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.errors import UnknownName
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
@@ -114,12 +114,10 @@ class Holdings:
         return self.resources[name]
 
     def project_of(self, repository: str) -> Project | None:
-        """Return the one project of a checkout. Raises UsageError when there are several."""
+        """Return the project of a checkout: the newest that was made, else the implicit one."""
         found = [p for p in self.projects.values() if p.repository == repository]
-        if len(found) > 1:
-            names = ", ".join(sorted(project.name for project in found))
-            raise UsageError(f"several projects have this repository: {names}", hint="name one")
-        return found[0] if found else None
+        found.sort(key=lambda project: not project.is_implicit)
+        return found[-1] if found else None
 
     def invariants_for(
         self, *, project: str | None = None, action: str | None = None

@@ -94,16 +94,28 @@ class Catalogue:
         return event
 
     async def create_project(self, project: Project) -> Project:
-        """Add a project. Raises UsageError when the name is taken or no name."""
+        """Add a project; it takes over what was set for the implicit one of its checkout.
+
+        Raises UsageError when the name is taken or no name, or the checkout has a project.
+        """
         _require_name(project.name)
 
         def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            there = holdings.project_of(project.repository)
+            if there is not None and not there.is_implicit:
+                raise UsageError(
+                    f"{project.repository} has a project already: {there.name}",
+                    hint=f"use that one, or take it away: agents project delete {there.name}",
+                )
+            if there is not None and there.name == project.name:
+                return _adopted(there, project, holdings)
             if project.name in holdings.projects:
-                raise UsageError(f"there is a project {project.name} already")
-            return [ProjectSaved(project=project)]
+                raise UsageError(
+                    f"there is a project {project.name} already", hint="choose another name"
+                )
+            return _adopted(there, project, holdings) if there else [ProjectSaved(project=project)]
 
-        await self.change(decide)
-        return project
+        return (await self.change(decide)).project(project.name)
 
     async def project_here(self, repository: str) -> Project:
         """Return the project of a checkout, made by itself when there is none."""
@@ -191,13 +203,22 @@ class Catalogue:
         return invariant
 
     async def remove_invariant(self, name: str) -> Invariant:
-        """Take one away by its id or a unique beginning of it. Raises UnknownName."""
+        """Take one away by its id or a unique beginning of it.
+
+        Raises UnknownName, UsageError when several begin so.
+        """
         removed: list[Invariant] = []
 
         def decide(holdings: Holdings) -> Sequence[HomeEvent]:
             ids = {one.invariant_id: one for one in holdings.invariants}
             found = [one for key, one in ids.items() if name and key.startswith(name.upper())]
-            if len(found) != 1:
+            if len(found) > 1:
+                listed = ", ".join(one.invariant_id for one in found)
+                raise UsageError(
+                    f"{name} is ambiguous: {len(found)} invariants begin with it",
+                    hint=f"write more of it: {listed}",
+                )
+            if not found:
                 raise UnknownName.among("invariant", name, ids)
             removed[:] = found
             return [InvariantRemoved(invariant_id=found[0].invariant_id)]
@@ -219,6 +240,20 @@ class Catalogue:
 
         await self.change(decide)
         return had[0]
+
+
+def _adopted(implicit: Project, made: Project, holdings: Holdings) -> list[HomeEvent]:
+    """Name an implicit project; its settings, resources and invariants go along."""
+    kind = implicit.execution_environment or made.execution_environment
+    project = replace(implicit, name=made.name, is_implicit=False, execution_environment=kind)
+    events: list[HomeEvent] = [ProjectSaved(project=project)]
+    if implicit.name == made.name:
+        return events
+    for one in holdings.invariants:
+        if (one.scope, one.target) == (Scope.PROJECT, implicit.name):
+            events.append(InvariantRemoved(invariant_id=one.invariant_id))
+            events.append(InvariantAdded(invariant=replace(one, target=made.name)))
+    return [*events, ProjectDeleted(name=implicit.name)]
 
 
 def _encoded(event: HomeEvent, at: float, bodies: dict[str, bytes]) -> NewEvent:
