@@ -33,6 +33,9 @@ from patchyard.intake_mounts import checked_includes, checked_mounts
 N = TypeVar("N", int, float)
 
 RUN_DEFAULT = "run-default"
+UNPROVEN = (
+    "no validation command found: the result will be unproven; name one with --validate COMMAND"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,13 +263,15 @@ def _with_commands(
         data = seen.read(name)
         return None if data is None else data.decode("utf-8", "replace")
 
-    found = detect(text, seen.names())
+    found = detect(text, seen.names(), seen.names)
     notes = []
     if found.setup:
         notes.append(f"setup found by {found.because}: {' && '.join(found.setup)}")
     if found.validate:
         off = "`--validate ''` switches it off"
         notes.append(f"proof found by {found.because}: {' && '.join(found.validate)} ({off})")
+    else:
+        notes.append(UNPROVEN)
     return replace(spec, setup=found.setup, validate=found.validate), tuple(notes)
 
 
@@ -339,6 +344,7 @@ def parse_duration(text: str) -> float:
 __all__ = [
     "DESTINATIONS",
     "RUN_DEFAULT",
+    "UNPROVEN",
     "Asked",
     "Intake",
     "looks_secret",

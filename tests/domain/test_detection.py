@@ -56,6 +56,39 @@ def test_what_each_kind_of_repository_says(
     assert seen.validate == validate
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "is_found"),
+    [
+        ("test_shop.py", "def test_price():\n    pass\n", True),
+        ("shop_test.py", "async def test_price():\n    pass\n", True),
+        ("tests/test_shop.py", "import shop\n\ndef test_price():\n    pass\n", True),
+        ("tests/test_shop.py", "class T(unittest.TestCase):\n    def test_a(self): ...\n", False),
+        ("tests/shop.py", "def test_price():\n    pass\n", False),
+        ("tests/test_shop.py", "", False),
+    ],
+)
+def test_tests_that_are_plain_functions_are_run_by_pytest(
+    path: str, text: str, *, is_found: bool
+) -> None:
+    top = path.partition("/")[0]
+    seen = detect({path: text}.get, {top}, lambda _: (path,))
+    assert (seen.validate == ("python3 -m pytest -q",)) == is_found
+    assert (seen.because == path) == is_found
+    assert (seen.setup[-1:] == (".venv/bin/python -m pip install pytest",)) == is_found
+
+
+def test_plain_test_functions_install_the_project_that_can_be_built() -> None:
+    files = {"setup.py": "", "tests/test_a.py": "def test_a(): pass\n"}
+    seen = detect(files.get, {"setup.py", "tests"}, lambda _: ("tests/test_a.py",))
+    assert seen.setup[-1] == ".venv/bin/python -m pip install -e . pytest"
+    assert seen.validate == ("python3 -m pytest -q",)
+
+
+def test_a_target_of_the_repositorys_own_wins_over_a_guess() -> None:
+    files = {"Makefile": "test:\n", "test_a.py": "def test_a(): pass\n"}
+    assert detect(files.get, set(files)).validate == ("make test",)
+
+
 def test_a_lock_file_chooses_the_exact_installer() -> None:
     seen = found(package__json='{"dependencies": {"a": "1"}}', package__x="")
     assert seen.setup == ("npm install",)

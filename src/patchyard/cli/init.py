@@ -39,7 +39,7 @@ async def _init(*, force: bool) -> Outcome:
         data = sight.read(name)
         return None if data is None else data.decode("utf-8", "replace")
 
-    found = detect(text, sight.names())
+    found = detect(text, sight.names(), sight.names)
     async with open_equipment(os.environ) as equipment:
         adapter = equipment.environments.get(ExecutionEnvironment.PROCESS)
         works = adapter is not None and (await adapter.check()).is_ready

@@ -5,7 +5,14 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-Read = Callable[[str], str | None]  # text of a file at the top, None when there is none
+Read = Callable[[str], str | None]  # text of a file, None when there is none
+Inside = Callable[[str], Collection[str]]  # paths of what lies in a folder at the top
+
+TESTS_READ = 20  # test files that are looked into
+TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
+TEST_FUNCTION = re.compile(r"^(async )?def test_", re.MULTILINE)
+VENV = "python3 -m venv .venv"
+PIP = ".venv/bin/python -m pip install"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,37 +26,60 @@ class Detected:
     because: str = ""  # the file that says so
 
 
-def detect(read: Read, names: Collection[str]) -> Detected:
+def detect(read: Read, names: Collection[str], inside: Inside = lambda _: ()) -> Detected:
     """Return how the repository with these top-level `names` is worked on."""
-    for look in (_python, _node, _rust, _go, _make):
-        found = look(read, names)
-        if found is not None:
-            return found
-    return Detected()
+    tested = _pytest_file(read, names, inside)
+    found = _python(read, names, tested)
+    for look in (_node, _rust, _go, _make):
+        found = found or look(read, names)
+    return found or _bare_pytest(tested)
 
 
-def _python(read: Read, names: Collection[str]) -> Detected | None:
+def _pytest_file(read: Read, names: Collection[str], inside: Inside) -> str:
+    """Return a file whose tests are plain functions, as pytest alone runs them; "" for none."""
+    places = [*names, *(path for folder in ("test", "tests") if folder in names
+                        for path in inside(folder))]  # fmt: skip
+    files = [path for path in sorted(places) if TEST_FILE.search(path)][:TESTS_READ]
+    texts = {path: read(path) or "" for path in files}
+    if any("TestCase" in text for text in texts.values()):
+        return ""
+    return next((path for path, text in texts.items() if TEST_FUNCTION.search(text)), "")
+
+
+def _bare_pytest(tested: str) -> Detected:
+    if not tested:
+        return Detected()
+    return Detected(
+        language="python",
+        setup=(VENV, f"{PIP} pytest"),
+        validate=("python3 -m pytest -q",),
+        because=tested,
+    )
+
+
+def _python(read: Read, names: Collection[str], tested: str) -> Detected | None:
     marks = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini", "requirements.txt")
     present = [name for name in marks if name in names]
     if not present:
         return None
     texts = {name: read(name) or "" for name in present}
     whole = "\n".join(texts.values())
-    has_pytest = "pytest.ini" in names or "conftest.py" in names or "pytest" in whole
+    is_configured = "pytest.ini" in names or "conftest.py" in names or "pytest" in whole
+    has_pytest = is_configured or bool(tested)
     validate = ("python3 -m pytest -q",) if has_pytest else ()
     if not validate and {"tests", "test"} & set(names):
         validate = ("python3 -m unittest discover",)
     ruff = "ruff.toml" in names or ".ruff.toml" in names or "[tool.ruff" in whole
     return Detected(
         language="python",
-        setup=_python_setup(texts, has_pytest=has_pytest),
+        setup=_python_setup(texts, has_pytest=has_pytest, is_needed=bool(tested)),
         validate=validate,
         lint=("ruff check .",) if ruff else (),
         because=present[0],
     )
 
 
-def _python_setup(texts: dict[str, str], *, has_pytest: bool) -> tuple[str, ...]:
+def _python_setup(texts: dict[str, str], *, has_pytest: bool, is_needed: bool) -> tuple[str, ...]:
     wanted = []
     project = texts.get("pyproject.toml", "")
     if "[build-system]" in project or "[project]" in project or "setup.py" in texts:
@@ -57,11 +87,11 @@ def _python_setup(texts: dict[str, str], *, has_pytest: bool) -> tuple[str, ...]
         wanted.append(f"-e '.[{','.join(extras)}]'" if extras else "-e .")
     if "requirements.txt" in texts:
         wanted.append("-r requirements.txt")
-    if not wanted:
+    if not wanted and not is_needed:
         return ()
     if has_pytest:
         wanted.append("pytest")
-    return ("python3 -m venv .venv", f".venv/bin/python -m pip install {' '.join(wanted)}")
+    return (VENV, f"{PIP} {' '.join(wanted)}")
 
 
 def _has_extra(project: str, name: str) -> bool:
@@ -115,4 +145,14 @@ def _make(read: Read, names: Collection[str]) -> Detected | None:
     return None
 
 
-__all__ = ["Detected", "Read", "detect"]
+__all__ = [
+    "PIP",
+    "TESTS_READ",
+    "TEST_FILE",
+    "TEST_FUNCTION",
+    "VENV",
+    "Detected",
+    "Inside",
+    "Read",
+    "detect",
+]
