@@ -73,6 +73,7 @@ def test_each_key_of_the_context_is_kept(key: str, value: str, kept: Any) -> Non
     ("words", "code", "said"),
     [
         (["project", "context", "set", "execution_environment", "dokcer"], 2, "docker"),
+        (["project", "context", "set", "execution_environment", "vm"], 2, "host, process"),
         (["project", "context", "set", "executon_environment", "x"], 2, "execution_environment"),
         (["project", "context", "set", "validate"], 2, "KEY VALUE"),
         (["project", "show", "absent"], 2, "unknown project"),

@@ -17,7 +17,7 @@ from patchyard.cli.cataloguing import (
 )
 from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
 from patchyard.clients.yaml import parse_yaml
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import ExecutionEnvironment, parse_kind, require_offered
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.project import CONTEXT_KEYS, Project
 from patchyard.engine.catalogue import Catalogue
@@ -35,7 +35,10 @@ def project() -> None:
 @click.option("--repo", default=".", show_default=True, help="The checkout, a path.")
 @format_option
 def create(name: str, repo: str, output_format: str) -> None:
-    """Make a project; its environment is `process` where that works on this machine."""
+    """Make a project; its environment is `process` where that works on this machine.
+
+    What was set for the checkout without a project's name goes over to it.
+    """
 
     async def work() -> Outcome:
         async with open_equipment(os.environ) as equipment:
@@ -47,7 +50,7 @@ def create(name: str, repo: str, output_format: str) -> None:
                 execution_environment=ExecutionEnvironment.PROCESS if works else None,
             )
             catalogue = Catalogue(equipment.store.journal, equipment.clock)
-            await catalogue.create_project(made)
+            made = await catalogue.create_project(made)
             data = project_data(made, await catalogue.holdings())
             return Outcome(data=data, text=f"created\n{fields(data)}")
 
@@ -151,7 +154,10 @@ def _read(words: tuple[str, ...]) -> tuple[str | None, str, Any]:
         return name, key, [text] if text.strip() else []
     if key == "protected_paths" and not text.lstrip().startswith("["):
         return name, key, [part.strip() for part in text.split(",") if part.strip()]
-    return name, key, parse_yaml(text, name=key).value
+    value = parse_yaml(text, name=key).value
+    if key == "execution_environment" and isinstance(value, str):
+        require_offered(parse_kind(value))
+    return name, key, value
 
 
 @context.command("show", epilog="Example: agents project context show shop")

@@ -39,6 +39,31 @@ STRENGTH: Mapping[ExecutionEnvironment, int] = {
 }
 
 
+HERE = (ExecutionEnvironment.HOST, ExecutionEnvironment.PROCESS)
+"""Those that this version can start; `registry.py` holds the adapter of each."""
+
+
+def no_such_kind(text: str) -> UnknownName:
+    """Return the refusal of a kind that this version cannot start; it lists those it can."""
+    names = [*(str(kind) for kind in ExecutionEnvironment), *ALIASES]
+    unknown = UnknownName.among("execution environment", text, names)
+    is_later = text.strip().lower() in names
+    message = f"the environment {text!r} is not in this version" if is_later else unknown.message
+    here = [str(kind) for kind in HERE]
+    details = {"name": text, "known": here}
+    return UnknownName(message, hint=f"known: {', '.join(here)}", details=details)
+
+
+def require_offered(kind: ExecutionEnvironment) -> ExecutionEnvironment:
+    """Return a kind that may be set: `container` too, though what it needs comes later (A13, A14).
+
+    Raises UnknownName.
+    """
+    if kind in {*HERE, ExecutionEnvironment.CONTAINER}:
+        return kind
+    raise no_such_kind(str(kind))
+
+
 def parse_kind(text: str) -> ExecutionEnvironment:
     """Return the kind that `text` names, aliases included. Raises UnknownName (A15)."""
     name = text.strip().lower()
@@ -47,8 +72,7 @@ def parse_kind(text: str) -> ExecutionEnvironment:
     try:
         return ExecutionEnvironment(name)
     except ValueError:
-        known = [*(str(kind) for kind in ExecutionEnvironment), *ALIASES]
-        raise UnknownName.among("execution environment", text, known) from None
+        raise no_such_kind(text) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +135,7 @@ class Readiness:
 
 __all__ = [
     "ALIASES",
+    "HERE",
     "STRENGTH",
     "EnvironmentHandle",
     "EnvironmentSpec",
@@ -118,5 +143,7 @@ __all__ = [
     "Limits",
     "Mount",
     "Readiness",
+    "no_such_kind",
     "parse_kind",
+    "require_offered",
 ]

@@ -13,8 +13,7 @@ from patchyard.contracts.layers import Layers
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
 from patchyard.contracts.workspace import Workspaces
-from patchyard.domain.environment import ExecutionEnvironment
-from patchyard.domain.errors import UnknownName
+from patchyard.domain.environment import ExecutionEnvironment, no_such_kind
 from patchyard.engine.ledger import Store
 
 
@@ -37,7 +36,7 @@ class Equipment:
     def environment(self, kind: ExecutionEnvironment) -> Environment:
         """Return the adapter for `kind`. Raises UnknownName when there is none yet."""
         if kind not in self.environments:
-            raise UnknownName.among("execution environment", str(kind), map(str, self.environments))
+            raise no_such_kind(str(kind))
         return self.environments[kind]
 
 
