@@ -72,6 +72,7 @@ async def test_the_forecast_names_steps_and_what_a_failure_would_mean(root: Path
     absent = {"replace": {"files": "*.absent", "pattern": "a", "with": "b"}}
     brief = recipe(step, absent, phase="strategize")
     final = (await carried_out(brief, Hands(root)))[-1][0]
-    assert final.proposals[0].choice.startswith("tidy: replace")
+    assert final.proposals[0].choice == "tidy"
+    assert "replace 'a' in *.txt" in final.proposals[0].rationale
     assert "goes on if it fails" in final.proposals[0].rationale
     assert "no file of that name" in final.proposals[1].rationale

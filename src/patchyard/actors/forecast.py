@@ -50,18 +50,22 @@ class Forecast:
         if found.problem:
             return found.problem
         choice, rationale = told(does, values), _listed(found) if files else ""
-        choice = f"{step.name}: {choice}" if step.name else choice
+        if step.name and isinstance(does, Replace):  # a pattern says less than its name
+            detail, choice = choice, step.name
+        else:
+            detail, choice = "", f"{step.name}: {choice}" if step.name else choice
         if step.goes_on:
             rationale = f"{rationale}; the work goes on if it fails".removeprefix("; ")
-        self._propose(step, choice, rationale, alternatives=_alternatives(does, values))
+        self.lines.append(
+            f"{len(self.lines) + 1}. {choice}{f' ({rationale})' if rationale else ''}"
+        )
+        because = "; ".join(part for part in (rationale, detail) if part)
+        self._propose(step, choice, because, alternatives=_alternatives(does, values))
         return ""
 
     def _propose(
         self, step: Step, choice: str, rationale: str, *, alternatives: tuple[str, ...]
     ) -> None:
-        self.lines.append(
-            f"{len(self.lines) + 1}. {choice}{f' ({rationale})' if rationale else ''}"
-        )
         self.proposals.append(
             Proposal(
                 kind=DecisionKind.STRATEGY_CHOICE,

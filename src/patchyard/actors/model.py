@@ -158,7 +158,8 @@ class ModelSession:
 
     def _settle(self, by_ref: Mapping[str, Answered], note: str) -> Turn | None:
         """Answer every open call in order; return the final turn of a finish held back for them."""
-        items, self._open = self._open, []
+        items = [item.heard(by_ref.get(item.call.ref)) for item in self._open]
+        self._open = []
         failed = False
         for item in items:
             if item.call.name != FINISH:
@@ -262,6 +263,11 @@ class _Open:
             call=call,
             answer=f"failed (VALIDATION_ERROR): {call.problem}" if call.problem else "",
         )
+
+    def heard(self, answer: Answered | None) -> "_Open":
+        """Leave the word to the engine where it refused a tool that only planning is not given."""
+        is_refused = answer is not None and answer.result.error == "READ_ONLY"
+        return replace(self, answer="") if is_refused and self.answer else self
 
     @property
     def is_finish(self) -> bool:

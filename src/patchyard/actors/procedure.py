@@ -72,7 +72,7 @@ class Execution:
         if isinstance(does, Run):
             yield from self._run(does, values)
         elif isinstance(does, Replace):
-            yield from self._replace(does, values)
+            yield from self._replace(does, values, is_named=bool(step.name))
         elif isinstance(does, WriteFile):
             yield from self._write(does, values)
         elif isinstance(does, Patch):
@@ -98,7 +98,7 @@ class Execution:
             arguments["cwd"] = fill(run.cwd, values)
         return (yield from self.asking.one("execute_command", f"run {command}", **arguments))
 
-    def _replace(self, replace: Replace, values: Values) -> Procedure[None]:
+    def _replace(self, replace: Replace, values: Values, *, is_named: bool) -> Procedure[None]:
         paths = yield from self._named(replace.files, values)
         pattern = fill(replace.pattern, values, quote=re.escape)
         count, changed = 0, 0
@@ -118,8 +118,9 @@ class Execution:
             _require(answers)
         if replace.required and not count:
             raise StepFailed(f"{pattern!r} matches nothing in {fill(replace.files, values)}")
+        told = f"replaced {count} in {changed} of {len(paths)} files"
         shown = f"{pattern[:SHOWN_CHARS]!r}{'...' if len(pattern) > SHOWN_CHARS else ''}"
-        self.done.append(f"replaced {count} in {changed} of {len(paths)} files: {shown}")
+        self.done.append(told if is_named else f"{told}: {shown}")
 
     def _replaced(
         self, replace: Replace, pattern: str, values: Values, text: str
