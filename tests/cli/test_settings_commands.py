@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from patchyard.cli.config import config
+from patchyard.cli.config import config, duration
 from patchyard.cli.init import init
 from patchyard.cli.trust import trust
 
@@ -109,6 +109,21 @@ def test_config_show_says_where_each_value_came_from(
     assert ".patchyard/config.yaml" in found["setup"]
     assert ".patchyard/config.yaml" in found["limits.rounds"]
     assert "default" in found["limits.max_steps"]
+    assert found["limits.timeout"].split()[1] == "1h"
+
+
+def test_config_show_names_what_is_ignored_beside_the_table(top: Path) -> None:
+    settings_file(top, "mounts: [/opt/x]\n")
+    result = typed("config", "show")
+    assert "until `agents trust`: mounts" in result.stderr
+    assert "agents trust" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(3600.0, "1h"), (5400, "90m"), (90, "90s"), (0.5, "0.5s"), (86400, "24h")]
+)
+def test_a_duration_is_said_as_it_is_written(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from patchyard.cli.live import Pulse
 from patchyard.cli.outcome import visible
-from patchyard.cli.progress import SpokenLines
+from patchyard.cli.progress import OUTPUT_LINE, SpokenLines, json_lines, json_output
 from patchyard.cli.screen import FILES_SHOWN, plan_screen
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
@@ -65,6 +65,36 @@ def test_the_base_with_its_uncommitted_files_is_the_first_line() -> None:
 def test_what_is_not_confined_is_said_in_the_first_line() -> None:
     lines = spoken(BaseRecorded(base=BASE), kind=ExecutionEnvironment.HOST)
     assert "not confined" in lines[0]
+
+
+def test_output_is_shown_in_whole_lines_escaped_and_before_what_follows() -> None:
+    lines = SpokenLines()
+    written: list[str] = []
+    lines.write = written.append
+    lines.output("stdout", "one\r\ntw")
+    lines.output("stderr", "oh\x1b[31m\n")
+    lines.output("stdout", "o")
+    lines(ToolCallSettled(call_id="C", success=False, message="no", error="TIMEOUT"))
+    assert written[:3] == ["    │ one", "    │ oh\\x1b[31m", "    │ two"]
+    assert "TIMEOUT" in written[3]
+    lines.output("stdout", "x" * (OUTPUT_LINE + 1))
+    assert len(written) == 5
+
+
+def test_output_is_a_line_of_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    json_output("stderr", "oh\n")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["event"], told["stream"], told["text"]) == ("Output", "stderr", "oh\n")
+
+
+def test_an_event_keeps_the_time_at_which_it_happened(capsys: pytest.CaptureFixture[str]) -> None:
+    json_lines(TurnRequested(turn=1), at=12.5)
+    assert json.loads(capsys.readouterr().out)["at"] == 12.5
+
+
+def test_a_broken_invariant_is_no_failed_proof() -> None:
+    passed = Validated(round=1, changeset_id="c", tree="t", passed=True, results=Body())
+    assert "an invariant does not hold" in spoken(passed, TurnRequested(turn=2, note="n"))[-1]
 
 
 def test_control_characters_of_others_never_reach_the_terminal() -> None:
@@ -226,11 +256,14 @@ def agents(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("run", "x", "--timeout", "soon"), 2, "is not a duration"),
         (("run", "x", "--max-steps", "-1"), 2, "--max-steps"),
         (("run", "x", "--automation-profile", "ful-auto"), 2, "full-auto"),
-        (("run", "x", "--in", "vm"), 2, "unknown execution environment"),
+        (("run", "x", "--in", "vm"), 2, "not in this version"),
         (("run", "x", "--repo", "/proc"), 2, "not in a git repository"),
         (("plan", "status", "zzz!"), 2, "no plan id"),
         (("plan", "status", "01J"), 2, "no plan 01J"),
         (("env", "check", "contaner"), 2, "Did you mean 'container'"),
+        (("env", "check", "vm"), 2, "known: host, process\n"),
+        (("run", "x", "--in", "bogus"), 2, "known: host, process\n"),
+        (("plan", "diff", "q"), 2, "`@last q`"),
     ],
 )
 def test_wrong_usage_is_exit_2_and_names_what_and_how(

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from patchyard.cli.cataloguing import checkout_of, table, with_catalogue
-from patchyard.cli.outcome import Outcome, format_option
+from patchyard.cli.outcome import Outcome, format_option, paint, visible
 from patchyard.cli.seeing import repository_settings
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import repository_files
@@ -34,15 +34,19 @@ def show(output_format: str, *, origin: bool) -> None:
         project = holdings.project_of(top)
         seen = repository_settings(top, is_trusted=is_trusted, project=project)
         values = seen.configuration.values
-        rows = [[name, _said(s), *([s.origin] if origin else [])] for name, s in values.items()]
+        rows = [
+            [name, _said(name, s), *([s.origin] if origin else [])] for name, s in values.items()
+        ]
         data = {
             "repository": top,
             "trusted": is_trusted,
             "ignored": list(seen.configuration.ignored),
             "settings": {name: _data(setting) for name, setting in values.items()},
         }
-        said = [table(rows, empty=""), seen.configuration.warning]
-        return Outcome(data=data, text="\n".join(line for line in said if line))
+        if seen.configuration.warning:
+            mark = paint("warning:", "yellow", to_stderr=True)
+            click.echo(f"{mark} {visible(seen.configuration.warning)}", err=True)
+        return Outcome(data=data, text=table(rows, empty=""))
 
     with_catalogue("config show", output_format, job)
 
@@ -51,11 +55,20 @@ def _data(setting: Setting) -> dict[str, Any]:
     return {"value": to_json(setting.value), "origin": setting.origin}
 
 
-def _said(setting: Setting) -> str:
+def _said(name: str, setting: Setting) -> str:
     value = to_json(setting.value)
+    if name == "limits.timeout" and value is not None:
+        return duration(value)
     if value is None or value in ([], {}):
         return "-"
     return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people write them: 90s, 30m, 1h; the largest unit that is whole."""
+    units = {"h": 3600, "m": 60}
+    unit = next((name for name, size in units.items() if seconds % size == 0), "s")
+    return f"{seconds / units.get(unit, 1):g}{unit}"
 
 
 @config.command(epilog="Example: agents config check")
@@ -81,4 +94,4 @@ def check(output_format: str) -> None:
     with_catalogue("config check", output_format, job)
 
 
-__all__ = ["config"]
+__all__ = ["config", "duration"]

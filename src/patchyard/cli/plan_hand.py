@@ -28,6 +28,8 @@ from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.report import plan_data
 from patchyard.intake import DESTINATIONS
 
+LISTED = 10  # changed files named in a hint
+
 Do = Callable[[Ledger, Handing], Awaitable[str]]
 
 
@@ -41,6 +43,10 @@ def diff(plan_id: str, paths: tuple[str, ...], output_format: str, *, stat: bool
 
     async def look(equipment: Equipment, ledger: Ledger) -> Outcome:
         base, changeset = await Handing(equipment, ledger).changeset()
+        touched = {name for c in changeset.changes for name in (c.path, c.old_path) if name}
+        for path in paths:
+            if not any(name == path or _lies_in(name, path) for name in touched):
+                raise UnknownName(f"no change to {path}", hint=_changed(touched))
         if stat:
             lines = [
                 f"{SIGNS[change.status]} {visible(change.path)}  +{change.added} -{change.removed}"
@@ -54,6 +60,16 @@ def diff(plan_id: str, paths: tuple[str, ...], output_format: str, *, stat: bool
         return Outcome(data={"changeset_id": changeset.id, "patch": text}, raw=patch)
 
     look_at("plan diff", plan_id, output_format, look)
+
+
+def _lies_in(name: str, folder: str) -> bool:
+    return folder == "." or name.startswith(f"{folder.rstrip('/')}/")
+
+
+def _changed(names: set[str]) -> str:
+    shown = sorted(names)[:LISTED]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"changed: {', '.join(shown)}{more}" if shown else "the change set is empty"
 
 
 @click.command(epilog="Example: agents plan apply @last --to branch")
@@ -130,4 +146,4 @@ def _hand(command: str, plan_id: str, output_format: str, do: Do) -> None:
     carry_out(Speaking(command=command, is_json=output_format == "json"), work)
 
 
-__all__ = ["Do", "apply", "diff", "unapply"]
+__all__ = ["LISTED", "Do", "apply", "diff", "unapply"]

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from patchyard.assembly import open_equipment
+from patchyard.cli.cataloguing import fields
 from patchyard.cli.looking import look_at
 from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint, visible
 from patchyard.cli.plan_act import plan_argument
@@ -18,7 +19,7 @@ from patchyard.cli.progress import SpokenLines, json_lines
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import Decision
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
 from patchyard.domain.plan import State
 from patchyard.domain.routing import ExecutionEnvironmentResolver
@@ -268,7 +269,7 @@ async def _errors(_equipment: Equipment, ledger: Ledger) -> Outcome:
     rows = [f"{failure.phase}: {visible(failure.message)}"]
     if failure.hint:
         rows.append(f"hint: {visible(failure.hint)}")
-    rows += [f"{key}: {visible(str(value))}" for key, value in failure.details.items()]
+    rows += [fields({key: value}) for key, value in failure.details.items()]
     return Outcome(data={"errors": [to_json(failure)]}, text="\n".join(rows))
 
 
@@ -281,7 +282,10 @@ def route(plan_id: str, tool: str | None, output_format: str) -> None:
 
     async def look(equipment: Equipment, ledger: Ledger) -> Outcome:
         spec = ledger.state.known
-        names = [tool] if tool else sorted(equipment.tools(spec.repository))
+        known = equipment.tools(spec.repository)
+        if tool and tool not in known:
+            raise UnknownName.among("tool", tool, known)
+        names = [tool] if tool else sorted(known)
         rows = [
             {"tool": name, **to_json(route_of(spec, name, ExecutionEnvironmentResolver()))}
             for name in names

@@ -23,7 +23,9 @@ from patchyard.intake_actions import find_action
 @click.command(epilog="Example: agents plan use bump-dependency shop --arg package=click")
 @click.argument("action")
 @click.argument("project")
-@click.option("--arg", "arguments", multiple=True, help="NAME=VALUE of the action.")
+@click.option(
+    "--arg", "arguments", multiple=True, help="NAME=VALUE of the action; may be repeated."
+)
 @click.option("--execution-environment", "--in", "kind", help="host (default), process, ...")
 @click.option("--agent", help="model or recipe; recipe where the action has steps.")
 @click.option("--model", "model_name", help="PROVIDER:MODEL, recorded:FILE or scripted:FILE.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from patchyard.cli.outcome import counted, paint, portable, visible
+from patchyard.cli.outcome import counted, is_coloured, paint, portable, visible
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.events import (
@@ -30,12 +30,21 @@ from patchyard.engine.report import base_line
 Line = Callable[[Any], str | None]
 
 PLAN_SHOWN = 110  # characters of a strategy's first line
+OUTPUT_LINE = 4000  # characters of a line that does not end; then it is shown in pieces
 
 
-def json_lines(event: Event) -> None:
-    """Print one event as one line of JSON."""
-    body = {"event": type(event).__name__, "at": time.time(), **to_json(event)}
-    click.echo(json.dumps(portable(body)))
+def json_lines(event: Event, *, at: float | None = None) -> None:
+    """Print one event as one line of JSON; `at` is when it was recorded, now where it just was."""
+    _json_line(type(event).__name__, time.time() if at is None else at, to_json(event))
+
+
+def json_output(stream: str, text: str) -> None:
+    """Print what a running command just printed as one line of JSON."""
+    _json_line("Output", time.time(), {"stream": stream, "text": text})
+
+
+def _json_line(name: str, at: float, body: Mapping[str, Any]) -> None:
+    click.echo(json.dumps(portable({"event": name, "at": at, **body})))
     sys.stdout.flush()
 
 
@@ -47,11 +56,18 @@ class SpokenLines:
         self._held = [opening] if opening else []
         self._kind = kind
         self._waiting = ""
+        self._has_passed = False  # the last proof
+        self._begun = {"stdout": "", "stderr": ""}  # lines of a command that have not ended
 
     def __call__(self, event: Event) -> None:
         """Print the line of `event`, if it has one."""
+        self._end_output()
         line = _LINES.get(type(event))
         text = line(event) if line else None
+        if isinstance(event, Validated):
+            self._has_passed = event.passed
+        elif text and isinstance(event, TurnRequested) and self._has_passed:
+            text = f"  {_mark('check')} an invariant does not hold: back to the actor"
         if not text:
             return
         if isinstance(event, BaseRecorded):
@@ -68,6 +84,21 @@ class SpokenLines:
             self._held.append(f"{_mark('waits for')} {visible(words)}")
             self.flush()
 
+    def output(self, stream: str, text: str) -> None:
+        """Print the whole lines of what a running command prints; the rest when it ends."""
+        *lines, rest = (self._begun.get(stream, "") + text).split("\n")
+        if len(rest) > OUTPUT_LINE:
+            lines, rest = [*lines, rest], ""
+        self._begun[stream] = rest
+        for line in lines:
+            self.write(_output_line(line))
+
+    def _end_output(self) -> None:
+        for stream, rest in self._begun.items():
+            if rest:
+                self.write(_output_line(rest))
+            self._begun[stream] = ""
+
     def flush(self) -> None:
         """Print what was held back for the base."""
         for text in self._held:
@@ -83,6 +114,11 @@ class SpokenLines:
 
 def _to_stderr(text: str) -> None:
     click.echo(text, err=True)
+
+
+def _output_line(line: str) -> str:
+    text = f"    │ {visible(line.removesuffix(chr(13)))}"
+    return click.style(text, dim=True) if is_coloured(to_stderr=True) else text
 
 
 def _is_beginning(event: Event) -> bool:
@@ -170,4 +206,4 @@ _LINES: Mapping[type[Event], Line] = {
     Noted: _noted,
 }
 
-__all__ = ["SpokenLines", "json_lines"]
+__all__ = ["OUTPUT_LINE", "PLAN_SHOWN", "SpokenLines", "json_lines", "json_output"]

@@ -11,6 +11,7 @@ from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
 from patchyard.domain.errors import UsageError
 
 TASK_BYTES = 1_000_000  # a longer task text is refused
+MORE = "may be repeated"
 
 
 @click.command(epilog="Example: agents run 'mend the failing test' --validate 'pytest -q'")
@@ -22,12 +23,18 @@ TASK_BYTES = 1_000_000  # a longer task text is refused
 @click.option("--role", help="The role's prompt and policy; developer by default.")
 @click.option("--model", "model_name", help="PROVIDER:MODEL, recorded:FILE or scripted:FILE.")
 @click.option("--in", "--execution-environment", "kind", help="host, process (default), ...")
-@click.option("--setup", multiple=True, help="Command that installs dependencies, on the base.")
-@click.option("--validate", multiple=True, help="Command that proves the result; '' for none.")
+@click.option("--setup", multiple=True, help=f"Command that installs dependencies; {MORE}.")
+@click.option(
+    "--validate", multiple=True, help=f"Command that proves the result; '' for none; {MORE}."
+)
 @click.option("--apply", "apply_to", help="none (default), worktree, branch, merge, patch.")
-@click.option("--env", "variables", multiple=True, help="NAME[=VALUE], readable by the agent.")
-@click.option("--mount", "mounts", multiple=True, help="PATH[:ro|rw] to show inside.")
-@click.option("--allow-path", "allow_paths", multiple=True, help="Let this protected path pass.")
+@click.option(
+    "--env", "variables", multiple=True, help=f"NAME[=VALUE], readable by the agent; {MORE}."
+)
+@click.option("--mount", "mounts", multiple=True, help=f"PATH[:ro|rw] to show inside; {MORE}.")
+@click.option(
+    "--allow-path", "allow_paths", multiple=True, help=f"Let this protected path pass; {MORE}."
+)
 @click.option("--budget-usd", type=float, help="Money; 5 by default.")
 @click.option("--max-tokens", type=int, help="Tokens in and out together.")
 @click.option("--max-steps", type=int, help="Turns of the actor; 200 by default.")
@@ -96,4 +103,4 @@ def read_task(text: str) -> str:
     return task
 
 
-__all__ = ["TASK_BYTES", "read_task", "run"]
+__all__ = ["MORE", "TASK_BYTES", "read_task", "run"]

@@ -9,7 +9,7 @@ import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.outcome import Outcome, is_open, paint, visible
-from patchyard.cli.progress import SpokenLines, json_lines
+from patchyard.cli.progress import SpokenLines, json_lines, json_output
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
@@ -35,12 +35,18 @@ def watching(
     spoken: SpokenLines | None = None,
     limits: PlanLimits | None = None,
 ) -> Iterator[Watching]:
-    """Yield who watches: JSON Lines, spoken lines (with a moving one on a terminal), or nobody."""
+    """Yield who watches: JSON Lines, spoken lines (with a moving one on a terminal), or nobody.
+
+    What commands print is among them with `stream`.
+    """
     lines = spoken or SpokenLines()
-    if is_json:
-        yield Watching(on_event=json_lines if stream else None)
+    on_output = lines.output if stream else None
+    if is_json and stream:
+        yield Watching(on_event=json_lines, on_output=json_output)
+    elif is_json:
+        yield Watching()
     elif not (is_open(sys.stderr) and sys.stderr.isatty()):
-        yield Watching(on_event=lines, on_wait=lines.wait)
+        yield Watching(on_event=lines, on_output=on_output, on_wait=lines.wait)
     else:
         from patchyard.cli.live import Pulse, moving  # noqa: PLC0415 - rich, for terminals alone
 
@@ -51,7 +57,9 @@ def watching(
             lines(event)
 
         with moving(pulse, lines):
-            yield Watching(on_event=both, on_text=pulse.hear, on_wait=pulse.wait)
+            yield Watching(
+                on_event=both, on_output=on_output, on_text=pulse.hear, on_wait=pulse.wait
+            )
 
 
 async def run_plan(

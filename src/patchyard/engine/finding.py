@@ -26,7 +26,9 @@ async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
         return own[0]
     if not is_prefix(text):
         raise UsageError(
-            f"{text!r} is no plan id", hint="give a ULID, the beginning of one, or @last"
+            f"{text!r} is no plan id",
+            hint="give a ULID, the beginning of one, or @last"
+            f"; `@last {text}` where {text} is something of the newest plan",
         )
     found = [stream for stream, _ in rows if stream.startswith(text.upper())]
     if len(found) == 1:
@@ -34,7 +36,8 @@ async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
     if not found:
         raise UsageError(
             f"there is no plan {text} in this database",
-            hint="`agents plan list --all` shows the plans; PATCHYARD_HOME chooses the database",
+            hint="`agents plan list --all` shows the plans; PATCHYARD_HOME chooses the database;"
+            f" `@last {text}` where {text} is something of the newest plan",
         )
     raise UsageError(
         f"{text} fits {len(found)} plans", hint=f"write more of it: {', '.join(found[:5])}"

@@ -1,0 +1,42 @@
+"""What the commands that only look at a plan say, and what `--stream` shows."""
+
+import json
+import time
+
+import pytest
+
+from mainjob.driver import Desk, shell, write
+
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+
+
+def test_looks_at_a_plan_name_what_is_not_there(desk: Desk) -> None:
+    said = desk.run(write("x", "x\n"), options=["--validate", "false", "--rounds", "0"])
+    assert said.code == 1
+
+    nothing = desk.agents("plan", "diff", "@last", "nope.txt")
+    assert (nothing.code, "no change to nope.txt" in nothing.message) == (2, True)
+    assert "changed: x" in nothing.message
+    assert desk.agents("plan", "diff", "@last", "x").code == 0
+
+    unknown = desk.agents("plan", "route", "@last", "nope")
+    assert (unknown.code, "unknown tool 'nope'" in unknown.message) == (2, True)
+    assert b"retryable: no" in desk.agents("plan", "errors", is_json=False).out
+
+
+def test_a_stream_shows_what_commands_print_and_when_it_happened(desk: Desk) -> None:
+    path = desk.script(shell("echo seen; echo warned >&2"), write("x", "x\n"))
+    words = ("run", "x", "--model", f"scripted:{path}", "--validate", "", "--stream")
+    said = desk.agents(*words, is_json=False)
+    assert said.code == 0
+    assert "│ seen" in said.err
+    assert "│ warned" in said.err
+
+    rows = [json.loads(line) for line in desk.agents(*words).out.splitlines()]
+    texts = {(row["stream"], row["text"]) for row in rows if row.get("event") == "Output"}
+    assert {("stdout", "seen\n"), ("stderr", "warned\n")} <= texts
+
+    before = time.time()
+    told = desk.agents("plan", "events", "--follow").out.splitlines()
+    assert len(told) > 5
+    assert all(json.loads(line)["at"] < before for line in told[:-1])
