@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from patchyard.domain.budget import UNPRICED_TOKENS, PlanLimits, Spent, passed_limit, raised
 from patchyard.domain.changeset import Change, ChangeStatus
-from patchyard.domain.environment import ExecutionEnvironment, parse_kind
+from patchyard.domain.environment import HERE, ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import ContainerUnavailableError, UnknownName, UsageError
 from patchyard.domain.ids import is_prefix, is_ulid, ulid
 from patchyard.domain.invariant import Invariant, Scope, reconcile
 from patchyard.domain.proofread import touched_proof
 from patchyard.domain.routing import Chain, ExecutionEnvironmentResolver
+from patchyard.registry import ENVIRONMENTS
 
 KINDS = [None, ExecutionEnvironment.HOST, ExecutionEnvironment.PROCESS]
 NUMBERS = st.integers(0, 2**48 - 1)
@@ -152,3 +153,7 @@ def test_changed_tests_and_tool_settings_are_named() -> None:
         change("src/b.py", "conftest.py"),
     ]
     assert touched_proof(changes) == ("conftest.py", "pkg/tests/test_a.py", "pyproject.toml")
+
+
+def test_the_environments_that_are_offered_are_those_with_an_adapter() -> None:
+    assert set(HERE) == set(ENVIRONMENTS)
