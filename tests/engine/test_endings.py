@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from engine.worksite import Worksite, call
-from patchyard.domain.errors import LimitReached, ProofFailed
+from patchyard.domain.errors import (
+    GuardRefused,
+    LimitReached,
+    ProofFailed,
+    ReconciliationBlockedError,
+)
+from patchyard.domain.invariant import Invariant, Scope
 from patchyard.engine.handing import Handing
+from patchyard.engine.lifecycle import declare
 from patchyard.engine.report import plan_data
 from patchyard.intake import spec_of
 
@@ -78,3 +85,18 @@ async def test_what_runs_on_host_is_said_to_reach_what_the_machine_does(site: Wo
         plan_id = await site.made(workflow, site.asked(ADD, kind="host"))
         data = await plan_data(await site.ledger(equipment, plan_id))
     assert data["reach"]["network"] == "all that this machine reaches"
+
+
+async def test_an_invariant_of_the_plan_itself_is_checked_and_can_come_too_late(
+    site: Worksite,
+) -> None:
+    invariant = Invariant(
+        invariant_id="I", text="no new file", scope=Scope.PLAN, check="test ! -e new.txt"
+    )
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD, rounds=0))
+        await declare(await site.ledger(equipment, plan_id), invariant)
+        with pytest.raises(ReconciliationBlockedError, match="no new file"):
+            await workflow.run(plan_id)
+        with pytest.raises(GuardRefused, match="settled"):
+            await declare(await site.ledger(equipment, plan_id), invariant)

@@ -1,16 +1,22 @@
 """`agents invariant`: what must stay true."""
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
+from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import table, with_catalogue
-from patchyard.cli.outcome import Outcome, format_option
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
 from patchyard.clients.clock import SystemClock
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import UsageError
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.engine.catalogue import Catalogue
+from patchyard.engine.finding import find_plan
+from patchyard.engine.lifecycle import PlanLifecycleService, declare
 from patchyard.intake_actions import find_action
 
 
@@ -24,23 +30,18 @@ def invariant() -> None:
 @click.option("--global", "is_global", is_flag=True, help="For every plan (the default).")
 @click.option("--project", help="For plans of this project.")
 @click.option("--action", help="For plans made of this action.")
+@click.option("--plan", "plan_id", help="For this plan, before it is strategized.")
 @click.option("--check", help="Command that exits 0 while it holds; run before and after.")
 @click.option("--non-overridable", is_flag=True, help="No narrower one may replace it.")
 @format_option
-def add(
-    text: str,
-    output_format: str,
-    *,
-    is_global: bool,
-    project: str | None,
-    action: str | None,
-    check: str | None,
-    non_overridable: bool,
-) -> None:
+def add(text: str, output_format: str, **options: Any) -> None:
     """Add an invariant."""
+    check = options["check"]
+    if options["plan_id"] is not None:
+        _declare(options, text, check, output_format)
 
     async def job(catalogue: Catalogue) -> Outcome:
-        scope, target = _scope(is_global=is_global, project=project, action=action)
+        scope, target = _scope(options)
         if scope == Scope.ACTION:
             find_action(target, await catalogue.holdings())
         made = await catalogue.add_invariant(
@@ -50,7 +51,7 @@ def add(
                 scope=scope,
                 target=target,
                 check=check,
-                non_overridable=non_overridable,
+                non_overridable=options["non_overridable"],
             )
         )
         return Outcome(data=_data(made), text=f"added {made.invariant_id}")
@@ -58,11 +59,39 @@ def add(
     with_catalogue("invariant add", output_format, job)
 
 
-def _scope(*, is_global: bool, project: str | None, action: str | None) -> tuple[Scope, str]:
-    said = [(Scope.PROJECT, project), (Scope.ACTION, action)]
+def _declare(options: Mapping[str, Any], text: str, check: str | None, output_format: str) -> None:
+    """Add an invariant to one plan and leave."""
+
+    async def work() -> Outcome:
+        _, plan_id = _scope(options)
+        async with open_equipment(os.environ) as equipment:
+            here = str(Path.cwd())
+            found = await find_plan(equipment.store.summaries, plan_id, repository=here)
+            made = Invariant(
+                invariant_id=equipment.clock.new_id(),
+                text=text,
+                scope=Scope.PLAN,
+                target=found,
+                check=check,
+            )
+            async with PlanLifecycleService(equipment).owned(found) as ledger:
+                await declare(ledger, made)
+            return Outcome(data=_data(made), text=f"added to plan {found}")
+
+    carry_out(Speaking(command="invariant add", is_json=output_format == "json"), work)
+
+
+def _scope(options: Mapping[str, Any]) -> tuple[Scope, str]:
+    said = [
+        (Scope.PROJECT, options["project"]),
+        (Scope.ACTION, options["action"]),
+        (Scope.PLAN, options["plan_id"]),
+    ]
     chosen = [(scope, name) for scope, name in said if name is not None]
-    if len(chosen) + is_global > 1:
-        raise UsageError("an invariant has one scope", hint="--global, --project P or --action A")
+    if len(chosen) + options["is_global"] > 1:
+        raise UsageError(
+            "an invariant has one scope", hint="--global, --project P, --action A or --plan ID"
+        )
     return chosen[0] if chosen else (Scope.GLOBAL, "")
 
 

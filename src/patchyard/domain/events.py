@@ -8,7 +8,7 @@ from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.decision import Decision
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
-from patchyard.domain.invariant import Scope
+from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, PlanSpec, State
 
 EVENT_BYTES = 16 * 1024  # an encoded event is never larger; larger bodies are blobs
@@ -252,6 +252,13 @@ class Placed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class InvariantDeclared:
+    """An invariant was added to the plan itself, before it was strategized."""
+
+    invariant: Invariant
+
+
+@dataclass(frozen=True, kw_only=True)
 class LimitsChanged:
     """The plan's limits were set anew."""
 
@@ -295,6 +302,7 @@ Event = (
     | Applied
     | Unapplied
     | PhaseFailed
+    | InvariantDeclared
     | LimitsChanged
     | Noted
     | Placed
@@ -326,6 +334,7 @@ TYPES: Mapping[str, type[Event]] = {
         Applied,
         Unapplied,
         PhaseFailed,
+        InvariantDeclared,
         LimitsChanged,
         Noted,
         Placed,
@@ -347,6 +356,7 @@ __all__ = [
     "EnvironmentStarted",
     "Event",
     "InvariantChecked",
+    "InvariantDeclared",
     "LimitsChanged",
     "Moved",
     "Noted",

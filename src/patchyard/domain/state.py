@@ -19,6 +19,7 @@ from patchyard.domain.events import (
     EnvironmentStarted,
     Event,
     InvariantChecked,
+    InvariantDeclared,
     LimitsChanged,
     Moved,
     PhaseFailed,
@@ -258,6 +259,11 @@ def _unapplied(state: PlanState, _event: Unapplied, _version: int) -> PlanState:
     return replace(state, handed=state.handed[:-1])
 
 
+def _declared(state: PlanState, event: InvariantDeclared, _version: int) -> PlanState:
+    invariants = (*state.known.invariants, event.invariant)
+    return replace(state, spec=replace(state.known, invariants=invariants))
+
+
 def _limited(state: PlanState, event: LimitsChanged, _version: int) -> PlanState:
     return replace(state, spec=replace(state.known, limits=event.limits))
 
@@ -275,6 +281,7 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     PlanCreated: _created,
     Placed: _placed,
     BaseRecorded: _based,
+    InvariantDeclared: _declared,
     LimitsChanged: _limited,
     Moved: _moved,
     DecisionRecorded: _decided,

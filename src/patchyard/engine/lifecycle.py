@@ -13,7 +13,16 @@ from patchyard.domain.errors import (
     ProofFailed,
     ReconciliationBlockedError,
 )
-from patchyard.domain.events import BaseRecorded, Moved, PhaseFailed, Placed, PlanCreated, Resumed
+from patchyard.domain.events import (
+    BaseRecorded,
+    InvariantDeclared,
+    Moved,
+    PhaseFailed,
+    Placed,
+    PlanCreated,
+    Resumed,
+)
+from patchyard.domain.invariant import Invariant
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.resource import container_of
 from patchyard.domain.state import PlanState
@@ -22,6 +31,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, Listener
 from patchyard.engine.machine import refused_by_machine
 
+_BEGIN = (Phase.STRATEGIZE, State.QUEUED)
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
 # What leaves a plan constrained (it may go on when something changes) and not errored.
 CONSTRAINING = (LimitReached, ProofFailed, ReconciliationBlockedError)
@@ -84,6 +94,17 @@ async def place(
     is_done = state.phase == Phase.APPLY or (state.phase, state.state) == _EXECUTED
     if not is_done and kind != state.known.environment:
         await ledger.record(Placed(kind=kind, source=source))
+
+
+async def declare(ledger: Ledger, invariant: Invariant) -> None:
+    """Add an invariant to a plan. Raises GuardRefused once strategize has begun with the others."""
+    state = ledger.state
+    if (state.phase, state.state) not in {_BEGIN, (Phase.ACTION, State.QUEUED)}:
+        raise GuardRefused(
+            f"plan {state.plan_id} is at {state.phase}/{state.state}: its invariants are settled",
+            hint="make the plan with `agents plan use --no-strategize`, then add them",
+        )
+    await ledger.record(InvariantDeclared(invariant=invariant))
 
 
 def require_result(state: PlanState) -> None:
@@ -152,6 +173,7 @@ __all__ = [
     "CONSTRAINING",
     "PlanLifecycleService",
     "begin",
+    "declare",
     "failure_of",
     "place",
     "require_result",
