@@ -43,7 +43,9 @@ A Project's Setting Is Kept, Shown And Taken Away
 
 A New Project Is Confined Where That Works
     ${path}=    Path Of Repository
+    Say    project    delete    shop
     Say    project    create    other    --repo    ${path}
+    Exit Should Be    0
     Say    project    context    show    other
     Output Should Hold    execution_environment    process
 

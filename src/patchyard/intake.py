@@ -24,7 +24,7 @@ from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
-from patchyard.domain.plan import PROFILES, PlanSpec
+from patchyard.domain.plan import PROFILES, ROLES, PlanSpec
 from patchyard.domain.project import LimitSettings, Project, seconds_of
 from patchyard.domain.resource import container_of
 from patchyard.domain.settings import DESTINATIONS, Settings
@@ -178,7 +178,7 @@ def _spec(
         definition_of_done=filled.definition_of_done if filled else (),
         agent=agent,
         model=settings.value("model") or "",
-        role=settings.value("role") or (action.role if action else "") or "developer",
+        role=_role(settings.value("role") or (action.role if action else "") or "developer"),
         limits=_limits(settings, agent),
         rounds=settings.value("limits.rounds"),
         apply_to=settings.value("apply") or "none",
@@ -191,6 +191,12 @@ def _spec(
         automation_profile=_profile(settings.value("automation_profile") or "auto"),
         record_to=asked.record_to,
     )
+
+
+def _role(name: str) -> str:
+    if name not in ROLES:
+        raise UnknownName.among("role", name, ROLES)
+    return name
 
 
 def _profile(name: str) -> str:

@@ -28,3 +28,15 @@ async def test_planning_cannot_write_to_a_mount_that_the_work_may_write_to(site:
     async with site.open() as (_, workflow):
         await workflow.run(await site.made(workflow, asked))
     assert [place.name for place in shared.iterdir()] == ["worked"]
+
+
+async def test_the_proof_cannot_write_to_a_mount_either(site: Worksite) -> None:
+    shared = site.folder / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    work = call("execute_command", command=f"touch {shared}/worked; echo two > a.txt")
+    gate = f"! touch {shared}/proven"
+    asked = site.asked(work, mounts=(f"{shared}:rw",), validate=(gate,))
+    async with site.open() as (_, workflow):
+        await workflow.run(await site.made(workflow, asked))
+    assert [place.name for place in shared.iterdir()] == ["worked"]

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -61,12 +62,12 @@ def carry_out(speaking: Speaking, work: Callable[[], Coroutine[Any, Any, Outcome
     """Run `work`, print what it came to and leave with its exit code."""
     started = time.time()
     try:
-        outcome = asyncio.run(work())
+        outcome = asyncio.run(_stoppable(work()))
     except PatchyardError as error:
         outcome = Outcome(error=error, exit_code=error.exit_code)
     except OSError as error:
         outcome = Outcome(error=refused_by_machine(error))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         outcome = Outcome(error=_Interrupted(), exit_code=INTERRUPTED)
     code = outcome.exit_code or (outcome.error.exit_code if outcome.error else 0)
     try:
@@ -82,6 +83,15 @@ def carry_out(speaking: Speaking, work: Callable[[], Coroutine[Any, Any, Outcome
         say_error(refused_by_machine(error))
         code = code or Unavailable.exit_code
     raise click.exceptions.Exit(code)
+
+
+async def _stoppable(work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Let SIGTERM and SIGHUP stop `work` as cleanly as the first Ctrl-C does."""
+    task = asyncio.current_task()
+    if task is not None:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await work
 
 
 def _drop_output() -> None:

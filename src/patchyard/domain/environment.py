@@ -51,7 +51,8 @@ def no_such_kind(text: str) -> UnknownName:
     message = f"the environment {text!r} is not in this version" if is_later else unknown.message
     here = [str(kind) for kind in HERE]
     details = {"name": text, "known": here}
-    return UnknownName(message, hint=f"known: {', '.join(here)}", details=details)
+    hint = f"known: {', '.join(here)}; container where a resource is linked"
+    return UnknownName(message, hint=hint, details=details)
 
 
 def require_offered(kind: ExecutionEnvironment) -> ExecutionEnvironment:

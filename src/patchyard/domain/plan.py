@@ -34,6 +34,8 @@ class State(StrEnum):
 
 Step = tuple[Phase, State]
 
+ROLES = ("architect", "developer", "reviewer", "tester")  # C17; only names as yet
+
 PROFILES = (  # of automation, from the most to the least hesitant (B+)
     "manual",
     "review",
@@ -143,4 +145,13 @@ class PlanSpec:
     record_to: str | None = None  # file for --record
 
 
-__all__ = ["PROFILES", "TRANSITIONS", "Phase", "PlanSpec", "State", "Step", "check_transition"]
+__all__ = [
+    "PROFILES",
+    "ROLES",
+    "TRANSITIONS",
+    "Phase",
+    "PlanSpec",
+    "State",
+    "Step",
+    "check_transition",
+]

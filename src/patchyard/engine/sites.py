@@ -68,7 +68,7 @@ def _spec(
         mounts=(
             *_own_mounts(workspace, path),
             *_included(spec, path),
-            *_asked_mounts(spec.mounts, is_writable=is_writable),
+            *_asked_mounts(spec.mounts, is_writable=is_writable and purpose == "execute"),
         ),
         variables={**_tidy(path, workspace), **spec.variables, **variables},
         path=(f"{path}/.venv/bin", f"{path}/node_modules/.bin"),
