@@ -28,10 +28,7 @@ def _plain(text: str) -> str:
 
 
 def left_outside(folder: Path) -> list[Path]:
-    """Unmount and remove what the homes below `folder` left; return what was mounted elsewhere.
-
-    A finished plan keeps its workspace, unmounted, for its user: such a folder is only removed.
-    """
+    """Unmount and remove what the homes below `folder` left; return what was not below it."""
     if os.geteuid() != 0:
         return []  # an ordinary user's workspaces lie in the home, and nothing is mounted
     find = ["find", str(folder), "-xdev", "-maxdepth", DEPTH, "-name", "patchyard.db", "-print0"]
@@ -39,9 +36,9 @@ def left_outside(folder: Path) -> list[Path]:
     homes = [Path(os.fsdecode(raw)).parent for raw in found.split(b"\0")[:-1]]
     outside = [place for place in map(plan_folder, homes) if place.parent == STATE]
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-    left = mounted_below(outside, mounts)
     for target in mounted_below([folder, *outside], mounts):
         unmount(target)
+    left = [place for place in outside if place.is_dir() and any(place.iterdir())]
     for place in outside:
         subprocess.run(["rm", "-rf", "--one-file-system", str(place)], check=True)
     return left

@@ -77,10 +77,25 @@ def _root() -> str | None:
     return None if os.geteuid() == 0 else f"runs as user {os.geteuid()}"
 
 
+def _ordinary_user() -> str | None:
+    """Whether `nobody` may run this Python, which a closed home around it would hide."""
+    if os.geteuid() != 0:
+        return None
+    words = [sys.executable, "-c", "import patchyard"]
+    try:
+        run = subprocess.run(
+            words, check=False, capture_output=True, user=65534, group=65534, extra_groups=[]
+        )
+    except OSError as error:
+        return f"user 65534 cannot start {sys.executable}: {error.strerror}"
+    return None if run.returncode == 0 else "user 65534 cannot import patchyard"
+
+
 PROBES: dict[str, Callable[[], str | None]] = {
     "bubblewrap": lambda: _fails("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"),
     "node": lambda: _fails("node", "--version"),
     "npm-index": _npm,
+    "ordinary-user": _ordinary_user,
     "overlay": _overlay,
     "pypi-index": _pypi,
     "python3.8": _python38,

@@ -115,6 +115,7 @@ async def test_a_published_bug_is_mended_and_proven_by_the_later_releases_tests(
     release: Release, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATCHYARD_HOME", str(state))
+    monkeypatch.setenv("WORKSPACE_DIR", str(state / "workspaces"))
     before, after = await fetch(release, tmp_path / "releases")
     repository, script = tmp_path / "checkout", tmp_path / "script.json"
     _repository(release, before, after, repository)
