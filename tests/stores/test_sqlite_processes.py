@@ -1,9 +1,11 @@
 """The journal's file shared by processes that write at the same time."""
 
 import asyncio
+import contextlib
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -48,25 +50,41 @@ asyncio.run(main())
 
 def write_at_once(path: Path, *streams: str) -> None:
     """Let one process a stream append, all of them at the same time."""
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(number), stream, str(EVENTS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number, stream in enumerate(streams)
-    ]
-    for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("\n")
-        writer.stdin.flush()
-    for writer in writers:
-        writer.communicate(timeout=60)
-        assert writer.returncode == 0
+    with contextlib.ExitStack() as running:
+        writers = [
+            running.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", WRITER, str(path), str(number), stream, str(EVENTS)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for number, stream in enumerate(streams)
+        ]
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+        for writer in writers:
+            writer.communicate(timeout=60)
+            assert writer.returncode == 0
+
+
+async def test_a_new_database_opened_by_many_at_once_is_ready_for_each(tmp_path: Path) -> None:
+    def open_and_close(path: Path, start: threading.Barrier) -> None:
+        start.wait()
+        SQLiteJournal.open(path)._connection.close()
+
+    for number in range(40):  # in 40 rounds of 4, an unguarded opening failed about 8 times
+        start = threading.Barrier(4)
+        openings = [
+            asyncio.to_thread(open_and_close, tmp_path / f"{number}.db", start) for _ in range(4)
+        ]
+        await asyncio.gather(*openings)
 
 
 async def test_two_processes_write_two_streams_at_once(tmp_path: Path) -> None:

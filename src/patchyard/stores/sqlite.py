@@ -7,6 +7,7 @@ import hashlib
 import importlib.resources
 import json
 import sqlite3
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -146,12 +147,14 @@ class SQLiteJournal:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
+    _enter_wal(connection)
     connection.execute("PRAGMA synchronous = FULL")
     known = _migrations()
+    connection.execute("BEGIN")  # one view of all three: another process may be migrating
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    connection.execute("COMMIT")
     if tables and application != APPLICATION_ID:
         raise StateRefusal(
             f"{path} is a database, but not one of Patchyard",
@@ -164,6 +167,19 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         )
     for number, script in enumerate(known[version:], start=version + 1):
         _migrate(connection, number, script)
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log; SQLite's own busy wait does not cover that switch."""
+    deadline = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.005)
 
 
 def _migrate(connection: sqlite3.Connection, number: int, script: str) -> None:
