@@ -23,6 +23,8 @@ from patchyard.domain.errors import (
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
 BUSY_S = 10.0
+LOCKED = "{} is locked by another process"
+LOCKED_HINT = "try again in a moment"
 
 
 class SQLiteJournal:
@@ -172,14 +174,20 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _enter_wal(connection: sqlite3.Connection) -> None:
     """Switch to the write-ahead log; SQLite's own busy wait does not cover that switch."""
     deadline = time.monotonic() + BUSY_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
+    while not _entered_wal(connection):
+        if time.monotonic() > deadline:
+            raise Conflict(LOCKED.format("the database"), hint=LOCKED_HINT)
         time.sleep(0.005)
+
+
+def _entered_wal(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return True
 
 
 def _migrate(connection: sqlite3.Connection, number: int, script: str) -> None:
@@ -226,8 +234,8 @@ def _translated(error: Exception, path: Path | None) -> PatchyardError:
     if "not a database" in text or "malformed" in text:
         return JournalBroken(f"{where} is damaged: {text}", hint="restore it from a backup")
     if "locked" in text:
-        return Conflict(f"{where} is locked by another process", hint="try again in a moment")
+        return Conflict(LOCKED.format(where), hint=LOCKED_HINT)
     return Unavailable(f"{where} cannot be used: {text}", hint="check PATCHYARD_HOME")
 
 
-__all__ = ["APPLICATION_ID", "BUSY_S", "SQLiteJournal"]
+__all__ = ["APPLICATION_ID", "BUSY_S", "LOCKED", "LOCKED_HINT", "SQLiteJournal"]
