@@ -77,3 +77,9 @@ def track_read_file() -> float:
 def track_true() -> float:
     arguments = {"command": "true", "timeout_s": 30}
     return asyncio.run(_call_ms("execute_command", arguments, repeats=100))
+
+
+@measured("round trip: true in a stateful shell", target=2)
+def track_session() -> float:
+    arguments = {"command": "true", "timeout_s": 30, "session": "bench"}
+    return asyncio.run(_call_ms("execute_command", arguments, repeats=100))

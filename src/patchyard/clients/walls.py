@@ -246,7 +246,7 @@ def _variables(
         "USER": "agent",
         "LOGNAME": "agent",
         "SHELL": machine.shell_path,
-        "LANG": "C.UTF-8",
+        "LC_CTYPE": "C.UTF-8",  # not LANG: loading its other categories costs a shell 0.2 ms
         "TMPDIR": "/tmp",
         "XDG_CACHE_HOME": f"{home}/.cache",
         "npm_config_cache": f"{home}/.npm",
