@@ -27,6 +27,8 @@ PLACES = {
     "search_replace": "replacing",
     "write_file": "files",
 }
+ASTRAY = frozenset({"FILE_NOT_FOUND", "DIRECTORY_NOT_FOUND", "PATH_OUTSIDE_WORKSPACE"})
+"""Failures of a path that may be a slip of the pen: they get the nearest names that exist."""
 
 
 def begin(room: Room, call: Call, op: str, args: dict[str, Any]) -> None:
@@ -38,13 +40,13 @@ def begin(room: Room, call: Call, op: str, args: dict[str, Any]) -> None:
             return
         answer = function(room, args)
     except Exception as error:  # noqa: BLE001 - a call always ends in a result
-        call.settle(_failure(error, args))
+        call.settle(_failure(room, error, args))
         return
     if isinstance(answer, dict):
         call.settle(answer)
         return
     call.on_cancel = lambda: call.settle(failure("CANCELLED", "cancelled"))
-    room.loop.step_through(_drive(call, answer, args))
+    room.loop.step_through(_drive(room, call, answer, args))
 
 
 def _find(op: str) -> Callable[..., Any]:
@@ -58,7 +60,7 @@ def _find(op: str) -> Callable[..., Any]:
 
 
 def _drive(
-    call: Call, work: Generator[float, None, dict[str, Any]], args: dict[str, Any]
+    room: Room, call: Call, work: Generator[float, None, dict[str, Any]], args: dict[str, Any]
 ) -> Iterator[float]:
     try:
         while call.frame is None:
@@ -69,19 +71,36 @@ def _drive(
                 return
             yield delay_s
     except Exception as error:  # noqa: BLE001 - a call always ends in a result
-        call.settle(_failure(error, args))
+        call.settle(_failure(room, error, args))
     finally:
         work.close()
 
 
-def _failure(error: Exception, args: dict[str, Any]) -> dict[str, Any]:
+def _failure(room: Room, error: Exception, args: dict[str, Any]) -> dict[str, Any]:
+    path = str(args.get("path") or args.get("cwd") or "")
     if isinstance(error, Refusal):
-        return error.result
+        return _with_near_paths(room, error.result, path)
     if isinstance(error, OSError):
-        return from_os_error(error, str(args.get("path") or args.get("cwd") or ""))
+        return from_os_error(error, path)
     if isinstance(error, MemoryError):
         return failure("FILE_TOO_LARGE", "there is not enough memory for this")
     return failure("INTERNAL_ERROR", "%s: %s" % (type(error).__name__, error))
 
 
-__all__ = ["PLACES", "begin"]
+def _with_near_paths(room: Room, result: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the failure; where it is about a path, with the existing ones that may be meant."""
+    if result["error"] not in ASTRAY:
+        return result
+    from .nearest import near_paths  # noqa: PLC0415 - 4 ms that only a failure needs
+
+    try:
+        only_folders = result["error"] == "DIRECTORY_NOT_FOUND"
+        near = near_paths(room.workspace, path, only_folders=only_folders)
+    except (Refusal, OSError):  # the failure is told, with or without
+        near = []
+    if near:
+        result["message"] += "; did you mean %s?" % " or ".join(near)
+    return {**result, "near": near}
+
+
+__all__ = ["ASTRAY", "PLACES", "begin"]
