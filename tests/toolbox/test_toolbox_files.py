@@ -219,7 +219,7 @@ def test_leaves_no_descriptor_open(tools: Operations) -> None:
     (tools.workspace / "f").write_text("x")
     tools.run("read_file", path="f")
     before = len(list(Path("/proc/self/fd").iterdir()))
-    for path in ("f", "none", "../x", "f/x", "a/b"):
+    for path in ("f", "none", "../x", "f/x", "a/b", "/etc/passwd", "a\x00b", "\ud800"):
         for op in ("read_file", "delete_file", "list_directory", "grep_search"):
             tools.run(op, path=path, pattern="x")
         tools.run("search_files", query="f")

@@ -137,16 +137,16 @@ class _Walk:
         self._shown = path
         self._makes_folders = makes_folders
         self._links = 0
-        self.folders: list[tuple[bytes, int]] = []
-        self._restart()
-        encoded = _encode(path)
-        if b"\0" in encoded:
+        self._path = _encode(path)
+        if b"\0" in self._path:
             raise Refusal("VALIDATION_ERROR", "a path holds no NUL")
-        self._pending = self._components(encoded)
+        self._pending: list[bytes] = []
+        self.folders: list[tuple[bytes, int]] = []  # open ones; the caller closes them
 
     def _restart(self) -> None:
-        close_folders(self.folders)
-        self.folders = [(b"", os.dup(self._workspace.fd))]
+        old, self.folders = self.folders, []
+        close_folders(old)
+        self.folders.append((b"", os.dup(self._workspace.fd)))
 
     def _components(self, path: bytes) -> list[bytes]:
         """Return the components in reverse; an absolute path starts over at the root."""
@@ -159,6 +159,8 @@ class _Walk:
         return [part for part in reversed(parts or []) if part not in (b"", b".")]
 
     def to_end(self, *, follows_last: bool) -> Place:
+        self._restart()
+        self._pending = self._components(self._path)
         while self._pending:
             name = self._pending.pop()
             if name == b"..":
