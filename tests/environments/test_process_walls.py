@@ -112,6 +112,15 @@ async def test_the_real_home_is_not_seen(start: Start, yard: Yard) -> None:
     assert await running.run("cd && pwd && touch mine && ls") == "/home/agent\nmine"
 
 
+@pytest.mark.parametrize("place", ["", "/home/agent/src/project"])
+async def test_the_home_inside_is_the_agents_own_and_closed(
+    start: Start, yard: Yard, place: str
+) -> None:
+    running = await start(yard.spec(target=place or None))
+    own = str(yard.workspace.stat().st_uid)
+    assert (await running.run("stat -c '%u %a' ~; touch ~/x")).split() == [own, "700"]
+
+
 async def test_a_program_planted_in_the_checkout_does_not_come_before_the_systems(
     yard: Yard,
 ) -> None:
@@ -131,7 +140,7 @@ async def test_a_program_planted_in_the_checkout_does_not_come_before_the_system
         await environment.end(handle)
 
 
-@pytest.mark.skipif(not IS_ROOT, reason="only root can make a file of root with a setuid bit")
+@pytest.mark.service("root")
 async def test_a_setuid_bit_gives_nothing(start: Start, yard: Yard) -> None:
     program = yard.workspace / "become-root"
     shutil.copy("/usr/bin/id", program)

@@ -102,8 +102,14 @@ def test_a_workspace_cannot_stand_in_for_the_system(target: str) -> None:
     assert refused.value.hint
 
 
-def test_the_agents_home_moves_out_of_the_way_of_the_workspace() -> None:
-    assert view(spec("/home/agent")).home != "/home/agent"
+@pytest.mark.parametrize("target", ["/home/agent", "/home/agent/src/project"])
+def test_the_agents_home_moves_out_of_the_way_of_the_workspace(target: str) -> None:
+    assert view(spec(target)).home == "/home/patchyard-agent"
+
+
+def test_the_agents_home_moves_out_of_the_way_of_toolchains() -> None:
+    mounts = [Mount(source="/x", target=f"/home/{name}/x") for name in ("agent", "patchyard-agent")]
+    assert view(spec(), Toolchains(mounts=tuple(mounts))).home == "/tmp/patchyard-agent"
 
 
 def test_rows_say_what_is_seen_of_the_host() -> None:

@@ -6,7 +6,7 @@ Built by a pure function from a spec and facts; rendered by `bubblewrap`, and as
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from posixpath import dirname, normpath
@@ -19,7 +19,9 @@ from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.domain.errors import UsageError
 
 TOOLBOX_PLACE = "/run/patchyard"
-HOMES = ("/home/agent", "/home/patchyard-agent")
+HOMES = ("/home/agent", "/home/patchyard-agent", "/tmp/patchyard-agent")
+"""The first that no mount touches is the agent's home; the toolbox makes it, as the agent."""
+
 SYSTEM_PATH = tuple(
     f"{place}/{name}" for name in ("sbin", "bin") for place in ("/usr/local", "/usr", "")
 )
@@ -154,14 +156,13 @@ def build_view(
 ) -> View:
     """Return what `spec` shows. Pure. Raises UsageError for mounts that would stand in the way."""
     _refuse_reserved(spec)
-    home = next(place for place in HOMES if not is_within(place, spec.workspace.target))
+    mounts = (*machine.interpreter.mounts, *toolchains.mounts, spec.workspace, *spec.mounts)
+    home = _free_home([normpath(mount.target) for mount in mounts])
     layers = (
         machine.system,
         machine.etc,
         _own_places(identity, home, machine),
-        tuple(map(_mounted, (*machine.interpreter.mounts, *toolchains.mounts))),
-        (_mounted(spec.workspace),),
-        tuple(map(_mounted, spec.mounts)),
+        tuple(map(_mounted, mounts)),
     )
     places = {place.target: place for layer in layers for place in layer}
     return View(
@@ -169,6 +170,13 @@ def build_view(
         home=home,
         variables=_variables(spec, home=home, machine=machine, toolchains=toolchains),
     )
+
+
+def _free_home(taken: Sequence[str]) -> str:
+    def is_free(home: str) -> bool:
+        return not any(is_within(home, place) or is_within(place, home) for place in taken)
+
+    return next(filter(is_free, HOMES), HOMES[-1])
 
 
 def _with_parents(places: Mapping[str, Place]) -> tuple[Place, ...]:
@@ -215,7 +223,6 @@ def _own_places(identity: AgentIdentity, home: str, machine: Machine) -> tuple[P
             Place(target=f"/etc/{name}", show=Show.MADE_UP, source=text, mode=0o644)
             for name, text in made_up.items()
         ),
-        Place(target=home, show=Show.DIRECTORY, mode=0o777),
         Place(target=f"{TOOLBOX_PLACE}/toolbox", show=Show.READ_ONLY, source=machine.toolbox),
     )
 

@@ -27,6 +27,7 @@ def confine(settings: Settings) -> None:
     _limit(settings.rlimits)
     if settings.uid is not None:
         _become(libc, settings.uid, settings.uid if settings.gid is None else settings.gid)
+    _make_home(settings.env.get("HOME", ""))
     _prctl(libc, PR_SET_NO_NEW_PRIVS, 1)
     _prctl(libc, PR_SET_DUMPABLE, 0)
     if os.getpid() != 1:
@@ -77,6 +78,14 @@ def _become(libc: ctypes.CDLL, uid: int, gid: int) -> None:
     nothing = (ctypes.c_uint32 * 6)()
     if libc.capset(header, nothing) != 0:
         raise OSError(ctypes.get_errno(), "capset")
+
+
+def _make_home(home: str) -> None:
+    """Make the agent's home as git, ssh and npm want it: its own, and closed to others."""
+    try:
+        os.mkdir(home, 0o700)
+    except OSError:  # it is there, or not the agent's to make
+        return
 
 
 def _prctl(libc: ctypes.CDLL, option: int, value: int) -> None:
