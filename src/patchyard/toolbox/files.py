@@ -76,11 +76,9 @@ def read_text(place: Place) -> bytes:
     fd, found = place.open_file()
     with open(fd, "rb") as file:
         if found.st_size > MAX_FILE_BYTES:
-            message = "%s has %d bytes; the limit is %d" % (
-                *(place.relative, found.st_size),
-                MAX_FILE_BYTES,
-            )
-            raise Refusal("FILE_TOO_LARGE", message, size=found.st_size)
+            message = "%s has %d bytes; the limit is %d: take a part of it by a command"
+            shown = message % (place.relative, found.st_size, MAX_FILE_BYTES)
+            raise Refusal("FILE_TOO_LARGE", shown, size=found.st_size)
         content = file.read(MAX_FILE_BYTES + 1)
     if b"\0" in content[:BINARY_PROBE_BYTES]:
         message = "%s is binary, %d bytes" % (place.relative, found.st_size)

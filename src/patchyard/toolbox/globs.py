@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .answers import Refusal
+
 MAGIC = frozenset("*?[{")
 
 
@@ -15,14 +17,17 @@ def is_glob(text: str) -> bool:
 class Glob:
     """One pattern. Without a slash it is for names anywhere, with one for paths from the top.
 
-    A folder that matches stands for all in it.
+    A folder that matches stands for all in it. Raises Refusal for a pattern that means nothing.
     """
 
     def __init__(self, pattern: str) -> None:
         plain = pattern.lstrip("/").rstrip("/")
         plain = plain[2:] if plain.startswith("./") else plain
         self._is_for_names = "/" not in plain and not pattern.startswith("/")
-        self._match = re.compile(_translate(plain), re.DOTALL).fullmatch
+        try:
+            self._match = re.compile(_translate(plain), re.DOTALL).fullmatch
+        except (re.error, OverflowError, RecursionError) as error:
+            raise Refusal("INVALID_PATTERN", "invalid pattern %s: %s" % (pattern, error)) from None
 
     def matches(self, path: str) -> bool:
         """Whether `path`, relative to the workspace, or a folder it lies in, fits."""

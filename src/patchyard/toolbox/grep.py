@@ -11,6 +11,7 @@ import stat
 import time
 
 from . import arguments
+from .alarm import in_time
 from .answers import Refusal, success
 from .commands import environment
 from .globs import split_patterns
@@ -20,8 +21,6 @@ from .walking import SKIPPED, walk
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Generator, Iterator
-
-    from typing_extensions import Self
 
     from .globs import Glob
     from .room import Room
@@ -43,6 +42,7 @@ class Search:
 
     def __init__(self, args: dict[str, Any]) -> None:
         self.pattern = arguments.text(args, "pattern")
+        arguments.data(args, "pattern")  # ripgrep gets it as bytes
         if not self.pattern or "\0" in self.pattern:
             raise Refusal("VALIDATION_ERROR", "`pattern` must be a regular expression")
         self.is_case_sensitive = arguments.flag(args, "case_sensitive")
@@ -89,6 +89,10 @@ def _any(globs: list[Glob], path: str) -> bool:
 
 def grep_search(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str, Any]]:
     """Find lines that match a regular expression."""
+    return in_time(_search(room, args), ONE_FILE_S)
+
+
+def _search(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str, Any]]:
     search = Search(args)
     asked = arguments.text(args, "path", ".") or "."
     with room.workspace.locate(asked) as place:
@@ -105,6 +109,7 @@ def grep_search(room: Room, args: dict[str, Any]) -> Generator[float, None, dict
         ripgrep = find_ripgrep(room.settings.env.get("PATH", ""))
         is_done = bool(ripgrep) and (yield from by_ripgrep(room, search, ripgrep, area))
         if not is_done:
+            search.rows.clear()  # ripgrep may have died on the way
             yield from by_python(search, area)
     finally:
         os.close(area.top)
@@ -221,18 +226,14 @@ def by_python(search: Search, area: Area) -> Generator[float, None, None]:
     except (re.error, OverflowError, RecursionError) as error:
         raise Refusal("INVALID_PATTERN", "invalid regular expression: %s" % error) from None
     step_end = time.monotonic() + STEP_S
-    with _Alarm() as alarm:
-        for path, content in _contents(search, area):
-            alarm.set(ONE_FILE_S)
-            hits = _hits(content, matches)
-            alarm.set(0)
-            for number, line in hits:
-                search.add(path, number, line)
-            if search.is_full:
-                return
-            if time.monotonic() > step_end:
-                yield 0.0
-                step_end = time.monotonic() + STEP_S
+    for path, content in _contents(search, area):
+        for number, line in _hits(content, matches):
+            search.add(path, number, line)
+        if search.is_full:
+            return
+        if time.monotonic() > step_end:
+            yield 0.0
+            step_end = time.monotonic() + STEP_S
 
 
 def _hits(content: bytes, matches: Callable[[str], Any]) -> list[tuple[int, str]]:
@@ -247,32 +248,10 @@ def _hits(content: bytes, matches: Callable[[str], Any]) -> list[tuple[int, str]
 
 
 def _contents(search: Search, area: Area) -> Iterator[tuple[str, bytes]]:
+    """Yield each file's path and text; empty for what is not asked for, or no text."""
     for found in walk(area.top, area.prefix, only=area.name):
-        if not search.takes(found.path):
-            continue
-        content = found.read(MAX_FILE_BYTES)
-        if content is not None and b"\0" not in content:
-            yield found.path, content
-
-
-class _Alarm:
-    """Ends an expression that backtracks for ever; Python looks for signals in between."""
-
-    def __enter__(self) -> Self:
-        self._old = signal.signal(signal.SIGALRM, _too_slow)
-        return self
-
-    def set(self, seconds: float) -> None:
-        """Ring after `seconds`; 0 takes it back."""
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
-    def __exit__(self, *_: object) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, self._old)
-
-
-def _too_slow(_number: int, _frame: object) -> None:
-    raise Refusal("TIMEOUT", "this expression takes for ever on a file here; make it simpler")
+        content = found.read(MAX_FILE_BYTES) if search.takes(found.path) else None
+        yield found.path, b"" if content is None or b"\0" in content else content
 
 
 __all__ = [

@@ -6,6 +6,7 @@ import os
 import time
 
 from . import arguments
+from .alarm import in_time
 from .answers import Refusal, success
 from .globs import Glob, is_glob
 from .walking import entries, walk
@@ -91,6 +92,10 @@ def _row(entry: os.DirEntry[str]) -> dict[str, Any]:
 
 def search_files(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str, Any]]:
     """Find files by part of their name, or by a pattern."""
+    return in_time(_search(room, args))
+
+
+def _search(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str, Any]]:
     query = arguments.text(args, "query").strip()
     if not query:
         raise Refusal("VALIDATION_ERROR", "`query` is empty")
@@ -122,12 +127,17 @@ def search_files(room: Room, args: dict[str, Any]) -> Generator[float, None, dic
 
 
 def _fitting(query: str) -> Callable[[str], bool]:
-    if is_glob(query):
-        return Glob(query).matches
     wanted = query.lower().lstrip("/")
-    if "/" in wanted:
-        return lambda path: wanted in path.lower()
-    return lambda path: wanted in path.rpartition("/")[2].lower()
+    is_of_path = "/" in wanted
+
+    def has_part(path: str) -> bool:
+        where = path if is_of_path else path.rpartition("/")[2]
+        return wanted in where.lower()
+
+    if not is_glob(query):
+        return has_part
+    fits = Glob(query).matches
+    return lambda path: fits(path) or has_part(path)  # `[id].tsx` is a name too
 
 
 __all__ = [

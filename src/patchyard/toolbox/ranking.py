@@ -136,7 +136,7 @@ class Index:
         self.is_partial = False
 
     def renew(self, top: int) -> Generator[float, None, None]:
-        """Read what is new or changed, forget what is gone; stops at the bounds."""
+        """Read what is new or changed, forget what is gone; past a bound nothing is added."""
         deadline = time.monotonic() + DEADLINE_S
         step_end = time.monotonic() + STEP_S
         seen: set[str] = set()
@@ -145,7 +145,7 @@ class Index:
             seen.add(found.path)
             self._take(found)
             now = time.monotonic()
-            if now > deadline or self._bytes > MAX_BYTES:
+            if now > deadline:
                 self.is_partial = True
                 return
             if now > step_end:
@@ -165,6 +165,9 @@ class Index:
             return
         if known is not None:
             self._remove(found.path)
+        if self._bytes > MAX_BYTES:
+            self.is_partial = True
+            return
         content = found.read(MAX_FILE_BYTES)
         numbers: list[int] = []
         size = 0

@@ -65,7 +65,11 @@ def _occurrences(content: bytes, wanted: bytes) -> list[int]:
 
 
 def _not_unique(content: bytes, found: list[int], shown: str) -> Refusal:
-    lines = [content.count(b"\n", 0, at) + 1 for at in found]
+    lines = []
+    line, before = 1, 0
+    for at in found:
+        line, before = line + content.count(b"\n", before, at), at
+        lines.append(line)
     listed = ", ".join(map(str, lines[:10]))
     message = "`old_string` occurs %d times in %s (lines %s); add lines around it"
     return Refusal(
