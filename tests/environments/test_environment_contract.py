@@ -39,6 +39,7 @@ async def test_check_starts_one_for_certain_and_leaves_nothing(adapter: Adapter)
     readiness = await adapter.check()
     assert (readiness.is_ready, readiness.cause) == (True, "")
     assert readiness.kind is adapter.kind
+    assert {"path", "access", "source"} == set(readiness.facts["visible"][0])
 
 
 async def test_the_agents_files_never_belong_to_root(start: Start, yard: Yard) -> None:

@@ -69,7 +69,8 @@ class HostEnvironment:
                 return Readiness(
                     kind=self.kind, is_ready=False, cause=error.message, cure=error.hint
                 )
-        return Readiness(kind=self.kind, is_ready=True, facts={"confined": False})
+        facts = {"confined": False, "visible": _reach(identity)}
+        return Readiness(kind=self.kind, is_ready=True, facts=facts)
 
     async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
         """Start one in the workspace's own folder; `spec.workspace.target` plays no part."""
@@ -203,6 +204,16 @@ class HostEnvironment:
             "SHELL": "/bin/sh",
             **spec.variables,
         }
+
+
+def _reach(identity: AgentIdentity) -> list[dict[str, str]]:
+    """Return rows as walls have them: here there are none, and plans share one user."""
+    whose = f"UID {identity.uid}" if identity.is_switched else "your own user"
+    rows = {
+        "/": f"no walls: whatever {whose} may read, write and reach",
+        "/proc": f"processes and workspaces of other plans too: they are of {whose} as well",
+    }
+    return [{"path": path, "access": access, "source": path} for path, access in rows.items()]
 
 
 def _refuse_mounts(spec: EnvironmentSpec) -> None:
