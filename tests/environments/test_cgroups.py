@@ -98,3 +98,15 @@ def test_what_is_not_limited_is_not_written_and_a_refusal_is_noticed(tmp_path: P
     assert cgroups._bound(tmp_path, {"memory.max": None}) is True
     assert list(tmp_path.iterdir()) == []
     assert cgroups._bound(tmp_path / "gone", {"memory.max": 1}) is False
+
+
+def test_a_group_of_version_1_whose_bounds_are_refused_bounds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("memory", "pids"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(cgroups, "_bound", lambda group, _bounds: "pids" in group.parts)
+    membership = "2:memory:/\n1:pids:/\n"
+    group = cgroups.make_group("one", LIMITS, membership=membership, filesystem=tmp_path)
+    assert group == (str(tmp_path / "pids/one"),)
+    assert not (tmp_path / "memory/one").exists()

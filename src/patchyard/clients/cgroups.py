@@ -33,8 +33,10 @@ def make_group(
         with contextlib.suppress(OSError):
             group = parent / name
             group.mkdir()
-            made.append(str(group))
-            _bound(group, _version_1(controller, limits))
+            if _bound(group, _version_1(controller, limits)):
+                made.append(str(group))
+            else:
+                group.rmdir()  # else it would pass for a bound, and no rlimit would be set
     return tuple(made)
 
 
