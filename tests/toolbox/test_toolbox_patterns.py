@@ -1,7 +1,9 @@
 """Patterns that are odd, wrong or take for ever, and searches that lose their helper."""
 
 import signal
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,11 +50,11 @@ def test_a_pattern_that_is_no_bytes_is_refused(tools: Operations) -> None:
 def test_between_steps_the_alarm_is_another_works() -> None:
     before = signal.getsignal(signal.SIGALRM)
 
-    def steps() -> object:
+    def steps() -> Generator[float, None, dict[str, Any]]:
         yield 0.0
         return success("done")
 
-    one, other = (alarm.in_time(steps(), 60.0) for _ in range(2))  # type: ignore[arg-type]
+    one, other = (alarm.in_time(steps(), 60.0) for _ in range(2))
     next(one)
     next(other)
     one.close()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchyard.domain.errors import UsageError
+from patchyard.toolbox.operations import PLACES
 from patchyard.tools.arguments import fit, tidy_path
 from patchyard.tools.toolset import BESIDES, NINE, toolset
 
@@ -26,6 +27,10 @@ def test_the_nine_are_the_nine() -> None:
         *("read_file", "search_files", "search_replace", "write_file"),
     ]
     assert sorted(BESIDES) == ["job_kill", "job_output", "read_output"]
+
+
+def test_every_tool_asks_for_an_operation_that_the_toolbox_has() -> None:
+    assert set(TOOLS) - {"read_output"} <= set(PLACES)  # D+11; read_output is the engine's own
 
 
 def test_every_tool_describes_each_argument_as_a_schema() -> None:

@@ -55,6 +55,11 @@ def text(name: str, *, error: str | None = None, message: str = "", **data: Any)
             "d/\nd/f",
         ),
         ("list_directory", {"contents": []}, "[the folder is empty]"),
+        (
+            "list_directory",
+            {"contents": [{"name": "f"}], "truncated": True},
+            "f\n[there are more; list one of the folders]",
+        ),
         ("search_files", {"files": ["a", 7, "b"]}, "a\nb"),
         (
             "search_files",
@@ -74,6 +79,11 @@ def text(name: str, *, error: str | None = None, message: str = "", **data: Any)
             "--- a:1-2\nx",
         ),
         ("codebase_search", {}, "nothing fits these words"),
+        (
+            "codebase_search",
+            {"truncated": True},
+            "[not every file was searched; grep_search does that]",
+        ),
         ("execute_command", {"exit_code": 0, "stdout": "out\n"}, "[exit code 0]\nout"),
         ("execute_command", {"exit_code": 0}, "[exit code 0]\n[no output]"),
         (

@@ -23,6 +23,8 @@ def show(result: ToolResult) -> str:
         f"-{claims.number(row, 'line_end')}\n{claims.text(row, 'content').rstrip()}"
         for row in claims.rows(result.data, "results")
     ]
+    if claims.flag(result.data, "truncated"):
+        pieces.append("[not every file was searched; grep_search does that]")
     return "\n".join(pieces) or "nothing fits these words"
 
 

@@ -29,8 +29,7 @@ def show(result: ToolResult) -> str:
         return ""
     data = result.data
     code = claims.number(data, "exit_code")
-    running = claims.flag(data, "is_running") or claims.flag(data, "running")
-    state = "still running" if running else f"ended, exit code {code}"
+    state = "still running" if claims.flag(data, "is_running") else f"ended, exit code {code}"
     parts = [f"[{state}]"]
     parts += [claims.text(data, key).rstrip("\n") for key in ("stdout", "stderr")]
     return "\n".join(part for part in parts if part)

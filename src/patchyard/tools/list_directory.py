@@ -28,6 +28,8 @@ def show(result: ToolResult) -> str:
         + ("/" if claims.flag(entry, "is_directory") else "")
         for entry in entries
     ]
+    if claims.flag(result.data, "truncated"):
+        lines.append("[there are more; list one of the folders]")
     return "\n".join(lines) or "[the folder is empty]"
 
 

@@ -21,9 +21,7 @@ SPEC = specification(
 def show(result: ToolResult) -> str:
     """Return what changed; for a text not found, what lies nearest."""
     if not result.success:
-        return "\n".join(claims.texts(result.data, "nearest")) or claims.text(
-            result.data, "nearest"
-        )
+        return "\n".join(claims.texts(result.data, "nearest"))
     added, removed = (claims.number(result.data, k) for k in ("lines_added", "lines_removed"))
     return f"replaced: +{added or 0} -{removed or 0} lines"
 
