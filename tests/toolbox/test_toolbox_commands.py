@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from patchyard.toolbox import commands, files, operations, running, shells
-from patchyard.toolbox.calls import Call
 from patchyard.toolbox.capture import Capture
 from patchyard.toolbox.commands import Command, signal_name
 from patchyard.toolbox.operations import begin
-from patchyard.toolbox.server import encode_result
 from toolboxes import Operations
 
 
@@ -94,11 +92,23 @@ def test_a_shell_that_died_unseen_says_so(tools: Operations) -> None:
     shell = tools.room.shells["s"]
     os.kill(shell.pid, signal.SIGKILL)
     os.waitid(os.P_PID, shell.pid, os.WEXITED | os.WNOWAIT)
-    call = Call("c", "c", encode_result)
+    call = tools.call()
     begin(tools.room, call, "execute_command", {"command": "true", "session": "s"})
     wait_until(tools, lambda: call.frame is not None)
     assert b"this shell has ended" in (call.frame or b"")
     assert tools.room.shells == {}
+
+
+def test_what_a_test_kills_is_never_the_command_of_another_session(
+    tools: Operations, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = Operations(tmp_path / "other")
+    job = tools.run("execute_command", command="sleep 60", background=True)
+    assert other.code("execute_command", command="sleep 60", timeout_s=0.1) == "TIMEOUT"
+    other.room.close()
+    pid = tools.room.jobs[job["job_id"]].pid
+    assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
 
 
 def test_jobs_are_bounded(tools: Operations, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +120,7 @@ def test_jobs_are_bounded(tools: Operations, monkeypatch: pytest.MonkeyPatch) ->
     held.kill("CANCELLED")
     held.kill("TIMEOUT")
     wait_until(tools, lambda: not held.is_running)
-    call = Call("next", "next", encode_result)
+    call = tools.call("next")
     begin(tools.room, call, "execute_command", {"command": "true", "background": True})
     assert list(tools.room.jobs) == ["next"]
     wait_until(tools, lambda: not tools.room.jobs["next"].is_running)

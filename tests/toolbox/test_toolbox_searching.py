@@ -1,21 +1,18 @@
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 
 import pytest
 
 from patchyard.toolbox import grep, ranking
-from patchyard.toolbox.calls import Call
 from patchyard.toolbox.globs import Glob, split_patterns
 from patchyard.toolbox.operations import begin
-from patchyard.toolbox.server import encode_result
 from toolboxes import Operations
 
 WAYS = [
     pytest.param(
         "ripgrep",
-        marks=pytest.mark.skipif(not shutil.which("rg"), reason="ripgrep is not installed"),
+        marks=pytest.mark.service("ripgrep"),
     ),
     "python",
 ]
@@ -261,7 +258,7 @@ def test_ranking_stops_at_its_bounds_and_says_so(
 
 def test_a_search_can_be_cancelled_between_its_steps(tools: Operations) -> None:
     plant(tools, a="x")
-    call = Call("c", "c", encode_result)
+    call = tools.call()
     begin(tools.room, call, "search_files", {"query": "a"})
     call.cancel()
     assert b"CANCELLED" in (call.frame or b"")
