@@ -13,7 +13,7 @@ import pytest
 
 from fence import fence
 from leftovers import left_outside
-from services import REAL_ENVIRONMENT, absence, is_required
+from services import REAL_ENVIRONMENT, need
 from surroundings import cleaned, home
 
 pytest_plugins = ["pytester"]
@@ -31,11 +31,7 @@ def _services(item: pytest.Item) -> list[str]:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in _services(item):
-        why = absence(name)
-        if why is not None and is_required(name):
-            pytest.fail(f"REQUIRE_SERVICES names {name}, but {why}", pytrace=False)
-        if why is not None:
-            pytest.skip(f"needs {name}: {why}")
+        need(name)
 
 
 @pytest.fixture(autouse=True)

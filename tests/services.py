@@ -13,10 +13,20 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["PROBES", "REAL_ENVIRONMENT", "absence", "is_required", "python38"]
+import pytest
+
+from patchyard.clients import cgroups
+from patchyard.domain.environment import Limits
+
+__all__ = ["PROBES", "PUBLISHED", "REAL_ENVIRONMENT", "absence", "need", "python"]
 
 #: The environment before the suite cleaned it.
 REAL_ENVIRONMENT = dict(os.environ)
+
+#: Vendors' descriptions of their interfaces, which are not ours to ship.
+PUBLISHED = Path(
+    REAL_ENVIRONMENT.get("PATCHYARD_PUBLISHED", Path(__file__).parents[2] / "shared/published")
+)
 
 
 def _fails(*command: str, timeout_s: float = 20) -> str | None:
@@ -41,18 +51,19 @@ def _fails(*command: str, timeout_s: float = 20) -> str | None:
     return f"{command[0]} failed: {said[:200]}"
 
 
-def python38() -> str | None:
-    """A Python 3.8 of this machine, on the PATH or under pyenv."""
+@functools.cache
+def python(version: str) -> str | None:
+    """A Python of that version on this machine, under pyenv or on the PATH."""
     home = Path(REAL_ENVIRONMENT.get("HOME", "/nonexistent"))
-    kept = sorted(home.glob(".pyenv/versions/3.8*/bin/python3.8"))
-    for candidate in ["python3.8", *map(str, kept)]:
+    kept = sorted(home.glob(f".pyenv/versions/{version}*/bin/python{version}"))
+    for candidate in [*map(str, kept), f"python{version}"]:
         if _fails(candidate, "-c", "import ssl") is None:
-            return candidate
+            return shutil.which(candidate)
     return None
 
 
-def _python38() -> str | None:
-    return None if python38() else "no Python 3.8 on the PATH or under pyenv"
+def _no_python(version: str) -> str | None:
+    return None if python(version) else f"no Python {version} on the PATH or under pyenv"
 
 
 def _overlay() -> str | None:
@@ -91,14 +102,32 @@ def _ordinary_user() -> str | None:
     return None if run.returncode == 0 else "user 65534 cannot import patchyard"
 
 
+def _control_groups() -> str | None:
+    own = Path("/proc/self/cgroup").read_text(encoding="utf-8")
+    group = cgroups.make_group(f"patchyard-probe-{os.getpid()}", Limits(), membership=own)
+    try:
+        return None if cgroups.freeze(group) else "no control group can be made that freezes"
+    finally:
+        cgroups.thaw(group)
+        cgroups.remove_group(group)
+
+
+def _published() -> str | None:
+    there = (PUBLISHED / "openai-api.json").is_file()
+    return None if there else f"none in {PUBLISHED}; PATCHYARD_PUBLISHED names the folder"
+
+
 PROBES: dict[str, Callable[[], str | None]] = {
     "bubblewrap": lambda: _fails("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"),
+    "control-groups": _control_groups,
     "node": lambda: _fails("node", "--version"),
     "npm-index": _npm,
     "ordinary-user": _ordinary_user,
     "overlay": _overlay,
+    "published-schemas": _published,
     "pypi-index": _pypi,
-    "python3.8": _python38,
+    "python3.8": lambda: _no_python("3.8"),
+    "python3.13": lambda: _no_python("3.13"),
     "ripgrep": lambda: _fails("rg", "--version"),
     "root": _root,
     "user-namespaces": lambda: _fails("unshare", "--user", "true"),
@@ -113,6 +142,11 @@ def absence(name: str) -> str | None:
     return PROBES[name]()
 
 
-def is_required(name: str) -> bool:
-    """Whether REQUIRE_SERVICES (a comma list) says that it must be there."""
-    return name in REAL_ENVIRONMENT.get("REQUIRE_SERVICES", "").replace(" ", "").split(",")
+def need(name: str) -> None:
+    """Skip the running test without the service; fail it where REQUIRE_SERVICES names that."""
+    why = absence(name)
+    if why is None:
+        return
+    if name in REAL_ENVIRONMENT.get("REQUIRE_SERVICES", "").replace(" ", "").split(","):
+        pytest.fail(f"REQUIRE_SERVICES names {name}, but {why}", pytrace=False)
+    pytest.skip(f"needs {name}: {why}")

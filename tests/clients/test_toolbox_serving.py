@@ -13,7 +13,7 @@ import pytest
 from patchyard.clients.process import all_processes, descendants
 from patchyard.clients.toolbox import ToolboxClient, ToolboxOptions
 from patchyard.domain.errors import EnvironmentBroken
-from services import REAL_ENVIRONMENT
+from services import python
 from toolboxes import Server, alive, gone, serving, written
 
 pytestmark = pytest.mark.anyio
@@ -36,11 +36,6 @@ def public() -> Iterator[Path]:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def pythons(version: str) -> list[Path]:
-    home = Path(REAL_ENVIRONMENT.get("HOME", "/nonexistent"))
-    return sorted(home.glob(f".pyenv/versions/{version}*/bin/python{version}"))
 
 
 def status_of(pid: int) -> tuple[str, int]:
@@ -306,14 +301,14 @@ async def test_opens_a_loopback_port_for_the_engine(server: Server) -> None:
     assert result["stdout"] == "hello\n"
 
 
-@pytest.mark.parametrize("version", ["3.8", "3.13"])
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param(v, marks=pytest.mark.service(f"python{v}")) for v in ("3.8", "3.13")],
+)
 async def test_serves_on_other_pythons_alone_and_isolated(tmp_path: Path, version: str) -> None:
-    places = pythons(version)
-    if not places:
-        pytest.skip(f"no Python {version} under pyenv")
     (tmp_path / "work").mkdir()
     (tmp_path / "work/json.py").write_text("raise SystemExit('shadowed')\n")
-    async with serving(tmp_path, str(places[0])) as server:
+    async with serving(tmp_path, python(version)) as server:
         assert server.client.hello["python"].startswith(version)
         await server.run("write_file", path="f", content="one two\n")
         for op, args in [

@@ -10,6 +10,7 @@ from patchyard.domain.errors import GuardRefused, JournalBroken
 from patchyard.domain.events import (
     Body,
     EnvironmentEnded,
+    Event,
     Moved,
     Noted,
     PhaseFailed,
@@ -27,9 +28,9 @@ SPEC = PlanSpec(task="mend it", repository="/srv/repo")
 STEPS = sorted(TRANSITIONS)
 
 
-def folded(*events: object, at: float = 0.0) -> PlanState:
+def folded(*events: Event, at: float = 0.0) -> PlanState:
     numbered = [(n, at + n, event) for n, event in enumerate(events, start=1)]
-    return fold(PlanState(plan_id="P"), numbered)  # type: ignore[arg-type]  # any event
+    return fold(PlanState(plan_id="P"), numbered)
 
 
 def moves(*steps: tuple[Phase, State]) -> list[Moved]:

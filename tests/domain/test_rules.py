@@ -1,6 +1,7 @@
 """Small pure rules: ids, routing, budgets, invariants, errors."""
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -111,8 +112,8 @@ def test_what_is_no_limit_is_refused(asked: str) -> None:
         raised(5.0, asked, name="--budget-usd")
 
 
-def invariant(text: str, scope: Scope, **more: object) -> Invariant:
-    return Invariant(invariant_id=f"{scope}", text=text, scope=scope, **more)  # type: ignore[arg-type]
+def invariant(text: str, scope: Scope, **more: Any) -> Invariant:
+    return Invariant(invariant_id=f"{scope}", text=text, scope=scope, **more)
 
 
 def test_the_more_specific_invariant_wins_and_the_conflict_is_said() -> None:

@@ -173,7 +173,7 @@ def test_a_folder_that_everybody_may_write_to_is_skipped(search: Search, home: P
     assert search(folder).skipped == {str(folder): "somebody else owns it or may write to it"}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.service("root")
 def test_a_folder_of_somebody_else_is_skipped(search: Search, home: Path) -> None:
     folder = home / "theirs/bin"
     folder.mkdir(parents=True)

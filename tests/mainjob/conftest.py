@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainjob.driver import Desk, git
-from services import absence, is_required
+from services import need
 
 NOBODY = 65534
 
@@ -48,10 +48,6 @@ def desk() -> Iterator[Desk]:
 @pytest.fixture
 def plain_desk() -> Iterator[Desk]:
     """The desk of an ordinary user; root lends one to `nobody`."""
-    why = absence("ordinary-user")
-    if why is not None and is_required("ordinary-user"):
-        pytest.fail(f"REQUIRE_SERVICES names ordinary-user, but {why}", pytrace=False)
-    if why is not None:
-        pytest.skip(f"needs ordinary-user: {why}")
+    need("ordinary-user")
     user = NOBODY if os.geteuid() == 0 else None
     yield from _emptied(Path(tempfile.mkdtemp(prefix="patchyard-desk-")), user)

@@ -6,6 +6,7 @@ import functools
 import io
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -179,13 +180,13 @@ class _Stream(io.TextIOWrapper):
     """A standard stream that keeps the bytes."""
 
     def __init__(self) -> None:
-        super().__init__(io.BytesIO(), encoding="utf-8", errors="surrogateescape")
+        self._bytes = io.BytesIO()
+        super().__init__(self._bytes, encoding="utf-8", errors="surrogateescape")
 
     @property
     def content(self) -> bytes:
         self.flush()
-        raw: bytes = self.buffer.getvalue()  # type: ignore[attr-defined]  # it is a BytesIO
-        return raw
+        return self._bytes.getvalue()
 
 
 def _call(words: Sequence[str]) -> int:
@@ -245,27 +246,24 @@ def git(folder: Path, *arguments: str, check: bool = True) -> str:
 def bits(folder: Path) -> dict[str, tuple[object, ...]]:
     """All that must not change while a plan works: kinds, modes, times, contents, `.git` too."""
     found: dict[str, tuple[object, ...]] = {}
-    for at, folders, names in os.walk(os.fsencode(folder)):
-        for name in (b".", *folders, *names):
-            place = os.path.join(at, name)  # noqa: PTH118 - paths of bytes
-            status = os.lstat(place)
-            content = _content(place, status.st_mode)
-            key = os.fsdecode(os.path.relpath(place, os.fsencode(folder)))
-            found[key] = (
+    for at, folders, names in os.walk(folder):
+        for name in (".", *folders, *names):
+            place = Path(at, name)
+            status = place.lstat()
+            content = _content(place, status)
+            found[str(place.relative_to(folder))] = (
                 *(status.st_mode, status.st_uid, status.st_gid, status.st_nlink, status.st_ino),
                 *(status.st_size, status.st_mtime_ns, status.st_ctime_ns, content),
             )
     return found
 
 
-def _content(place: bytes, mode: int) -> bytes:
-    kind = mode & 0o170000
-    if kind == 0o120000:
-        return os.readlink(place)  # noqa: PTH115 - bytes
-    if kind != 0o100000 or os.stat(place).st_size > 10_000_000:  # noqa: PTH116 - bytes
+def _content(place: Path, status: os.stat_result) -> bytes:
+    if stat.S_ISLNK(status.st_mode):
+        return os.fsencode(place.readlink())
+    if not stat.S_ISREG(status.st_mode) or status.st_size > 10_000_000:
         return b""
-    with open(place, "rb") as file:  # noqa: PTH123 - bytes
-        return file.read()
+    return place.read_bytes()
 
 
 class Waiting:

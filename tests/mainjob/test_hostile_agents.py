@@ -1,6 +1,5 @@
 """What an agent arranges in its workspace runs nothing outside, and does not pass unseen."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -192,4 +191,4 @@ def test_what_runs_by_itself_waits_for_a_persons_eye(desk: Desk) -> None:
     assert part.code == 0, part.message
     assert git(desk.repo, "status", "--porcelain", "-uall").count("\n") == 1
     assert Path(desk.repo, chosen).exists()
-    assert os.listdir(desk.canary) == []  # noqa: PTH208 - names alone
+    assert desk.ran == []

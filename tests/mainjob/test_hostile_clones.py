@@ -1,7 +1,6 @@
 """A repository may hold anything: nothing of it runs on this machine, and nothing hangs."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -95,7 +94,7 @@ def test_names_are_only_names(desk: Desk) -> None:
         if words != ["diff"]:
             assert b"\x1b[31m" not in answer.out + answer.err.encode()
     for number, name in enumerate(ODD_NAMES):
-        place = Path(os.fsdecode(os.path.join(os.fsencode(desk.repo), name)))  # noqa: PTH118
+        place = desk.repo / os.fsdecode(name)
         assert place.read_bytes() == b"content of %d\nmore\n" % number
     assert desk.agents("plan", "unapply").code == 0
     git(desk.repo, "diff", "--exit-code", "HEAD", "--")

@@ -155,9 +155,7 @@ def submodules(desk: Desk) -> None:
 def odd_names(desk: Desk) -> None:
     """Files with names that something might take for more; half of them tracked."""
     for number, name in enumerate(ODD_NAMES):
-        place = os.path.join(os.fsencode(desk.repo), name)  # noqa: PTH118 - bytes
-        with open(place, "wb") as file:  # noqa: PTH123 - bytes
-            file.write(b"content of %d\n" % number)
+        (desk.repo / os.fsdecode(name)).write_bytes(b"content of %d\n" % number)
         if number % 2:
             git(desk.repo, "--literal-pathspecs", "add", "--", os.fsdecode(name))
     git(desk.repo, "commit", "-q", "-m", "odd names")

@@ -1,8 +1,6 @@
 """What we send is what the vendor's published description accepts."""
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -15,19 +13,13 @@ from patchyard.models.chat_completions import ChatCompletionsModel, Dialect
 from patchyard.models.keys import Key
 from patchyard.models.troubles import Provider
 from patchyard.tools.toolset import toolset
+from services import PUBLISHED
 
-pytestmark = pytest.mark.anyio
-
-FOLDER = Path(
-    os.environ.get("PATCHYARD_PUBLISHED", Path(__file__).parents[3] / "shared" / "published")
-)
+pytestmark = [pytest.mark.anyio, pytest.mark.service("published-schemas")]
 
 
 def described() -> dict[str, Any]:
-    path = FOLDER / "openai-api.json"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not there; name its folder in PATCHYARD_PUBLISHED")
-    whole: dict[str, Any] = json.loads(path.read_text())
+    whole: dict[str, Any] = json.loads((PUBLISHED / "openai-api.json").read_text())
     return whole
 
 

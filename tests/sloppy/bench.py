@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from engine.worksite import Worksite
 from patchyard.actors.model import ModelActor
@@ -57,7 +58,7 @@ class Bench:
     equipment: Equipment
 
     async def carry_out(
-        self, planning: OverheardModel, working: OverheardModel, **options: object
+        self, planning: OverheardModel, working: OverheardModel, **options: Any
     ) -> Ended:
         """Run one plan with these models."""
         models = {"strategize": planning, "execute": working}
@@ -68,7 +69,7 @@ class Bench:
         events: list[Event] = []
         equipment = replace(self.equipment, actor=actor)
         workflow = Workflow(equipment, watching=Watching(on_event=events.append))
-        asked = replace(ASKED, repository=str(self.site.repository), **options)  # type: ignore[arg-type] # fields of Asked, named by the tests
+        asked = replace(ASKED, repository=str(self.site.repository), **options)
         plan_id = await workflow.create(spec_of(asked, self.site.environ))
         error = None
         try:

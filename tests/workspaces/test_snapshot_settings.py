@@ -9,6 +9,7 @@ import pytest
 from laboratory import Lab, bytes_below, git, lab_at
 from patchyard.clients.reader import Reader
 from patchyard.clients.treewriter import ChangedMeanwhile
+from patchyard.domain.changeset import Base
 from patchyard.domain.errors import UsageError, WorkFailed
 from patchyard.workspaces import pinned, view
 from patchyard.workspaces.pinned import GitTrees
@@ -166,22 +167,23 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tries: list[int] = []
+    base = Base(repository="/r", store="/s", commit=None, branch=None, tree="t")
 
-    def take() -> object:
+    def take() -> Base:
         tries.append(1)
         if len(tries) < pinned.ATTEMPTS:
             raise ChangedMeanwhile
-        return "base"
+        return base
 
-    assert pinned._patiently(take) == "base"  # type: ignore[arg-type, comparison-overlap]
+    assert pinned._patiently(take) is base
     tries.clear()
     monkeypatch.setattr(pinned, "ATTEMPTS", 1)
 
-    def never() -> object:
+    def never() -> Base:
         raise ChangedMeanwhile
 
     with pytest.raises(WorkFailed, match="shrank"):
-        pinned._patiently(never)  # type: ignore[arg-type]
+        pinned._patiently(never)
 
 
 async def test_key_files_of_the_base_are_known_by_their_blobs(
