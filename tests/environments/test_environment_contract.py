@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 from dataclasses import replace
 
 import pytest
@@ -81,6 +82,15 @@ async def test_a_call_goes_on_while_nobody_is_connected(
     await again.close()
     assert result is not None
     assert result["stdout"] == "got word\n"
+
+
+async def test_only_the_engines_user_can_speak_to_the_toolbox(start: Start, yard: Yard) -> None:
+    handle = (await start(yard.spec())).handle
+    folder = yard.station.runtime / handle.environment_id
+    places = (yard.station.runtime, folder, folder / handle.details["socket"])
+    facts = [place.stat() for place in places]
+    assert [stat.S_IMODE(found.st_mode) for found in facts] == [0o700, 0o700, 0o600]
+    assert {found.st_uid for found in facts} == {os.geteuid()}
 
 
 async def test_an_unknown_call_is_not_known(start: Start, yard: Yard) -> None:

@@ -43,6 +43,15 @@ def test_a_pattern_that_backtracks_for_ever_is_ended(
     assert tools.code("grep_search", pattern="x", include_pattern=endless) == "TIMEOUT"
 
 
+@pytest.mark.parametrize("op", ["search_files", "codebase_search"])
+@pytest.mark.parametrize("query", ["$(touch pwned)", "; touch pwned #", "`touch pwned`", "-rf x"])
+def test_a_query_is_never_shell_or_option(tools: Operations, op: str, query: str) -> None:
+    (tools.workspace / query).write_text(query)
+    result = tools.run(op, query=query)
+    assert query in (result.get("files") or [row["path"] for row in result["results"]])
+    assert [path.name for path in tools.workspace.iterdir()] == [query]
+
+
 def test_a_pattern_that_is_no_bytes_is_refused(tools: Operations) -> None:
     assert tools.code("grep_search", pattern="\ud800") == "VALIDATION_ERROR"
 
