@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,6 +74,7 @@ class LoopbackServer:
     faults: list[str] = field(default_factory=list)
     key: str = ""
     prefix: str = ""
+    tls: ssl.SSLContext | None = None
     requests: list[Json] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     connections: int = 0
@@ -83,10 +85,11 @@ class LoopbackServer:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
         """Serve, and give the address."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
         port = server.sockets[0].getsockname()[1]
+        scheme = "https" if self.tls else "http"
         try:
-            yield f"http://127.0.0.1:{port}{self.prefix}"
+            yield f"{scheme}://127.0.0.1:{port}{self.prefix}"
         finally:
             server.close()
             for writer in list(self._writers):

@@ -7,12 +7,15 @@ import asyncio
 import json
 import socket
 import ssl
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
@@ -22,7 +25,10 @@ LINE_BYTES = 16 * 1024 * 1024
 BODY_BYTES = 64 * 1024 * 1024
 ERROR_CHARS = 2_000
 DRAIN_S = 0.5
+LONGEST_RETRY_S = 86_400  # what a service asks to wait beyond that is no answer
 AUTHORISING = ("authorization", "x-api-key")
+PORTS = {"http": 80, "https": 443}
+LAST_PORT = 65_535
 
 
 class Trouble(StrEnum):
@@ -31,6 +37,7 @@ class Trouble(StrEnum):
     REFUSED = "refused"  # nobody listens there
     DNS = "dns"  # no such host
     TLS = "tls"
+    PROXY = "proxy"  # the proxy does not let it through, or cannot be used
     TIMEOUT = "timeout"  # no connection, or no first byte in time
     IDLE = "idle"  # an answer began and then nothing came
     CUT = "cut"  # the connection ended in the middle
@@ -49,6 +56,7 @@ class HttpTrouble(Exception):
         status: int | None = None,
         body: str = "",
         retry_after_s: float | None = None,
+        sent_on_to: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -56,6 +64,7 @@ class HttpTrouble(Exception):
         self.status = status
         self.body = body
         self.retry_after_s = retry_after_s
+        self.sent_on_to = sent_on_to  # a redirect's address, which is never followed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,18 +75,32 @@ class Answer:
     lines: AsyncIterator[bytes] = field(repr=False)
 
 
+@dataclass(kw_only=True)
+class _Way:
+    """Where a request connects to: another place than its address where a proxy is used."""
+
+    place: str = ""  # host and port
+
+    async def note(self, step: str, facts: Mapping[str, Any]) -> None:
+        """Take in a step of the library's own account."""
+        if step == "connection.connect_tcp.started":
+            self.place = f"{facts['host']}:{facts['port']}"
+
+
 class HttpClient:
-    """Requests to one base address. Proxies of the environment are used only when asked for."""
+    """Requests to one base address. Redirects are not followed: a key goes nowhere else.
+
+    With `has_proxies` the variables HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY of the process
+    decide. SSL_CERT_FILE and SSL_CERT_DIR name whose certificates are trusted. Raises HttpTrouble
+    where one of them cannot be used.
+    """
 
     def __init__(
         self, base_url: str, *, waits: Waits | None = None, has_proxies: bool = False
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._waits = waits or Waits()
-        timeout = httpx2.Timeout(
-            self._waits.first_byte_s, connect=self._waits.connect_s, pool=self._waits.connect_s
-        )
-        self._client = httpx2.AsyncClient(timeout=timeout, trust_env=has_proxies)
+        self._client = _opened(self.base_url, self._waits, has_proxies=has_proxies)
 
     async def __aenter__(self) -> Self:
         return self
@@ -118,25 +141,54 @@ class HttpClient:
 
         Leaving the block early closes the connection, so that the service stops working.
         """
-        request = self._client.build_request(
-            "GET" if body is None else "POST",
-            f"{self.base_url}{path}",
-            content=body,
-            headers={"content-type": "application/json", **(headers or {})},
-        )
         try:
-            response = await self._client.send(request, stream=True)
+            async with asyncio.timeout(self._waits.whole_s) as scope:
+                response = await self._sent(path, body, headers)
+                try:
+                    if not response.is_success:
+                        raise await self._refusal(response)
+                    kind = response.headers.get("content-type", "")
+                    async with aclosing(self._lines(response)) as lines:
+                        yield Answer(is_json="application/json" in kind, lines=lines)
+                        await self._drain(lines)
+                finally:
+                    await response.aclose()
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            raise HttpTrouble(
+                Trouble.TIMEOUT,
+                f"{self.base_url} did not come to the end of its answer within "
+                f"{self._waits.whole_s:g} s",
+            ) from error
+
+    async def _sent(
+        self, path: str, body: bytes | None, headers: Mapping[str, str] | None
+    ) -> httpx2.Response:
+        way = _Way()
+        request = self._request(path, body, headers)
+        request.extensions["trace"] = way.note
+        try:
+            return await self._client.send(request, stream=True)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise self._translated(error, request) from error
-        kind = response.headers.get("content-type", "")
+            raise self._translated(error, request, way) from error
+
+    def _request(
+        self, path: str, body: bytes | None, headers: Mapping[str, str] | None
+    ) -> httpx2.Request:
+        no_address = HttpTrouble(Trouble.DNS, f"{self.base_url}: that is no address")
         try:
-            if not response.is_success:
-                raise await self._refusal(response)
-            async with aclosing(self._lines(response)) as lines:
-                yield Answer(is_json="application/json" in kind, lines=lines)
-                await self._drain(lines)
-        finally:
-            await response.aclose()
+            request = self._client.build_request(
+                "GET" if body is None else "POST",
+                f"{self.base_url}{path}",
+                content=body,
+                headers={"content-type": "application/json", **(headers or {})},
+            )
+        except httpx2.InvalidURL as error:
+            raise no_address from error
+        if (request.url.port or 0) > LAST_PORT:
+            raise no_address
+        return request
 
     async def _drain(self, lines: AsyncIterator[bytes]) -> None:
         """Read the little that may follow an answer, so that the connection can be used again."""
@@ -146,18 +198,23 @@ class HttpClient:
                     pass
 
     async def _lines(self, response: httpx2.Response) -> AsyncGenerator[bytes]:
-        pending = b""
-        total = 0
+        pending: list[bytes] = []  # of the line that has no end yet
+        total = held = 0
         async with aclosing(self._pieces(response)) as pieces:
             async for piece in pieces:
-                total += len(piece)
-                if total > BODY_BYTES or len(pending) > LINE_BYTES:
+                first, *more = piece.split(b"\n")
+                pending.append(first)
+                total, held = total + len(piece), held + len(first)
+                if total > BODY_BYTES or held > LINE_BYTES:
                     raise HttpTrouble(Trouble.GARBLED, f"{self.base_url} sent more than is read")
-                *lines, pending = (pending + piece).split(b"\n")
-                for line in lines:
+                if not more:
+                    continue
+                yield b"".join(pending)
+                for line in more[:-1]:
                     yield line
-        if pending:
-            yield pending
+                pending, held = [more[-1]], len(more[-1])
+        if held:
+            yield b"".join(pending)
 
     async def _pieces(self, response: httpx2.Response) -> AsyncGenerator[bytes]:
         async with aclosing(response.aiter_bytes()) as stream:
@@ -191,16 +248,56 @@ class HttpClient:
             f"{self.base_url} answered {response.status_code}",
             status=response.status_code,
             body=text,
-            retry_after_s=_seconds(response.headers.get("retry-after")),
+            retry_after_s=_seconds(response.headers.get("retry-after", "")),
+            sent_on_to=_shown(urljoin(str(response.url), response.headers.get("location", "")))
+            if response.has_redirect_location
+            else "",
         )
 
     def _translated(
-        self, error: httpx2.HTTPError | httpx2.InvalidURL, request: httpx2.Request
+        self,
+        error: httpx2.HTTPError | httpx2.InvalidURL,
+        request: httpx2.Request,
+        way: _Way | None = None,
     ) -> HttpTrouble:
         for name in AUTHORISING:
             request.headers.pop(name, None)
         kind, words = _kind(error)
+        asked = (
+            f"{request.url.raw_host.decode()}:{request.url.port or PORTS.get(request.url.scheme)}"
+        )
+        if way is not None and way.place not in {"", asked}:
+            words = f"{words} (by the proxy {way.place})"
+            kind = Trouble.PROXY if kind in {Trouble.REFUSED, Trouble.DNS} else kind
         return HttpTrouble(kind, f"{self.base_url}: {words}")
+
+
+def _opened(base_url: str, waits: Waits, *, has_proxies: bool) -> httpx2.AsyncClient:
+    timeout = httpx2.Timeout(waits.first_byte_s, connect=waits.connect_s, pool=waits.connect_s)
+    trusted = _trusted(base_url)
+    try:
+        return httpx2.AsyncClient(timeout=timeout, trust_env=has_proxies, verify=trusted)
+    except ImportError:
+        why = "SOCKS is not spoken"
+    except (ValueError, httpx2.InvalidURL):
+        why = "it is no address"
+    # Raised out here: the library's own words, which may hold a password, are not the cause.
+    raise HttpTrouble(Trouble.PROXY, f"the proxy that the environment names cannot be used: {why}")
+
+
+def _trusted(base_url: str) -> ssl.SSLContext:
+    """Return whose certificates are trusted; for an address without TLS nobody's, which is quick.
+
+    Raises HttpTrouble.
+    """
+    if not base_url.startswith("https:"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        raise HttpTrouble(
+            Trouble.TLS, f"the file that SSL_CERT_FILE names cannot be used: {error}"
+        ) from error
 
 
 def parsed(body: bytes) -> Any:
@@ -214,6 +311,7 @@ def parsed(body: bytes) -> Any:
 
 # The first that fits an error or one of its causes, with the words for it.
 _KINDS: tuple[tuple[tuple[type[BaseException], ...], Trouble, str], ...] = (
+    ((httpx2.ProxyError,), Trouble.PROXY, "the way is not open"),
     ((httpx2.ConnectTimeout, httpx2.PoolTimeout), Trouble.TIMEOUT, "no connection in time"),
     ((httpx2.TimeoutException,), Trouble.TIMEOUT, "no answer in time"),
     ((socket.gaierror,), Trouble.DNS, "the host is not known"),
@@ -227,9 +325,19 @@ _KINDS: tuple[tuple[tuple[type[BaseException], ...], Trouble, str], ...] = (
 def _kind(error: Exception) -> tuple[Trouble, str]:
     roots = _chain(error)
     for kinds, trouble, words in _KINDS:
-        if any(isinstance(root, kinds) for root in roots):
-            return trouble, words
+        found = next((root for root in roots if isinstance(root, kinds)), None)
+        if found is not None:
+            return trouble, f"{words}{_detail(found)}"
     return Trouble.CUT, "the connection ended in the middle"
+
+
+def _detail(error: BaseException) -> str:
+    """Return what more is known: why a certificate is not trusted, a proxy's status."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f": {error.verify_message}"
+    if isinstance(error, httpx2.ProxyError) and str(error)[:3].isdigit():
+        return f": it answered {str(error)[:3]}"
+    return ""
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
@@ -254,12 +362,27 @@ def _without_keys(text: str, request: httpx2.Request) -> str:
     return text
 
 
-def _seconds(text: str | None) -> float | None:
+def _shown(url: str) -> str:
+    """Return an address without what may be secret in it: user, query and fragment."""
     try:
-        value = float(text or "")
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
     except ValueError:
-        return None
-    return value if 0 <= value < 86_400 else None
+        return "no address"
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds of a Retry-After header, which are a number or a date (RFC 9110)."""
+    try:
+        value = float(text)
+    except ValueError:
+        try:
+            value = parsedate_to_datetime(text).timestamp() - time.time()
+        except ValueError:
+            return None
+        value = float(round(max(value, 0.0)))
+    return value if 0 <= value < LONGEST_RETRY_S else None
 
 
 __all__ = ["Answer", "HttpClient", "HttpTrouble", "Trouble", "Waits", "parsed"]

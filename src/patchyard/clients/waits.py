@@ -10,6 +10,7 @@ class Waits:
     connect_s: float = 10.0
     first_byte_s: float = 600.0
     idle_s: float = 120.0  # between two pieces of one answer
+    whole_s: float = 3600.0  # from the request to the end of its answer
 
 
 __all__ = ["Waits"]

@@ -1,9 +1,14 @@
 """Keys of providers: known by the name of their variable, read when used, never kept or shown."""
 
+import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
+from patchyard.domain.errors import ModelUnavailable
+
+PROXIES = ("http_proxy", "https_proxy", "all_proxy")  # as the HTTP library reads them
 HIDDEN = "[hidden]"
 # Shapes that vendors give their keys; hygiene for logs and recordings, not a wall.
 _SHAPES = re.compile(
@@ -29,14 +34,39 @@ class Key:
         return bool(self.environ.get(self.variable, ""))
 
     def headers(self) -> dict[str, str]:
-        """Return the header that authorises a request; empty without a key."""
-        value = self.environ.get(self.variable, "") if self.variable else ""
-        return {"authorization": f"Bearer {value.strip()}"} if value else {}
+        """Return the header that authorises a request; empty without a key.
+
+        Raises ModelUnavailable for a key that no header can hold.
+        """
+        if not self._value:
+            return {}
+        if not (self._value.isascii() and self._value.isprintable()):
+            raise ModelUnavailable(
+                f"the key in {self.variable} holds a line break or a character beyond ASCII",
+                hint=f"put the key alone into {self.variable}",
+                details={"kind": "bad_key"},
+            )
+        return {"authorization": f"Bearer {self._value}"}
 
     def hide(self, text: str) -> str:
-        """Return `text` without the key and whatever else looks like one."""
-        value = self.environ.get(self.variable, "").strip() if self.variable else ""
-        return hide(text, (value,) if value else ())
+        """Return `text` without the key, passwords of proxies and whatever else looks like one."""
+        return hide(text, (self._value, *proxy_secrets(self.environ)))
+
+    @property
+    def _value(self) -> str:
+        return self.environ.get(self.variable, "").strip() if self.variable else ""
+
+
+def proxy_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what must not be shown of the proxies in `environ`: passwords, and their header."""
+    found: list[str] = []
+    for name in (form for plain in PROXIES for form in (plain, plain.upper())):
+        userinfo, at, _ = environ.get(name, "").rpartition("://")[2].rpartition("@")
+        user, colon, password = userinfo.partition(":")
+        if at and colon and password:
+            pair = f"{unquote(user)}:{unquote(password)}"
+            found += [password, unquote(password), base64.b64encode(pair.encode()).decode()]
+    return tuple(dict.fromkeys(found))
 
 
 def hide(text: str, secrets: tuple[str, ...] = ()) -> str:
@@ -47,4 +77,4 @@ def hide(text: str, secrets: tuple[str, ...] = ()) -> str:
     return _SHAPES.sub(HIDDEN, text)
 
 
-__all__ = ["HIDDEN", "Key", "hide"]
+__all__ = ["HIDDEN", "PROXIES", "Key", "hide", "proxy_secrets"]

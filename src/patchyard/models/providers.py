@@ -3,16 +3,17 @@
 Environment variables arrive as an argument; keys stay in them and are named, never copied.
 """
 
-import re
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from patchyard.clients.waits import Waits
 from patchyard.contracts.model import Model, OnWait
 from patchyard.domain.errors import UnknownName, UsageError
-from patchyard.models.keys import Key
+from patchyard.models.keys import Key, proxy_secrets
 from patchyard.models.metered import MeteredModel
 from patchyard.models.prices import PriceTable
 from patchyard.models.recorded import RecordedModel
@@ -30,6 +31,10 @@ KINDS = (OLLAMA, OPENAI_COMPATIBLE)
 FILES = ("recorded", "scripted")  # not providers: the rest of the name is a file
 LATER = ("anthropic",)
 OLLAMA_PORT = 11434
+PROXY_HINT = (
+    "HTTPS_PROXY, HTTP_PROXY and ALL_PROXY are written http://HOST:PORT; NO_PROXY lists the hosts "
+    "that are asked without one"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +61,16 @@ class Catalogue:
     prices: PriceTable
     configured: Mapping[str, ProviderSettings] = field(default_factory=dict)
     waits: Waits = field(default_factory=Waits)
-    has_proxies: bool = False  # proxies of the environment; never used for loopback addresses
     workspace: str = ""  # path of the work tree, for recordings
     plans: str = ""  # folder of the trees of unconfined plans, for recordings
     on_wait: OnWait | None = None
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values of all key variables that are set; only for hiding them."""
+        """The values of all key variables and proxies' passwords; only for hiding them."""
         names = {settings.api_key_env for settings in self.providers.values()}
-        return tuple(value for name in names if (value := self.environ.get(name, "").strip()))
+        keys = tuple(value for name in names if (value := self.environ.get(name, "").strip()))
+        return (*keys, *proxy_secrets(self.environ))
 
     @property
     def providers(self) -> Mapping[str, ProviderSettings]:
@@ -146,15 +151,23 @@ class Catalogue:
         )
 
     def _client(self, settings: ProviderSettings, waits: Waits) -> "HttpClient":
-        from patchyard.clients.http import HttpClient  # noqa: PLC0415 - loads the HTTP library
+        from patchyard.clients.http import (  # noqa: PLC0415 - loads the HTTP library
+            HttpClient,
+            HttpTrouble,
+            Trouble,
+        )
 
-        proxies = self.has_proxies and not is_loopback(settings.base_url)
         stated = replace(
             waits,
             first_byte_s=settings.first_byte_s or waits.first_byte_s,
             idle_s=settings.idle_s or waits.idle_s,
         )
-        return HttpClient(settings.base_url, waits=stated, has_proxies=proxies)
+        has_proxies = not is_loopback(settings.base_url)
+        try:
+            return HttpClient(settings.base_url, waits=stated, has_proxies=has_proxies)
+        except HttpTrouble as trouble:
+            hint = PROXY_HINT if trouble.kind is Trouble.PROXY else "name a file of certificates"
+            raise UsageError(trouble.message, hint=hint) from trouble
 
 
 def built_in(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
@@ -212,7 +225,16 @@ def ollama_url(host: str) -> str:
 
 def is_loopback(url: str) -> bool:
     """Whether an address is on this machine; proxies are never asked for such."""
-    return bool(re.match(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])(?=[:/]|$)", url))
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _loading(settings: ProviderSettings) -> "Loading":
@@ -228,6 +250,7 @@ __all__ = [
     "FILES",
     "KINDS",
     "OPENAI_COMPATIBLE",
+    "PROXY_HINT",
     "Catalogue",
     "ProviderSettings",
     "built_in",

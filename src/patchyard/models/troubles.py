@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from patchyard.clients.http import HttpTrouble, Trouble
@@ -13,8 +14,15 @@ TOO_LONG = re.compile(
     r"exceeds? the (available )?context|num_ctx|input length",
     re.IGNORECASE,
 )
-NO_QUOTA = re.compile(r"insufficient_quota|billing|quota", re.IGNORECASE)
+NO_QUOTA = re.compile(r"billing|quota", re.IGNORECASE)
 AGAIN = "nothing is lost: `agents plan resume` asks again"
+UNREACHED: Mapping[Trouble, str] = {  # and the cure, where it is not the address
+    Trouble.REFUSED: "",
+    Trouble.DNS: "",
+    Trouble.TLS: "name the file of the authority that signed its certificate in SSL_CERT_FILE",
+    Trouble.PROXY: "check HTTPS_PROXY (http://USER:PASSWORD@HOST:PORT), or name the host in "
+    "NO_PROXY",
+}
 FILTERED = re.compile(r"content_filter|content policy|content_policy", re.IGNORECASE)
 
 
@@ -38,10 +46,12 @@ class Provider:
         """Return the error that says what is wrong and what cures it; the caller chains it."""
         if trouble.kind is Trouble.STATUS:
             return self._status(trouble, trouble.status or 0)
-        if trouble.kind in {Trouble.REFUSED, Trouble.DNS, Trouble.TLS}:
+        if trouble.kind in UNREACHED:
             return ModelUnavailable(
                 f"{self.name} cannot be reached: {trouble.message}",
-                hint=self.unreachable_hint or f"check the address {self.base_url}",
+                hint=UNREACHED[trouble.kind]
+                or self.unreachable_hint
+                or f"check the address {self.base_url}",
                 details={"kind": str(trouble.kind), "provider": self.name},
             )
         return ModelFailed(
@@ -59,30 +69,44 @@ class Provider:
         if status == 404:
             return ModelUnavailable(
                 f"{self.name} has no model {self.model!r}: {said}",
-                hint=self.missing_hint or f"see what {self.base_url} offers: `agents model list`",
+                hint=self.missing_hint or self._name_hint(),
                 details=details,
             )
+        if status == 407:
+            return ModelUnavailable(
+                f"{self.name} cannot be reached: the proxy answered 407",
+                hint=UNREACHED[Trouble.PROXY],
+                details=details | {"kind": str(Trouble.PROXY)},
+            )
+        if trouble.sent_on_to:
+            return ModelUnavailable(
+                f"{self.name} sends on to {trouble.sent_on_to}, which is not followed",
+                hint=f"write the new address as `base_url` of {self.name}, if you trust it",
+                details=details | {"kind": "redirected"},
+            )
         return self._failed(trouble, status, said, details)
+
+    def _name_hint(self) -> str:
+        return f"check the name, and that models are asked below {self.base_url} (often .../v1)"
 
     def _failed(
         self, trouble: HttpTrouble, status: int, said: str, details: dict[str, object]
     ) -> ModelFailed:
-        if status == 429 and not NO_QUOTA.search(trouble.body):
-            details |= {"kind": "rate_limited", "retry_after_s": trouble.retry_after_s}
-            wait = trouble.retry_after_s
-            return ModelFailed(
-                f"{self.name} asks to slow down: {said}",
-                hint=f"wait {f'{wait:g} s' if wait else 'a while'}; {AGAIN}",
-                details=details,
-                retryable=True,
-            )
-        if status == 429:
+        wait = trouble.retry_after_s
+        if status == 402 or (status == 429 and _is_out_of_money(trouble)):
             return ModelFailed(
                 f"{self.name}: {said}",
                 hint="the account behind the key has no credit left",
                 details=details | {"kind": "no_quota"},
             )
-        if status in {400, 413, 422, 500} and TOO_LONG.search(trouble.body):
+        if status == 429:
+            return ModelFailed(
+                f"{self.name} asks to slow down: {said}",
+                hint=f"wait {f'{wait:g} s' if wait else 'a while'}; {AGAIN}",
+                details=details | {"kind": "rate_limited", "retry_after_s": wait},
+                retryable=True,
+            )
+        if status == 413 or (status in {400, 422, 500} and TOO_LONG.search(trouble.body)):
             return self.too_long(said)
         if FILTERED.search(trouble.body):
             return ModelFailed(
@@ -102,7 +126,8 @@ class Provider:
         """Return the error of a request that does not fit the model's window."""
         return ModelFailed(
             f"the request is too long for {self.full_name}: {said}",
-            hint="take a model with a larger context window, or a smaller task",
+            hint=f"state the window as `context_tokens` of {self.name} in models.yaml, so that "
+            "room is made in time; or take a model with a larger one",
             details={"kind": "context_too_long", "provider": self.name},
         )
 
@@ -115,6 +140,13 @@ class Provider:
         else:
             hint = f"put a key into the variable {variable}"
         return ModelUnavailable(f"{self.name} refused the key: {said}", hint=hint, details=details)
+
+
+def _is_out_of_money(trouble: HttpTrouble) -> bool:
+    """Whether waiting is of no use; some speak of a quota and say when to come again."""
+    if "insufficient_quota" in trouble.body:
+        return True
+    return trouble.retry_after_s is None and bool(NO_QUOTA.search(trouble.body))
 
 
 def said_by(body: str) -> str:
