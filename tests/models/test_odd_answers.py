@@ -80,6 +80,46 @@ async def test_thinking_is_not_part_of_the_answer_and_bytes_without_an_end_are_r
         assert (await model.complete(ASKED)).message.text == "yes"
 
 
+LONG = stream({"content": "y" * 400})
+
+
+@pytest.mark.parametrize(
+    ("stated", "asked", "said", "is_estimated"),
+    [
+        ({"prompt_tokens": 11, "completion_tokens": 90}, 11, 90, False),
+        ({"prompt_tokens": 11.0, "completion_tokens": 90.0}, 11, 90, False),
+        ({"prompt_tokens": -5, "completion_tokens": "90"}, 1, 101, True),
+        ({"prompt_tokens": 10**15, "completion_tokens": 10**15}, 1, 101, True),
+        ({"prompt_tokens": True, "completion_tokens": [1]}, 1, 101, True),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, 1, 101, True),
+        ({"prompt_tokens": 1e400, "completion_tokens": float("nan")}, 1, 101, True),
+        ({}, 1, 101, True),
+        ("lies", 1, 101, True),
+    ],
+)
+async def test_a_usage_that_cannot_be_is_counted_from_sizes(
+    stated: Any, asked: int, said: int, *, is_estimated: bool
+) -> None:
+    usage = b"data: " + json.dumps({"choices": [], "usage": stated}).encode() + b"\n\n"
+    async with asking(OddServer(body=usage + LONG)) as model:
+        found = (await model.complete(ASKED)).usage
+    assert (found.input_tokens, found.output_tokens) == (asked, said)
+    assert found.is_estimated is is_estimated
+
+
+async def test_more_cached_tokens_than_were_asked_are_as_many_as_were_asked() -> None:
+    stated = {"prompt_tokens": 11, "prompt_tokens_details": {"cached_tokens": 900}}
+    body = b"data: " + json.dumps({"choices": [], "usage": stated}).encode() + b"\n\n" + LONG
+    async with asking(OddServer(body=body)) as model:
+        assert (await model.complete(ASKED)).usage.cached_tokens == 11
+
+
+async def test_a_text_in_parts_is_put_together() -> None:
+    parts = [{"type": "text", "text": "one "}, "junk", {"type": "text", "text": "two"}]
+    async with asking(OddServer(body=stream({"content": parts}))) as model:
+        assert (await model.complete(ASKED)).message.text == "one two"
+
+
 async def test_an_unknown_reason_for_stopping_is_an_end() -> None:
     async with asking(OddServer(body=stream({"content": "x"}, reason="eos"))) as model:
         assert (await model.complete(ASKED)).stop is StopReason.DONE

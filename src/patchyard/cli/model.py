@@ -88,7 +88,7 @@ def check(name: str, output_format: str) -> None:
 
 def open_catalogue() -> Catalogue:
     """Return the providers of this environment, with short waits."""
-    waits = Waits(connect_s=3.0, first_byte_s=10.0, idle_s=10.0)
+    waits = Waits(connect_s=3.0, first_byte_s=10.0, idle_s=10.0, whole_s=30.0)
     return replace(model_catalogue(os.environ), waits=waits)
 
 

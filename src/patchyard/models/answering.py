@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from patchyard.contracts.model import OnText
@@ -19,6 +19,7 @@ from patchyard.domain.messages import (
 
 CHARACTERS_PER_TOKEN = 8  # more than any tokenizer needs, so the cap never cuts a fair answer
 DEFAULT_TOKENS = 32_768
+ABSURD = 8  # times what sizes say: no tokenizer takes that many tokens
 
 
 class Enough(Exception):
@@ -57,7 +58,9 @@ class Assembly:
         return len(self._calls)
 
     def add_text(self, text: object) -> None:
-        """Take in a piece of the text."""
+        """Take in a piece of the text; some servers give it as a list of parts."""
+        if isinstance(text, list):
+            text = "".join(str(part.get("text") or "") for part in map(mapping, text))
         if isinstance(text, str) and text:
             self._text.append(text)
             self._characters += len(text)
@@ -108,12 +111,34 @@ class Assembly:
         stop = StopReason.LENGTH if self.is_full else self.stop or StopReason.DONE
         if calls and stop is StopReason.DONE:
             stop = StopReason.CALLS
-        usage = self.usage or estimated_usage(self.request, message)
+        usage = _believed(self.usage, self.request, message)
         return ModelReply(message=message, usage=usage, stop=stop, model=self.model)
+
+
+def _believed(stated: Usage | None, request: ModelRequest, answer: Message) -> Usage:
+    """Return what the provider states; what is missing or cannot be is counted from sizes."""
+    counted = estimated_usage(request, answer)
+    if stated is None:
+        return counted
+    most_asked = counted.input_tokens * ABSURD + DEFAULT_TOKENS  # the tools are not counted
+    most_said = max(counted.output_tokens, request.max_output_tokens or DEFAULT_TOKENS) * ABSURD
+    asked = stated.input_tokens if 0 < stated.input_tokens <= most_asked else counted.input_tokens
+    is_silent = not stated.output_tokens and (answer.text or answer.calls)
+    is_said = stated.output_tokens <= most_said and not is_silent
+    said = stated.output_tokens if is_said else counted.output_tokens
+    return replace(
+        stated,
+        input_tokens=asked,
+        output_tokens=said,
+        cached_tokens=min(stated.cached_tokens, asked),
+        is_estimated=(asked, said) != (stated.input_tokens, stated.output_tokens),
+    )
 
 
 def whole_number(value: object) -> int:
     """Return a count as a provider states it; nonsense is 0."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
     return min(max(value, 0), 1_000_000_000)

@@ -3,10 +3,11 @@
 Knows no price and retries nothing.
 """
 
+import difflib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patchyard.clients.http import Answer, HttpClient, HttpTrouble, Trouble, parsed
@@ -25,6 +26,7 @@ from patchyard.models.answering import Assembly, Enough, mapping, whole_number
 from patchyard.models.encoding import Encoded, to_json
 from patchyard.models.troubles import Provider, said_by
 
+SHOWN = 4  # models named to whom asked for one that is not there
 STOPS: Mapping[str, StopReason] = {
     "stop": StopReason.DONE,
     "tool_calls": StopReason.CALLS,
@@ -100,8 +102,19 @@ class ChatCompletionsModel:
                 ) as answer:
                     await self._receive(answer, assembly)
         except HttpTrouble as trouble:
-            raise self._provider.translated(trouble) from trouble
+            provider = await self._advised() if trouble.status == 404 else self._provider
+            raise provider.translated(trouble) from trouble
         return assembly.reply()
+
+    async def _advised(self) -> Provider:
+        """Return the provider with the models nearest to one that is missing, if it lists any."""
+        try:
+            names = await self.offered()
+        except (ModelFailed, ModelUnavailable):
+            return self._provider
+        near = difflib.get_close_matches(self._provider.model, names, n=SHOWN) or names[:SHOWN]
+        listed = ", ".join(f"`{name[:80]}`" for name in near)
+        return replace(self._provider, missing_hint=f"it has {listed}" if listed else "")
 
     async def close(self) -> None:
         """Close the connections."""

@@ -10,7 +10,7 @@ from patchyard.models.providers import Catalogue
 LOOKED_AT = 12  # pulled models that are looked at for the ability to call tools
 # Families that write code with tools, best first; a pulled model outside them comes after.
 PREFERRED = ("qwen3-coder", "gpt-oss", "devstral", "qwen3", "qwen2.5-coder", "llama3.1")
-QUICK = Waits(connect_s=1.0, first_byte_s=3.0, idle_s=3.0)
+QUICK = Waits(connect_s=1.0, first_byte_s=3.0, idle_s=3.0, whole_s=5.0)
 
 
 @dataclass(frozen=True, kw_only=True)

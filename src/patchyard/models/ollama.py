@@ -152,10 +152,10 @@ class OllamaModel:
     async def _held(self) -> int | None:
         """Return the window of the loaded model; None when it is not loaded or nobody says."""
         rows = mapping(await self._fetch("/api/ps")).get("models")
-        wanted = {self._provider.model, f"{self._provider.model}:latest"}
+        wanted = (self._provider.model, f"{self._provider.model}:latest")
         for row in rows if isinstance(rows, list) else []:
             state = mapping(row)
-            if wanted & {state.get("name"), state.get("model")}:
+            if state.get("name") in wanted or state.get("model") in wanted:
                 return whole_number(state.get("context_length")) or None
         return None
 
