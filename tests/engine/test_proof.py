@@ -1,13 +1,19 @@
 """The proof: what an actor arranged has no part in it."""
 
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from engine.worksite import Worksite, call
-from patchyard.domain.errors import ProofFailed
+from patchyard.domain.errors import EnvironmentBroken, ProofFailed
+from patchyard.domain.events import EnvironmentStarted, Event, Noted, Validated
+from patchyard.domain.plan import Phase, State
 from patchyard.engine.report import plan_data
+from patchyard.engine.watching import Watching
+from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -28,3 +34,70 @@ async def test_what_one_gate_runs_cannot_turn_the_next_one_green(site: Worksite)
             await workflow.run(plan_id)
         data = await plan_data(await site.ledger(equipment, plan_id))
     assert [gate["passed"] for gate in data["validation"]] == [True, False]
+
+
+class Losing:
+    """Kills the first environments of the proof as soon as they are up."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+        self.heard: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        self.heard.append(event)
+        if isinstance(event, EnvironmentStarted) and event.purpose == "proof" and self.left:
+            self.left -= 1
+            os.kill(event.handle.details["init"]["pid"], signal.SIGKILL)
+
+
+ADD = call("write_file", path="new.txt", content="new\n")
+GATE = "test -e new.txt"
+
+
+async def test_a_gate_whose_environment_is_lost_is_run_again_and_costs_no_round(
+    site: Worksite,
+) -> None:
+    losing = Losing(times=1)
+    async with site.open() as (equipment, _):
+        workflow = Workflow(equipment, watching=Watching(on_event=losing))
+        plan_id = await site.made(workflow, site.asked(ADD, validate=(GATE,), rounds=0))
+        state = await workflow.run(plan_id)
+        data = await plan_data(await site.ledger(equipment, plan_id))
+    assert (state.state, state.environments) == (State.COMPLETE, {})
+    (gate,) = data["validation"]
+    assert (gate["before"]["exit_code"], gate["exit_code"]) == (1, 0)
+    said = [event.text for event in losing.heard if isinstance(event, Noted)]
+    assert len(said) == 1
+    assert "run once more" in said[0]
+
+
+async def test_a_gate_that_is_lost_twice_is_neither_red_nor_green_and_can_be_resumed(
+    site: Worksite,
+) -> None:
+    losing = Losing(times=2)
+    async with site.open() as (equipment, _):
+        workflow = Workflow(equipment, watching=Watching(on_event=losing))
+        plan_id = await site.made(workflow, site.asked(ADD, validate=(GATE,), rounds=0))
+        with pytest.raises(EnvironmentBroken, match=r"`test -e new\.txt` was lost twice") as caught:
+            await workflow.run(plan_id)
+        state = (await site.ledger(equipment, plan_id)).state
+        assert (state.phase, state.state) == (Phase.EXECUTE, State.ERRORED)
+        assert (state.validation, state.environments) == (None, {})
+        assert "plan resume" in caught.value.hint
+        resumed = await workflow.run(plan_id)
+    assert resumed.state == State.COMPLETE
+    assert [event.passed for event in losing.heard if isinstance(event, Validated)] == [True]
+
+
+async def test_a_gate_that_takes_its_toolbox_down_does_not_pass(
+    site: Worksite, open_folder: Path
+) -> None:
+    site.workspaces = open_folder
+    async with site.open() as (equipment, workflow):
+        asked = site.asked(ADD, validate=("kill -9 $PPID",), rounds=0, kind="host")
+        plan_id = await site.made(workflow, asked)
+        with pytest.raises(EnvironmentBroken, match="was lost twice"):
+            await workflow.run(plan_id)
+        state = (await site.ledger(equipment, plan_id)).state
+        await site.clear()
+    assert (state.state, state.environments) == (State.ERRORED, {})

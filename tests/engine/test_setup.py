@@ -1,8 +1,8 @@
 """Setup commands: run once, kept as a layer that actor and proof share, never a change."""
 
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,11 +28,9 @@ async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
     await made.clear()
 
 
-async def changed(
-    site: Worksite, *execute: object, setup: str = SETUP, **options: object
-) -> list[str]:
+async def changed(site: Worksite, *execute: Any, setup: str = SETUP, **options: Any) -> list[str]:
     async with site.open() as (equipment, workflow):
-        asked = site.asked(*execute, setup=(setup,), **options)  # type: ignore[arg-type]
+        asked = site.asked(*execute, setup=(setup,), **options)
         plan_id = await site.made(workflow, asked)
         await workflow.run(plan_id)
         data = await plan_data(await site.ledger(equipment, plan_id))
@@ -87,14 +85,6 @@ async def test_setup_has_no_network_but_the_gateways(site: Worksite) -> None:
         ' case "$PIP_INDEX_URL" in http://127.0.0.1:*/pypi/*) true;; *) exit 2;; esac'
     )
     assert await changed(site, ADD, setup=reach) == ["new.txt"]
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that the agent's user may pass through to."""
-    with tempfile.TemporaryDirectory(prefix="patchyard-test-") as name:
-        Path(name).chmod(0o711)
-        yield Path(name)
 
 
 async def test_on_host_setup_is_passed_over_and_that_is_said(

@@ -4,16 +4,24 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from engine.worksite import Worksite, call, done
+from patchyard.contracts.environment import Environment
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import DecisionKind
+from patchyard.domain.environment import (
+    EnvironmentHandle,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Mount,
+)
 from patchyard.domain.errors import (
     Conflict,
+    EnvironmentBroken,
     GuardRefused,
     LimitReached,
     ModelFailed,
@@ -21,14 +29,15 @@ from patchyard.domain.errors import (
     ReconciliationBlockedError,
     StateRefusal,
 )
-from patchyard.domain.events import LimitsChanged, ToolCallSettled, Validated
+from patchyard.domain.events import LimitsChanged, Noted, ToolCallSettled, Validated
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.places import started
 from patchyard.engine.report import plan_data
-from patchyard.engine.workflow import Cancelled, Workflow
+from patchyard.engine.workflow import Cancelled, Workflow, stop
 from patchyard.intake import spec_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
@@ -252,6 +261,44 @@ async def test_cancel_from_elsewhere_kills_the_tree_and_the_plan_can_go_on(
         resumed = await workflow.run(plan_id)
     assert (resumed.phase, resumed.state) == (Phase.EXECUTE, State.COMPLETE)
     assert [event.error for event in settled(site)] == ["CANCELLED", None]
+
+
+class Staying:
+    """An environment kind whose places do not end while `stays`."""
+
+    def __init__(self, inner: Environment) -> None:
+        self.stays = True
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def end(self, handle: EnvironmentHandle) -> None:
+        if self.stays:
+            raise EnvironmentBroken("it waits inside the kernel")
+        await self._inner.end(handle)
+
+
+async def test_what_does_not_end_on_cancel_stays_known_and_is_ended_the_next_time(
+    site: Worksite, tmp_path: Path
+) -> None:
+    kind = ExecutionEnvironment.PROCESS
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD))
+        ledger = await site.ledger(equipment, plan_id)
+        workspace = Mount(source=str(tmp_path), target="/srv/work")
+        spec = EnvironmentSpec(plan_id=plan_id, purpose="execute", workspace=workspace)
+        handle = await started(equipment, ledger, kind, spec)
+        staying = Staying(equipment.environment(kind))
+        stubborn = replace(equipment, environments={kind: cast("Environment", staying)})
+        await stop(stubborn, ledger, "cancelled")
+        assert ledger.state.state == State.CANCELLED
+        assert list(ledger.state.environments) == [handle.environment_id]
+        noted = [event.text for _, _, event in await ledger.events() if isinstance(event, Noted)]
+        assert noted == ["it waits inside the kernel"]
+        staying.stays = False
+        await stop(stubborn, ledger, "cancelled")
+        assert ledger.state.environments == {}
 
 
 async def test_one_plan_has_one_owner(site: Worksite) -> None:

@@ -14,7 +14,7 @@ Specs = Callable[[], Awaitable[Mapping[ExecutionEnvironment, EnvironmentSpec]]]
 
 
 class Places:
-    """Owns the toolboxes of one purpose. Ends what it started when closed."""
+    """Owns the toolboxes of one purpose, until `end`."""
 
     def __init__(
         self,
@@ -41,11 +41,13 @@ class Places:
             return self._open[kind]
 
     async def _start(self, kind: ExecutionEnvironment) -> tuple[EnvironmentHandle, Toolbox]:
-        environment = self._equipment.environment(kind)
         specs = await self._specs()
-        handle = await environment.start(specs[kind])
-        await self._ledger.record(EnvironmentStarted(handle=handle, purpose=self._purpose))
-        return handle, await environment.attach(handle)
+        handle = await started(self._equipment, self._ledger, kind, specs[kind])
+        try:
+            return handle, await self._equipment.environment(kind).attach(handle)
+        except BaseException:
+            await self._end(handle, "nobody could attach to it")
+            raise
 
     async def find_again(self) -> None:
         """Attach to what an earlier life of the engine left running; end the lost ones."""
@@ -53,38 +55,54 @@ class Places:
             handle = live.handle
             environment = self._equipment.environment(handle.kind)
             if live.purpose != self._purpose:
-                await self._lost(handle, "left over from another phase")
+                await self._end(handle, "left over from another phase")
                 continue
             try:
                 self._open[handle.kind] = (handle, await environment.attach(handle))
             except EnvironmentBroken as error:
-                await self._lost(handle, error.message)
+                await self._end(handle, error.message)
 
     async def replace(self, kind: ExecutionEnvironment, reason: str) -> None:
         """Give up a broken environment; the next call starts a new one."""
         async with self._lock:
             handle, toolbox = self._open.pop(kind)
             await toolbox.close()
-            await self._lost(handle, reason)
-
-    async def _lost(self, handle: EnvironmentHandle, reason: str) -> None:
-        await self._equipment.environment(handle.kind).end(handle)
-        await self._ledger.record(
-            EnvironmentEnded(environment_id=handle.environment_id, reason=reason)
-        )
-
-    async def detach(self) -> None:
-        """Close the connections and leave the environments running."""
-        for _, toolbox in self._open.values():
-            await toolbox.close()
-        self._open.clear()
+            await self._end(handle, reason)
 
     async def end(self) -> None:
         """End every environment, with what runs there; the next call starts a new one."""
         while self._open:
             _, (handle, toolbox) = self._open.popitem()
             await toolbox.close()
-            await self._lost(handle, "the work is over")
+            await self._end(handle, "the work is over")
+
+    async def _end(self, handle: EnvironmentHandle, reason: str) -> None:
+        await ended(self._equipment, self._ledger, handle, reason)
 
 
-__all__ = ["Places", "Specs"]
+async def started(
+    equipment: Equipment, ledger: Ledger, kind: ExecutionEnvironment, spec: EnvironmentSpec
+) -> EnvironmentHandle:
+    """Start an environment that the journal knows of; none is left when it could not be told.
+
+    Raises EnvironmentUnavailable when it cannot start.
+    """
+    environment = equipment.environment(kind)
+    handle = await environment.start(spec)
+    try:
+        await ledger.record(EnvironmentStarted(handle=handle, purpose=spec.purpose))
+    except BaseException:
+        await environment.end(handle)
+        raise
+    return handle
+
+
+async def ended(
+    equipment: Equipment, ledger: Ledger, handle: EnvironmentHandle, reason: str = ""
+) -> None:
+    """End an environment and journal that. Raises EnvironmentBroken when it stays: it is open."""
+    await equipment.environment(handle.kind).end(handle)
+    await ledger.record(EnvironmentEnded(environment_id=handle.environment_id, reason=reason))
+
+
+__all__ = ["Places", "Specs", "ended", "started"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import EnvironmentBroken
+from patchyard.domain.events import Noted
 from patchyard.domain.tooling import ToolResult, finite, result_from_wire
 from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
@@ -67,8 +68,26 @@ class Prover:
         """Run each of `commands` on `base`, or on `tree` over it, in a fresh environment.
 
         Each in one of its own: a gate runs what the actor wrote, which could rewrite the next.
+        A gate whose environment is lost is run once more; raises EnvironmentBroken when that is
+        lost too, since neither says anything about the tree.
         """
-        return [await self._alone(base, command, tree=tree) for command in commands]
+        return [await self._settled(base, command, tree=tree) for command in commands]
+
+    async def _settled(self, base: Base, command: str, *, tree: str | None) -> GateResult:
+        try:
+            return await self._alone(base, command, tree=tree)
+        except EnvironmentBroken as lost:
+            again = f"the environment of `{command}` was lost ({lost.message}); run once more"
+            await self._ledger.record(Noted(text=again))
+        try:
+            return await self._alone(base, command, tree=tree)
+        except EnvironmentBroken as lost:
+            raise EnvironmentBroken(
+                f"the environment of `{command}` was lost twice ({lost.message}), so that it"
+                " neither passed nor failed",
+                hint=f"look whether the machine runs out of memory, then"
+                f" `agents plan resume {self._ledger.plan_id}` proves again; nothing is lost",
+            ) from lost
 
     async def _alone(self, base: Base, command: str, *, tree: str | None) -> GateResult:
         async with self.fresh(base, tree=tree, purpose="proof") as toolbox:
@@ -94,10 +113,7 @@ class Prover:
 
 async def _gate(toolbox: Toolbox, call_id: str, command: str) -> GateResult:
     args = {"command": command, "timeout_s": GATE_TIMEOUT_S}
-    try:
-        payload = await answer_in_time(toolbox.call(call_id, "execute_command", args), args)
-    except EnvironmentBroken as error:
-        return GateResult(command=command, exit_code=None, passed=False, output=error.message)
+    payload = await answer_in_time(toolbox.call(call_id, "execute_command", args), args)
     return gate_result(command, result_from_wire(call_id, payload))
 
 

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 from patchyard.contracts.environment import Toolbox
 from patchyard.contracts.workspace import WorkspaceRef
-from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.places import ended, started
 from patchyard.engine.sites import general_kind, specs_for
 
 
@@ -21,19 +21,16 @@ async def visit(
     """
     spec = ledger.state.known
     kind = general_kind(spec)
-    environment = equipment.environment(kind)
     specs = specs_for(equipment, ledger.plan_id, spec, workspace, purpose=purpose, is_writable=True)
-    handle = await environment.start(specs[kind])
-    await ledger.record(EnvironmentStarted(handle=handle, purpose=purpose))
+    handle = await started(equipment, ledger, kind, specs[kind])
     try:
-        toolbox = await environment.attach(handle)
+        toolbox = await equipment.environment(kind).attach(handle)
         try:
             yield toolbox
         finally:
             await toolbox.close()
     finally:
-        await environment.end(handle)
-        await ledger.record(EnvironmentEnded(environment_id=handle.environment_id))
+        await ended(equipment, ledger, handle)
 
 
 __all__ = ["visit"]

@@ -8,7 +8,7 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.codec import from_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError, WorkFailed
-from patchyard.domain.events import EnvironmentEnded, Moved, ToolCallSettled
+from patchyard.domain.events import Moved, Noted, ToolCallSettled
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
 from patchyard.engine import control
@@ -17,6 +17,7 @@ from patchyard.engine.grounds import PURPOSES, ground_name
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService, place, require_strategy
+from patchyard.engine.places import ended
 from patchyard.engine.plan_executor import PlanExecutor
 from patchyard.engine.watching import Watching
 
@@ -123,10 +124,9 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
     """End what is left of a plan's work and say that it is cancelled. Idempotent."""
     for live in list(ledger.state.environments.values()):
         try:
-            await equipment.environment(live.handle.kind).end(live.handle)
+            await ended(equipment, ledger, live.handle, reason)
         except PatchyardError as error:
-            reason = f"{reason} ({error.message})"
-        await ledger.record(EnvironmentEnded(environment_id=live.handle.environment_id))
+            await ledger.record(Noted(text=error.message))  # it stays open, to be ended again
     for call_id in list(ledger.state.open_calls):
         await ledger.record(
             ToolCallSettled(
