@@ -130,6 +130,28 @@ async def test_a_database_somebody_holds_is_said_to_be_locked(
     await journal.close()
 
 
+async def test_while_somebody_holds_the_database_the_rest_of_the_engine_goes_on(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.db"
+    journal = SQLiteJournal.open(path)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    event = NewEvent(type="Noted", schema=1, at=1.0, body={})
+    appending = asyncio.create_task(journal.append("P", 0, [event]))
+    abandoned = asyncio.create_task(journal.append("P", 0, [event]))
+    await asyncio.sleep(0)  # both have tried
+    assert not appending.done()
+    abandoned.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await abandoned
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert await appending == 1
+    assert len(await journal.read("P")) == 1
+    await journal.close()
+
+
 async def test_a_database_that_lost_its_tables_cannot_be_used(tmp_path: Path) -> None:
     journal = SQLiteJournal.open(tmp_path / "journal.db")
     journal._connection.execute("DROP TABLE summaries")

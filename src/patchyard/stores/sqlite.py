@@ -1,16 +1,18 @@
 """The journal in one SQLite file: events, their bodies, and the summaries for lists.
 
-Calls are short (a synced append takes about 0.2 ms), so they run where they are awaited.
+Calls are short (a synced append takes about 0.2 ms), so they run where they are awaited. While
+another process holds the file they try again, and leave the event loop to others in between.
 """
 
+import asyncio
 import hashlib
 import importlib.resources
 import json
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from patchyard.contracts.journal import NewEvent, StoredEvent
 from patchyard.domain.errors import (
@@ -22,9 +24,12 @@ from patchyard.domain.errors import (
 )
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
-BUSY_S = 10.0
+BUSY_S = 10.0  # how long another process is waited for
+RETRY_S = 0.005  # between two tries
 LOCKED = "{} is locked by another process"
 LOCKED_HINT = "try again in a moment"
+
+T = TypeVar("T")
 
 
 class SQLiteJournal:
@@ -43,6 +48,7 @@ class SQLiteJournal:
             connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
             path.chmod(0o600)
             _prepare(connection, path)
+            connection.execute("PRAGMA busy_timeout = 0")  # from here on `_tried` waits
         except (sqlite3.Error, OSError) as error:
             raise _translated(error, path) from error
         return cls(connection)
@@ -60,18 +66,35 @@ class SQLiteJournal:
             (stream, expected + number, event.type, event.schema, event.at, _encode(event.body))
             for number, event in enumerate(events, start=1)
         ]
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._insert(stream, expected, rows, bodies or {})
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            raise _translated(error, None) from error
+        await self._tried(lambda: self._append(stream, expected, rows, bodies or {}))
         return expected + len(rows)
+
+    async def _tried(self, work: Callable[[], T]) -> T:
+        """Do `work`, again and again while another process holds the file, up to BUSY_S."""
+        deadline = time.monotonic() + BUSY_S
+        while True:
+            try:
+                return work()
+            except sqlite3.Error as error:
+                if not _is_busy(error) or time.monotonic() > deadline:
+                    raise _translated(error, None) from error
+            await asyncio.sleep(RETRY_S)
+
+    def _append(
+        self,
+        stream: str,
+        expected: int,
+        rows: Sequence[tuple[Any, ...]],
+        bodies: Mapping[str, bytes],
+    ) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._insert(stream, expected, rows, bodies)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
 
     def _insert(
         self,
@@ -97,7 +120,7 @@ class SQLiteJournal:
 
     async def read(self, stream: str, *, after: int = 0) -> Sequence[StoredEvent]:
         """See contracts.journal.Journal."""
-        rows = self._select(
+        rows = await self._execute(
             "SELECT version, type, schema, at, body FROM events"
             " WHERE stream = ? AND version > ? ORDER BY version",
             (stream, after),
@@ -112,7 +135,7 @@ class SQLiteJournal:
 
     async def body(self, digest: str) -> bytes:
         """See contracts.journal.Journal."""
-        rows = self._select("SELECT data FROM bodies WHERE digest = ?", (digest,))
+        rows = await self._execute("SELECT data FROM bodies WHERE digest = ?", (digest,))
         data = bytes(rows[0][0]) if rows else b""
         if not rows or hashlib.sha256(data).hexdigest() != digest:
             raise JournalBroken(
@@ -123,29 +146,23 @@ class SQLiteJournal:
 
     async def summarise(self, stream: str, summary: Mapping[str, Any]) -> None:
         """See contracts.journal.Summaries."""
-        try:
-            self._connection.execute(
-                "INSERT INTO summaries VALUES (?, ?)"
-                " ON CONFLICT (stream) DO UPDATE SET summary = excluded.summary",
-                (stream, _encode(summary)),
-            )
-        except sqlite3.Error as error:
-            raise _translated(error, None) from error
+        await self._execute(
+            "INSERT INTO summaries VALUES (?, ?)"
+            " ON CONFLICT (stream) DO UPDATE SET summary = excluded.summary",
+            (stream, _encode(summary)),
+        )
 
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See contracts.journal.Summaries."""
-        rows = self._select("SELECT stream, summary FROM summaries ORDER BY stream DESC", ())
+        rows = await self._execute("SELECT stream, summary FROM summaries ORDER BY stream DESC", ())
         return [(row[0], _decode(row[1], f"the summary of {row[0]}")) for row in rows]
 
     async def close(self) -> None:
         """See contracts.journal.Journal."""
         self._connection.close()
 
-    def _select(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        try:
-            return self._connection.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
-            raise _translated(error, None) from error
+    async def _execute(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        return await self._tried(lambda: self._connection.execute(sql, values).fetchall())
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -184,10 +201,15 @@ def _entered_wal(connection: sqlite3.Connection) -> bool:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+        if not _is_busy(error):
             raise
         return False
     return True
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    code: int = getattr(error, "sqlite_errorcode", 0)  # none for what is ours, as a closed file
+    return code & 0xFF == sqlite3.SQLITE_BUSY  # all its extended codes too
 
 
 def _migrate(connection: sqlite3.Connection, number: int, script: str) -> None:
