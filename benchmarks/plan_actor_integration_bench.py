@@ -5,8 +5,11 @@ toolbox, and their events (B16).
 """
 
 import asyncio
+import functools
+import itertools
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,7 +22,7 @@ from pathlib import Path
 from benchmarks.measuring import measured
 from benchmarks.workspace_bench import git
 from benchmarks.yard import opened
-from patchyard.actors.model import ModelActor
+from patchyard.actors.model import ModelActor, Settings
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.environment import ExecutionEnvironment
@@ -28,7 +31,9 @@ from patchyard.domain.plan import PlanSpec, State
 from patchyard.engine.workflow import Workflow
 from patchyard.models.scripted import ScriptedModel, ScriptedReply
 
-FEW, MANY, VERY_MANY = 10, 210, 1010
+STEPS = 5000
+TENTH = STEPS // 10
+UNBOUNDED = Settings(request_bytes=1_000_000_000)
 AGENTS = Path(sys.executable).parent / "agents"
 
 
@@ -42,27 +47,30 @@ def _repository(folder: Path) -> Path:
     return repository
 
 
-def _answers(steps: int) -> ScriptedModel:
-    """Reads files one after the other and finishes; the strategy is made at once."""
-    turns = iter(range(steps))
+class _Reading:
+    """Answers of a model that reads a file a step, and when each step was asked for."""
 
-    def answer(request: ModelRequest) -> ScriptedReply:
-        is_planning = request.purpose == "strategize"
-        number = None if is_planning else next(turns, None)
-        if number is None:
+    def __init__(self) -> None:
+        self.asked_at: list[float] = []
+
+    def answer(self, request: ModelRequest) -> ScriptedReply:
+        """Read the next place; finish after the last, and at once while planning."""
+        number = len(self.asked_at)
+        if request.purpose != "strategize":
+            self.asked_at.append(time.perf_counter())
+        if request.purpose == "strategize" or number >= STEPS:
             return ScriptedReply(calls=(("finish", {"summary": "done, nothing to change"}),))
         arguments = {"path": f"file{number % 10}.txt", "start_line": number % 190 + 1}
         return ScriptedReply(calls=(("read_file", arguments),))
 
-    return ScriptedModel(answering=answer)
 
-
-async def _run_s(steps: int) -> float:
+async def _read_on(settings: Settings) -> list[float]:
+    """Carry out one plan of STEPS steps; return when each was asked for."""
     async with opened() as yard:
-        model = _answers(steps)
+        reading = _Reading()
 
         async def actor(_casting: Casting) -> Actor:
-            return ModelActor(model=model)
+            return ModelActor(model=ScriptedModel(answering=reading.answer), settings=settings)
 
         workflow = Workflow(replace(yard.equipment, actor=actor))
         spec = PlanSpec(
@@ -71,27 +79,33 @@ async def _run_s(steps: int) -> float:
             environment=ExecutionEnvironment.PROCESS,
             limits=PlanLimits(steps=None, tokens=None, seconds=None, usd=None),
         )
-        plan_id = await workflow.create(spec)
-        started = time.perf_counter()
-        state = await workflow.run(plan_id)
-        if state.state != State.COMPLETE or state.tool_calls < steps:
+        state = await workflow.run(await workflow.create(spec))
+        if state.state != State.COMPLETE or state.tool_calls < STEPS:
             raise RuntimeError(f"{state.state} after {state.tool_calls} calls")
-        return time.perf_counter() - started
+        return reading.asked_at
 
 
-def _step_ms(few: int, many: int) -> float:
-    """The slope between two runs: what is done once a plan does not count."""
-    return (asyncio.run(_run_s(many)) - asyncio.run(_run_s(few))) * 1000 / (many - few)
+@functools.cache
+def _tenths_ms(settings: Settings) -> list[float]:
+    """The median step of each tenth of one plan, in milliseconds."""
+    asked_at = asyncio.run(_read_on(settings))
+    steps = [(after - before) * 1000 for before, after in itertools.pairwise(asked_at)]
+    return [statistics.median(steps[first : first + TENTH]) for first in range(0, STEPS, TENTH)]
 
 
-@measured("a step, over the first 200", target=4)
+@measured("a step, the first 500", target=4)
 def track_step() -> float:
-    return _step_ms(FEW, MANY)
+    return _tenths_ms(Settings())[0]
 
 
-@measured("a step, from 200 to 1,000", target=4)
-def track_step_later() -> float:
-    return _step_ms(MANY, VERY_MANY)
+@measured("a step, 4,500 to 5,000", target=4)
+def track_step_late() -> float:
+    return _tenths_ms(Settings())[-1]
+
+
+@measured("a step, 4,500 to 5,000, without compaction")
+def track_step_late_unbounded() -> float:
+    return _tenths_ms(UNBOUNDED)[-1]
 
 
 class _FirstRequest(BaseHTTPRequestHandler):
