@@ -58,14 +58,19 @@ def made_with(monkeypatch: pytest.MonkeyPatch, library: Library) -> bytes:
 def test_calls_that_this_machine_never_had_are_passed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    unknown = Library(number=-1)
-    assert made_with(monkeypatch, unknown) == b"program"
-    assert unknown.rules == []
-    assert unknown.released == [7]
-    seccomp.filter_program.cache_clear()
     foreign = Library(added=-errno.EDOM)
     assert made_with(monkeypatch, foreign) == b"program"
     assert len(foreign.rules) > len(seccomp.REFUSED)
+
+
+def test_calls_younger_than_the_library_are_refused_by_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = Library(number=-1)
+    assert made_with(monkeypatch, old) == b"program"
+    assert {rule[2] for rule in old.rules} == set(seccomp.YOUNG.values())
+    assert {*seccomp.YOUNG} <= {*seccomp.REFUSED, "clone3"}
+    assert old.released == [7]
 
 
 @pytest.mark.parametrize(

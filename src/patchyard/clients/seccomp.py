@@ -8,6 +8,7 @@ import errno
 import functools
 import os
 from ctypes import c_char_p, c_int, c_uint, c_uint32, c_uint64, c_void_p
+from types import MappingProxyType
 from typing import Any
 
 from patchyard.domain.errors import EnvironmentUnavailable
@@ -17,6 +18,7 @@ ERRNO = 0x00050000
 NOT_EQUAL = 1  # SCMP_CMP_NE
 MASKED_EQUAL = 7  # SCMP_CMP_MASKED_EQ
 GREATER = 6  # SCMP_CMP_GT
+UNKNOWN = -1  # __NR_SCMP_ERROR
 LOW_32_BITS = 0xFFFFFFFF  # the kernel reads a request number as 32 bits (CVE-2019-10063)
 
 TIOCSTI = 0x5412  # types into the terminal of somebody else
@@ -34,7 +36,7 @@ REFUSED = (
     *("io_uring_register", "lookup_dcookie", "nfsservctl", "vm86", "vm86old", "modify_ldt"),
     # mounts and roots
     *("mount", "umount", "umount2", "mount_setattr", "move_mount", "open_tree", "fsopen"),
-    *("fsconfig", "fsmount", "fspick", "pivot_root", "chroot", "setns"),
+    *("fsconfig", "fsmount", "fspick", "open_tree_attr", "pivot_root", "chroot", "setns"),
     # files by handle pass every mount
     "open_by_handle_at",
     # the machine
@@ -46,6 +48,28 @@ REFUSED = (
     *("mbind", "migrate_pages", "move_pages", "set_mempolicy", "set_mempolicy_home_node"),
 )
 """System calls that answer EPERM."""
+
+YOUNG = MappingProxyType(
+    {
+        "io_uring_setup": 425,
+        "io_uring_enter": 426,
+        "io_uring_register": 427,
+        "open_tree": 428,
+        "move_mount": 429,
+        "fsopen": 430,
+        "fsconfig": 431,
+        "fsmount": 432,
+        "fspick": 433,
+        "clone3": 435,
+        "pidfd_getfd": 438,
+        "process_madvise": 440,
+        "mount_setattr": 442,
+        "quotactl_fd": 443,
+        "set_mempolicy_home_node": 450,
+        "open_tree_attr": 467,
+    }
+)
+"""Those the library may be too old to know by name; from 424 on a number is the same everywhere."""
 
 
 class Comparison(ctypes.Structure):
@@ -107,10 +131,12 @@ def _library() -> Any:
 
 
 def _refuse(library: Any, context: Any, name: str, number: int, *comparisons: Comparison) -> None:
-    """Answer `name` with the error `number`, where the comparisons hold; skip unknown names."""
+    """Answer `name` with the error `number`, where the comparisons hold."""
     syscall = library.seccomp_syscall_resolve_name(name.encode())
-    if syscall == -1:
-        return  # a library older than the call, or a call this machine never had
+    if syscall == UNKNOWN:
+        syscall = YOUNG.get(name, UNKNOWN)
+    if syscall == UNKNOWN:
+        return  # a call of other machines
     array = (Comparison * max(1, len(comparisons)))(*comparisons)
     result = library.seccomp_rule_add_array(
         context, ERRNO | number, syscall, len(comparisons), array
@@ -122,12 +148,12 @@ def _refuse(library: Any, context: Any, name: str, number: int, *comparisons: Co
 def _refuse_families(library: Any, context: Any) -> None:
     """Leave sockets of four families: AF_VSOCK reaches a hypervisor through every namespace."""
     allowed = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
-    for family in range(AF_NETLINK):
-        if family not in allowed:
-            same = Comparison(0, MASKED_EQUAL, LOW_32_BITS, family)
-            _refuse(library, context, "socket", errno.EAFNOSUPPORT, same)
-    above = Comparison(0, GREATER, AF_NETLINK)
-    _refuse(library, context, "socket", errno.EAFNOSUPPORT, above)
+    refused = [family for family in range(AF_NETLINK) if family not in allowed]
+    comparisons = [Comparison(0, MASKED_EQUAL, LOW_32_BITS, family) for family in refused]
+    comparisons.append(Comparison(0, GREATER, AF_NETLINK))
+    for name in ("socket", "socketpair"):
+        for comparison in comparisons:
+            _refuse(library, context, name, errno.EAFNOSUPPORT, comparison)
 
 
 def _export(library: Any, context: Any) -> bytes:
@@ -141,4 +167,4 @@ def _export(library: Any, context: Any) -> bytes:
         os.close(descriptor)
 
 
-__all__ = ["REFUSED", "Comparison", "filter_program"]
+__all__ = ["REFUSED", "UNKNOWN", "YOUNG", "Comparison", "filter_program"]
