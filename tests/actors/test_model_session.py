@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from patchyard.actors.model import ModelActor, ModelSession, Settings
+from patchyard.actors.model import (
+    NOT_YET,
+    NOTHING_CHANGED,
+    SENT_BACK,
+    ModelActor,
+    ModelSession,
+    Settings,
+)
 from patchyard.actors.repetition import END_AT
 from patchyard.contracts.actor import Answered, Brief, Turn, Wanted
 from patchyard.domain.errors import ModelFailed
@@ -146,8 +153,9 @@ async def test_finishing_without_a_change_is_asked_back_once() -> None:
     session = await ModelActor(model=model(FINISH, FINISH)).begin(brief())
     first = await session.next(())
     assert not first.is_final
-    assert first.calls == ()
-    assert (await session.next(())).is_final
+    assert (first.calls, first.sent_back) == ((), SENT_BACK[NOTHING_CHANGED])
+    last = await session.next(())
+    assert (last.is_final, last.sent_back) == (True, "")
     assert "changed nothing" in session.messages[-2].text
 
 
@@ -183,7 +191,7 @@ async def test_a_failed_call_beside_finish_keeps_the_work_open() -> None:
     session = await ModelActor(model=model(both, WRITE, FINISH)).begin(brief())
     first = await session.next(())
     second = await session.next([answer(first.calls[0], success=False)])
-    assert not second.is_final
+    assert (second.is_final, second.sent_back) == (False, SENT_BACK[NOT_YET])
     assert "not finished" in session.messages[-2].text
 
 

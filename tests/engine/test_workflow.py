@@ -424,6 +424,13 @@ async def test_an_empty_change_set_is_said_and_not_applied(site: Worksite) -> No
     assert (data["changed"], data["applied"]) == (False, None)
 
 
+async def test_who_watches_hears_why_a_finish_was_not_accepted(site: Worksite) -> None:
+    async with site.open() as (_, workflow):
+        await run(site, workflow, done("first try"))
+    said = [event.text for event in site.heard if isinstance(event, Noted)]
+    assert said == ["the model finished without a change: asked back once"]
+
+
 async def test_the_event_log_can_be_turned_into_json(site: Worksite) -> None:
     async with site.open() as (_, workflow):
         await run(site, workflow, ADD)

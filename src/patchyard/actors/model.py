@@ -32,6 +32,11 @@ NOTHING_CHANGED = (
 )
 ACCEPTED = "accepted"
 NOT_YET = "not finished: look at what came of the other calls first, then call finish again."
+SENT_BACK = {
+    NOTHING_CHANGED: "the model finished without a change: asked back once",
+    NOT_YET: "the model finished before it had heard of its other calls: sent back",
+}
+UNCALLED = "the model called nothing: asked to go on"
 TAKEN_UP = (
     "The work was stopped here ({reason}) and is taken up again. Go on with the task: every answer "
     "calls a tool, the last one finish."
@@ -81,6 +86,7 @@ class ModelSession:
         self._changed = False
         self._asked_back = False
         self._ended = ""  # why the turn before was the last, where it failed
+        self._sent_back = ""  # why the model was set right since the last turn, for people
         self._turn = 0
 
     async def next(self, answers: Sequence[Answered], *, note: str = "") -> Turn:
@@ -131,7 +137,8 @@ class ModelSession:
 
     def _remembered(self, turn: Turn) -> Turn:
         self._ended = turn.failure if turn.is_final else ""
-        return turn
+        sent_back, self._sent_back = self._sent_back, ""
+        return replace(turn, sent_back=sent_back)
 
     def _take_in(self, answers: Sequence[Answered], note: str) -> Turn | None:
         """Put the results into the conversation; return a turn if the model need not be asked."""
@@ -187,13 +194,15 @@ class ModelSession:
 
     def _verdict(self, finish: Finish, *, failed: bool = False, is_noted: bool = False) -> str:
         """Return what a finish call is answered with; an idle one is asked back once."""
-        if failed or is_noted:
-            return NOT_YET
         idle = self._brief.phase == "execute" and not self._changed and not finish.is_failure
-        if idle and not self._asked_back:
+        verdict = ACCEPTED
+        if failed or is_noted:
+            verdict = NOT_YET
+        elif idle and not self._asked_back:
             self._asked_back = True
-            return NOTHING_CHANGED
-        return ACCEPTED
+            verdict = NOTHING_CHANGED
+        self._sent_back = SENT_BACK.get(verdict, "")
+        return verdict
 
     def _read(self, reply: ModelReply, *, usage: Usage | None, body: Mapping[str, Any]) -> Turn:
         """Take the reply into the conversation and say what it comes to."""
@@ -240,6 +249,7 @@ class ModelSession:
     def _without_calls(self, reply: ModelReply, said: Mapping[str, Any]) -> Turn:
         if self._patience.heard_none():
             self._told.append(nudge(reply))
+            self._sent_back = UNCALLED
             return Turn(**said)
         text = reply.message.text.strip()
         if text and reply.stop is StopReason.DONE:

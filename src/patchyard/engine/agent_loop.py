@@ -6,7 +6,7 @@ from patchyard.contracts.actor import Answered, Session, Turn
 from patchyard.domain.budget import passed_limit
 from patchyard.domain.codec import from_json
 from patchyard.domain.errors import LimitReached
-from patchyard.domain.events import TurnRequested, TurnTaken
+from patchyard.domain.events import Noted, TurnRequested, TurnTaken
 from patchyard.domain.messages import Usage
 from patchyard.domain.transcript import Step, transcript
 from patchyard.engine.ledger import Ledger, body_of
@@ -58,10 +58,11 @@ class AgentLoop:
             output_tokens=usage.output_tokens if usage else 0,
             asked_model=usage is not None,
         )
+        said = (Noted(text=turn.sent_back),) if turn.sent_back else ()
         if turn.is_final:
-            await self._ledger.record(taken)
+            await self._ledger.record(taken, *said)
         else:
-            self._ledger.note(taken)
+            self._ledger.note(taken, *said)
         self._answers = ()
         return turn
 
