@@ -2,12 +2,14 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from environments.yards import ADAPTERS, Yard, living, starting
 from patchyard.clients import bubblewrap
 from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.interpreters import Interpreter
 from patchyard.domain.environment import Mount
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.environments import host, process
@@ -38,6 +40,18 @@ async def test_a_host_whose_toolbox_does_not_start_says_what_it_said(
     assert not readiness.is_ready
     assert "no such interpreter" in readiness.cause
     assert readiness.cure
+
+
+@pytest.mark.parametrize("place", ["", ".ssh/python"])
+async def test_a_python_among_what_no_agent_may_see_is_refused(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    prefix = str(Path(yard.station.home) / place)
+    own = Interpreter(path="/usr/bin/python3", mounts=(Mount(source=prefix, target=prefix),))
+    monkeypatch.setattr(process, "toolbox_interpreter", lambda: own)
+    with pytest.raises(EnvironmentUnavailable, match="cannot be shown") as refused:
+        await ProcessEnvironment(yard.station).start(yard.spec())
+    assert "/usr/bin/python3" in refused.value.hint
 
 
 @pytest.mark.parametrize("kind", sorted(ADAPTERS))

@@ -133,16 +133,23 @@ class ToolchainFinder:
         known = self._known.get(checkout)
         if known is not None and known[0] == stamp:
             return known[1]
-        surroundings = Surroundings(
+        found = find_toolchains(self._surroundings(checkout), LocalDisk())
+        self._known[checkout] = (stamp, found)
+        return found
+
+    def exposure(self, place: str, checkout: str) -> str:
+        """Return what of the user's own a mount of `place` would give away, "" for nothing."""
+        disk = LocalDisk()
+        return _Search(self._surroundings(checkout), disk).exposure(disk.resolve(place))
+
+    def _surroundings(self, checkout: str) -> Surroundings:
+        return Surroundings(
             search_path=self._search_path,
             home=self._home,
             owners=frozenset({0, os.geteuid()}),
             checkout=checkout,
             private=self._private,
         )
-        found = find_toolchains(surroundings, LocalDisk())
-        self._known[checkout] = (stamp, found)
-        return found
 
 
 def _changed_ns(path: str) -> int:
@@ -302,6 +309,14 @@ class _Search:
 
     def _objection(self, real: str) -> str:
         """Return why the place must not be shown, "" when it may."""
+        if _is_in(real, UNFIT_PLACES):
+            return "it is no place for programs"
+        if not self._disk.is_trusted(real, self._around.owners):
+            return "somebody else owns it or may write to it"
+        return self.exposure(real)
+
+    def exposure(self, real: str) -> str:
+        """Return what of the user's own the place holds or lies in, "" for nothing."""
         around = self._around
         touches = partial(_overlaps, real)
         rules = (
@@ -309,11 +324,6 @@ class _Search:
             (any(map(touches, self._secret)), "it touches a place of credentials"),
             (around.checkout and touches(around.checkout), "it touches the checkout"),
             (any(map(touches, around.private)), "it touches Patchyard's own state"),
-            (_is_in(real, UNFIT_PLACES), "it is no place for programs"),
-            (
-                not self._disk.is_trusted(real, around.owners),
-                "somebody else owns it or may write to it",
-            ),
         )
         return next((reason for is_broken, reason in rules if is_broken), "")
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from patchyard.clients.berths import (
 from patchyard.clients.bubblewrap import INFO_FD, INFO_READER_FD, Launch, find_bubblewrap, launch
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.identity import AgentIdentity, agent_identity
-from patchyard.clients.interpreters import toolbox_interpreter
+from patchyard.clients.interpreters import Interpreter, toolbox_interpreter
 from patchyard.clients.obstacles import diagnose, read_obstacles
 from patchyard.clients.process import (
     ProcessRef,
@@ -36,10 +37,12 @@ from patchyard.clients.process import (
     spawn_detached,
     wait_ended,
 )
+from patchyard.clients.programs import programs
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.toolbox import toolbox_command
 from patchyard.clients.toolchains import ToolchainFinder
 from patchyard.clients.walls import (
+    SYSTEM_PATH,
     TOOLBOX_PLACE,
     Machine,
     View,
@@ -106,6 +109,11 @@ class ProcessEnvironment:
     def describe(self, spec: EnvironmentSpec) -> list[dict[str, str]]:
         """Return a row (path, access, source) for each place that `spec` shows."""
         return describe(self._view(spec, self._identity(spec)))
+
+    def programs(self, checkout: str) -> Mapping[str, str]:
+        """Return marks of the programs found there; see contracts.environment.Furnished."""
+        found = self._finder.find(checkout)
+        return programs((*found.path, *SYSTEM_PATH), found.variables)
 
     async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
         """Start one. Raises EnvironmentUnavailable with the cause, and leaves nothing then."""
@@ -181,8 +189,20 @@ class ProcessEnvironment:
             shelf = self._station.prepare()
             toolbox = compiled_toolbox(shelf, interpreter.path) / "toolbox"
             self._machine = read_machine(str(toolbox), interpreter)
+        self._refuse_exposure(self._machine.interpreter, spec.workspace.target)
         toolchains = self._finder.find(spec.workspace.target)
         return build_view(spec, identity=identity, machine=self._machine, toolchains=toolchains)
+
+    def _refuse_exposure(self, interpreter: Interpreter, checkout: str) -> None:
+        """Refuse a Python that lies among what no agent may see; it is the engine's own."""
+        for mount in interpreter.mounts:
+            exposure = self._finder.exposure(mount.source, checkout)
+            if exposure:
+                raise EnvironmentUnavailable(
+                    f"the Python for the toolbox lies in {mount.source}, which cannot be shown: "
+                    f"{exposure}",
+                    hint="install Python 3.8 or newer as /usr/bin/python3",
+                )
 
 
 class _Silent(EnvironmentUnavailable):
