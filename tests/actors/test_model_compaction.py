@@ -4,10 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.servers import check_chat
 from patchyard.actors.compaction import LEFT_OUT, compact, total
 from patchyard.actors.conversation import Conversation, Entry, entry, spoken
+from patchyard.clients.http import HttpClient
 from patchyard.domain.messages import Message, RequestedCall, Speaker
+from patchyard.models.chat_completions import encoded
+from patchyard.models.keys import Key
+from patchyard.models.ollama import OllamaModel
+from patchyard.models.troubles import Provider
 
+NOBODY = Provider(name="o", base_url="http://127.0.0.1:9", model="m", key=Key(variable=""))
 TASK = (
     entry(Message(speaker=Speaker.SYSTEM, text="system"), is_pinned=True),
     entry(Message(speaker=Speaker.USER, text="task"), is_pinned=True),
@@ -94,3 +101,44 @@ def test_answers_always_follow_their_calls_and_room_is_made_the_same_way(
         open_ |= {call.id for call in one.message.calls}
         if one.message.answers:
             assert one.message.answers in open_
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 3_000), st.booleans()),  # calls, size, told after
+    max_size=30,
+)
+
+
+@given(STEPS, st.lists(st.integers(2_000, 40_000), min_size=1, max_size=4))
+def test_what_is_left_is_valid_in_both_wire_formats(
+    steps: list[tuple[int, int, bool]], budgets: list[int]
+) -> None:
+    whole: list[Entry] = [*TASK]
+    for number, (count, size, is_told) in enumerate(steps):
+        whole += answered(number, count, size=size)
+        if is_told or not count:
+            whole.append(entry(Message(speaker=Speaker.USER, text=f"word {number}")))
+    for budget in budgets:  # room is made again in what is left
+        whole = compact(whole, budget=budget)
+        messages = [one.message for one in whole]
+        check_chat({"messages": [encoded(message) for message in messages]})
+        encoder = OllamaModel(NOBODY, HttpClient("http://127.0.0.1:9"))
+        for message in messages:
+            said = encoder._encode(message)
+            if message.speaker is Speaker.TOOL:
+                assert said["tool_name"] == "write_file"
+
+
+def answered(number: int, count: int, *, size: int) -> list[Entry]:
+    """One reply with `count` calls, and their answers in order."""
+    calls = tuple(
+        RequestedCall(id=f"c{number}-{n}", name="write_file", arguments=f'{{"a": "{"a" * size}"}}')
+        for n in range(count)
+    )
+    said = spoken(Message(speaker=Speaker.ASSISTANT, text="so" * size, calls=calls))
+    made = [said]
+    for call in calls:
+        shorter = Message(speaker=Speaker.TOOL, text="[left out]", answers=call.id)
+        text = Message(speaker=Speaker.TOOL, text="x" * size, answers=call.id)
+        made.append(entry(text, shorter=shorter))
+    return made

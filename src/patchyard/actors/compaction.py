@@ -37,7 +37,7 @@ def total(entries: Sequence[Entry]) -> int:
 
 def _shorten_old(entries: list[Entry], goal: int, *, keep: int) -> list[Entry]:
     size = total(entries)
-    for index, old in enumerate(entries[: len(entries) - keep]):
+    for index, old in enumerate(entries[: max(0, len(entries) - keep)]):
         if size <= goal:
             break
         if old.shorter is None or old.is_pinned:

@@ -1,5 +1,6 @@
 """The actor that asks a model: one conversation a phase, rebuilt from the journal when need be."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from patchyard.actors.repetition import Verdict
 from patchyard.actors.results import answer_entry, looks_like_change, signature
 from patchyard.contracts.actor import Answered, Brief, Turn, Wanted
 from patchyard.contracts.model import Model, OnText
+from patchyard.domain.codec import to_json
 from patchyard.domain.errors import ModelFailed
 from patchyard.domain.messages import (
     Message,
@@ -26,6 +28,9 @@ from patchyard.domain.messages import (
 )
 from patchyard.domain.tooling import Effect, ToolSpec
 
+BYTES_PER_TOKEN = 3  # code has more in most tokenizers
+LEAST_BYTES = 4_000  # no conversation is possible in less
+TOO_LONG = "context_too_long"  # the kind of a failure, as models name it
 NOTHING_CHANGED = (
     "You have changed nothing yet. If the task needs no change, call finish again and say why; "
     "else do the work first."
@@ -77,7 +82,9 @@ class ModelSession:
         self._names = [tool.name for tool in self._tools]
         self._effects = {tool.name: tool.effect for tool in self._tools}
         self._talk = Conversation(entry(m, is_pinned=True) for m in opening(brief))
-        self._budget = _budget(actor.settings, facts)
+        self._room = _budget(actor.settings, facts, self._tools)  # as is known of the model now
+        self._budget = self._room  # of the step at hand; an earlier one may have had another
+        self._shrunk: list[int] = []  # budgets that the provider made necessary in this step
         self._open: list[_Open] = []
         self._held: Finish | None = None
         self._patience = Patience()
@@ -91,12 +98,14 @@ class ModelSession:
 
     async def next(self, answers: Sequence[Answered], *, note: str = "") -> Turn:
         """Take in the results, then ask the model. Raises ModelFailed, ModelUnavailable."""
+        began = self._budget = self._room
+        self._shrunk = []
         early = self._take_in(answers, note)
         if early is not None:
             return self._remembered(early)
         reply = clipped(await self._ask())
-        body = {"reply": to_body(reply), "asked": self._talk.fingerprint}
-        turn = self._read(reply, usage=reply.usage, body={**body, "budget": self._budget})
+        body = {"reply": to_body(reply), "asked": self._talk.fingerprint, "budget": began}
+        turn = self._read(reply, usage=reply.usage, body={**body, "shrunk": self._shrunk})
         return self._remembered(turn)
 
     async def restore(self, turn: Turn, answers: Sequence[Answered], *, note: str = "") -> None:
@@ -104,6 +113,8 @@ class ModelSession:
         if "budget" in turn.body:
             self._budget = int(turn.body["budget"])
         again = self._take_in(answers, note)
+        for budget in turn.body.get("shrunk", ()):
+            self._talk.make_room(int(budget), compact)
         if again is None and "reply" in turn.body:
             again = self._read(from_body(turn.body["reply"]), usage=turn.usage, body=turn.body)
         if again is not None:
@@ -118,6 +129,25 @@ class ModelSession:
         return self._talk.messages
 
     async def _ask(self) -> ModelReply:
+        """Ask; where the provider says that it is too much, ask again with half of it."""
+        while True:
+            try:
+                return await self._request()
+            except ModelFailed as error:
+                if error.details.get("kind") != TOO_LONG or not self._shrink():
+                    raise
+
+    def _shrink(self) -> bool:
+        """Make the conversation smaller; return whether that could be done."""
+        before, half = self._talk.size, self._talk.size // 2
+        if half < LEAST_BYTES:
+            return False
+        self._talk.make_room(half, compact)
+        self._room = self._budget = half
+        self._shrunk.append(half)
+        return self._talk.size < before
+
+    async def _request(self) -> ModelReply:
         if self._talk.size > self._budget:
             raise ModelFailed(
                 f"the task and its last step take {self._talk.size:,} bytes, more than the "
@@ -155,8 +185,8 @@ class ModelSession:
         verdict, reason = self._patience.verdict()
         if verdict is Verdict.WARN:
             self._told.append(f"This leads nowhere ({reason}). Do something else.")
-        for text in self._told:
-            self._talk.add(entry(Message(speaker=Speaker.USER, text=text)))
+        if self._told:
+            self._talk.add(entry(Message(speaker=Speaker.USER, text="\n\n".join(self._told))))
         self._told = []
         if verdict is Verdict.END:
             return _failed(f"the model made no progress: {reason}", body={"ended": reason})
@@ -175,7 +205,9 @@ class ModelSession:
         verdict = "" if held is None else self._verdict(held, failed=failed, is_noted=bool(note))
         for item in items:
             local = verdict if held is not None and item.is_finish else item.answer
-            self._talk.add(answer_entry(item.call, by_ref.get(item.call.ref), local=local))
+            answer = by_ref.get(item.call.ref)
+            limit = self._budget // 2
+            self._talk.add(answer_entry(item.call, answer, local=local, limit=limit))
         if held is not None and verdict == ACCEPTED:
             return _final(held, body={"held": True})
         return None
@@ -290,11 +322,14 @@ def _offered(brief: Brief) -> tuple[ToolSpec, ...]:
     return tuple(tool for tool in brief.tools if tool.effect is not Effect.WRITE)
 
 
-def _budget(settings: Settings, facts: ModelFacts) -> int:
-    if facts.context_tokens is None:
-        return settings.request_bytes
-    window = (facts.context_tokens - (_output_tokens(settings, facts) or 0)) * 3
-    return max(4_000, min(settings.request_bytes, window))
+def _budget(settings: Settings, facts: ModelFacts, tools: Sequence[ToolSpec]) -> int:
+    """Return how many bytes the messages of a request may take beside the tools."""
+    allowed = settings.request_bytes
+    if facts.context_tokens is not None:
+        window = facts.context_tokens - (_output_tokens(settings, facts) or 0)
+        allowed = min(allowed, window * BYTES_PER_TOKEN)
+    taken = sum(len(json.dumps(to_json(tool))) for tool in tools)
+    return max(LEAST_BYTES, allowed - taken)
 
 
 def _output_tokens(settings: Settings, facts: ModelFacts) -> int | None:

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,7 +30,10 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "write_file": ("create", "create_file", "new_file", "save", "save_file", "write"),
 }
 KEPT_ANSWER = 20_000  # characters of text kept of one reply
-CALLS_AT_ONCE = 16  # carried out of one reply; the rest is told back
+CALLS_AT_ONCE = 16  # carried out of one reply; that there were more is told back
+SAID_NOTHING = "(nothing)"  # some servers refuse a turn without any content
+# What a model thinks aloud before it answers, where its server does not part the two.
+_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,36 +57,41 @@ class Reading:
 
 def read(reply: ModelReply, *, names: Sequence[str], turn: int) -> Reading:
     """Read one reply. `names` are the tools there are, `turn` makes call ids unique."""
-    said = reply.message
-    asked = [(c.name, c.arguments, "") for c in said.calls]
+    text = reply.message.text
+    asked = [(c.name, c.arguments, "") for c in reply.message.calls]
     if not asked:
         asked = [
             (name, arguments, "the call stood in the text; call the tool itself next time")
-            for name, arguments in find_calls(said.text, names)
+            for name, arguments in find_calls(text, names)
         ]
-    calls: list[ReadCall] = []
-    for index, (name, arguments, note) in enumerate(asked):
-        ref = f"c{turn}-{index}"
-        calls.append(_read_call(ref, name, arguments, note=note, names=names))
-    kept = [_bounded(call, index) for index, call in enumerate(calls)]
+    calls = tuple(
+        _read_call(f"c{turn}-{index}", name, arguments, note=note, names=names)
+        for index, (name, arguments, note) in enumerate(asked[:CALLS_AT_ONCE])
+    )
+    if len(asked) > CALLS_AT_ONCE:
+        left = f"only the first {CALLS_AT_ONCE} of your {len(asked)} calls are made"
+        calls = (
+            *calls[:-1],
+            replace(calls[-1], note="; ".join(filter(None, (calls[-1].note, left)))),
+        )
     message = Message(
         speaker=Says.ASSISTANT,
-        text=said.text,
+        text=text if text.strip() or calls else SAID_NOTHING,
         calls=tuple(
             RequestedCall(id=c.ref, name=c.name, arguments=json.dumps(c.arguments or {}))
-            for c in kept
+            for c in calls
         ),
     )
-    return Reading(message=message, calls=tuple(kept))
+    return Reading(message=message, calls=calls)
 
 
 def clipped(reply: ModelReply) -> ModelReply:
-    """Return the reply with its text cut to what is kept."""
-    text = reply.message.text
-    if len(text) <= KEPT_ANSWER:
-        return reply
-    cut = f"{text[:KEPT_ANSWER]}\n[... {len(text) - KEPT_ANSWER:,} characters left out]"
-    return replace(reply, message=replace(reply.message, text=cut))
+    """Return the reply with what is kept of its text: no thoughts, and not too much."""
+    text = _THOUGHT.sub("", reply.message.text)
+    if len(text) > KEPT_ANSWER:
+        left = len(text) - KEPT_ANSWER
+        text = f"{text[:KEPT_ANSWER]}\n[... {left:,} characters left out]"
+    return replace(reply, message=replace(reply.message, text=text))
 
 
 def to_body(reply: ModelReply) -> dict[str, Any]:
@@ -141,16 +150,6 @@ def _plain(name: str) -> str:
     bare = name.strip().removeprefix("functions.").removeprefix("tools.")
     snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in bare).replace("-", "_")
     return snake.strip("_")
-
-
-def _bounded(call: ReadCall, index: int) -> ReadCall:
-    if index < CALLS_AT_ONCE:
-        return call
-    return replace(
-        call,
-        arguments=None,
-        problem=f"not carried out: only {CALLS_AT_ONCE} calls are made of one answer",
-    )
 
 
 __all__ = ["ELSEWHERE", "ReadCall", "Reading", "clipped", "from_body", "nearest", "read", "to_body"]

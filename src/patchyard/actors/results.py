@@ -22,9 +22,12 @@ LOOKING = frozenset(
 LOOKING_GIT = frozenset({"status", "log", "diff", "show", "blame", "grep", "ls-files"})
 
 
-def answer_entry(call: ReadCall, answer: Answered | None, *, local: str) -> Entry:
-    """Return the message that answers a call, and the line that may stand for it later."""
-    text = local or (answer.text if answer else NO_RESULT)
+def answer_entry(call: ReadCall, answer: Answered | None, *, local: str, limit: int) -> Entry:
+    """Return the message that answers a call, and the line that may stand for it later.
+
+    A text of more than `limit` characters would leave a small window no room for anything else.
+    """
+    text = local or (fitted(call, answer, limit) if answer else NO_RESULT)
     if call.note:
         text = f"(note: {call.note})\n{text}"
     message = Message(speaker=Speaker.TOOL, text=text, answers=call.ref)
@@ -37,6 +40,25 @@ def answer_entry(call: ReadCall, answer: Answered | None, *, local: str) -> Entr
         way = f'{READ_OUTPUT}(call_id="{result.call_id}") shows it again'
     line = f"[{label(call)}: {outcome}; {len(answer.text):,} characters left out, {way}]"
     return entry(message, shorter=Message(speaker=Speaker.TOOL, text=line, answers=call.ref))
+
+
+def fitted(call: ReadCall, answer: Answered, limit: int) -> str:
+    """Return a result's text within about `limit` characters, and how to see the rest."""
+    text = answer.text
+    if len(text) <= limit:
+        return text
+    if call.name == READ_OUTPUT:  # its first line tells where a whole page would go on
+        page = text.partition("\n")[2]
+        offset = (call.arguments or {}).get("offset")
+        following = (offset if isinstance(offset, int) else 0) + limit
+        return f"[part of the output; go on with offset={following}]\n{page[:limit]}"
+    start, end = limit // 2, len(text) - limit // 2
+    again = f'{READ_OUTPUT}(call_id="{answer.result.call_id}", offset={start})'
+    notice = (
+        f"[... {end - start:,} of {len(text):,} characters left out, for they do not fit your "
+        f"context; ask for less at once, or {again} shows them ...]"
+    )
+    return f"{text[:start]}\n{notice}\n{text[end:]}"
 
 
 def signature(call: ReadCall, answer: Answered | None, *, local: str) -> tuple[str, str]:
@@ -77,4 +99,4 @@ def _only_looks(words: list[str]) -> bool:
     return words[0] in LOOKING
 
 
-__all__ = ["answer_entry", "label", "looks_like_change", "signature"]
+__all__ = ["answer_entry", "fitted", "label", "looks_like_change", "signature"]
