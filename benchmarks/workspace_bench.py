@@ -1,6 +1,7 @@
 """A repository of 20,000 files: its base, a workspace on it, and what changed there."""
 
 import asyncio
+import functools
 import itertools
 import subprocess
 import time
@@ -71,10 +72,20 @@ async def _workspace_ms() -> float:
             made.append(await workspaces.create(base, workspace_id=name))
 
         try:
-            return await median_ms_async(create, repeats=5)
+            taken = await median_ms_async(create, repeats=5)
+            there = [count_files(Path(workspace.root)) for workspace in made]
+            if set(there) != {FILES}:
+                raise RuntimeError(f"{there} files in the workspaces")
+            return taken
         finally:
             for workspace in made:
                 await workspaces.remove(workspace)
+
+
+async def _snapshot_ms() -> float:
+    async with _prepared() as (yard, repository):
+        snapshot = functools.partial(yard.equipment.trees.snapshot, repository)
+        return await median_ms_async(snapshot, repeats=5)
 
 
 async def _capture_ms() -> float:
@@ -113,6 +124,11 @@ async def _cold_ratio() -> float:
         if there != FILES:
             raise RuntimeError(f"{there} files in the workspace")
         return made / cloned
+
+
+@measured("snapshot of 20,000 files, none of them new")
+def track_snapshot_again() -> float:
+    return asyncio.run(_snapshot_ms())
 
 
 @measured("workspace on 20,000 files, warm base", target=50)
