@@ -30,10 +30,12 @@ done
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   echo "installing:$missing"
   export DEBIAN_FRONTEND=noninteractive
-  apt-get update -q </dev/null
+  set -- -q -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o DPkg::Lock::Timeout=60
   # shellcheck disable=SC2086  # the list is meant to be split
-  apt-get install -q -y --no-install-recommends $missing </dev/null
-  exit 0
+  if apt-get "$@" update </dev/null && apt-get "$@" install -y --no-install-recommends $missing </dev/null; then
+    exit 0
+  fi
+  echo "apt-get failed; it says above why." >&2
 fi
 echo "These system packages are missing:$missing" >&2
 echo "cure: sudo apt-get install$missing" >&2

@@ -207,16 +207,33 @@ def test_locks_of_this_tree_name_no_index() -> None:
         assert "://" not in lock.read_text(encoding="utf-8")
 
 
-def test_missing_system_packages_are_named_where_they_cannot_be_installed(tmp_path: Path) -> None:
-    for tool in ("id", "sh"):
-        _write(tmp_path, tool, "#!/bin/sh\necho 1000\n").chmod(0o755)
-    run = subprocess.run(
-        ["/bin/sh", str(ROOT / "scripts/system_packages.sh"), sys.executable, "teapot"],
+def _wants_packages(folder: Path, *, uid: int, python: str) -> "subprocess.CompletedProcess[str]":
+    """The script on a machine that has nothing but an apt-get without a network."""
+    _write(folder, "id", f"#!/bin/sh\necho {uid}\n").chmod(0o755)
+    _write(folder, "apt-get", "#!/bin/sh\necho no network >&2\nexit 100\n").chmod(0o755)
+    return subprocess.run(
+        ["/bin/sh", str(ROOT / "scripts/system_packages.sh"), python, "teapot"],
         check=False,
         capture_output=True,
         text=True,
-        env={"PATH": str(tmp_path), "HOME": os.environ["HOME"]},
+        env={"PATH": str(folder), "HOME": os.environ["HOME"]},
     )
+
+
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_missing_system_packages_are_named_where_they_cannot_be_installed(
+    tmp_path: Path, uid: int
+) -> None:
+    run = _wants_packages(tmp_path, uid=uid, python=sys.executable)
     assert run.returncode == 0
     assert "cure: sudo apt-get install bubblewrap ripgrep" in run.stderr
     assert "teapot" in run.stderr
+    assert ("no network" in run.stderr) is (uid == 0)
+
+
+def test_without_virtual_environments_nothing_goes_on(tmp_path: Path) -> None:
+    bare = _write(tmp_path, "bare-python", "#!/bin/sh\nexit 1\n")
+    bare.chmod(0o755)
+    run = _wants_packages(tmp_path, uid=0, python=str(bare))
+    assert run.returncode == 1
+    assert "python3-venv" in run.stderr
