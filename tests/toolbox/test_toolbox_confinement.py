@@ -57,6 +57,7 @@ def test_root_becomes_the_agent_with_no_group_and_no_capability() -> None:
 
 
 @pytest.mark.service("root")
+@pytest.mark.service("ordinary-user")
 def test_who_may_not_become_the_agent_is_refused() -> None:
     plain = ("setpriv", "--reuid", "60997", "--regid", "60997", "--clear-groups")
     code = """
@@ -70,6 +71,7 @@ show(errno=tries())
     assert run(code, *plain)["errno"] == 1
 
 
+@pytest.mark.service("ordinary-user")
 def test_an_ordinary_user_becomes_itself() -> None:
     own = os.geteuid() or 60_997
     prefix = ("setpriv", "--reuid", str(own), "--regid", str(own), "--clear-groups")

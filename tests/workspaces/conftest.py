@@ -10,6 +10,7 @@ import pytest
 
 from laboratory import Lab, lab_at
 from patchyard.clients.mounts import is_mounted, unmount
+from services import need
 
 NOBODY = 65534
 
@@ -56,6 +57,7 @@ def overlaid(tmp_path: Path) -> Iterator[Lab]:
 @pytest.fixture
 def ordinary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of an ordinary user, as whom the test runs even where the suite is root's."""
+    need("ordinary-user")
     place = Path(tempfile.mkdtemp(prefix="ordinary-"))
     monkeypatch.setenv("HOME", str(place))
     is_root = os.geteuid() == 0
