@@ -175,6 +175,9 @@ async def test_dangerous_system_calls_are_refused(start: Start, yard: Yard) -> N
         "mount": (165, 40, 0, 0, 0, 0, 0),
         "open_by_handle_at": (304, 265, -100, 0, 0),
         "setns": (308, 268, 0, 0),
+        "ioctl(TIOCSTI)": (16, 29, -1, 0x5412, 0),
+        "ioctl(TIOCSTI with more bits)": (16, 29, -1, 0x100005412, 0),
+        "ioctl(TIOCLINUX)": (16, 29, -1, 0x541C, 0),
         "open_tree_attr": (467, 467, -100, 0, 0, 0, 0),
     }
     answers = {name: await refused(running, *call) for name, call in calls.items()}
