@@ -1,5 +1,6 @@
 """Setup commands: run once, kept as a layer that actor and proof share, never a change."""
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from engine.worksite import Worksite, call, done
 from patchyard.domain.errors import WorkFailed
-from patchyard.domain.events import Noted, SetupFinished
+from patchyard.domain.events import Noted, SetupFinished, ToolCallSettled
 from patchyard.engine.report import plan_data
 
 pytestmark = [
@@ -57,6 +58,29 @@ async def test_the_layer_is_found_again_while_the_key_files_are_the_same(site: W
     (site.repository / "requirements.txt").write_text("# another\n")
     await changed(site, ADD)
     await changed(site, ADD, setup=f"{SETUP}; true")
+    assert finished(site) == [False, True, False, False]
+
+
+async def test_a_layer_is_made_anew_when_an_interpreter_or_a_variable_is_another(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = site.folder / "toolchain" / "bin" / "node"
+    node.parent.mkdir(parents=True)
+    node.write_text("#!/bin/sh\necho v1\n")
+    node.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{node.parent}:{os.environ['PATH']}")
+    setup = "mkdir -p tools && node > tools/version.txt"
+
+    async def version() -> str:
+        look = call("execute_command", command="cat tools/version.txt && touch new.txt")
+        await changed(site, look, setup=setup)
+        settled = [e for e in site.heard if isinstance(e, ToolCallSettled)]
+        return str(settled[-1].data.value["stdout"])
+
+    assert (await version(), await version()) == ("v1\n", "v1\n")
+    node.write_text("#!/bin/sh\necho v2 # upgraded\n")
+    assert await version() == "v2\n"
+    await changed(site, ADD, setup=setup, variables=("CFLAGS=-O2",))
     assert finished(site) == [False, True, False, False]
 
 

@@ -60,6 +60,18 @@ class Listening(Protocol):
         ...
 
 
+@runtime_checkable
+class Furnished(Protocol):
+    """Extension: a kind that knows, without starting one, which programs its places show."""
+
+    def programs(self, checkout: str) -> Mapping[str, str]:
+        """Return a mark for each interpreter and compiler that work at `checkout` would find.
+
+        It changes when that program is another one: a new version, another place.
+        """
+        ...
+
+
 class Environment(Protocol):
     """One kind of place. The object is stateless: what runs is described by handles alone."""
 
@@ -85,4 +97,4 @@ class Environment(Protocol):
         ...
 
 
-__all__ = ["Environment", "Listening", "OnOutput", "Toolbox"]
+__all__ = ["Environment", "Furnished", "Listening", "OnOutput", "Toolbox"]

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from patchyard.contracts.environment import Listening, Toolbox
+from patchyard.contracts.environment import Furnished, Listening, Toolbox
 from patchyard.contracts.gateway import Passed
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.environment import ExecutionEnvironment
@@ -89,7 +89,13 @@ class Setup:
         layer = self._equipment.layers.find(key)
         return [layer or await self._run(base, key, changeset.tree)]
 
+    def _programs(self, base: Base) -> Mapping[str, str]:
+        """What setup will find to run: a virtual environment is bound to its interpreter."""
+        environment = self._equipment.environment(general_kind(self._ledger.state.known))
+        return environment.programs(base.repository) if isinstance(environment, Furnished) else {}
+
     async def _key(self, base: Base, tree: str | None) -> str:
+        """Name what setup sees: a layer made of the same things is the same layer."""
         spec = self._ledger.state.known
         facts = {
             "format": FORMAT,
@@ -97,6 +103,10 @@ class Setup:
             "path": base.repository,
             "commands": spec.setup,
             "kind": str(general_kind(spec)),
+            "programs": self._programs(base),
+            "variables": spec.variables,
+            "mounts": spec.mounts,
+            "include": spec.include,
         }
         text = json.dumps(facts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
