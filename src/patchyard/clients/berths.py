@@ -8,16 +8,27 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.identity import AgentIdentity, agent_identity
+from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.process import ProcessRef, identify
-from patchyard.clients.toolbox import ToolboxClient, ToolboxOptions, bind_listener
-from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec
-from patchyard.domain.errors import EnvironmentBroken, UsageError
+from patchyard.clients.toolbox import (
+    ToolboxClient,
+    ToolboxOptions,
+    bind_listener,
+    toolbox_command,
+)
+from patchyard.domain.environment import (
+    EnvironmentHandle,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Readiness,
+)
+from patchyard.domain.errors import EnvironmentBroken, PatchyardError, UsageError
 from patchyard.domain.ids import is_ulid
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -53,6 +64,17 @@ class Berth:
         station.prepare()
         self.directory.mkdir(mode=0o700)
         self.listener, self.path = bind_listener(self.directory)
+
+    def handle(
+        self, kind: ExecutionEnvironment, workspace_path: str, details: Mapping[str, Any]
+    ) -> EnvironmentHandle:
+        """Return how to find what was started here; `details` are the kind's own."""
+        return EnvironmentHandle(
+            environment_id=self.directory.name,
+            kind=kind,
+            workspace_path=workspace_path,
+            details={"socket": self.path.name, "boot": boot_id(), **details},
+        )
 
     def close_listener(self) -> None:
         """Let go of the listening socket: from now on only the toolbox holds it."""
@@ -148,16 +170,29 @@ def identify_started(pid: int) -> ProcessRef:
     return reference
 
 
-def toolbox_options(
+def agent_of(
+    spec: EnvironmentSpec, station: Station, *, checkout_owner: int | None = None
+) -> AgentIdentity:
+    """Return who the agent of `spec` is. Raises EnvironmentUnavailable when it may be nobody."""
+    identity = agent_identity(
+        checkout_owner=checkout_owner, configured=spec.agent_uid or station.agent_uid
+    )
+    if identity.is_switched and spec.agent_gid:
+        return replace(identity, gid=spec.agent_gid)
+    return identity
+
+
+def serving(
     spec: EnvironmentSpec,
     identity: AgentIdentity,
     *,
+    code: str,
     workspace: str,
     rlimits: Mapping[str, int],
     variables: Mapping[str, str],
-) -> ToolboxOptions:
-    """Return what the toolbox of `spec` is told; `workspace` as it sees it."""
-    return ToolboxOptions(
+) -> list[str]:
+    """Return the command of the toolbox of `spec`; `code` and `workspace` as it sees them."""
+    options = ToolboxOptions(
         listen_fd=LISTEN_FD,
         workspace=workspace,
         uid=identity.uid if identity.is_switched else None,
@@ -168,6 +203,16 @@ def toolbox_options(
         is_read_only=not spec.workspace.is_writable,
         env=variables,
     )
+    return toolbox_command(toolbox_interpreter().path, code, options)
+
+
+async def try_out(kind: ExecutionEnvironment, attempt: Awaitable[Mapping[str, Any]]) -> Readiness:
+    """Return whether a kind starts: `attempt` starts one, ends it and gives facts, or fails."""
+    try:
+        facts = await attempt
+    except PatchyardError as error:
+        return Readiness(kind=kind, is_ready=False, cause=error.message, cure=error.hint)
+    return Readiness(kind=kind, is_ready=True, facts=facts)
 
 
 class Pipe:
@@ -198,6 +243,7 @@ __all__ = [
     "Berth",
     "Pipe",
     "Station",
+    "agent_of",
     "berth_directory",
     "boot_id",
     "connect",
@@ -207,6 +253,7 @@ __all__ = [
     "read_child_pid",
     "read_said",
     "remove_berth",
+    "serving",
     "to_details",
-    "toolbox_options",
+    "try_out",
 ]

@@ -5,31 +5,32 @@ import contextlib
 import os
 import stat
 import tempfile
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from patchyard.clients.berths import (
     LISTEN_FD,
     Berth,
     Pipe,
     Station,
+    agent_of,
     berth_directory,
-    boot_id,
     connect,
     first_contact,
     from_details,
     identify_started,
     read_said,
     remove_berth,
+    serving,
     to_details,
-    toolbox_options,
+    try_out,
 )
 from patchyard.clients.copies import compiled_toolbox
-from patchyard.clients.identity import AgentIdentity, agent_identity
+from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.process import ProcessRef, kill_tree, spawn_detached
 from patchyard.clients.rlimits import resource_limits
-from patchyard.clients.toolbox import toolbox_command
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.environment import (
     EnvironmentHandle,
@@ -38,7 +39,7 @@ from patchyard.domain.environment import (
     Mount,
     Readiness,
 )
-from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, PatchyardError
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 
 START_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
@@ -57,26 +58,21 @@ class HostEnvironment:
         self._station = station
 
     async def check(self) -> Readiness:
-        """Start one on an empty folder and end it."""
+        """Start one on an empty folder and end it; say how far it reaches."""
+        return await try_out(self.kind, self._try_out())
+
+    async def _try_out(self) -> Mapping[str, Any]:
         with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
-            identity = agent_identity(configured=self._station.agent_uid)
-            os.chown(folder, identity.uid, identity.gid)
             workspace = Mount(source=folder, target=folder)
             spec = EnvironmentSpec(plan_id="", purpose="check", workspace=workspace)
-            try:
-                await self.end(await self.start(spec))
-            except PatchyardError as error:
-                return Readiness(
-                    kind=self.kind, is_ready=False, cause=error.message, cure=error.hint
-                )
-        facts = {"confined": False, "visible": _reach(identity)}
-        return Readiness(kind=self.kind, is_ready=True, facts=facts)
+            identity = agent_of(spec, self._station)
+            os.chown(folder, identity.uid, identity.gid)
+            await self.end(await self.start(spec))
+        return {"confined": False, "visible": _reach(identity)}
 
     async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
         """Start one in the workspace's own folder; `spec.workspace.target` plays no part."""
-        identity = agent_identity(configured=spec.agent_uid or self._station.agent_uid)
-        if identity.is_switched and spec.agent_gid:
-            identity = replace(identity, gid=spec.agent_gid)
+        identity = agent_of(spec, self._station)
         _refuse_mounts(spec)
         _refuse_closed(spec.workspace.source, identity)
         environment_id = self._station.new_id()
@@ -87,17 +83,8 @@ class HostEnvironment:
             undo.callback(_remove_home, home)
             root = await self._run(spec, identity, berth, home or self._station.home)
             undo.pop_all()
-        return EnvironmentHandle(
-            environment_id=environment_id,
-            kind=self.kind,
-            workspace_path=spec.workspace.source,
-            details={
-                "socket": berth.path.name,
-                "boot": boot_id(),
-                "root": to_details(root),
-                "home": home,
-            },
-        )
+        details = {"root": to_details(root), "home": home}
+        return berth.handle(self.kind, spec.workspace.source, details)
 
     async def _run(
         self, spec: EnvironmentSpec, identity: AgentIdentity, berth: Berth, home: str
@@ -178,14 +165,14 @@ class HostEnvironment:
             bounds_memory=True,
             bounds_processes=identity.is_switched,  # else the user's own would count
         )
-        options = toolbox_options(
+        return serving(
             spec,
             identity,
+            code=self._toolbox(identity),
             workspace=spec.workspace.source,
             rlimits=limits,
             variables=variables,
         )
-        return toolbox_command(toolbox_interpreter().path, self._toolbox(identity), options)
 
     def _variables(
         self, spec: EnvironmentSpec, identity: AgentIdentity, home: str

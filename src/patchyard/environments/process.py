@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from patchyard.clients import cgroups
 from patchyard.clients.berths import (
@@ -13,8 +13,8 @@ from patchyard.clients.berths import (
     Berth,
     Pipe,
     Station,
+    agent_of,
     berth_directory,
-    boot_id,
     connect,
     first_contact,
     from_details,
@@ -22,12 +22,13 @@ from patchyard.clients.berths import (
     read_child_pid,
     read_said,
     remove_berth,
+    serving,
     to_details,
-    toolbox_options,
+    try_out,
 )
 from patchyard.clients.bubblewrap import INFO_FD, INFO_READER_FD, Launch, find_bubblewrap, launch
 from patchyard.clients.copies import compiled_toolbox
-from patchyard.clients.identity import AgentIdentity, agent_identity
+from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter, toolbox_interpreter
 from patchyard.clients.obstacles import diagnose, read_obstacles
 from patchyard.clients.process import (
@@ -39,7 +40,6 @@ from patchyard.clients.process import (
 )
 from patchyard.clients.programs import programs
 from patchyard.clients.rlimits import resource_limits
-from patchyard.clients.toolbox import toolbox_command
 from patchyard.clients.toolchains import ToolchainFinder
 from patchyard.clients.walls import (
     SYSTEM_PATH,
@@ -58,7 +58,7 @@ from patchyard.domain.environment import (
     Mount,
     Readiness,
 )
-from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, PatchyardError
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 
 TOOLBOX_VARIABLES = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 """Of bubblewrap and the toolbox themselves; commands get the view's."""
@@ -83,28 +83,22 @@ class ProcessEnvironment:
 
     async def check(self) -> Readiness:
         """Start one on an empty folder and end it; say what was in the way."""
-        try:
-            bubblewrap = find_bubblewrap()
-            async with asyncio.timeout(CHECK_TIMEOUT_S):
-                rows = await self._try_out()
-        except PatchyardError as error:
-            return self._not_ready(error.message, error.hint)
-        except TimeoutError:
-            return self._not_ready("it did not start in time", "look at the machine's load")
-        version = ".".join(map(str, bubblewrap.version))
-        facts = {"bubblewrap": bubblewrap.path, "version": version, "visible": rows}
-        return Readiness(kind=self.kind, is_ready=True, facts=facts)
+        return await try_out(self.kind, self._try_out())
 
-    async def _try_out(self) -> list[dict[str, str]]:
+    async def _try_out(self) -> Mapping[str, Any]:
+        bubblewrap = find_bubblewrap()
         with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
             workspace = Mount(source=folder, target="/srv/patchyard-check")
             spec = EnvironmentSpec(plan_id="", purpose="check", workspace=workspace)
-            handle = await self.start(spec)
-            await self.end(handle)
-            return self.describe(spec)
-
-    def _not_ready(self, cause: str, cure: str) -> Readiness:
-        return Readiness(kind=self.kind, is_ready=False, cause=cause, cure=cure)
+            try:
+                async with asyncio.timeout(CHECK_TIMEOUT_S):
+                    await self.end(await self.start(spec))
+            except TimeoutError as error:
+                raise EnvironmentUnavailable(
+                    "it did not start in time", hint="look at the machine's load"
+                ) from error
+        version = ".".join(map(str, bubblewrap.version))
+        return {"bubblewrap": bubblewrap.path, "version": version, "visible": self.describe(spec)}
 
     def describe(self, spec: EnvironmentSpec) -> list[dict[str, str]]:
         """Return a row (path, access, source) for each place that `spec` shows."""
@@ -142,18 +136,12 @@ class ProcessEnvironment:
                     attempt.spawn(prepared, berth)
                 await attempt.succeed(berth)
             undo.pop_all()
-        return EnvironmentHandle(
-            environment_id=environment_id,
-            kind=self.kind,
-            workspace_path=spec.workspace.target,
-            details={
-                "socket": berth.path.name,
-                "boot": boot_id(),
-                "init": to_details(attempt.init),
-                "monitor": to_details(attempt.monitor),
-                "group": list(group),
-            },
-        )
+        details = {
+            "init": to_details(attempt.init),
+            "monitor": to_details(attempt.monitor),
+            "group": list(group),
+        }
+        return berth.handle(self.kind, spec.workspace.target, details)
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one. Raises EnvironmentBroken when it is gone."""
@@ -175,13 +163,8 @@ class ProcessEnvironment:
     def _identity(self, spec: EnvironmentSpec) -> AgentIdentity:
         workspace = spec.workspace
         is_moved = workspace.source != workspace.target
-        identity = agent_identity(
-            checkout_owner=_owner(workspace.target) if is_moved else None,
-            configured=spec.agent_uid or self._station.agent_uid,
-        )
-        if identity.is_switched and spec.agent_gid:
-            return replace(identity, gid=spec.agent_gid)
-        return identity
+        owner = _owner(workspace.target) if is_moved else None
+        return agent_of(spec, self._station, checkout_owner=owner)
 
     def _view(self, spec: EnvironmentSpec, identity: AgentIdentity) -> View:
         if self._machine is None:
@@ -295,14 +278,14 @@ def _toolbox_command(
         bounds_memory=not cgroups.is_bounding(group, "memory"),
         bounds_processes=not cgroups.is_bounding(group, "pids"),
     )
-    options = toolbox_options(
+    return serving(
         spec,
         identity,
+        code=TOOLBOX_PLACE,
         workspace=spec.workspace.target,
         rlimits=limits,
         variables=view.variables,
     )
-    return toolbox_command(toolbox_interpreter().path, TOOLBOX_PLACE, options)
 
 
 __all__ = ["CHECK_TIMEOUT_S", "END_TIMEOUT_S", "STARTS", "START_TIMEOUT_S", "ProcessEnvironment"]
