@@ -1,12 +1,13 @@
 """Recordings: what is written, and how strictly it is played back."""
 
 import json
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from patchyard.domain.errors import ModelFailed, UsageError
+from patchyard.domain.errors import ModelFailed, ModelUnavailable, UsageError
 from patchyard.domain.messages import Message, ModelRequest, RequestedCall, Speaker
 from patchyard.domain.tooling import Effect, ToolSpec
 from patchyard.models.recorded import RecordedModel, RecordingModel
@@ -248,20 +249,124 @@ async def test_an_error_is_recorded_and_played_back(tmp_path: Path) -> None:
     assert caught.value.retryable
 
 
+async def test_an_error_keeps_its_kind_its_cure_and_its_exit(tmp_path: Path) -> None:
+    errors = iter(
+        [
+            ModelUnavailable("no key", hint=f"put it in, {SECRET}", details={"kind": "no_key"}),
+            ModelFailed("too long", details={"kind": "context_too_long"}),
+        ]
+    )
+
+    def failing(_: ModelRequest) -> ScriptedReply:
+        raise next(errors)
+
+    path = tmp_path / "r"
+    model = RecordingModel(
+        ScriptedModel(answering=failing),
+        path,
+        places=Placeholders(secrets=(SECRET,)),
+        environment="process",
+        plan=ULID,
+    )
+    await model.prepare()
+    for turn, kind in enumerate((ModelUnavailable, ModelFailed)):
+        with pytest.raises(kind):
+            await model.complete(talk(turn))
+    await model.close()
+    played = RecordedModel(path)
+    with pytest.raises(ModelUnavailable, match="no key") as missing:
+        await played.complete(talk(0))
+    assert (missing.value.hint, missing.value.exit_code) == ("put it in, [hidden]", 4)
+    with pytest.raises(ModelFailed) as long:
+        await played.complete(talk(1))
+    assert long.value.details["kind"] == "context_too_long"
+
+
+GOOD = '{"patchyard_recording": 1, "plan": "P", "environment": "process", "context_tokens": "x"}\n'
+REQUEST = '"request": {"kept": 0, "messages": []}'
+SAID = '{"speaker": "assistant", "text": "", "calls": []}'
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("", "no recording of this format"),
         ("{}", "no recording of this format"),
         ("nonsense", "is no recording"),
-        ('{"patchyard_recording": 1}\n{"no": 1}', "damaged"),
+        ("[" * 100_000, "is no recording"),
+        (GOOD + '{"no": 1}\n', "line 2"),
+        (GOOD + "[]\n", "line 2"),
+        (GOOD + '{"request": {"kept": "x", "messages": []}}\n', "line 2"),
+        (GOOD + f"{{{REQUEST}}}\n", "line 2"),
+        (GOOD + f'{{{REQUEST}, "reply": {{}}}}\n', "line 2"),
+        (GOOD + f'{{{REQUEST}, "error": {{"code": "x"}}}}\n', "line 2"),
+        (
+            GOOD + f'{{{REQUEST}, "reply": {{"message": {SAID}, "usage": {{}}, "stop": "done", '
+            '"model": "m"}}}\n',
+            "line 2",
+        ),
+        (GOOD + "[" * 100_000 + "\n", "line 2"),
+        (GOOD + '{"hash": "ha', "ends in the middle of line 2"),
     ],
 )
-def test_what_is_no_recording_is_refused(tmp_path: Path, content: str, words: str) -> None:
+def test_what_is_no_recording_is_refused_at_its_place(
+    tmp_path: Path, content: str, words: str
+) -> None:
     path = tmp_path / "r"
     path.write_text(content)
     with pytest.raises(UsageError, match=words):
         RecordedModel(path)
+
+
+async def test_a_recording_that_was_cut_says_how_to_go_on_with_it(tmp_path: Path) -> None:
+    path = await record(tmp_path / "r", turns=2)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    with pytest.raises(UsageError, match="ends in the middle of line 3") as caught:
+        RecordedModel(path)
+    assert f"`agents plan resume {ULID}`" in caught.value.hint
+    path.write_bytes(whole)
+    model = RecordedModel(path, places=here())
+    for turn in range(2):
+        await model.complete(talk(turn))
+    with pytest.raises(ModelFailed, match="asked for one more") as ended:
+        await model.complete(talk(2))
+    assert f"`agents plan resume {ULID}`" in ended.value.hint
+
+
+@pytest.mark.timeout(20)
+def test_pipes_and_links_are_neither_read_nor_written(tmp_path: Path) -> None:
+    pipe, link, folder = tmp_path / "pipe", tmp_path / "link", tmp_path / "folder"
+    os.mkfifo(pipe, 0o644)
+    folder.mkdir()
+    target = tmp_path / "target"
+    link.symlink_to(target)
+    for path, words in ((pipe, "no ordinary file"), (folder, "cannot"), (link, "cannot")):
+        with pytest.raises(UsageError, match=words):
+            resumed(path)
+    assert stat.S_IMODE(pipe.stat().st_mode) == 0o644
+    assert not target.exists()
+    for path in (pipe, folder):
+        with pytest.raises(UsageError, match="no ordinary file"):
+            RecordedModel(path)
+
+
+async def test_a_secret_that_json_writes_otherwise_is_hidden_too(tmp_path: Path) -> None:
+    secret = 'a"quoted\\key'
+    path = tmp_path / "r"
+    model = RecordingModel(
+        ScriptedModel(
+            answering=lambda _: ScriptedReply(text=secret, calls=(("t", {"key": secret}),))
+        ),
+        path,
+        places=Placeholders(secrets=(secret,)),
+        environment="process",
+        plan=ULID,
+    )
+    await model.prepare()
+    await model.complete(talk(0))
+    await model.close()
+    assert "quoted" not in path.read_text()
 
 
 def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:

@@ -5,14 +5,22 @@ One JSON object a line: a head, then each request (what is new in it) with its r
 
 import json
 import os
+import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from patchyard.contracts.model import Model, OnText
-from patchyard.domain.errors import ModelFailed, ModelUnavailable, UsageError
+from patchyard.domain.errors import (
+    ModelFailed,
+    ModelUnavailable,
+    PatchyardError,
+    UsageError,
+)
 from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest
+from patchyard.models.answering import whole_number
 from patchyard.models.transcript import (
     Canon,
     Canonical,
@@ -59,8 +67,7 @@ class RecordingModel:
         self._plan = plan
         self._places = places
         self._canon = Canon(self._places)
-        self._before_us = _mended(path, plan)
-        self._file = _opened(path)
+        self._file, self._before_us = _opened(path, plan)
         self._before: list[Any] = []
         self._tools: Any = None
         self._has_head = self._before_us is not None
@@ -98,9 +105,7 @@ class RecordingModel:
         try:
             reply = await self._model.complete(request, on_text=on_text)
         except (ModelFailed, ModelUnavailable) as error:
-            step["error"] = {"code": error.code, "message": self._places.take_out(error.message)}
-            step["error"]["retryable"] = error.retryable
-            self._write(step)
+            self._write({**step, "error": self._failure(error)})
             raise
         self._write({**step, "reply": reply_data(reply, self._places)})
         return reply
@@ -109,6 +114,15 @@ class RecordingModel:
         """Close the file and the model."""
         self._file.close()
         await self._model.close()
+
+    def _failure(self, error: PatchyardError) -> dict[str, Any]:
+        return {
+            "code": error.code,
+            "message": self._places.take_out(error.message),
+            "hint": self._places.take_out(error.hint),
+            "kind": error.details.get("kind"),
+            "retryable": error.retryable,
+        }
 
     def _new_in(self, data: dict[str, Any]) -> dict[str, Any]:
         messages = data["messages"]
@@ -154,11 +168,13 @@ class RecordedModel:
         return self.facts
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
-        """Return the recorded reply. Raises ModelFailed showing the first difference."""
+        """Return the recorded reply, or raise the recorded error.
+
+        Raises ModelFailed showing the first difference where something else is asked.
+        """
         step = self._step(self._canon.request(request))
         if "error" in step:
-            error = step["error"]
-            raise ModelFailed(str(error["message"]), retryable=bool(error["retryable"]))
+            raise _failed_then(step["error"])
         reply = reply_from(step["reply"], self._places)
         if on_text and reply.message.text:
             on_text(reply.message.text)
@@ -174,14 +190,14 @@ class RecordedModel:
         if self._next >= len(self._steps):
             raise ModelFailed(
                 f"{self._path} holds {len(self._steps)} requests and was asked for one more",
-                hint="record it again",
+                hint=_unfinished(self.head.plan),
             )
         step = self._steps[self._next]
         if step["digest"] != asked.digest:
             raise ModelFailed(
                 f"request {self._next + 1} differs from {self._path}: "
                 f"{first_difference(step['request'], asked.data)}",
-                hint="play it back on the same base and version, or record it again",
+                hint="play it back with the same task, base and version, or record it again",
                 details={"kind": "recording_differs", "step": self._next + 1},
             )
         self._next += 1
@@ -193,58 +209,92 @@ class RecordedModel:
         return digests.index(digest) if digest in digests else 0
 
 
-def _opened(path: Path) -> BinaryIO:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+def _failed_then(error: Mapping[str, Any]) -> ModelFailed | ModelUnavailable:
+    message, hint = str(error["message"]), str(error.get("hint", ""))
+    details = {"kind": error["kind"]} if error.get("kind") else {}
+    if error["code"] == ModelUnavailable.code:
+        return ModelUnavailable(message, hint=hint, details=details)
+    return ModelFailed(message, hint=hint, details=details, retryable=bool(error["retryable"]))
+
+
+def _opened(path: Path, plan: str) -> tuple[BinaryIO, Head | None]:
+    """Open a recording to be written; its head where it is this plan's and is gone on with.
+
+    Raises UsageError when the file is anything else; it is left alone then.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         handle = os.open(path, flags, 0o600)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-    os.fchmod(handle, 0o600)
-    return os.fdopen(handle, "wb")
-
-
-def _mended(path: Path, plan: str) -> Head | None:
-    """Return the head of a recording that is gone on with; None where there is nothing yet.
-
-    Raises UsageError when the file is anything but this plan's recording; it is left alone then.
-    """
+    file = os.fdopen(handle, "wb")
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    if not content:
-        return None
-    whole = content[: content.rfind(b"\n") + 1]
-    try:
+        content = _content(path, handle)
+        whole = content[: content.rfind(b"\n") + 1]
+        head = _own_head(path, whole, plan) if content else None
+        os.ftruncate(handle, len(whole))
+        os.fchmod(handle, 0o600)
+    except BaseException:
+        file.close()
+        raise
+    return file, head
+
+
+def _own_head(path: Path, whole: bytes, plan: str) -> Head:
+    with suppress(UsageError):
         head = _head(path, whole.splitlines())
-    except UsageError:
-        head = None
-    if head is None or head.plan != plan:
-        raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
-    if len(whole) < len(content):
-        os.truncate(path, len(whole))
-    return head
+        if head.plan == plan:
+            return head
+    raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
+
+
+def _content(path: Path, handle: int) -> bytes:
+    """Read an open file; a pipe or a device would be waited for, and is refused."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise UsageError(f"{path} is no ordinary file", hint="name another file")
+    with os.fdopen(os.dup(handle), "rb") as file:
+        return file.read()
 
 
 def _loaded(path: Path) -> tuple[Head, list[dict[str, Any]]]:
     try:
-        lines = [line for line in path.read_bytes().splitlines() if line.strip()]
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
-    head = _head(path, lines)
     try:
-        steps = _whole([json.loads(line) for line in lines[1:]])
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is a damaged recording: {error!r}") from error
-    return head, _answered_last(steps)
+        content = _content(path, handle)
+    except OSError as error:
+        raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
+    finally:
+        os.close(handle)
+    lines = [line for line in content.splitlines() if line.strip()]
+    head = _head(path, lines)
+    talk = _Talk()
+    for number, line in enumerate(lines[1:], start=2):
+        try:
+            talk.add(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            if number == len(lines) and not content.endswith(b"\n"):
+                raise UsageError(
+                    f"{path} ends in the middle of line {number}: who recorded it was stopped",
+                    hint=_unfinished(head.plan),
+                ) from error
+            raise UsageError(
+                f"{path} is a damaged recording: line {number} is not what was written",
+                hint="record it again",
+            ) from error
+    return head, _answered_last(talk.steps)
+
+
+def _unfinished(plan: str) -> str:
+    resumed = f"`agents plan resume {plan}` goes on with plan and recording" if plan else ""
+    return "; or ".join(filter(None, (resumed, "record it again")))
 
 
 def _head(path: Path, lines: Sequence[bytes]) -> Head:
     try:
         head = json.loads(lines[0]) if lines else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no recording: {error}") from error
     if not isinstance(head, dict) or head.get("patchyard_recording") != FORMAT:
         raise UsageError(f"{path} is no recording of this format ({FORMAT})")
@@ -252,7 +302,7 @@ def _head(path: Path, lines: Sequence[bytes]) -> Head:
         model=str(head.get("model", "")),
         plan=str(head.get("plan", "")),
         environment=str(head.get("environment", "")),
-        context_tokens=head.get("context_tokens"),
+        context_tokens=whole_number(head.get("context_tokens")) or None,
     )
 
 
@@ -263,21 +313,29 @@ def _answered_last(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [step for step, after in pairs if step["digest"] != after]
 
 
-def _whole(lines: Sequence[Any]) -> list[dict[str, Any]]:
-    """Put each request together from what is new in it; the hashes are taken anew."""
-    steps: list[dict[str, Any]] = []
-    messages: list[Any] = []
-    digests: list[bytes] = []
-    tools: Any = []
-    for line in lines:
+class _Talk:
+    """Puts each request together from what is new in it; the hashes are taken anew."""
+
+    def __init__(self) -> None:
+        self.steps: list[dict[str, Any]] = []
+        self._messages: list[Any] = []
+        self._digests: list[bytes] = []
+        self._tools: Any = []
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Take in a line. Raises ValueError, KeyError, TypeError, AttributeError if damaged."""
         new = dict(line["request"])
-        tools = new.get("tools", tools)
+        self._tools = new.get("tools", self._tools)
         kept = new.pop("kept")
-        messages = [*messages[:kept], *new["messages"]]
-        digests = [*digests[:kept], *map(message_digest, new["messages"])]
-        request = {**new, "tools": tools, "messages": messages}
-        steps.append({**line, "request": request, "digest": whole_digest(request, digests)})
-    return steps
+        self._messages = [*self._messages[:kept], *new["messages"]]
+        self._digests = [*self._digests[:kept], *map(message_digest, new["messages"])]
+        request = {**new, "tools": self._tools, "messages": self._messages}
+        if "error" in line:
+            _failed_then(line["error"])
+        else:
+            reply_from(line["reply"], Placeholders())
+        digest = whole_digest(request, self._digests)
+        self.steps.append({**line, "request": request, "digest": digest})
 
 
 __all__ = ["FORMAT", "Head", "RecordedModel", "RecordingModel"]

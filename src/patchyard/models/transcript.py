@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from patchyard.domain.messages import (
@@ -22,6 +22,7 @@ from patchyard.domain.messages import (
     Usage,
 )
 from patchyard.domain.tooling import ToolSpec
+from patchyard.models.answering import whole_number
 from patchyard.models.keys import hide
 
 WORKSPACE = "<workspace>"
@@ -52,7 +53,7 @@ class Placeholders:
         self._trees = (
             re.compile(rf"{re.escape(plans)}/{_ULID.pattern}[\w-]*/root\b") if plans else None
         )
-        self._secrets = tuple(secrets)
+        self._secrets = tuple(form for one in secrets for form in (one, json.dumps(one)[1:-1]))
         self._ids: dict[str, int] = {}
 
     def take_out(self, text: str) -> str:
@@ -158,10 +159,13 @@ def reply_data(reply: ModelReply, places: Placeholders) -> dict[str, Any]:
 
 
 def reply_from(data: Mapping[str, Any], places: Placeholders) -> ModelReply:
-    """Return the reply that `reply_data` wrote, filled in for this run."""
+    """Return the reply that `reply_data` wrote, filled in for this run.
+
+    Raises ValueError, KeyError, TypeError or AttributeError for anything else.
+    """
     said = data["message"]
     calls = tuple(
-        RequestedCall(id=id_, name=name, arguments=places.fill_in(arguments))
+        RequestedCall(id=str(id_), name=str(name), arguments=places.fill_in(arguments))
         for id_, name, arguments in said["calls"]
     )
     message = Message(
@@ -169,9 +173,20 @@ def reply_from(data: Mapping[str, Any], places: Placeholders) -> ModelReply:
     )
     return ModelReply(
         message=message,
-        usage=replace(Usage(), **data["usage"]),
+        usage=_usage_from(data["usage"]),
         stop=StopReason(data["stop"]),
-        model=data["model"],
+        model=str(data["model"]),
+    )
+
+
+def _usage_from(data: Mapping[str, Any]) -> Usage:
+    usd = data.get("usd")
+    return Usage(
+        input_tokens=whole_number(data["input_tokens"]),
+        output_tokens=whole_number(data["output_tokens"]),
+        cached_tokens=whole_number(data["cached_tokens"]),
+        is_estimated=bool(data["is_estimated"]),
+        usd=None if usd is None else max(0.0, float(usd)),
     )
 
 
