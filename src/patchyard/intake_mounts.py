@@ -34,7 +34,7 @@ def checked_mounts(
 
 def _refusal(real: str, *, home: str, state: str, checkout: str) -> str:
     try:
-        mode = os.stat(real).st_mode  # noqa: PTH116 - beside realpath
+        mode = Path(real).stat().st_mode
     except OSError as error:
         return f"{error.strerror}"
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):

@@ -30,7 +30,7 @@ def demo(output_format: str, kind: str | None) -> None:
 
 async def _demo(*, kind: str | None, is_json: bool) -> Outcome:
     from patchyard.cli.working import run_plan  # noqa: PLC0415 - heavy, and only now needed
-    from patchyard.intake import Asked  # noqa: PLC0415
+    from patchyard.intake import Asked  # noqa: PLC0415 - likewise
 
     bundled = importlib.resources.files("patchyard.demo")
     with importlib.resources.as_file(bundled) as folder:
@@ -51,8 +51,8 @@ async def _demo(*, kind: str | None, is_json: bool) -> Outcome:
 
 async def _diff(plan_id: str) -> str:
     from patchyard.assembly import open_equipment  # noqa: PLC0415 - heavy, and only now needed
-    from patchyard.engine.handing import Handing  # noqa: PLC0415
-    from patchyard.engine.ledger import Ledger  # noqa: PLC0415
+    from patchyard.engine.handing import Handing  # noqa: PLC0415 - likewise
+    from patchyard.engine.ledger import Ledger  # noqa: PLC0415 - likewise
 
     async with open_equipment(os.environ) as equipment:
         ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)

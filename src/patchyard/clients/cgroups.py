@@ -124,7 +124,7 @@ def remove_group(group: Iterable[str], *, timeout_s: float = 1.0) -> None:
     for directory in group:
         while Path(directory).exists():
             with contextlib.suppress(OSError):
-                os.rmdir(directory)  # noqa: PTH106 - Path.rmdir is the same call
+                Path(directory).rmdir()
                 break
             if time.monotonic() > deadline:
                 break

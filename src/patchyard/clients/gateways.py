@@ -20,6 +20,7 @@ from patchyard.config import places
 from patchyard.contracts.gateway import Opened, Passed
 from patchyard.domain.errors import Unavailable
 
+INSIDE_CACHE = "/tmp/.cache"  # noqa: S108 - inside, where /tmp is its own
 LOG_ENTRIES = 10_000  # kept of one engine; older ones go
 
 
@@ -124,16 +125,16 @@ def variables(root: str) -> dict[str, str]:
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_NO_INPUT": "1",
         "PIP_ROOT_USER_ACTION": "ignore",
-        "PIP_CACHE_DIR": "/tmp/.cache/pip",  # noqa: S108 - inside, where /tmp is its own
+        "PIP_CACHE_DIR": f"{INSIDE_CACHE}/pip",
         "UV_DEFAULT_INDEX": python,
         "UV_INDEX_URL": python,
-        "UV_CACHE_DIR": "/tmp/.cache/uv",  # noqa: S108 - likewise
+        "UV_CACHE_DIR": f"{INSIDE_CACHE}/uv",
         "npm_config_registry": script,
         "npm_config_replace_registry_host": "always",  # lock files name the registry they saw
         "npm_config_audit": "false",
         "npm_config_fund": "false",
         "npm_config_update_notifier": "false",
-        "npm_config_cache": "/tmp/.cache/npm",  # noqa: S108 - likewise
+        "npm_config_cache": f"{INSIDE_CACHE}/npm",
         "YARN_REGISTRY": script,
         "YARN_NPM_REGISTRY_SERVER": script,
         "YARN_UNSAFE_HTTP_WHITELIST": "127.0.0.1",

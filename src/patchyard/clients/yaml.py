@@ -49,7 +49,7 @@ def read_yaml(path: Path, *, name: str = "") -> Document:
     shown = name or str(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - opened so that a FIFO cannot block
+        with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise UsageError(f"{shown} is not a file")
             data = file.read(FILE_BYTES + 1)
@@ -61,7 +61,7 @@ def read_yaml(path: Path, *, name: str = "") -> Document:
 def parse_yaml(data: bytes | str, *, name: str) -> Document:
     """Return what `data` says. An empty document is None. Raises UsageError with the place."""
     from ruamel.yaml import YAML  # noqa: PLC0415 - loaded when there is a file to read
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415 - likewise
 
     if len(data) > FILE_BYTES:
         raise UsageError(f"{name} is larger than {FILE_BYTES:,} bytes")

@@ -7,6 +7,8 @@ from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, 
 from patchyard.domain.plan import PlanSpec
 from patchyard.engine.equipment import Equipment
 
+PYCACHE = "/tmp/pycache"  # noqa: S108 - inside, where /tmp is its own
+
 
 def kinds_of(spec: PlanSpec) -> tuple[ExecutionEnvironment, ...]:
     """Return every kind that a call of this plan could be routed to, resolved before it runs."""
@@ -102,7 +104,7 @@ def _asked_mounts(mounts: Sequence[str], *, is_writable: bool) -> list[Mount]:
 
 def _tidy(path: str, workspace: WorkspaceRef) -> Mapping[str, str]:
     """Keep byte code out of the tree, where the kind has a `/tmp` of its own."""
-    return {} if path == workspace.root else {"PYTHONPYCACHEPREFIX": "/tmp/pycache"}  # noqa: S108
+    return {} if path == workspace.root else {"PYTHONPYCACHEPREFIX": PYCACHE}
 
 
 __all__ = ["general_kind", "kinds_of", "specs_for"]

@@ -133,7 +133,7 @@ def load_script(path: Path) -> Script:
 
 def _parsed(path: Path) -> Any:
     from ruamel.yaml import YAML  # noqa: PLC0415 - only a script file needs it
-    from ruamel.yaml.error import MarkedYAMLError  # noqa: PLC0415
+    from ruamel.yaml.error import MarkedYAMLError  # noqa: PLC0415 - likewise
 
     try:
         text = path.read_text(encoding="utf-8")

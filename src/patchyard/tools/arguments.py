@@ -166,9 +166,8 @@ def _as_number(_name: str, value: Any) -> float | None:
             value = float(value.strip().removesuffix("s"))
         except ValueError:
             return None
-    if not isinstance(value, int | float) or value != value or abs(value) > 1e9:  # noqa: PLR0124 - NaN
-        return None
-    return value
+    is_finite = isinstance(value, int | float) and abs(value) <= 1e9  # NaN is neither
+    return value if is_finite else None
 
 
 def _as_whole(name: str, value: Any) -> int | None:
