@@ -12,7 +12,7 @@ from patchyard.domain.errors import Conflict, GuardRefused
 from patchyard.domain.events import ApplyIntended
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.handing import Handing
-from patchyard.engine.ledger import body_of
+from patchyard.engine.rows import body_of
 from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]

@@ -24,7 +24,8 @@ from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
 from patchyard.engine import control
 from patchyard.engine.finding import find_plan, list_plans
-from patchyard.engine.ledger import WHOLE, Ledger, Store, body_of
+from patchyard.engine.ledger import Ledger, Store
+from patchyard.engine.rows import WHOLE, body_of
 from patchyard.stores.sqlite import SQLiteJournal
 
 pytestmark = pytest.mark.anyio

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
@@ -309,38 +309,7 @@ Event = (
     | Resumed
 )
 
-TYPES: Mapping[str, type[Event]] = {
-    record.__name__: record
-    for record in (
-        PlanCreated,
-        BaseRecorded,
-        Moved,
-        DecisionRecorded,
-        InvariantChecked,
-        WorkspaceCreated,
-        WorkspaceRemoved,
-        EnvironmentStarted,
-        EnvironmentEnded,
-        SetupFinished,
-        TurnRequested,
-        TurnTaken,
-        ToolCallRequested,
-        ToolCallSettled,
-        StrategyRecorded,
-        WorkSummarised,
-        ChangeSetCaptured,
-        Validated,
-        ApplyIntended,
-        Applied,
-        Unapplied,
-        PhaseFailed,
-        InvariantDeclared,
-        LimitsChanged,
-        Noted,
-        Placed,
-        Resumed,
-    )
-}
+TYPES: Mapping[str, type[Event]] = {record.__name__: record for record in get_args(Event)}
 
 __all__ = [
     "EVENT_BYTES",

@@ -11,6 +11,7 @@ from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
 
 STREAM = "home"
+SCHEMA = 1  # version of the shapes below; readers upcast older ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +207,7 @@ _HANDLERS: Mapping[type[HomeEvent], Callable[[Holdings, Any], Holdings]] = {
 TYPES: Mapping[str, type[HomeEvent]] = {record.__name__: record for record in _HANDLERS}
 
 __all__ = [
+    "SCHEMA",
     "STREAM",
     "TYPES",
     "ActionSaved",

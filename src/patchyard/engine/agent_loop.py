@@ -9,7 +9,8 @@ from patchyard.domain.errors import LimitReached
 from patchyard.domain.events import Noted, TurnRequested, TurnTaken
 from patchyard.domain.messages import Usage
 from patchyard.domain.transcript import Step, transcript
-from patchyard.engine.ledger import Ledger, body_of
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.rows import body_of
 from patchyard.engine.tool_runner import ToolRunner, result_of
 
 CHARACTERS_PER_TOKEN = 4  # a rough mean, as vendors state it for English and code

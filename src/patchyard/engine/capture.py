@@ -11,8 +11,9 @@ from patchyard.domain.plan import PlanSpec
 from patchyard.domain.proofread import touched_proof
 from patchyard.engine import invariants
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.ledger import Ledger, body_of
+from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import Compared, GateResult, Prover, compare
+from patchyard.engine.rows import body_of
 from patchyard.engine.setup import Setup, SetupFailed
 from patchyard.engine.sites import general_kind
 

@@ -4,21 +4,18 @@ A decision is a pure function from what there is to the events that should follo
 process was faster, it decides again on what there is then.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from patchyard.contracts.clock import Clock
-from patchyard.contracts.journal import Journal, NewEvent, StoredEvent
+from patchyard.contracts.journal import Journal
 from patchyard.domain.action import NAME, Action
-from patchyard.domain.codec import from_json, to_json
-from patchyard.domain.errors import Conflict, JournalBroken, UnknownName, UsageError
-from patchyard.domain.events import EVENT_BYTES
+from patchyard.domain.errors import Conflict, UnknownName, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import (
+    SCHEMA,
     STREAM,
     TYPES,
     ActionSaved,
@@ -37,10 +34,10 @@ from patchyard.domain.holdings import (
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.project import Project, context_value
 from patchyard.domain.resource import Resource, require_type
+from patchyard.engine.rows import Vocabulary, from_row, to_row
 
 ATTEMPTS = 20  # writers of this stream are people at shells
-SCHEMA = 1
-WHOLE = "$body"  # key of an event too large for a row: all of it lies in that blob
+HOME = Vocabulary(types=TYPES, schema=SCHEMA)
 
 Decision = Callable[[Holdings], Sequence[HomeEvent]]
 
@@ -55,7 +52,9 @@ class Catalogue:
     async def holdings(self) -> Holdings:
         """Return what there is now."""
         stored = await self._journal.read(STREAM)
-        return fold(Holdings(), [(event.version, await self._decoded(event)) for event in stored])
+        return fold(
+            Holdings(), [(one.version, await from_row(one, HOME, self._journal)) for one in stored]
+        )
 
     async def change(self, decide: Decision) -> Holdings:
         """Append what `decide` says and return what there is then.
@@ -75,23 +74,10 @@ class Catalogue:
     async def _append(self, before: Holdings, events: Sequence[HomeEvent]) -> Holdings:
         bodies: dict[str, bytes] = {}
         at = self._clock.now()
-        encoded = [_encoded(event, at, bodies) for event in events]
+        encoded = [to_row(event, HOME, at, bodies) for event in events]
         if encoded:
             await self._journal.append(STREAM, before.version, encoded, bodies=bodies)
         return fold(before, enumerate(events, start=before.version + 1))
-
-    async def _decoded(self, stored: StoredEvent) -> HomeEvent:
-        record: Any = TYPES.get(stored.type)
-        if record is None or stored.schema > SCHEMA:
-            raise JournalBroken(
-                f"event {stored.version} of {STREAM} is of an unknown kind ({stored.type})",
-                hint="it was written by a newer Patchyard; upgrade",
-            )
-        body = stored.body
-        if WHOLE in body:
-            body = json.loads(await self._journal.body(str(body[WHOLE])))
-        event: HomeEvent = from_json(record, body)
-        return event
 
     async def create_project(self, project: Project) -> Project:
         """Add a project; it takes over what was set for the implicit one of its checkout.
@@ -256,16 +242,6 @@ def _adopted(implicit: Project, made: Project, holdings: Holdings) -> list[HomeE
     return [*events, ProjectDeleted(name=implicit.name)]
 
 
-def _encoded(event: HomeEvent, at: float, bodies: dict[str, bytes]) -> NewEvent:
-    body = to_json(event)
-    data = json.dumps(body, separators=(",", ":")).encode()
-    if len(data) > EVENT_BYTES:
-        digest = hashlib.sha256(data).hexdigest()
-        bodies[digest] = data
-        body = {WHOLE: digest}
-    return NewEvent(type=type(event).__name__, schema=SCHEMA, at=at, body=body)
-
-
 def _require_name(name: str) -> None:
     if not NAME.fullmatch(name):
         raise UsageError(
@@ -281,4 +257,4 @@ def _free_name(wanted: str, holdings: Holdings) -> str:
     return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
-__all__ = ["ATTEMPTS", "SCHEMA", "WHOLE", "Catalogue", "Decision"]
+__all__ = ["ATTEMPTS", "HOME", "Catalogue", "Decision"]

@@ -10,8 +10,9 @@ from patchyard.domain.events import Applied, ApplyIntended, Moved, Unapplied
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.ledger import Ledger, body_of
+from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import failure_of, require_result
+from patchyard.engine.rows import body_of
 
 
 class Handing:

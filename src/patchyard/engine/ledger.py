@@ -1,21 +1,17 @@
 """One plan's journal while it is worked on: records events, keeps the folded state at hand."""
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 from patchyard.contracts.clock import Clock
-from patchyard.contracts.journal import Journal, NewEvent, StoredEvent, Summaries
-from patchyard.domain.codec import from_json, to_json
-from patchyard.domain.errors import JournalBroken, UsageError
-from patchyard.domain.events import EVENT_BYTES, SCHEMA, TYPES, Body, Event, Moved, PlanCreated
+from patchyard.contracts.journal import Journal, NewEvent, Summaries
+from patchyard.domain.errors import UsageError
+from patchyard.domain.events import SCHEMA, TYPES, Body, Event, Moved, PlanCreated
 from patchyard.domain.state import PlanState, fold
+from patchyard.engine.rows import Vocabulary, from_row, read_body, to_row
 
-INLINE_BYTES = 2048  # a Body larger than this becomes a blob
-
-WHOLE = "$body"  # key of an event too large for a row: all of it lies in that blob
+PLAN = Vocabulary(types=TYPES, schema=SCHEMA)
 
 Listener = Callable[[Event], None]
 
@@ -82,7 +78,7 @@ class Ledger:
         )
 
     def _encoded(self, events: Sequence[Event], at: float) -> list[NewEvent]:
-        return [_encode(event, at, self._bodies) for event in events]
+        return [to_row(event, PLAN, at, self._bodies) for event in events]
 
     async def _append(self, events: Sequence[NewEvent]) -> None:
         written = self.state.version - len(self._noted)
@@ -108,24 +104,12 @@ class Ledger:
         return await read_events(self._store.journal, self.plan_id, after=after)
 
 
-def body_of(value: Any) -> Body:
-    """Wrap a JSON value (records allowed) for an event."""
-    return Body(value=to_json(value))
-
-
-async def read_body(journal: Journal, body: Body) -> Any:
-    """Return the JSON value of `body`."""
-    if body.digest is None:
-        return body.value
-    return json.loads(await journal.body(body.digest))
-
-
 async def read_events(
     journal: Journal, plan_id: str, *, after: int = 0
 ) -> Sequence[tuple[int, float, Event]]:
     """Return the events of one plan, each with its version and time."""
     stored = await journal.read(plan_id, after=after)
-    return [(event.version, event.at, await decode(journal, event)) for event in stored]
+    return [(event.version, event.at, await from_row(event, PLAN, journal)) for event in stored]
 
 
 async def load(
@@ -139,47 +123,6 @@ async def load(
             hint="`agents plan list` shows the plans; PATCHYARD_HOME chooses the database",
         )
     return fold(PlanState(plan_id=plan_id), events), events
-
-
-async def decode(journal: Journal, stored: StoredEvent) -> Event:
-    """Return the record of a stored event. Raises JournalBroken when it is of no known kind."""
-    record = TYPES.get(stored.type)
-    if record is None or stored.schema > SCHEMA:
-        raise JournalBroken(
-            f"event {stored.version} of {stored.stream} is of an unknown kind"
-            f" ({stored.type}, schema {stored.schema})",
-            hint="it was written by a newer Patchyard; upgrade",
-        )
-    body = stored.body
-    if WHOLE in body:
-        body = json.loads(await journal.body(body[WHOLE]))
-    return from_json(record, body)
-
-
-def _encode(event: Event, at: float, bodies: dict[str, bytes]) -> NewEvent:
-    for field in fields(event):
-        value = getattr(event, field.name)
-        if isinstance(value, Body) and value.digest is None and value.value is not None:
-            changed: Any = replace(cast("Any", event), **{field.name: _stored(value, bodies)})
-            event = changed
-    body = to_json(event)
-    data = json.dumps(body, separators=(",", ":")).encode()
-    if len(data) > EVENT_BYTES:
-        body = {WHOLE: _kept(data, bodies)}
-    return NewEvent(type=type(event).__name__, schema=SCHEMA, at=at, body=body)
-
-
-def _stored(body: Body, bodies: dict[str, bytes]) -> Body:
-    data = json.dumps(body.value, separators=(",", ":")).encode()
-    if len(data) <= INLINE_BYTES:
-        return replace(body, size=len(data))
-    return Body(digest=_kept(data, bodies), size=len(data))
-
-
-def _kept(data: bytes, bodies: dict[str, bytes]) -> str:
-    digest = hashlib.sha256(data).hexdigest()
-    bodies[digest] = data
-    return digest
 
 
 def summary(state: PlanState) -> Mapping[str, Any]:
@@ -198,16 +141,4 @@ def summary(state: PlanState) -> Mapping[str, Any]:
     }
 
 
-__all__ = [
-    "INLINE_BYTES",
-    "WHOLE",
-    "Ledger",
-    "Listener",
-    "Store",
-    "body_of",
-    "decode",
-    "load",
-    "read_body",
-    "read_events",
-    "summary",
-]
+__all__ = ["PLAN", "Ledger", "Listener", "Store", "load", "read_events", "summary"]

@@ -23,8 +23,9 @@ from patchyard.domain.tooling import (
 )
 from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.ledger import Ledger, body_of
+from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
+from patchyard.engine.rows import body_of
 
 KEPT_RESULTS = 64  # latest results at hand for `read_output`; older ones come from the journal
 

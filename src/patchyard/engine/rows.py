@@ -1,0 +1,91 @@
+"""Events as rows of the journal; what is too large for a row lies in blobs beside it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from patchyard.contracts.journal import Journal, NewEvent, StoredEvent
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.errors import JournalBroken
+from patchyard.domain.events import EVENT_BYTES, Body
+
+INLINE_BYTES = 2048  # a Body larger than this becomes a blob
+
+WHOLE = "$body"  # key of an event too large for a row: all of it lies in that blob
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """The events of one kind of stream."""
+
+    types: Mapping[str, Any]  # record by name
+    schema: int  # newest version of their shapes that is known here
+
+
+def to_row(event: Any, vocabulary: Vocabulary, at: float, bodies: dict[str, bytes]) -> NewEvent:
+    """Return `event` as it is appended; what does not fit its row is added to `bodies`."""
+    large = {
+        field.name: _stored(value, bodies)
+        for field in fields(event)
+        if isinstance(value := getattr(event, field.name), Body)
+        and value.digest is None
+        and value.value is not None
+    }
+    body = to_json(replace(event, **large) if large else event)
+    data = json.dumps(body, separators=(",", ":")).encode()
+    if len(data) > EVENT_BYTES:
+        body = {WHOLE: _kept(data, bodies)}
+    return NewEvent(type=type(event).__name__, schema=vocabulary.schema, at=at, body=body)
+
+
+async def from_row(stored: StoredEvent, vocabulary: Vocabulary, journal: Journal) -> Any:
+    """Return the record of a stored event. Raises JournalBroken when it is of no known kind."""
+    record = vocabulary.types.get(stored.type)
+    if record is None or stored.schema > vocabulary.schema:
+        raise JournalBroken(
+            f"event {stored.version} of {stored.stream} is of an unknown kind"
+            f" ({stored.type}, schema {stored.schema})",
+            hint="it was written by a newer Patchyard; upgrade",
+        )
+    body = stored.body
+    if WHOLE in body:
+        body = json.loads(await journal.body(str(body[WHOLE])))
+    return from_json(record, body)
+
+
+def body_of(value: Any) -> Body:
+    """Wrap a JSON value (records allowed) for an event."""
+    return Body(value=to_json(value))
+
+
+async def read_body(journal: Journal, body: Body) -> Any:
+    """Return the JSON value of `body`."""
+    if body.digest is None:
+        return body.value
+    return json.loads(await journal.body(body.digest))
+
+
+def _stored(body: Body, bodies: dict[str, bytes]) -> Body:
+    data = json.dumps(body.value, separators=(",", ":")).encode()
+    if len(data) <= INLINE_BYTES:
+        return replace(body, size=len(data))
+    return Body(digest=_kept(data, bodies), size=len(data))
+
+
+def _kept(data: bytes, bodies: dict[str, bytes]) -> str:
+    digest = hashlib.sha256(data).hexdigest()
+    bodies[digest] = data
+    return digest
+
+
+__all__ = [
+    "INLINE_BYTES",
+    "WHOLE",
+    "Vocabulary",
+    "body_of",
+    "from_row",
+    "read_body",
+    "to_row",
+]
