@@ -42,6 +42,32 @@ def test_an_output_that_takes_nothing_is_no_traceback(
     assert said in done.stderr
 
 
+def test_a_reader_that_goes_away_changes_no_exit_code(tmp_path: Path) -> None:
+    line = f"set -o pipefail; {LISTS} --format json | true"
+    assert shell(line, tmp_path / "home").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ("plan frobnicate --format=json", "plan"),
+        ("run x --zz --format json", "run"),
+        ("project context set --format json", "project context set"),
+    ],
+)
+def test_wrong_usage_is_an_object_that_names_the_command(
+    tmp_path: Path, words: str, command: str
+) -> None:
+    done = shell(f"{sys.executable} -m patchyard {words}", tmp_path / "home")
+    body = json.loads(done.stdout)
+    assert (done.returncode, body["command"], body["exit_code"]) == (2, command, 2)
+
+
+def test_the_word_json_alone_asks_for_no_object(tmp_path: Path) -> None:
+    done = shell(f"{sys.executable} -m patchyard run json --format rich --zz", tmp_path / "home")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 def test_numbers_that_json_does_not_have_are_null() -> None:
     told = portable({"a": [math.nan, math.inf, -math.inf, 1.5], "b": 3})
     assert told == {"a": [None, None, None, 1.5], "b": 3}

@@ -51,3 +51,42 @@ def test_a_signal_stops_the_plan_and_says_how_to_go_on(site: Worksite, number: i
     )
     data = json.loads(status.stdout)["data"]
     assert (data["phase"], data["state"]) == ("execute", "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("options", "reading"),
+    [(["--stream", "--format", "json"], "stdout"), (["--stream"], "stderr")],
+)
+def test_a_reader_that_goes_away_stops_the_plan_cleanly(
+    site: Worksite, options: list[str], reading: str
+) -> None:
+    model = site.script([call("execute_command", command="sleep 50", timeout_s=60), done()])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "patchyard", "run", "wait", "--model", model, *options],
+        cwd=site.repository,
+        env=site.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    gone, other = process.stdout, process.stderr
+    if reading == "stderr":
+        gone, other = other, gone
+    gone.readline()
+    gone.close()
+    with other:
+        said = other.read()
+    assert process.wait(timeout=30) == 130
+    assert b"Traceback" not in said
+    assert b"plan resume" in said or reading == "stderr"
+    status = subprocess.run(
+        [sys.executable, "-m", "patchyard", "plan", "status", "--format", "json"],
+        cwd=site.repository,
+        env=site.environ,
+        check=True,
+        capture_output=True,
+    )
+    data = json.loads(status.stdout)["data"]
+    assert data["state"] in {"cancelled", "queued"}  # it had begun, or had not yet
+    assert data["waiting"] is None or "nobody" in data["waiting"]["for"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import itertools
 import json
 import math
 import os
@@ -9,7 +10,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import IO, Any, TypeVar
@@ -68,7 +70,9 @@ def carry_out(speaking: Speaking, work: Callable[[], Coroutine[Any, Any, Outcome
     except OSError as error:
         outcome = Outcome(error=refused_by_machine(error))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        outcome = Outcome(error=_Interrupted(), exit_code=INTERRUPTED)
+        outcome = Outcome(error=Interrupted())
+        if speaking.is_json:  # who reads the object may have gone
+            say_error(Interrupted())
     code = outcome.exit_code or (outcome.error.exit_code if outcome.error else 0)
     try:
         if speaking.is_json:
@@ -76,10 +80,11 @@ def carry_out(speaking: Speaking, work: Callable[[], Coroutine[Any, Any, Outcome
         else:
             _print_text(outcome)
         _flush()
-    except BrokenPipeError:
-        raise  # who read has gone; click ends quietly
+    except BrokenPipeError:  # who read has gone: what was done counts
+        _send_nowhere(sys.stdout)
+        _send_nowhere(sys.stderr)
     except OSError as error:
-        _drop_output()
+        _send_nowhere(sys.stdout)
         say_error(refused_by_machine(error))
         code = code or Unavailable.exit_code
     raise click.exceptions.Exit(code)
@@ -94,11 +99,24 @@ async def _stoppable(work: Coroutine[Any, Any, Outcome]) -> Outcome:
     return await work
 
 
-def _drop_output() -> None:
+@contextmanager
+def heard(stream: IO[str]) -> Iterator[None]:
+    """Let a `stream` that takes no more stop the command as the first Ctrl-C does."""
+    try:
+        yield
+    except OSError as error:
+        _send_nowhere(stream)
+        if not isinstance(error, BrokenPipeError):
+            say_error(refused_by_machine(error))
+        signal.raise_signal(signal.SIGTERM)
+
+
+def _send_nowhere(stream: IO[str]) -> None:
     """Let what could not be written go, or Python tries once more at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    if is_open(stream):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def _flush() -> None:
@@ -107,7 +125,7 @@ def _flush() -> None:
         sys.stdout.flush()
 
 
-class _Interrupted(PatchyardError):
+class Interrupted(PatchyardError):
     """Interrupted; `agents plan resume` carries the newest plan on."""
 
     code = "interrupted"
@@ -182,12 +200,20 @@ def say_error(error: PatchyardError) -> None:
         click.echo(f"{paint('hint:', 'cyan', to_stderr=True)} {visible(error.hint)}", err=True)
 
 
-def show_usage_error(error: click.ClickException, arguments: list[str]) -> int:
+def say_warnings(texts: Iterable[str]) -> None:
+    """Print on standard error what was passed over."""
+    for text in texts:
+        click.echo(f"{paint('warning:', 'yellow', to_stderr=True)} {visible(text)}", err=True)
+
+
+def show_usage_error(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Print what click found wrong with the call; as JSON when that was asked for. Exit code 2."""
-    if "json" in arguments and "--format" in arguments:
+    pairs = {*arguments, *map("=".join, itertools.pairwise(arguments))}
+    if "--format=json" in pairs:
+        context = error.ctx if isinstance(error, click.UsageError) else None
         body = {"code": "usage", "message": error.format_message(), "hint": "", "details": {}}
         envelope = {
-            "command": " ".join(word for word in arguments[:2] if not word.startswith("-")),
+            "command": context.command_path.partition(" ")[2] if context else "",
             "status": "error",
             "exit_code": 2,
             "data": {},
@@ -235,17 +261,20 @@ def paint(text: str, colour: str, *, bold: bool = False, to_stderr: bool = False
 
 __all__ = [
     "INTERRUPTED",
+    "Interrupted",
     "Outcome",
     "Speaking",
     "carry_out",
     "counted",
     "error_data",
     "format_option",
+    "heard",
     "is_coloured",
     "is_open",
     "paint",
     "portable",
     "say_error",
+    "say_warnings",
     "show_usage_error",
     "visible",
 ]

@@ -13,7 +13,15 @@ import click
 from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import fields
 from patchyard.cli.looking import look_at
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint, visible
+from patchyard.cli.outcome import (
+    Interrupted,
+    Outcome,
+    Speaking,
+    carry_out,
+    format_option,
+    paint,
+    visible,
+)
 from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.progress import SpokenLines, json_lines
 from patchyard.cli.screen import plan_screen
@@ -115,7 +123,11 @@ def _follow(command: str, plan_id: str, output_format: str, *, after: int | None
             here = str(Path.cwd())
             found = await find_plan(equipment.store.summaries, plan_id, repository=here)
             ledger = await Ledger.open(equipment.store, equipment.clock, found)
-            await _tail(equipment, ledger, is_json=is_json, after=after)
+            try:
+                await _tail(equipment, ledger, is_json=is_json, after=after)
+            except asyncio.CancelledError:
+                gone = Interrupted("followed no longer; the plan itself goes on")
+                return Outcome(data={"plan_id": found}, error=gone)
             ledger = await Ledger.open(equipment.store, equipment.clock, found)
             data = await plan_data(ledger)
             return Outcome(data=data, text=plan_screen(data))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from patchyard.cli.outcome import counted, is_coloured, paint, portable, visible
+from patchyard.cli.outcome import counted, heard, is_coloured, paint, portable, visible
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.events import (
@@ -44,8 +44,8 @@ def json_output(stream: str, text: str) -> None:
 
 
 def _json_line(name: str, at: float, body: Mapping[str, Any]) -> None:
-    click.echo(json.dumps(portable({"event": name, "at": at, **body})))
-    sys.stdout.flush()
+    with heard(sys.stdout):
+        click.echo(json.dumps(portable({"event": name, "at": at, **body})))
 
 
 class SpokenLines:
@@ -113,7 +113,8 @@ class SpokenLines:
 
 
 def _to_stderr(text: str) -> None:
-    click.echo(text, err=True)
+    with heard(sys.stderr):
+        click.echo(text, err=True)
 
 
 def _output_line(line: str) -> str:
