@@ -3,7 +3,8 @@
 option > environment variable > project context > user file > the repository's file > default.
 """
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from patchyard.domain.trust import admit, digest_of, stricter, warning
 FOLDER = ".patchyard"
 REPOSITORY_FILE = f"{FOLDER}/config.yaml"
 PREFIX = "PATCHYARD_"
+# Not settings: where the state lies, the marks of our processes, and what our own suite reads.
+OWN = frozenset({"CALL", "ENVIRONMENT", "HOME", "KILLS", "PUBLISHED", "SEED", "SOAK"})
+VARIABLES = tuple(key for key in (*KEYS, *LIMIT_KEYS) if key != "limits")  # in lower case
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +31,17 @@ class RepositoryFiles:
     """What lies in a repository's settings folder, read once."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)
+    obstacle: str = ""  # why the settings file that is named there cannot be read
 
     @property
     def digest(self) -> str:
         """The hash that trust is bound to; empty when there is nothing."""
         return digest_of(self.files)
+
+    def require_readable(self) -> None:
+        """Raise UsageError when there is a settings file that cannot be read."""
+        if self.obstacle:
+            raise UsageError(self.obstacle, hint="make it a plain file, or take it away")
 
     def document(self) -> Document | None:
         """Return the settings file. Raises UsageError when it is no YAML."""
@@ -46,7 +56,7 @@ class Configuration:
     values: Mapping[str, Setting]
     layers: tuple[Layer, ...]
     ignored: tuple[str, ...] = ()  # keys of the repository's file that do not count
-    warning: str = ""  # one sentence that names them
+    warnings: tuple[str, ...] = ()  # a sentence each: they, what cannot be read, unread variables
 
     def value(self, name: str) -> Any:
         """Return the value of a setting, None where nothing is said."""
@@ -60,7 +70,19 @@ class Configuration:
 
 def repository_files(sight: Glimpse) -> RepositoryFiles:
     """Read a repository's settings folder."""
-    return RepositoryFiles(files=files_under(sight, FOLDER))
+    files = files_under(sight, FOLDER)
+    obstacle = "" if REPOSITORY_FILE in files else _obstacle(sight)
+    return RepositoryFiles(files=files, obstacle=obstacle)
+
+
+def _obstacle(sight: Glimpse) -> str:
+    for path, wanted in ((FOLDER, "folder"), (REPOSITORY_FILE, "file")):
+        found = sight.kind(path)
+        if found not in {"", wanted}:
+            return f"{path} is a {found}, not a {wanted}: no setting in it counts"
+    if sight.kind(REPOSITORY_FILE):
+        return f"{REPOSITORY_FILE} is closed to this user or too large: no setting in it counts"
+    return ""
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
@@ -85,14 +107,17 @@ def configure(
         *([project_layer(project)] if project is not None else []),
         *user_layers(environ),
     ]
-    document = (repository or RepositoryFiles()).document()
+    files = repository or RepositoryFiles()
+    warnings = (*([files.obstacle] if files.obstacle else []), *unread_variables(environ))
+    document = files.document()
     if document is None:
-        return Configuration(values=effective(layers), layers=tuple(layers))
+        return Configuration(values=effective(layers), layers=tuple(layers), warnings=warnings)
     admitted = admit(document.value, frozenset({*KEYS, *RESERVED}), is_trusted=is_trusted)
     said = _parsed(document, admitted.body)
     counted, weaker = stricter(limits_in_force(layers), said.limits, is_trusted=is_trusted)
     own = _with(said, limits=counted)
     ignored = (*admitted.ignored, *weaker)
+    passed_over = warning(ignored, is_trusted=is_trusted)
     # A stricter limit counts before the user's file, which speaks of no repository in particular.
     tight, _ = stricter(limits_in_force(layers), said.limits, is_trusted=False)
     place = next((n for n, layer in enumerate(layers) if layer.origin.startswith("/")), len(layers))
@@ -102,7 +127,7 @@ def configure(
         values=effective(layers),
         layers=tuple(layers),
         ignored=ignored,
-        warning=warning(ignored, is_trusted=is_trusted),
+        warnings=(*([passed_over] if passed_over else []), *warnings),
     )
 
 
@@ -144,14 +169,27 @@ def project_layer(project: Project) -> Layer:
 def variable_layers(environ: Mapping[str, str]) -> list[Layer]:
     """Return a layer for each `PATCHYARD_...` variable that sets something."""
     layers = []
-    for key in (*KEYS, *LIMIT_KEYS):
+    for key in VARIABLES:
         name = f"{PREFIX}{key.upper()}"
-        if name in environ and key != "limits":
+        if name in environ:
             body = {key: _variable(key, environ[name], name)}
             body = {"limits": body} if key in LIMIT_KEYS else body
             document = Document(name=f"${name}", value=body)
             layers.append(Layer(origin=name, settings=_of_variable(document, name)))
     return layers
+
+
+def unread_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a sentence for each `PATCHYARD_...` variable that nothing reads; no value is told."""
+    ours = sorted(name.removeprefix(PREFIX) for name in environ if name.startswith(PREFIX))
+    known = [key.upper() for key in VARIABLES]
+    return tuple(_unread(name, known) for name in ours if name not in {*known, *OWN})
+
+
+def _unread(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, [*known, "HOME"], n=1)
+    guess = f"; did you mean {PREFIX}{near[0]}?" if near else ""
+    return f"{PREFIX}{name} is no setting of this version and counts for nothing{guess}"
 
 
 def _of_variable(document: Document, name: str) -> Settings:
@@ -171,13 +209,16 @@ def _variable(key: str, text: str, name: str) -> Any:
 
 __all__ = [
     "FOLDER",
+    "OWN",
     "PREFIX",
     "REPOSITORY_FILE",
+    "VARIABLES",
     "Configuration",
     "RepositoryFiles",
     "configure",
     "project_layer",
     "repository_files",
+    "unread_variables",
     "user_file",
     "user_layers",
     "variable_layers",

@@ -106,8 +106,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     spec = _placed(spec, asked, environ, settings, project, holdings)
     spec, notes = _with_commands(spec, settings, filled, sight)
     spec = replace(spec, invariants=_invariants(settings, holdings, spec, filled))
-    warnings = (settings.warning,) if settings.warning else ()
-    return Intake(spec=spec, notes=notes, warnings=warnings)
+    return Intake(spec=spec, notes=notes, warnings=settings.warnings)
 
 
 def _top(place: str) -> Path:

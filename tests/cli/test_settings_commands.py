@@ -1,6 +1,7 @@
 """`agents init`, `trust` and `config` as a user types them."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,25 @@ def test_init_writes_through_no_link(top: Path, tmp_path: Path) -> None:
     result = typed("init", "--force")
     assert result.exit_code == 3
     assert not (tmp_path / "config.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(("config", "check"), 2), (("trust",), 2), (("init", "--force"), 3)]
+)
+def test_a_settings_file_that_could_block_is_named_and_never_opened(
+    top: Path, words: tuple[str, ...], code: int
+) -> None:
+    (top / ".patchyard").mkdir()
+    os.mkfifo(top / ".patchyard" / "config.yaml")
+    result = typed(*words)
+    assert result.exit_code == code
+    assert ".patchyard/config.yaml is a special file" in result.stderr
+
+
+def test_config_names_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATCHYARD_MAX_STEP", "3")
+    assert "did you mean PATCHYARD_MAX_STEPS?" in typed("config", "show").stderr
+    assert "did you mean PATCHYARD_MAX_STEPS?" in typed("config", "check").stdout
 
 
 def test_trust_is_given_voided_by_change_and_taken_back(top: Path) -> None:

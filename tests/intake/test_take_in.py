@@ -214,7 +214,48 @@ def test_a_settings_file_that_is_no_file_is_never_followed(top: Path, kind: str)
         os.mkfifo(place)
     else:
         place.mkdir()
-    assert taken(top).spec.validate == ()
+    intake = taken(top)
+    assert intake.spec.validate == ()
+    names = {"fifo": "special file"}
+    assert f".patchyard/config.yaml is a {names.get(kind, kind)}" in intake.warnings[0]
+
+
+def test_a_settings_folder_that_is_a_link_is_named_in_a_commit_too(top: Path) -> None:
+    (top / ".patchyard").symlink_to(top)
+    subprocess.run(["git", "add", "-A"], cwd=top, check=True)
+    name = ["-c", "user.name=n", "-c", "user.email=e"]
+    subprocess.run(["git", *name, "commit", "-q", "-m", "m"], cwd=top, check=True)
+    for ref in (None, "head"):
+        assert ".patchyard is a link, not a folder" in taken(top, ref=ref).warnings[0]
+    assert taken(top, ref="HEAD~1").warnings == ()
+
+
+def test_a_settings_file_that_is_too_large_is_named(top: Path) -> None:
+    written(top, "#" * 1_000_001)
+    assert "too large" in taken(top).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("PATCHYARD_MODLE", "did you mean PATCHYARD_MODEL?"),
+        ("PATCHYARD_HOEM", "did you mean PATCHYARD_HOME?"),
+        ("PATCHYARD_ZZZ", "PATCHYARD_ZZZ is no setting"),
+        ("PATCHYARD_X", "PATCHYARD_X is no setting"),
+    ],
+)
+def test_a_variable_that_nothing_reads_is_named_without_its_value(
+    top: Path, name: str, said: str
+) -> None:
+    (warning,) = taken(top, environ={name: "s3cret"}).warnings
+    assert said in warning
+    assert "s3cret" not in warning
+    assert ("did you mean" in warning) == ("did you mean" in said)
+
+
+def test_variables_that_are_read_are_no_reason_for_a_warning(top: Path) -> None:
+    environ = {"PATCHYARD_MODEL": "a:b", "PATCHYARD_TIMEOUT": "1h", "PATCHYARD_HOME": "/x"}
+    assert taken(top, environ={**environ, "PATCHYARD_SOAK": "1"}).warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from patchyard.cli.cataloguing import checkout_of, table, with_catalogue
-from patchyard.cli.outcome import Outcome, format_option, paint, visible
+from patchyard.cli.outcome import Outcome, format_option, say_warnings
 from patchyard.cli.seeing import repository_settings
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import repository_files
@@ -43,9 +43,7 @@ def show(output_format: str, *, origin: bool) -> None:
             "ignored": list(seen.configuration.ignored),
             "settings": {name: _data(setting) for name, setting in values.items()},
         }
-        if seen.configuration.warning:
-            mark = paint("warning:", "yellow", to_stderr=True)
-            click.echo(f"{mark} {visible(seen.configuration.warning)}", err=True)
+        say_warnings(seen.configuration.warnings)
         return Outcome(data=data, text=table(rows, empty=""))
 
     with_catalogue("config show", output_format, job)
@@ -79,6 +77,7 @@ def check(output_format: str) -> None:
     async def job(catalogue: Catalogue) -> Outcome:
         top = checkout_of(".")
         everything = repository_settings(top, is_trusted=True)
+        everything.files.require_readable()
         digest = everything.files.digest
         is_trusted = (await catalogue.holdings()).is_trusted(top, digest)
         seen = repository_settings(top, is_trusted=is_trusted)
@@ -88,8 +87,8 @@ def check(output_format: str) -> None:
             "trusted": is_trusted,
             "ignored": list(seen.configuration.ignored),
         }
-        said = ["the settings are right", seen.configuration.warning]
-        return Outcome(data=data, text="\n".join(line for line in said if line))
+        said = ("the settings are right", *seen.configuration.warnings)
+        return Outcome(data=data, text="\n".join(said))
 
     with_catalogue("config check", output_format, job)
 

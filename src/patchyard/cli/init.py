@@ -33,7 +33,10 @@ def init(output_format: str, *, force: bool) -> None:
 async def _init(*, force: bool) -> Outcome:
     top = Path(checkout_of("."))
     sight = CheckoutGlimpse(top=top)
-    before = set(repository_files(sight).files)
+    there = repository_files(sight)
+    if there.obstacle:
+        raise Conflict(f"{top}: {there.obstacle}", hint="take it away")
+    before = set(there.files)
 
     def text(name: str) -> str | None:
         data = sight.read(name)
@@ -94,8 +97,6 @@ def _write(top: Path, text: str, *, force: bool) -> None:
     file = top / REPOSITORY_FILE
     if os.path.lexists(file) and not force:
         raise Conflict(f"{file} is there already", hint="--force overwrites it")
-    if file.parent.is_symlink() or file.is_symlink():
-        raise Conflict(f"{file} is a link, or lies behind one", hint="take the link away")
     try:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")

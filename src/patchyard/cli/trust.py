@@ -27,6 +27,7 @@ def trust(path: str, output_format: str, *, revoke: bool) -> None:
             said = f"{top} is trusted no longer" if had else f"{top} was not trusted"
             return Outcome(data={"path": top, "trusted": False, "was_trusted": had}, text=said)
         seen = repository_settings(top, is_trusted=True)
+        seen.files.require_readable()
         if not seen.files.digest:
             raise UsageError(
                 f"{top} has no settings to trust",
@@ -42,9 +43,7 @@ def trust(path: str, output_format: str, *, revoke: bool) -> None:
             "ignored": list(seen.configuration.ignored),
         }
         said = f"{top} is trusted: {', '.join(names)} as they are now"
-        if seen.configuration.warning:
-            said = f"{said}\n{seen.configuration.warning}"
-        return Outcome(data=data, text=said)
+        return Outcome(data=data, text="\n".join((said, *seen.configuration.warnings)))
 
     with_catalogue("trust", output_format, job)
 

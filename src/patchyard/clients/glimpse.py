@@ -16,6 +16,7 @@ from patchyard.domain.errors import UsageError
 
 FILE_BYTES = 1_000_000  # a larger file is passed over
 MOST_FILES = 500
+KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 
 
 class Glimpse(Protocol):
@@ -27,6 +28,10 @@ class Glimpse(Protocol):
 
     def names(self, folder: str = "") -> tuple[str, ...]:
         """Return the paths of what lies in `folder`, not deeper; none when there is no folder."""
+        ...
+
+    def kind(self, path: str) -> str:
+        """Return what lies there: file, folder, link or special file; empty for nothing."""
         ...
 
 
@@ -59,6 +64,15 @@ class CheckoutGlimpse:
             return ()
         return tuple(sorted(f"{folder}/{name}" if folder else name for name in found))
 
+    def kind(self, path: str) -> str:
+        """See Glimpse."""
+        try:
+            with Reader(self.top) as reader:
+                found = reader.status(path)
+        except OSError:
+            return ""
+        return "" if found is None else KINDS.get(stat.S_IFMT(found.st_mode), "special file")
+
 
 @dataclass(frozen=True, kw_only=True)
 class CommitGlimpse:
@@ -84,6 +98,12 @@ class CommitGlimpse:
         if done.code != 0:
             return ()
         return tuple(sorted(os.fsdecode(name) for name in done.out.split(b"\0") if name))
+
+    def kind(self, path: str) -> str:
+        """See Glimpse."""
+        done = self.git.attempt("ls-tree", "-z", self.commit, "--", path, cwd=self.top)
+        mode = done.out.partition(b" ")[0] if done.code == 0 else b""
+        return KINDS.get(stat.S_IFMT(int(mode, 8)), "special file") if mode else ""
 
 
 def glimpse(top: Path, ref: str | None) -> Glimpse:
@@ -122,6 +142,7 @@ def _deep(sight: Glimpse, folder: str, depth: int = 0) -> Iterator[str]:
 
 __all__ = [
     "FILE_BYTES",
+    "KINDS",
     "MOST_FILES",
     "CheckoutGlimpse",
     "CommitGlimpse",
