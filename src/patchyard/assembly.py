@@ -19,6 +19,7 @@ from patchyard.contracts.gateway import Opened
 from patchyard.contracts.model import Model
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import StateRefusal, UnknownName, UsageError
+from patchyard.domain.plan import PlanSpec
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Store
 from patchyard.engine.sites import general_kind
@@ -146,6 +147,26 @@ def model_catalogue(environ: Mapping[str, str]) -> "Catalogue":
     return Catalogue(environ=environ, prices=shipped_prices(), configured=configured(own))
 
 
+def require_actor(spec: PlanSpec, environ: Mapping[str, str]) -> None:
+    """Raise UsageError or UnknownName for an actor, a model or a file of one that there is not.
+
+    Asks nobody: whether a provider has the model shows when it is needed.
+    """
+    if spec.agent not in ACTORS:
+        raise UnknownName.among("agent", spec.agent, ACTORS)
+    if spec.agent == "model" and spec.model:
+        model_catalogue(environ).require(spec.model)
+    if spec.record_to is not None:
+        _require_new(Path(spec.record_to))
+
+
+def _require_new(path: Path) -> None:
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError(f"{path} cannot be written", hint="name a file in a folder of yours")
+    if path.exists() and path.stat().st_size:
+        raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
+
+
 def _require_strength(name: str, recorded_in: str, here: ExecutionEnvironment) -> None:
     """Raise UsageError where a recording would be played back behind weaker walls."""
     if STRENGTH[here] >= STRENGTH[parse_kind(recorded_in)]:
@@ -186,4 +207,4 @@ def _make_home(home: Path) -> None:
         )
 
 
-__all__ = ["model_catalogue", "open_equipment"]
+__all__ = ["model_catalogue", "open_equipment", "require_actor"]

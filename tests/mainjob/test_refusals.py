@@ -131,6 +131,41 @@ NAMES = {
 }
 
 
+NO_PLAN = {
+    "an agent": ["--agent", "zz"],
+    "no model's name": ["--model", "foo"],
+    "a provider": ["--model", "zz:foo"],
+    "a script": ["--model", "scripted:absent"],
+    "a script that is none": ["--model", "scripted:a.txt"],
+    "a recording": ["--model", "recorded:absent"],
+    "a folder to record in": ["--record", "absent/talk.jsonl"],
+    "a folder to record to": ["--record", "."],
+    "a file that holds something": ["--record", "a.txt"],
+}
+
+
+@pytest.mark.parametrize("what", NO_PLAN)
+def test_what_cannot_begin_is_refused_before_there_is_a_plan(desk: Desk, what: str) -> None:
+    more = NO_PLAN[what]
+    model = [] if "--model" in more else ["--model", f"scripted:{desk.script(write('x', 'x'))}"]
+
+    said = desk.agents("run", "x", *model, *more)
+
+    assert said.code == 2, said.message
+    assert said.data == {}
+    assert desk.agents("plan", "list", "--all").data["plans"] == []
+
+
+def test_under_manual_a_plan_is_made_and_waits(desk: Desk) -> None:
+    said = desk.run(write("x", "x"), options=["--automation-profile", "manual"])
+
+    assert (said.code, said.data["phase"], said.data["state"]) == (0, "strategize", "queued")
+    assert "agents plan strategize" in desk.agents("plan", "status", is_json=False).out.decode()
+    assert desk.agents("plan", "strategize").data["state"] == "complete"
+    assert "agents plan execute" in desk.agents("plan", "status", is_json=False).out.decode()
+    assert desk.agents("plan", "execute").data["changed"]
+
+
 @pytest.mark.parametrize("what", NAMES)
 def test_an_unknown_name_or_wrong_value_exits_2_and_says_what_is_known(
     desk: Desk, what: str

@@ -1,6 +1,7 @@
 """`agents plan use ACTION PROJECT`: makes a plan of an action and strategizes it."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -9,11 +10,10 @@ from patchyard.assembly import open_equipment
 from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
 from patchyard.cli.plan_act import stream_option
 from patchyard.cli.progress import SpokenLines
-from patchyard.cli.working import announce, carried, made_plan, watching
+from patchyard.cli.working import announce, carried, made_plan, waiting, watching
 from patchyard.domain.errors import UsageError
+from patchyard.domain.plan import MANUAL
 from patchyard.engine.catalogue import Catalogue
-from patchyard.engine.ledger import Ledger
-from patchyard.engine.report import plan_data
 from patchyard.engine.sites import general_kind
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked
@@ -30,7 +30,7 @@ from patchyard.intake_actions import find_action
 @click.option("--agent", help="model or recipe; recipe where the action has steps.")
 @click.option("--model", "model_name", help="PROVIDER:MODEL, recorded:FILE or scripted:FILE.")
 @click.option("--no-strategize", is_flag=True, help="Only make the plan.")
-@click.option("--automation-profile", help="Under manual nothing goes on by itself.")
+@click.option("--automation-profile", help="Under manual only the plan is made.")
 @stream_option
 @format_option
 def use(output_format: str, **options: Any) -> None:
@@ -56,17 +56,15 @@ async def _use(options: dict[str, Any], *, is_json: bool) -> Outcome:
             has_run_default=False,
         )
         plan_id, spec, base = await made_plan(equipment, asked, os.environ)
-        if options["no_strategize"] or spec.automation_profile == "manual":
-            ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
-            return Outcome(data=await plan_data(ledger), text=plan_id)
+        if options["no_strategize"] or spec.automation_profile == MANUAL:
+            return replace(await waiting(equipment, plan_id), text=plan_id)
         spoken = SpokenLines(opening=f"plan {plan_id}", kind=general_kind(spec))
         stream = bool(options["stream"])
         with watching(is_json=is_json, stream=stream, spoken=spoken) as watched:
             announce(watched, base)
             work = Workflow(equipment, watching=watched).strategize(plan_id)
             outcome = await carried(equipment, plan_id, work)
-        text = outcome.text if outcome.error else plan_id
-        return Outcome(data=outcome.data, text=text, error=outcome.error)
+        return outcome if outcome.error else replace(outcome, text=plan_id)
 
 
 def _arguments(given: tuple[str, ...]) -> dict[str, str]:

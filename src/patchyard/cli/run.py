@@ -41,7 +41,7 @@ MORE = "may be repeated"
 @click.option("--timeout", help="Time over all phases: 90s, 30m, 1h (default).")
 @click.option("--rounds", type=int, help="Failed proofs given back; 3 by default.")
 @click.option("--record", type=str, help="Write every model request and reply to this file.")
-@click.option("--automation-profile", help="manual, review, ..., auto (default).")
+@click.option("--automation-profile", help="auto (default) goes on; manual only makes the plan.")
 @click.option("--require-changes", is_flag=True, help="Exit 1 when nothing changed.")
 @click.option("--stream", is_flag=True, help="Show progress while it happens.")
 @format_option
@@ -57,7 +57,7 @@ def run(output_format: str, **options: Any) -> None:
 
 async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outcome:
     from patchyard.cli.working import run_plan  # noqa: PLC0415 - heavy, and only now needed
-    from patchyard.intake import Asked, parse_duration  # noqa: PLC0415
+    from patchyard.intake import Asked, parse_duration  # noqa: PLC0415 - likewise
 
     asked = Asked(
         task=read_task(options["task"]),

@@ -27,8 +27,8 @@ def plan_screen(data: Mapping[str, Any]) -> str:
 
 
 def _head(data: Mapping[str, Any]) -> str:
-    good = data["state"] in {"complete", "applied"}
-    state = paint(f"{data['phase']}/{data['state']}", "green" if good else "red", bold=True)
+    colour = {"complete": "green", "applied": "green", "queued": "blue", "processing": "blue"}
+    state = paint(f"{data['phase']}/{data['state']}", colour.get(data["state"], "red"), bold=True)
     return f"plan {data['plan_id']}  {state}"
 
 
@@ -140,6 +140,9 @@ def _next(data: Mapping[str, Any]) -> list[str]:
             _row("next", f"agents plan diff {plan}"),
             f"           agents plan apply {plan} --to worktree   (or branch, merge)",
         ]
+    begin = {"strategize/queued": "strategize", "strategize/complete": "execute"}
+    if step := begin.get(f"{data['phase']}/{data['state']}"):
+        return [_row("next", f"agents plan {step} {plan}   (or the whole way: plan resume)")]
     if data["state"] == "processing":
         follow = f"agents plan watch {plan}   (after a crash: agents plan resume {plan})"
         return [_row("next", follow)]

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from patchyard.assembly import open_equipment
-from patchyard.cli.outcome import Outcome, is_open, paint, visible
+from patchyard.assembly import open_equipment, require_actor
+from patchyard.cli.outcome import Outcome, heard, is_open, paint, say_warnings, visible
 from patchyard.cli.progress import SpokenLines, json_lines, json_output
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.domain.events import BaseRecorded, Event
-from patchyard.domain.plan import PlanSpec
+from patchyard.domain.plan import MANUAL, PlanSpec
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
@@ -68,6 +68,8 @@ async def run_plan(
     """Make the plan that `asked` describes and carry it out."""
     async with open_equipment(environ) as equipment:
         plan_id, spec, base = await made_plan(equipment, asked, environ)
+        if spec.automation_profile == MANUAL:
+            return await waiting(equipment, plan_id)
         opening = f"plan {plan_id} in {visible(spec.repository)}"
         spoken = SpokenLines(opening=opening, kind=general_kind(spec))
         with watching(is_json=is_json, stream=stream, spoken=spoken, limits=spec.limits) as watched:
@@ -81,16 +83,24 @@ async def made_plan(
 ) -> tuple[str, PlanSpec, Base]:
     """Make the plan that `asked` describes; say what was found and what was passed over.
 
-    What cannot become a plan (no repository, an unknown kind) is refused before there is one.
+    What cannot become a plan (no repository, an unknown name) is refused before there is one.
     """
     holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
     intake = take_in(asked, environ, holdings)
-    tell(intake)
     spec = intake.spec
+    require_actor(spec, environ)
     for kind in kinds_of(spec):
         equipment.environment(kind)
+    tell(intake)
     base = await equipment.trees.snapshot(Path(spec.repository), ref=spec.ref)
     return await Workflow(equipment).create(spec, base=base), spec, base
+
+
+async def waiting(equipment: Equipment, plan_id: str) -> Outcome:
+    """Return the screen of a plan that was only made: each step is for somebody to begin."""
+    ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+    data = await plan_data(ledger)
+    return Outcome(data=data, text=plan_screen(data))
 
 
 def announce(watched: Watching, base: Base) -> None:
@@ -101,10 +111,10 @@ def announce(watched: Watching, base: Base) -> None:
 
 def tell(intake: Intake) -> None:
     """Say on standard error what a person should know before the plan begins."""
-    for text in intake.warnings:
-        click.echo(f"{paint('warning:', 'yellow', to_stderr=True)} {visible(text)}", err=True)
-    for text in intake.notes:
-        click.echo(f"{paint('note:', 'cyan', to_stderr=True)} {visible(text)}", err=True)
+    with heard(sys.stderr):
+        say_warnings(intake.warnings)
+        for text in intake.notes:
+            click.echo(f"{paint('note:', 'cyan', to_stderr=True)} {visible(text)}", err=True)
 
 
 async def carried(equipment: Equipment, plan_id: str, work: Awaitable[PlanState]) -> Outcome:
@@ -121,4 +131,4 @@ async def carried(equipment: Equipment, plan_id: str, work: Awaitable[PlanState]
     return Outcome(data=data, text=plan_screen(data), error=error)
 
 
-__all__ = ["announce", "carried", "made_plan", "run_plan", "tell", "watching"]
+__all__ = ["announce", "carried", "made_plan", "run_plan", "tell", "waiting", "watching"]

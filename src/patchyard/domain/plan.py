@@ -36,8 +36,9 @@ Step = tuple[Phase, State]
 
 ROLES = ("architect", "developer", "reviewer", "tester")  # C17; only names as yet
 
+MANUAL = "manual"  # nothing goes on by itself
 PROFILES = (  # of automation, from the most to the least hesitant (B+)
-    "manual",
+    MANUAL,
     "review",
     "supervised",
     "cautious",
@@ -146,6 +147,7 @@ class PlanSpec:
 
 
 __all__ = [
+    "MANUAL",
     "PROFILES",
     "ROLES",
     "TRANSITIONS",

@@ -94,6 +94,14 @@ class Catalogue:
             raise UnknownName.among("model provider", name, [*self.providers, *FILES])
         return self.providers[name]
 
+    def require(self, name: str) -> None:
+        """Raise UsageError or UnknownName unless `name` can be opened; nobody is asked."""
+        provider, _ = split_name(name)
+        if provider in FILES:
+            self.open(name)
+        else:
+            self.provider(provider)
+
     def open(self, name: str) -> Model:
         """Return the model `PROVIDER:MODEL`, metered. Raises UsageError or UnknownName."""
         provider, model = split_name(name)
