@@ -15,14 +15,22 @@ from patchyard.domain.tooling import ToolSpec
 
 PATH_FIELDS = frozenset({"path", "cwd"})
 WRAPPERS = frozenset({"arguments", "args", "input", "parameters", "params", "kwargs"})
-CHATTER = frozenset({"explanation", "reason", "reasoning", "thought", "thoughts", "instructions"})
+CHATTER = frozenset(
+    {
+        *("explanation", "reason", "reasoning", "thought", "thoughts", "instructions"),
+        *("should_read_entire_file", "is_new_file"),  # D+: said, and known anyway
+    }
+)
 # What models trained on other tool sets call the same thing, by our name for it.
 ALIASES: Mapping[str, tuple[str, ...]] = {
-    "path": ("file_path", "filepath", "file", "filename", "file_name", "target_file", "target"),
+    "path": (
+        *("file_path", "filepath", "file", "filename", "file_name", "target_file", "target"),
+        *("directory", "dir", "folder", "directory_path", "relative_workspace_path"),
+    ),
     "content": ("contents", "text", "body", "file_text", "data", "file_content", "new_content"),
     "old_string": ("old_str", "old_text", "old", "search", "find", "original"),
     "new_string": ("new_str", "new_text", "new", "replace", "replacement"),
-    "query": ("q", "search_query", "term", "text", "name", "pattern"),
+    "query": ("q", "search_query", "term", "text", "name", "pattern", "glob", "glob_pattern"),
     "pattern": ("regex", "regexp", "query", "search", "search_pattern"),
     "command": ("cmd", "command_line", "shell_command", "script", "bash", "code"),
     "cwd": ("workdir", "working_directory", "work_dir", "directory", "dir"),
@@ -33,6 +41,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "include_pattern": ("include", "glob", "file_pattern"),
     "exclude_pattern": ("exclude",),
     "call_id": ("id", "call"),
+    "job_id": ("id", "job", "call_id", "command_id", "task_id"),
     "summary": ("message", "result", "text"),
 }
 
@@ -106,9 +115,10 @@ def _named(
 ) -> dict[str, Any]:
     found = {n: v for n, v in arguments.items() if n in properties and v is not None}
     for name, value in arguments.items():
-        if name in properties or value is None or name in CHATTER:
+        plain = _plain(name)
+        if name in properties or value is None or plain in CHATTER:
             continue
-        ours = _meant(name, properties, found)
+        ours = _meant(plain, properties, found)
         if ours is None:
             near = difflib.get_close_matches(name, list(properties), n=1)
             guess = f"; did you mean {near[0]!r}?" if near else ""
@@ -120,9 +130,13 @@ def _named(
     return found
 
 
-def _meant(name: str, properties: Mapping[str, Any], taken: Mapping[str, Any]) -> str | None:
-    plain = "".join(f"_{c.lower()}" if c.isupper() else c for c in name).replace("-", "_")
-    plain = plain.strip("_")
+def _plain(name: str) -> str:
+    """Return `name` as we write names: `filePath` and `file-path` as `file_path`."""
+    parted = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+    return parted.replace("-", "_").strip("_")
+
+
+def _meant(plain: str, properties: Mapping[str, Any], taken: Mapping[str, Any]) -> str | None:
     if plain in properties and plain not in taken:
         return plain
     for ours in properties:
@@ -152,6 +166,8 @@ def _as_text(name: str, value: Any) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        if name in PATH_FIELDS and len(value) != 1:
+            return None
         return shlex.join(value) if name == "command" else "\n".join(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)

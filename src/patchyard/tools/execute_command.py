@@ -20,7 +20,7 @@ SPEC = specification(
         "timeout_s": {
             "type": "number",
             "exclusiveMinimum": 0,
-            "description": "seconds, default 30",
+            "description": "seconds, default 30; give a long test run more",
         },
         "background": {"type": "boolean", "description": "return at once; ask by job_output"},
     },

@@ -7,7 +7,8 @@ from patchyard.tools.shape import ToolboxTool, specification, text_argument
 SPEC = specification(
     "grep_search",
     "Search the contents of files for a regular expression, line by line. Escape characters such "
-    "as ( or [ to find them as they are. At most 50 matches a file.",
+    "as ( or [ to find them as they are. At most 50 matches a file. Dependencies and products, "
+    "such as node_modules, dist and build, are left out; name one as `path` to search it.",
     Effect.READ,
     {
         "pattern": text_argument("regular expression"),

@@ -12,7 +12,7 @@ SPEC = specification(
         "path": text_argument("folder, relative to the workspace"),
         "recursive": {
             "type": "boolean",
-            "description": "also what lies in its folders, past dependencies; default: false",
+            "description": "also what lies in its folders, but in node_modules, build and such",
         },
     },
 )

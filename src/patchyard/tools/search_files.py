@@ -6,7 +6,8 @@ from patchyard.tools.shape import ToolboxTool, specification, text_argument
 
 SPEC = specification(
     "search_files",
-    "Find files by part of their name, or by a glob such as `**/test_*.py`. At most 100.",
+    "Find files by part of their name, or by a glob such as `**/test_*.py`. At most 100. "
+    "Dependencies and products, such as node_modules, dist and build, are left out.",
     Effect.READ,
     {"query": text_argument("part of a file name, or a glob")},
     required=("query",),
