@@ -1,5 +1,6 @@
 """A conversation fits the model's window: stated, found out, or other than it was before."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -187,3 +188,23 @@ async def test_thoughts_are_not_kept_and_no_turn_is_without_content(text: str, k
     session = await ModelActor(model=model).begin(BRIEF)
     await session.next(())
     assert session.messages[-1].text == kept
+
+
+async def test_a_shortened_text_that_is_copied_from_the_conversation_is_not_written() -> None:
+    whole = "line\n" * 2_000
+    copied: list[str] = []
+
+    def answering(request: ModelRequest) -> ScriptedReply:
+        if request.turn < 12:
+            wrote = ("write_file", {"path": f"f{request.turn}", "content": whole})
+            return ScriptedReply(calls=(wrote,))
+        first = next(m.calls[0] for m in request.messages if m.calls)
+        copied.append(json.loads(first.arguments)["content"])
+        return ScriptedReply(calls=(("write_file", {"path": "g", "content": copied[0]}),))
+
+    session = await ModelActor(model=WindowedModel.of(answering, window=32_768)).begin(BRIEF)
+    life = await lived(session, 13, size=10)
+    assert 0 < len(copied[0]) < len(whole)
+    call = life[-1][0].calls[0]
+    assert call.arguments is None
+    assert "Write the whole text" in call.problem

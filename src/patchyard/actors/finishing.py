@@ -37,14 +37,18 @@ def finish_spec(phase: str) -> ToolSpec:
     """Return `finish` as the model of that phase sees it."""
     if phase == "strategize":
         return _spec(
-            "End planning.",
+            "End planning with the plan.",
             {
                 "summary": {"type": "string", "description": "the plan, as numbered steps"},
-                "decisions": {"type": "array", "items": _DECISION},
+                "decisions": {
+                    "type": "array",
+                    "items": _DECISION,
+                    "description": "choices you made; none where there was only one way",
+                },
                 "failed": _FAILED,
             },
         )
-    return _spec("End the work.", {"summary": _SUMMARY, "failed": _FAILED})
+    return _spec("End the work with a summary.", {"summary": _SUMMARY, "failed": _FAILED})
 
 
 def read_finish(phase: str, arguments: Mapping[str, Any]) -> Finish:

@@ -42,6 +42,10 @@ SENT_BACK = {
     NOT_YET: "the model finished before it had heard of its other calls: sent back",
 }
 UNCALLED = "the model called nothing: asked to go on"
+NOWHERE = (
+    "This leads nowhere ({reason}). Do something else: look at another place, try another way, or "
+    "call finish with failed=true and say what is in the way."
+)
 TAKEN_UP = (
     "The work was stopped here ({reason}) and is taken up again. Go on with the task: every answer "
     "calls a tool, the last one finish."
@@ -184,7 +188,7 @@ class ModelSession:
             self._told.append(TAKEN_UP.format(reason=self._ended))
         verdict, reason = self._patience.verdict()
         if verdict is Verdict.WARN:
-            self._told.append(f"This leads nowhere ({reason}). Do something else.")
+            self._told.append(NOWHERE.format(reason=reason))
         if self._told:
             self._talk.add(entry(Message(speaker=Speaker.USER, text="\n\n".join(self._told))))
         self._told = []

@@ -32,6 +32,11 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
 KEPT_ANSWER = 20_000  # characters of text kept of one reply
 CALLS_AT_ONCE = 16  # carried out of one reply; that there were more is told back
 SAID_NOTHING = "(nothing)"  # some servers refuse a turn without any content
+COPIED = (
+    'the text ends with "[... characters left out]", which stands in for a longer text of this '
+    "conversation; nothing was done. Write the whole text"
+)
+_CUT = re.compile(r"\[\.\.\. [\d,]+ characters left out\]\s*\Z")
 # What a model thinks aloud before it answers, where its server does not part the two.
 _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)", re.DOTALL)
 
@@ -134,6 +139,8 @@ def _read_call(ref: str, name: str, arguments: str, *, note: str, names: Sequenc
             ref=ref, name=name[:64] or "unnamed", arguments=None, problem=nearest(name, names)
         )
     parsed = parse_arguments(arguments)
+    if any(isinstance(v, str) and _CUT.search(v) for v in (parsed.arguments or {}).values()):
+        return ReadCall(ref=ref, name=known, arguments=None, problem=COPIED)
     notes = "; ".join(part for part in (note, parsed.mended) if part)
     return ReadCall(
         ref=ref, name=known, arguments=parsed.arguments, note=notes, problem=parsed.problem
