@@ -91,6 +91,7 @@ async def test_it_can_be_taken_up_after_every_step(name: str, phase: str, tmp_pa
     (tmp_path / "a.txt").write_text("hello\n")
     opened = actor(name, phase)
     whole = await lived(opened, phase, Hands(tmp_path), before=[])
+    assert whole
     for cut in range(len(whole)):
         again = await lived(opened, phase, Hands(tmp_path), before=whole[:cut])
         assert again[-1][0].is_final

@@ -203,7 +203,9 @@ def test_the_examples_of_a_page_go_on_from_each_other(tmp_path: Path) -> None:
 
 
 def test_locks_of_this_tree_name_no_index() -> None:
-    for lock in files("requirements/*.lock"):
+    locks = files("requirements/*.lock")
+    assert [lock.stem for lock in locks] == ["dev", "runtime"]
+    for lock in locks:
         assert "://" not in lock.read_text(encoding="utf-8")
 
 

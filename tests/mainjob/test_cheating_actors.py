@@ -1,5 +1,7 @@
 """What an actor leaves behind does not turn a red proof green; what it changed openly is listed."""
 
+from typing import Any
+
 import pytest
 
 from mainjob.driver import Desk, git, shell, write
@@ -37,6 +39,7 @@ def broken(desk: Desk) -> None:
         place = desk.repo / path
         place.parent.mkdir(exist_ok=True)
         place.write_text(content)
+    (desk.repo / desk.folder.name).touch()
     git(desk.repo, "add", "-A")
     git(desk.repo, "commit", "-q", "-m", "a bug")
 
@@ -90,7 +93,7 @@ cat > $HOME/stay.sh <<'END'
 cd "$1"; trap '' TERM HUP
 while :; do
   for d in /proc/[0-9]*/cwd; do
-    [ -e $d/calc.py ] && ! [ $d -ef . ] && cat good/calc.txt > $d/calc.py
+    [ -e $d/OWN_NAME ] && ! [ $d -ef . ] && cat good/calc.txt > $d/calc.py
   done
 done
 END
@@ -99,11 +102,16 @@ END
 """
 
 
+def background(desk: Desk) -> dict[str, Any]:
+    """Processes that stay and go for the trees of this plan, and of no other run of the suite."""
+    return shell(BACKGROUND.replace("OWN_NAME", desk.folder.name))
+
+
 def test_nothing_an_actor_hides_turns_red_into_green(desk: Desk) -> None:
     broken(desk)
 
     said = desk.run(
-        shell(BACKGROUND),
+        background(desk),
         shell(IGNORED_FILES),
         shell(GIT_OF_ITS_OWN),
         shell(HOME_AND_PLACES),
@@ -121,7 +129,7 @@ def test_nor_on_the_host_where_setup_is_passed_over(desk: Desk) -> None:
     gates = ["--validate", gate, "--validate", f"sleep 0.2; {gate}", "--validate", "git status"]
 
     said = desk.run(
-        shell(BACKGROUND),
+        background(desk),
         shell(IGNORED_FILES),
         shell(GIT_OF_ITS_OWN),
         shell(HOME_AND_PLACES),
@@ -140,7 +148,7 @@ def test_what_an_actor_left_running_ends_before_the_proof_begins(desk: Desk, kin
     long_enough = "for _ in 1 2 3 4 5; do sleep 0.1; grep -q 'n + 2' calc.py || exit 1; done"
 
     said = desk.run(
-        shell(BACKGROUND), write("done", "yes\n"), options=["--validate", long_enough], in_=kind
+        background(desk), write("done", "yes\n"), options=["--validate", long_enough], in_=kind
     )
 
     assert said.code == 0, said.message

@@ -168,7 +168,9 @@ async def test_a_task_takes_the_same_turns_whatever_carries_the_words(model: Mod
 
 
 async def test_each_reply_says_how_many_tokens_it_took(model: Model) -> None:
-    for turn in await drive(model):
+    turns = await drive(model)
+    assert turns
+    for turn in turns:
         assert turn.usage is not None
         assert turn.usage.input_tokens > 0
         assert turn.usage.output_tokens > 0

@@ -58,11 +58,14 @@ def test_a_folder_that_cannot_be_listed_leaves_no_descriptor_open(
 
 
 def test_a_file_that_goes_or_is_too_large_is_not_read(top: int, tmp_path: Path) -> None:
+    seen = 0
     for found in walk(top, "", only="c"):
+        seen += 1
         assert found.read(1) == b"c"
         assert found.read(0) is None
         (tmp_path / "top/c").unlink()
         assert found.read(1) is None
+    assert seen == 1
 
 
 def test_lists_everything_below_a_folder(tools: Operations) -> None:
