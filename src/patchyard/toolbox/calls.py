@@ -65,6 +65,8 @@ class Call:
         for watcher in list(self.watchers):
             watcher.on_result(self.frame)
         self.watchers.clear()
+        if self.running is not None and not self.running.is_running:
+            self.running = None  # its output is in the frame; a job goes on
         if self.on_settled is not None:
             self.on_settled(self)
 
