@@ -1,6 +1,8 @@
 """The journal on SQLite: what was appended is there, once, in order, by one writer."""
 
+import fcntl
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,6 +132,19 @@ async def test_an_event_that_is_no_json_is_reported(journal: SQLiteJournal) -> N
         await journal.read("P")
     with pytest.raises(JournalBroken, match="not an object"):
         await journal.read("Q")
+
+
+def test_whoever_looks_at_a_claim_does_not_stand_in_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = FileClaims(tmp_path / "claims")
+    with claims.claim("P"):
+        pass
+    look = os.open(tmp_path / "claims" / "P.lock", os.O_RDWR)
+    fcntl.flock(look, fcntl.LOCK_SH)  # as `is_claimed` holds it for a moment
+    monkeypatch.setattr(os, "sched_yield", lambda: os.close(look))
+    with claims.claim("P"):
+        assert claims.is_claimed("P")
 
 
 def test_a_claim_is_for_one_at_a_time_and_ends_with_its_block(tmp_path: Path) -> None:

@@ -21,15 +21,16 @@ class FileClaims:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self._path(plan_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise Conflict(
-                    f"plan {plan_id} is being worked on by another process"
-                    f" ({os.pread(descriptor, 100, 0).decode() or 'unknown'})",
-                    hint=f"follow it with `agents plan watch {plan_id}`, or stop it with"
-                    f" `agents plan cancel {plan_id}`",
-                ) from error
+            while not _locked(descriptor, fcntl.LOCK_EX):
+                if not _locked(descriptor, fcntl.LOCK_SH):  # no mere look by `is_claimed`
+                    raise Conflict(
+                        f"plan {plan_id} is being worked on by another process"
+                        f" ({os.pread(descriptor, 100, 0).decode() or 'unknown'})",
+                        hint=f"follow it with `agents plan watch {plan_id}`, or stop it with"
+                        f" `agents plan cancel {plan_id}`",
+                    )
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                os.sched_yield()
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
             yield
@@ -43,15 +44,21 @@ class FileClaims:
         except FileNotFoundError:
             return False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return not _locked(descriptor, fcntl.LOCK_SH)
         finally:
             os.close(descriptor)
-        return False
 
     def _path(self, plan_id: str) -> Path:
         return self._folder / f"{plan_id}.lock"
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    """Take a lock without waiting for it; return whether it is ours."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 __all__ = ["FileClaims"]
