@@ -108,7 +108,7 @@ class _Actors:
         return made
 
     async def _model(self, casting: Casting) -> Model:
-        from patchyard.models.choosing import choose  # noqa: PLC0415 - only this actor needs it
+        from patchyard.models.choosing import choose, terms  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
 
         spec = casting.spec
@@ -121,6 +121,9 @@ class _Actors:
         )
         choice = await choose(catalogue, named=spec.model)
         model = catalogue.open(choice.name)
+        said = terms(choice, model.facts, spec.limits)
+        if said and casting.on_wait is not None:
+            casting.on_wait(said)
         if isinstance(model, RecordedModel):
             _require_strength(choice.name, model.head.environment, here)
         if spec.record_to is None:

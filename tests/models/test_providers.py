@@ -8,9 +8,10 @@ import pytest
 
 from models.ollama_server import OllamaServer
 from models.servers import ChatServer
+from patchyard.domain.budget import PlanLimits
 from patchyard.domain.errors import ModelUnavailable, UnknownName, UsageError
-from patchyard.domain.messages import Message, ModelRequest, Speaker
-from patchyard.models.choosing import choose
+from patchyard.domain.messages import Message, ModelFacts, ModelRequest, Speaker
+from patchyard.models.choosing import Choice, choose, terms
 from patchyard.models.prices import shipped_prices
 from patchyard.models.providers import (
     Catalogue,
@@ -141,6 +142,27 @@ async def test_an_ollama_without_a_model_for_tools_is_passed_over() -> None:
     async with OllamaServer(capabilities=("completion",)).running() as url:
         with pytest.raises(ModelUnavailable):
             await choose(catalogue({"OLLAMA_HOST": url}))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "words"),
+    [
+        ("openai:gpt-4o", "K is set", "openai:gpt-4o (K is set); at most 5 USD"),
+        ("openai:gpt-4o", "named", ""),
+        ("ollama:tiny", "Ollama runs here", "ollama:tiny (Ollama runs here)"),
+        ("openai:new", "named", "(named); its price is not known: at most 2,000,000 tokens"),
+    ],
+)
+async def test_a_model_and_what_bounds_it_are_said_before_it_is_asked(
+    name: str, reason: str, words: str
+) -> None:
+    model = catalogue().open(name)
+    said = terms(Choice(name=name, reason=reason), model.facts, PlanLimits())
+    await model.close()
+    assert said.endswith(words)
+    assert bool(said) is bool(words)
+    few = terms(Choice(name="a:b", reason="named"), ModelFacts(name="a:b"), PlanLimits(tokens=9))
+    assert few.endswith("at most 9 tokens")
 
 
 async def test_without_any_model_three_cures_are_named() -> None:

@@ -153,6 +153,17 @@ async def test_a_provider_that_is_not_there_ends_planning_and_the_plan_goes_on(
     assert len(roots) == 1
 
 
+async def test_a_model_of_unknown_price_is_said_to_be_bounded_by_tokens(tmp_path: Path) -> None:
+    scene = set_up("chat", tmp_path)
+    scene.be_well()
+    async with scene.server.running() as url:
+        ended = await scene.carry(scene.configure(url))
+    assert ended.error is None
+    assert not ended.state.spent.is_priced
+    said = "house:tiny (named); its price is not known: at most 2,000,000 tokens"
+    assert scene.waited == [said]
+
+
 async def test_a_model_that_is_loading_is_waited_for_and_shown(tmp_path: Path) -> None:
     scene = set_up("ollama", tmp_path)
     scene.be_well()

@@ -56,11 +56,10 @@ def passed_limit(limits: PlanLimits, spent: Spent) -> str | None:
         return f"the limit of {limits.steps} steps is reached"
     if limits.usd is not None and spent.is_priced and 0 < spent.usd >= limits.usd:
         return f"the limit of {limits.usd:g} USD is reached"
-    bound = limits.tokens
-    if bound is None and not spent.is_priced:
-        bound = UNPRICED_TOKENS
-    if bound is not None and spent.tokens >= bound:
-        return f"the limit of {bound} tokens is reached"
+    if limits.tokens is not None and spent.tokens >= limits.tokens:
+        return f"the limit of {limits.tokens} tokens is reached"
+    if limits.tokens is None and not spent.is_priced and spent.tokens >= UNPRICED_TOKENS:
+        return f"the limit of {UNPRICED_TOKENS} tokens for a model of unknown price is reached"
     if limits.seconds is not None and spent.seconds >= limits.seconds:
         return f"the time limit of {limits.seconds:g} s is reached"
     return None

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchyard.clients.waits import Waits
+from patchyard.domain.budget import UNPRICED_TOKENS, PlanLimits
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
+from patchyard.domain.messages import ModelFacts
 from patchyard.models.providers import Catalogue
 
+NAMED = "named"
 LOOKED_AT = 12  # pulled models that are looked at for the ability to call tools
 # Families that write code with tools, best first; a pulled model outside them comes after.
 PREFERRED = ("qwen3-coder", "gpt-oss", "devstral", "qwen3", "qwen2.5-coder", "llama3.1")
@@ -27,7 +30,7 @@ async def choose(catalogue: Catalogue, *, named: str = "", role: str = "") -> Ch
     Raises ModelUnavailable with three cures when there is none.
     """
     if named:
-        return Choice(name=named, reason="named")
+        return Choice(name=named, reason=NAMED)
     if role:
         return Choice(name=role, reason="of the role")
     for provider, settings in sorted(catalogue.configured.items()):
@@ -41,6 +44,21 @@ async def choose(catalogue: Catalogue, *, named: str = "", role: str = "") -> Ch
         if settings.default_model and key and catalogue.environ.get(key):
             return Choice(name=f"{provider}:{settings.default_model}", reason=f"{key} is set")
     raise no_model()
+
+
+def terms(choice: Choice, facts: ModelFacts, limits: PlanLimits) -> str:
+    """Return what is said before the first call: a model nobody named, and what bounds its cost.
+
+    Empty where the user knows it: a model that was named and whose price is known.
+    """
+    price = facts.usd_per_million_output
+    if price is None:
+        bound = limits.tokens or UNPRICED_TOKENS
+        return f"{choice.name} ({choice.reason}); its price is not known: at most {bound:,} tokens"
+    if choice.reason == NAMED:
+        return ""
+    bounded = f"; at most {limits.usd:g} USD" if price and limits.usd is not None else ""
+    return f"{choice.name} ({choice.reason}){bounded}"
 
 
 def no_model() -> ModelUnavailable:
@@ -78,4 +96,4 @@ def _ordered(names: Sequence[str]) -> list[str]:
     return sorted(names, key=rank)
 
 
-__all__ = ["PREFERRED", "Choice", "choose", "no_model"]
+__all__ = ["PREFERRED", "Choice", "choose", "no_model", "terms"]
