@@ -363,3 +363,12 @@ async def test_what_is_seen_is_listed(yard: Yard) -> None:
     by_path = {row["path"]: row for row in rows}
     assert by_path[str(yard.workspace)]["access"] == "writable"
     assert not [row for row in rows if row["source"].startswith(os.environ["HOME"] + "/")]
+
+
+async def test_what_is_left_out_of_path_is_listed_with_the_reason(yard: Yard) -> None:
+    secret = yard.folder / ".ssh/bin"
+    secret.mkdir(parents=True)
+    station = replace(yard.station, home=str(yard.folder), search_path=f"{secret}:/usr/bin")
+    rows = ProcessEnvironment(station).describe(yard.spec())
+    assert rows[0]["path"] == str(secret)
+    assert rows[0]["access"] == "not shown: it touches a place of credentials"

@@ -200,7 +200,7 @@ def _reach(identity: AgentIdentity) -> list[dict[str, str]]:
         "/": f"no walls: whatever {whose} may read, write and reach",
         "/proc": f"processes and workspaces of other plans too: they are of {whose} as well",
     }
-    return [{"path": path, "access": access, "source": path} for path, access in rows.items()]
+    return [{"path": path, "access": access, "source": ""} for path, access in rows.items()]
 
 
 def _refuse_mounts(spec: EnvironmentSpec) -> None:

@@ -101,8 +101,15 @@ class ProcessEnvironment:
         return {"bubblewrap": bubblewrap.path, "version": version, "visible": self.describe(spec)}
 
     def describe(self, spec: EnvironmentSpec) -> list[dict[str, str]]:
-        """Return a row (path, access, source) for each place that `spec` shows."""
-        return describe(self._view(spec, self._identity(spec)))
+        """Return a row (path, access, source) for each place that `spec` shows or leaves out."""
+        left_out = self._finder.find(spec.workspace.target).skipped
+        return [
+            *(
+                {"path": p, "access": f"not shown: {why}", "source": p}
+                for p, why in left_out.items()
+            ),
+            *describe(self._view(spec, self._identity(spec))),
+        ]
 
     def programs(self, checkout: str) -> Mapping[str, str]:
         """Return marks of the programs found there; see contracts.environment.Furnished."""
