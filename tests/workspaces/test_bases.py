@@ -4,6 +4,8 @@ import asyncio
 import os
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from patchyard.clients.treewriter import TreeWriter
 from patchyard.domain.errors import WorkFailed
 from patchyard.workspaces import bases
 from patchyard.workspaces.bases import run
+from patchyard.workspaces.store import write_whole
 
 pytestmark = pytest.mark.anyio
 
@@ -28,6 +31,15 @@ async def test_many_who_ask_at_once_get_the_same_checkout(copying: Lab) -> None:
 
     assert len(set(places)) == len(set(histories)) == 1
     assert bytes_below(places[0]) == {"a": ("-", b"a\n"), "d/b": ("-", b"b\n")}
+
+
+def test_threads_that_write_the_same_file_at_once_all_succeed(tmp_path: Path) -> None:
+    texts = [str(number) * 50 for number in range(8)]
+    with ThreadPoolExecutor(len(texts)) as pool:
+        for _ in range(50):
+            list(pool.map(lambda text: write_whole(tmp_path / "config", text), texts))
+    assert (tmp_path / "config").read_text() in texts
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
 async def test_a_nearest_base_that_is_gone_is_done_without(copying: Lab) -> None:
