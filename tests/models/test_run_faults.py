@@ -1,15 +1,19 @@
 """A plan whose provider fails ends in a clear state, and goes on when the provider is well."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from models.ollama_server import OllamaServer
-from models.scenes import KEY, PLAN, SERVERS, Scene, leaks, set_up, working
+from models.scenes import KEY, PLAN, SERVERS, TASK, Scene, leaks, set_up, working
 from models.servers import USAGE
+from patchyard.assembly import open_equipment
+from patchyard.domain.errors import ModelFailed
 from patchyard.domain.plan import Phase, State
+from patchyard.engine.workflow import Workflow
+from patchyard.intake import spec_of
 from patchyard.models.scripted import ScriptedReply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
@@ -57,6 +61,9 @@ FAULTS = {
         hint="`",
     ),
     "status 429": Fault(faults=("status:429",), words="asks to slow down"),
+    "status 413": Fault(
+        faults=("status:413",), words="too long for house:tiny", hint="`context_tokens` of house"
+    ),
     "status 500": Fault(faults=("status:500",), words="answered 500"),
     "still loading": Fault(
         faults=("status:503",),
@@ -202,3 +209,24 @@ async def test_a_lost_answer_is_budgeted_and_a_refused_request_is_not(
     answered = resumed.state.spent.steps * USAGE["prompt_tokens"]
     lost = resumed.state.spent.input_tokens - answered
     assert lost >= USAGE["prompt_tokens"] if is_lost else lost == 0
+
+
+async def test_a_lost_answer_is_budgeted_once_when_one_process_asks_again(tmp_path: Path) -> None:
+    lost = []
+    for is_one in (True, False):
+        scene = set_up("chat", tmp_path / str(is_one))
+        scene.be_well()
+        scene.server.faults = ["", "", "cut"]
+        async with scene.server.running() as url:
+            environ = scene.configure(url)
+            asked = replace(TASK, repository=str(scene.site.repository))
+            async with open_equipment(environ) as equipment:
+                workflow = Workflow(equipment)
+                plan_id = await workflow.create(spec_of(asked, environ))
+                with pytest.raises(ModelFailed):
+                    await workflow.run(plan_id)
+                if is_one:
+                    await workflow.run(plan_id)
+            spent = (await scene.carry(environ, plan_id)).state.spent
+        lost.append(spent.input_tokens - spent.steps * USAGE["prompt_tokens"])
+    assert lost[0] == lost[1] > 0
