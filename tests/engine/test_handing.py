@@ -52,6 +52,20 @@ async def test_the_rest_is_applied_after_a_part_and_both_are_taken_back(site: Wo
         assert (new.exists(), rest.exists()) == (False, False)
 
 
+async def test_the_same_apply_again_is_the_same_receipt_and_is_taken_back_once(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, ADD)
+        handing = Handing(equipment, await site.ledger(equipment, plan_id))
+        assert await handing.apply("worktree") == await handing.apply("worktree")
+        ledger = await site.ledger(equipment, plan_id)
+        assert len(ledger.state.handed) == 1
+        await Handing(equipment, ledger).unapply()
+        assert ledger.state.handed == ()
+    assert not (site.repository / "new.txt").exists()
+
+
 async def test_an_apply_that_failed_is_planned_anew_by_its_new_order(site: Worksite) -> None:
     async with site.open() as (equipment, workflow):
         plan_id = await run(site, workflow, ADD)
