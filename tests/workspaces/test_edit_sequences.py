@@ -7,8 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from handovers import order
 from laboratory import Lab, bytes_below, git, started
 from patchyard.domain.changeset import ChangeStatus
+from patchyard.domain.errors import Conflict
+from patchyard.workspaces.handover import GitHandOver
 
 pytestmark = pytest.mark.anyio
 
@@ -88,5 +91,46 @@ async def test_any_sequence_of_edits_is_captured_whole(
     assert bytes_below(fresh) == bytes_below(root)
     for change in changeset.changes:
         assert change.status in ChangeStatus
-    await lab.workspaces.remove(ref)
     shutil.rmtree(fresh)
+    before = bytes_below(lab.repo)
+    receipt = await lab.apply(base, changeset, order("worktree", allow=["*"]))
+    assert bytes_below(lab.repo) == bytes_below(root)
+    await GitHandOver(lab.trees).take_back(base, changeset, receipt)
+    assert bytes_below(lab.repo) == before
+    await lab.workspaces.remove(ref)
+
+
+@settings(
+    max_examples=20,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(theirs=STEPS, mine=STEPS)
+async def test_over_any_newer_work_an_apply_can_be_undone_or_does_nothing(
+    copying: Lab,
+    theirs: list[tuple[str, str, str, bytes]],
+    mine: list[tuple[str, str, str, bytes]],
+) -> None:
+    if not (copying.repo / ".git/index").exists():
+        await started(copying)
+    git(copying.repo, "reset", "-q", "--hard")
+    git(copying.repo, "clean", "-qfdx")
+    base = await copying.base()
+    ref, root = await copying.workspace(base, os.urandom(4).hex())
+    for each in theirs:
+        step(root, *each)
+    changeset = await copying.workspaces.capture(base, ref)
+    await copying.workspaces.remove(ref)
+    for each in mine:
+        step(copying.repo, *each)
+    before = bytes_below(copying.repo)
+
+    try:
+        receipt = await copying.apply(base, changeset, order("worktree", allow=["*"]))
+    except Conflict:
+        assert bytes_below(copying.repo) == before
+        return
+
+    await GitHandOver(copying.trees).take_back(base, changeset, receipt)
+    assert bytes_below(copying.repo) == before

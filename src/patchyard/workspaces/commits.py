@@ -12,6 +12,7 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Conflict, UsageError
 from patchyard.workspaces.edits import Content, Edit
 from patchyard.workspaces.source import Source
+from patchyard.workspaces.store import parts
 
 FALLBACK = "Patchyard <patchyard@localhost>"
 
@@ -123,11 +124,13 @@ class UserRepository:
         """Return what the user's index has at these paths. Raises Conflict in a merge."""
         if not paths:
             return {}
-        out = self._git.run("ls-files", "--stage", "-z", "--", *paths)
+        asked = set(paths)  # not handed to git, whose command line has an end
         found: dict[str, Content] = {}
-        for part in out.split(b"\0")[:-1]:
-            head, _, path = os.fsdecode(part).partition("\t")
+        for part in parts(self._git.run("ls-files", "--stage", "-z")):
+            head, _, path = part.partition("\t")
             mode, blob, stage = head.split(" ")
+            if path not in asked:
+                continue
             if stage != "0":
                 raise Conflict(f"a merge of {path} is not finished", hint="git merge --abort")
             found[path] = (mode, blob)

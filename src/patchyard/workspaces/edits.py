@@ -105,6 +105,14 @@ def present(reader: Reader, path: str, going: frozenset[str], *, like: str) -> C
         raise in_the_way([path], f"cannot be read ({error.strerror})") from error
 
 
+def as_known(now: Content | None, *known: Content | None) -> Content | None:
+    """Return the one of `known` that `now` is but for its mode, where modes say nothing."""
+    if now is None or not now[0].startswith("100"):
+        return now
+    alike = (each for each in known if each and each[0].startswith("100") and each[1] == now[1])
+    return next(alike, now)
+
+
 def _all_below(reader: Reader, folder: str) -> set[str]:
     found: set[str] = set()
     folders = [folder]
@@ -218,6 +226,7 @@ __all__ = [
     "Content",
     "Edit",
     "Wanted",
+    "as_known",
     "decode",
     "in_the_way",
     "keep_present",

@@ -4,13 +4,12 @@
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from patchyard.clients.git import Git
-from patchyard.clients.reader import Reader
+from patchyard.clients.git import Git, failure
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import (
@@ -24,37 +23,17 @@ from patchyard.domain.protected import is_allowed
 from patchyard.workspaces import forms, patches
 from patchyard.workspaces.commits import UserRepository, commit, tree_with
 from patchyard.workspaces.comparison import compare
-from patchyard.workspaces.edits import (
-    Content,
-    Edit,
-    Wanted,
-    decode,
-    in_the_way,
-    keep_present,
-    present,
-    require_room,
-    resolve,
-    wanted,
-)
-from patchyard.workspaces.forms import Forms
+from patchyard.workspaces.edits import Content, Edit, Wanted, decode, in_the_way, resolve, wanted
+from patchyard.workspaces.landing import Site, onto_checkout
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.store import Store
 from patchyard.workspaces.worktree import WorkTree
 
 WAYS = ("branch", "merge", "patch", "worktree")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Site:
-    """Everything one hand-over looks at."""
-
-    base: Base
-    changeset: ChangeSet
-    order: Order
-    git: Git  # looks at our store
-    store: Store
-    user: UserRepository
-    forms: Forms
+TAKE_OUT = (
+    "take your newer edits out of these paths and unapply again, or take the change out from under"
+    " them: `agents plan diff PLAN | git apply -R`"
+)
 
 
 class GitHandOver:
@@ -102,7 +81,7 @@ class GitHandOver:
                 hint="agents plan diff --stat lists what it has",
             )
         with forms.opened(git, base, store.source, entries, paths) as known:
-            site = _Site(
+            site = Site(
                 base=base,
                 changeset=changeset,
                 order=order,
@@ -119,7 +98,7 @@ class GitHandOver:
                 return self._for_branch(site, new, paths)
             return _merge(site, new)
 
-    def _commit(self, site: _Site, rows: list[Wanted]) -> str:
+    def _commit(self, site: Site, rows: list[Wanted]) -> str:
         """Commit what the change set does onto the base's commit. Raises Conflict on overlap."""
         base = site.base
         parent = base.commit or ""
@@ -143,7 +122,7 @@ class GitHandOver:
         tree = tree_with(site.git, f"{parent}^{{tree}}", edits)
         return commit(site.git, base, tree, [parent], site.order.message)
 
-    def _for_branch(self, site: _Site, new: str, paths: Sequence[str]) -> Receipt:
+    def _for_branch(self, site: Site, new: str, paths: Sequence[str]) -> Receipt:
         name = site.order.name
         site.user.check_name(name)
         ref = f"refs/heads/{name}"
@@ -199,7 +178,10 @@ class GitHandOver:
         if receipt.commit:
             _require_movable(user, receipt)
         if "edits" in undo:
-            _put_back(_work_tree(store, git, changeset), user, undo, like=base.tree)
+            try:
+                _put_back(_work_tree(store, git, changeset), user, undo, like=base.tree)
+            except Conflict as error:
+                raise Conflict(error.message, hint=TAKE_OUT, details=error.details) from error
         if receipt.commit and user.value(undo["ref"]) != undo["old"]:
             user.move(undo["ref"], undo["old"], receipt.commit, reason="patchyard: unapply")
 
@@ -235,46 +217,7 @@ def _covers(chosen: str, path: str) -> bool:
     return path == chosen or path.startswith(f"{chosen.rstrip('/')}/")
 
 
-def onto_checkout(site: _Site, rows: Sequence[Wanted]) -> list[Edit]:
-    """Return the edits that bring `rows` into the user's work tree. Raises Conflict."""
-    clashes: list[str] = []
-    like = site.base.tree
-    going = frozenset(row.path for row in rows if row.new is None)
-    with Reader(site.store.source.top) as reader:
-        found = {row.path: present(reader, row.path, going, like=like) for row in rows}
-        for row in rows:
-            if found[row.path] is None and row.new is not None:
-                require_room(reader, row.path, going)
-        unknown = [
-            row.path
-            for row in rows
-            if found[row.path] is not None and found[row.path] not in (row.old, row.new)
-        ]
-        keep_present(site.git, reader, unknown, like=like)
-    edits = []
-    for row in rows:
-        now = found[row.path]
-        after = _after(site, row, now, clashes.append)
-        if after != now:
-            edits.append(Edit(path=row.path, before=now, after=after))
-    if clashes:
-        raise in_the_way(clashes, "changed in the same place")
-    return edits
-
-
-def _after(
-    site: _Site, row: Wanted, now: Content | None, clash: Callable[[str], None]
-) -> Content | None:
-    """Return what a path of the checkout comes to, by its committed form where that differs."""
-    is_raw = row.path in site.base.filtered or row.old is None
-    if now in (row.old, row.new) or is_raw or not site.forms.converts(row.path):
-        return resolve(site.git, row, now, clash)
-    here = site.forms.normalised(row.path, now)
-    after = resolve(site.git, row, here, clash)
-    return now if after == here else site.forms.raw(row.path, after)
-
-
-def _merge(site: _Site, new: str) -> Receipt:
+def _merge(site: Site, new: str) -> Receipt:
     """Plan a commit or merge onto the current branch, with index and work tree following."""
     ref, head = site.user.head()
     if not ref:
@@ -307,7 +250,7 @@ def _merge(site: _Site, new: str) -> Receipt:
     )
 
 
-def _raw_row(site: _Site, row: Wanted) -> Wanted:
+def _raw_row(site: Site, row: Wanted) -> Wanted:
     """Return a commit's row in the bytes of the checkout, where the base knows both forms."""
     by_blob = {
         (change.path, pair.normalised): (change.mode or "", pair.raw)
@@ -318,7 +261,7 @@ def _raw_row(site: _Site, row: Wanted) -> Wanted:
     return replace(row, old=old, new=_raw_result(site, row))
 
 
-def _raw_result(site: _Site, row: Wanted) -> Content | None:
+def _raw_result(site: Site, row: Wanted) -> Content | None:
     for change in site.changeset.changes:
         if change.path == row.path and change.mode is not None and change.blob is not None:
             raw = (change.mode, change.blob)
@@ -327,12 +270,14 @@ def _raw_result(site: _Site, row: Wanted) -> Content | None:
     return row.new
 
 
-def _merged(site: _Site, head: str, new: str) -> str:
+def _merged(site: Site, head: str, new: str) -> str:
     """Merge `new` with the branch's newer head by git's own merge, on trees alone."""
     site.store.history(head)
     done = site.git.attempt("merge-tree", "--write-tree", "-z", "--name-only", head, new)
     fields = done.out.decode("utf-8", "surrogateescape").split("\0")
-    if done.code != 0:
+    if done.code not in {0, 1}:
+        raise failure(["merge-tree"], done.code, done.err)
+    if done.code == 1:
         names = fields[1 : fields.index("", 1)] if "" in fields[1:] else fields[1:]
         raise in_the_way(names or [head], "changed in the branch's newer commits")
     return commit(site.git, site.base, fields[0], [head, new], site.order.message)
@@ -377,7 +322,12 @@ def _work_tree(store: Store, git: Git, changeset: ChangeSet) -> WorkTree:
             f"{source.git_dir} lies on another file system than {source.top}",
             hint="use --to branch or --to patch",
         )
-    return WorkTree(top=source.top, stage=source.git_dir / f"patchyard-{changeset.id}", git=git)
+    return WorkTree(
+        top=source.top,
+        stage=source.git_dir / f"patchyard-{changeset.id}",
+        git=git,
+        has_modes=source.has_modes,
+    )
 
 
-__all__ = ["WAYS", "GitHandOver", "onto_checkout", "require_allowed"]
+__all__ = ["TAKE_OUT", "WAYS", "GitHandOver", "require_allowed"]

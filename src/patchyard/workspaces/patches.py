@@ -36,9 +36,12 @@ def write(trees: GitTrees, base: Base, changeset: ChangeSet, intent: Receipt) ->
         return
     if known:
         raise Conflict(f"{place} is there already with other content", hint="name another file")
-    made = place.with_name(f".{place.name}.new-{os.getpid()}")
-    made.write_bytes(trees.patch(base, changeset, tuple(intent.undo["paths"])))
-    made.replace(place)
+    made = place.with_name(f".patchyard-{os.getpid()}.new")
+    try:
+        made.write_bytes(trees.patch(base, changeset, tuple(intent.undo["paths"])))
+        made.replace(place)
+    finally:
+        made.unlink(missing_ok=True)
 
 
 def remove(receipt: Receipt) -> None:
@@ -50,9 +53,11 @@ def remove(receipt: Receipt) -> None:
 
 
 def _digest(place: Path) -> str:
-    """Return the file's hash, empty when it is not there."""
+    """Return the file's hash, empty when it is not there. Raises UsageError for what is no file."""
     if not os.path.lexists(place):
         return ""
+    if not place.is_file():
+        raise UsageError(f"{place} is there and is no file", hint="name another file")
     return hashlib.sha256(place.read_bytes()).hexdigest()
 
 

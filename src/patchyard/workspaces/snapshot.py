@@ -158,11 +158,11 @@ def _mode(draft: _Draft, path: str, status: os.stat_result) -> str:
     entry = draft.touched.get(path)
     planned = draft.staged.get(path)
     known = entry.old_mode if entry else planned.mode if planned else "100644"
-    settings = draft.store.source.settings
+    source = draft.store.source
     if stat.S_ISREG(status.st_mode):
-        if settings.get("core.symlinks", "true") == "false" and known == "120000":
+        if source.settings.get("core.symlinks", "true") == "false" and known == "120000":
             return known
-        if settings.get("core.filemode", "true") == "false":
+        if not source.has_modes:
             return known if known.startswith("100") else "100644"
     return git_mode(status.st_mode)
 

@@ -43,6 +43,19 @@ class Source:
         return {key: self.settings[key] for key in CONVERSIONS if key in self.settings}
 
     @property
+    def has_modes(self) -> bool:
+        """Whether the user's git trusts the executable bit of this file system."""
+        return self.settings.get("core.filemode", "true") != "false"
+
+    @property
+    def folds_case(self) -> bool:
+        """Whether two names that differ only in case are one here."""
+        try:
+            return (self.top / ".git").samefile(self.top / ".GIT")
+        except OSError:
+            return False
+
+    @property
     def author(self) -> str:
         """`Name <mail>`, empty when the user has none configured."""
         name, mail = self.settings.get("user.name", ""), self.settings.get("user.email", "")

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git
-from patchyard.clients.placer import Placer
+from patchyard.clients.placer import FRESH, Placer
 from patchyard.clients.reader import Reader
-from patchyard.domain.errors import WorkFailed
-from patchyard.workspaces.edits import Edit, in_the_way, present
+from patchyard.domain.errors import Conflict, WorkFailed
+from patchyard.workspaces.edits import Content, Edit, as_known, in_the_way, present
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +26,14 @@ class WorkTree:
     top: Path
     stage: Path  # a folder of the repository's own git directory, on the same file system
     git: Git  # looks at our store
+    has_modes: bool = True  # whether the executable bit says something there
 
     def carry_out(self, edits: Sequence[Edit], *, like: str) -> None:
-        """Make each path what its edit says. Raises Conflict before anything is touched."""
+        """Make each path what its edit says.
+
+        Raises Conflict for a third thing at a path. Each is looked at once more right before it is
+        replaced; what was done until then is undone.
+        """
         to_do = self._open(edits, like=like)
         if not to_do:
             return
@@ -35,7 +41,10 @@ class WorkTree:
             if self._open(to_do, like=like) != to_do:
                 raise in_the_way([edit.path for edit in to_do])
             try:
-                self._move_in(to_do, places)
+                self._move_in(to_do, places, like=like)
+            except Conflict:
+                self._move_back(to_do, like=like)
+                raise
             except OSError as error:
                 self._move_back(to_do, like=like)
                 raise WorkFailed(
@@ -43,40 +52,50 @@ class WorkTree:
                     hint="mend the rights there, then apply again",
                 ) from error
 
-    def _move_in(self, edits: Sequence[Edit], places: Mapping[str, Path]) -> None:
+    def _move_in(self, edits: Sequence[Edit], places: Mapping[str, Path], *, like: str) -> None:
+        """Remove first, so that a folder can take a file's name and the other way round."""
         placer = Placer(self.top, inherits=os.geteuid() == 0)
-        for edit in edits:
+        going = _going(edits)
+        for edit in sorted(edits, key=lambda each: each.after is not None):
+            with Reader(self.top) as reader:
+                if self._now(reader, edit, going, like=like) != edit.before:
+                    raise in_the_way([edit.path])
             if edit.after is None:
                 placer.remove(edit.path)
-        for path, place in places.items():
-            placer.take(place, path)
+            else:
+                placer.take(places[edit.path], edit.path)
 
     def _move_back(self, edits: Sequence[Edit], *, like: str) -> None:
         """Undo the part that was done when a later path could not be written."""
+        going = frozenset(edit.path for edit in edits if edit.before is None)
+        done = []
         with Reader(self.top) as reader:
-            going = frozenset(edit.path for edit in edits if edit.before is None)
-            done = [
-                edit.reversed()
-                for edit in edits
-                if present(reader, edit.path, going, like=like) == edit.after
-            ]
+            for edit in edits:
+                with contextlib.suppress(Conflict):  # a third thing is not of our making
+                    if self._now(reader, edit, going, like=like) == edit.after:
+                        done.append(edit.reversed())
         with self._staged(done) as places:
-            self._move_in(done, places)
+            self._move_in(done, places, like=like)
 
     def _open(self, edits: Sequence[Edit], *, like: str) -> list[Edit]:
         """Return the edits that are not done yet. Raises Conflict where a third thing lies."""
         to_do: list[Edit] = []
         odd: list[Edit] = []
-        going = frozenset(edit.path for edit in edits if edit.after is None)
+        going = _going(edits)
         with Reader(self.top) as reader:
             for edit in edits:
-                now = present(reader, edit.path, going, like=like)
-                if now == edit.after:
-                    continue
-                (to_do if now == edit.before else odd).append(edit)
+                now = self._now(reader, edit, going, like=like)
+                if now != edit.after:
+                    (to_do if now == edit.before else odd).append(edit)
         if odd:
             raise in_the_way([edit.path for edit in odd])
         return to_do
+
+    def _now(
+        self, reader: Reader, edit: Edit, going: frozenset[str], *, like: str
+    ) -> Content | None:
+        now = present(reader, edit.path, going, like=like)
+        return now if self.has_modes else as_known(now, edit.after, edit.before)
 
     @contextlib.contextmanager
     def _staged(self, edits: Sequence[Edit]) -> Iterator[dict[str, Path]]:
@@ -85,10 +104,11 @@ class WorkTree:
         try:
             shutil.rmtree(self.stage, ignore_errors=True)
             self.stage.mkdir(parents=True)
-            for number, edit in enumerate(edits):
-                if edit.after is not None:
-                    places[edit.path] = self.stage / str(number)
-                    self._write(edit, places[edit.path])
+            with BlobReader(self.git) as blobs:
+                for number, edit in enumerate(edits):
+                    if edit.after is not None:
+                        places[edit.path] = self.stage / str(number)
+                        self._write(blobs, edit.path, edit.after, places[edit.path])
             yield places
         except OSError as error:
             raise WorkFailed(
@@ -98,48 +118,45 @@ class WorkTree:
         finally:
             shutil.rmtree(self.stage, ignore_errors=True)
 
-    def _write(self, edit: Edit, place: Path) -> None:
-        mode, blob = edit.after or ("", "")
+    def _write(self, blobs: BlobReader, path: str, content: Content, place: Path) -> None:
+        """Write what `path` gets; bits and owner of what lies there are kept."""
+        mode, blob = content
+        before = self._status(path)
         if mode == "120000":
-            target = self.git.run("cat-file", "blob", blob)
-            place.symlink_to(os.fsdecode(target))
+            place.symlink_to(os.fsdecode(blobs.content(blob)))
         else:
-            with place.open("xb") as file:
-                self.git.pour(blob, file)
+            bits = 0o777 if mode == "100755" else 0o666  # less the umask, as git does it
+            with os.fdopen(os.open(place, FRESH, bits), "wb") as file:
+                file.writelines(blobs.chunks(blob))
+                if before is not None and stat.S_ISREG(before.st_mode):
+                    os.fchmod(file.fileno(), _kept_bits(before.st_mode, mode))
                 file.flush()
                 os.fsync(file.fileno())
-            place.chmod(self._bits(edit, mode))
-        owner = self._owner(edit.path)
-        if owner is not None:
-            os.chown(place, *owner, follow_symlinks=False)
-
-    def _bits(self, edit: Edit, mode: str) -> int:
-        """Keep the file's own bits; a new one gets what git would give it."""
-        before = self._status(edit.path)
-        if before is None or not stat.S_ISREG(before.st_mode):
-            umask = os.umask(0)
-            os.umask(umask)
-            return (0o777 if mode == "100755" else 0o666) & ~umask
-        bits = stat.S_IMODE(before.st_mode) & 0o777
-        if mode == "100755":
-            return bits | ((bits & 0o444) >> 2)
-        return bits & ~0o111
+        if os.geteuid() == 0:
+            owner = before or self._above(path)
+            os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
     def _status(self, path: str) -> os.stat_result | None:
         with Reader(self.top) as reader:
             return reader.status(path)
 
-    def _owner(self, path: str) -> tuple[int, int] | None:
-        """Return who owns what lies there, or the nearest folder; None when that is us anyway."""
-        if os.geteuid() != 0:
-            return None
-        while path:
+    def _above(self, path: str) -> os.stat_result:
+        """Return the status of the nearest folder above that is there."""
+        while path := path.rpartition("/")[0]:
             status = self._status(path)
             if status is not None:
-                return status.st_uid, status.st_gid
-            path = path.rpartition("/")[0]
-        status = self.top.stat()
-        return status.st_uid, status.st_gid
+                return status
+        return self.top.stat()
+
+
+def _going(edits: Sequence[Edit]) -> frozenset[str]:
+    return frozenset(edit.path for edit in edits if edit.after is None)
+
+
+def _kept_bits(before: int, mode: str) -> int:
+    """The file's own bits, executable for whom it can be read by where `mode` says so."""
+    bits = stat.S_IMODE(before) & 0o777
+    return bits | ((bits & 0o444) >> 2) if mode == "100755" else bits & ~0o111
 
 
 __all__ = ["WorkTree"]
