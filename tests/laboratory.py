@@ -95,7 +95,7 @@ class Lab:
     ) -> tuple[WorkspaceRef, Path]:
         """Make a workspace and return it with its root."""
         ref = await self.workspaces.create(base, workspace_id=name, layers=layers, tree=tree)
-        return ref, await self.workspaces.open(ref)
+        return ref, await self.workspaces.open(base, ref)
 
     async def changed(self, base: Base, files: Mapping[str, str | bytes | None]) -> ChangeSet:
         """Make a workspace, edit files in it (None deletes), and return what came of it."""

@@ -42,8 +42,6 @@ def test_a_failure_keeps_gits_own_words(git: Git) -> None:
     with pytest.raises(WorkFailed, match="fatal") as caught:
         git.run("cat-file", "blob", "nope")
     assert "nope" in caught.value.details["stderr"]
-    with pytest.raises(WorkFailed), (git.home / "x").open("wb") as file:
-        git.pour("nope", file)
 
 
 def test_a_missing_git_and_one_that_hangs_are_said_plainly(

@@ -48,7 +48,7 @@ async def test_a_cancel_takes_away_what_a_kill_left(site: Worksite) -> None:
         await workflow.cancel(plan_id)
         assert not any(map(there, left))
         assert not mounted(own)
-        assert (await equipment.workspaces.open(own)).is_dir()
+        assert (await equipment.workspaces.open(base, own)).is_dir()
 
 
 async def test_planning_takes_away_the_tree_of_a_life_that_was_killed(site: Worksite) -> None:

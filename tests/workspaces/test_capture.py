@@ -299,7 +299,7 @@ async def test_removing_is_idempotent_and_reopening_mounts_again(lab: Lab) -> No
         unmount(root)
         assert not is_mounted(root)
 
-    assert (await lab.workspaces.open(ref) / "a.txt").read_text() == "kept\n"
+    assert (await lab.workspaces.open(base, ref) / "a.txt").read_text() == "kept\n"
     await lab.workspaces.remove(ref)
     await lab.workspaces.remove(ref)
 

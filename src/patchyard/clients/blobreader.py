@@ -63,7 +63,9 @@ class BlobReader:
             raise WorkFailed(f"git cat-file ended before {blob}") from None
         head = self._out.readline().split()
         if len(head) != 3 or head[1] != b"blob":
-            raise WorkFailed(f"our store has no blob {blob}", hint="retry the plan")
+            raise WorkFailed(
+                f"our store has no blob {blob}", hint="it was deleted there; begin the task anew"
+            )
         return int(head[2])
 
 

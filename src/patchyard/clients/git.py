@@ -8,10 +8,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
-from patchyard.domain.errors import Unavailable, WorkFailed
+from patchyard.domain.errors import PatchyardError, Unavailable, WorkFailed
 
+FULL_DISK = ("No space left on device", "Disk quota exceeded")
+FREE_SPACE = "free some space, then do the same again; nothing is lost"
 SETTINGS: Mapping[str, str] = {
     "core.attributesFile": "/dev/null",
     "core.autocrlf": "false",
@@ -127,7 +128,8 @@ class Git:
     ) -> Finished:
         """Run git and return what it came to, whatever its exit code.
 
-        Raises Unavailable without a git command, WorkFailed when the time is over.
+        Raises Unavailable without a git command or on a full disk, WorkFailed when the time is
+        over or the folder to run in is gone.
         """
         try:
             done = subprocess.run(
@@ -144,6 +146,8 @@ class Git:
                 extra_groups=[] if self.owner else None,
             )
         except FileNotFoundError as error:
+            if error.filename != "git":
+                raise WorkFailed(f"{error.filename} is gone", hint="bring it back") from error
             raise Unavailable("there is no git command", hint="apt install git") from error
         except subprocess.TimeoutExpired as error:
             raise WorkFailed(
@@ -151,9 +155,10 @@ class Git:
                 hint="look for a slow disk or network file system",
                 details={"arguments": list(arguments)},
             ) from error
-        return Finished(
-            code=done.returncode, out=done.stdout, err=done.stderr.decode("utf-8", "replace")
-        )
+        said = done.stderr.decode("utf-8", "replace")
+        if done.returncode != 0 and is_full_disk(said):
+            raise failure(arguments, done.returncode, said)
+        return Finished(code=done.returncode, out=done.stdout, err=said)
 
     def run(
         self,
@@ -168,31 +173,21 @@ class Git:
             raise failure(arguments, done.code, done.err)
         return done.out
 
-    def pour(self, blob: str, file: IO[bytes], *, timeout_s: float = 600.0) -> None:
-        """Write one blob into an open file, whatever its size. Raises WorkFailed."""
-        done = subprocess.run(
-            self.command(["cat-file", "blob", blob]),
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.PIPE,
-            cwd=self.home,
-            env=self.environment(),
-            timeout=timeout_s,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise failure(["cat-file"], done.returncode, done.stderr.decode("utf-8", "replace"))
 
-
-def failure(arguments: Sequence[str], code: int, err: str) -> WorkFailed:
-    """Return the error for a git that ended with `code`."""
+def failure(arguments: Sequence[str], code: int, err: str) -> PatchyardError:
+    """Return the error for a git that ended with `code`: Unavailable on a full disk."""
     said = err.strip()
     lines = [line for line in said.splitlines() if line.startswith("fatal:")] or said.splitlines()
-    return WorkFailed(
-        f"git {arguments[0]} failed: {lines[0] if lines else f'exit code {code}'}",
-        hint="the details hold git's own words",
-        details={"arguments": list(arguments), "exit_code": code, "stderr": said[-4000:]},
-    )
+    message = f"git {arguments[0]} failed: {lines[0] if lines else f'exit code {code}'}"
+    details = {"arguments": list(arguments), "exit_code": code, "stderr": said[-4000:]}
+    if is_full_disk(said):
+        return Unavailable(message, hint=FREE_SPACE, details=details)
+    return WorkFailed(message, hint="the details hold git's own words", details=details)
+
+
+def is_full_disk(said: str) -> bool:
+    """Whether a program that failed says that there was no room left."""
+    return any(words in said for words in FULL_DISK)
 
 
 def text(output: bytes) -> str:
@@ -200,4 +195,4 @@ def text(output: bytes) -> str:
     return os.fsdecode(output).rstrip("\n")
 
 
-__all__ = ["SETTINGS", "Finished", "Git", "failure", "text"]
+__all__ = ["FREE_SPACE", "SETTINGS", "Finished", "Git", "failure", "is_full_disk", "text"]

@@ -48,8 +48,11 @@ class Workspaces(Protocol):
         """
         ...
 
-    async def open(self, ref: WorkspaceRef) -> Path:
-        """Mount it again when it is not (after a restart of the machine) and return its root."""
+    async def open(self, base: Base, ref: WorkspaceRef) -> Path:
+        """Mount it again when it is not (after a restart of the machine) and return its root.
+
+        What of `base` was deleted is made again. Raises Unavailable when what was written is gone.
+        """
         ...
 
     async def capture(

@@ -4,6 +4,7 @@ Built once per tree and owner under a lock; unchanged files are linked from the 
 ours. An agent sees them only below an overlay, or as a copy.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -11,18 +12,18 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchyard.clients.git import Git
+from patchyard.clients.git import FREE_SPACE, Git, is_full_disk
 from patchyard.clients.locks import locked
 from patchyard.clients.treewriter import SHA1_HEX
 from patchyard.domain.changeset import Base
-from patchyard.domain.errors import WorkFailed
+from patchyard.domain.errors import Unavailable, WorkFailed
 from patchyard.workspaces.store import alternates_of, init, write_whole
 
 AGENT = '[user]\n\tname = "Patchyard agent"\n\temail = agent@patchyard.invalid\n'
 INSIDE = "\tfilemode = true\n\tbare = false\n\tcheckStat = minimal\n\ttrustctime = false\n"
 
-
 LARGE_INDEX_BYTES = 100_000  # about 1,000 files
+RUN_TIMEOUT_S = 600.0
 
 
 class Bases:
@@ -75,9 +76,10 @@ class Bases:
             return None
         if not near.is_dir() or not (self.folder / f".{near.name}.index").exists():
             return None
-        changed = git.run("diff-tree", "-r", "-z", "--name-only", near.name, tree).count(b"\0")
+        changed = git.attempt("diff-tree", "-r", "-z", "--name-only", near.name, tree)
         whole = git.run("ls-tree", "-r", "-z", "--name-only", tree).count(b"\0")
-        return near if changed * 2 < whole else None
+        is_known = changed.code == 0  # not where the store was made anew
+        return near if is_known and changed.out.count(b"\0") * 2 < whole else None
 
     def _set_apart(self, git: Git, near: Path, tree: str, made: Path) -> None:
         """Give new files another second than the nearest base's, which byte code caches compare."""
@@ -95,8 +97,8 @@ class Bases:
 
     def synthetic_git(self, git: Git, base: Base, history: Path) -> Path:
         """Return a folder that holds just `.git`: the base's history, readable, and no more."""
-        name = f"{base.tree}.git-{base.commit}-{base.branch or ''}".replace("/", "%")
-        place = self.folder / name
+        branch = hashlib.sha256(os.fsencode(base.branch or "")).hexdigest()[:16]
+        place = self.folder / f"{base.tree}.git-{base.commit}-{branch}"
         if place.exists():
             return place
         self.checkout(git, base.tree)
@@ -114,7 +116,8 @@ class Bases:
         kind = "sha1" if len(base.tree) == SHA1_HEX else "sha256"
         init(git, inside, kind)
         branch = base.branch
-        (inside / "HEAD").write_text(f"ref: refs/heads/{branch}\n" if branch else f"{commit}\n")
+        head = f"ref: refs/heads/{branch}\n" if branch else f"{commit}\n"
+        (inside / "HEAD").write_bytes(os.fsencode(head))
         if branch:
             (inside / "packed-refs").write_bytes(
                 os.fsencode(f"# pack-refs with: peeled fully-peeled sorted \n{commit} "
@@ -181,14 +184,30 @@ def _clear(place: Path) -> None:
 
 
 def run(*command: str) -> None:
-    """Run a tool of the system on folders of ours. Raises WorkFailed with its words."""
-    done = subprocess.run(command, check=False, capture_output=True, timeout=600, umask=0o022)
-    if done.returncode != 0:
-        raise WorkFailed(
-            f"{command[0]} failed: {done.stderr.decode('utf-8', 'replace').strip()[-500:]}",
-            hint="look for a full disk or a missing right",
-            details={"arguments": list(command)},
+    """Run a tool of the system on folders of ours.
+
+    Raises Unavailable on a full disk, WorkFailed with its words, or when the time is over.
+    """
+    try:
+        done = subprocess.run(
+            command, check=False, capture_output=True, timeout=RUN_TIMEOUT_S, umask=0o022
         )
+    except subprocess.TimeoutExpired as error:
+        raise WorkFailed(
+            f"{command[0]} took longer than {RUN_TIMEOUT_S:.0f} s",
+            hint="look for a slow disk or network file system",
+            details={"arguments": list(command)},
+        ) from error
+    if done.returncode == 0:
+        return
+    said = done.stderr.decode("utf-8", "replace").strip()[-500:]
+    if is_full_disk(said):
+        raise Unavailable(f"{command[0]} failed: {said}", hint=FREE_SPACE)
+    raise WorkFailed(
+        f"{command[0]} failed: {said}",
+        hint="look for a missing right",
+        details={"arguments": list(command)},
+    )
 
 
 __all__ = ["Bases", "run"]

@@ -1,113 +1,63 @@
 """Workspaces as private copies of our own checkouts: for engines without root or overlays."""
 
-import asyncio
 import contextlib
+import filecmp
 import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from patchyard.clients.placer import Placer
 from patchyard.clients.reader import Reader
-from patchyard.contracts.workspace import CallWindow, WorkspaceRef
-from patchyard.domain.changeset import Base, ChangeSet
-from patchyard.domain.errors import EnvironmentBroken
-from patchyard.workspaces import materials, whole
+from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.domain.changeset import Base
+from patchyard.workspaces import whole
 from patchyard.workspaces.bases import run
-from patchyard.workspaces.capture import Capture
 from patchyard.workspaces.ignores import Ignores
-from patchyard.workspaces.pinned import GitTrees
+from patchyard.workspaces.sight import Sight, Tracked
+from patchyard.workspaces.strategy import Strategy, deleted
 
 GONE = ".patchyard-gone"  # in a layer: what setup deleted, NUL between the paths
 
 
-class CopyWorkspaces:
+class CopyWorkspaces(Strategy):
     """contracts.workspace.Workspaces by copying (reflinks where the file system has them).
 
-    `folder` holds one folder a workspace: `root` is the tree, `own` (0700) what we noted of it.
+    `own` holds what we noted of the tree.
     """
 
     strategy = "copy"
 
-    def __init__(self, trees: GitTrees, folder: Path) -> None:
-        """Take the trees and the folder for workspaces."""
-        self._trees = trees
-        self._folder = folder
-
-    async def create(
-        self,
-        base: Base,
-        *,
-        workspace_id: str,
-        layers: Sequence[Path] = (),
-        tree: str | None = None,
-        folders: Sequence[str] = (),
-    ) -> WorkspaceRef:
-        """Make a workspace; see contracts.workspace."""
-        ref = await asyncio.to_thread(self._create, base, workspace_id, tuple(layers), tree)
-        await asyncio.to_thread(materials.make_folders, ref, folders)
-        return ref
-
-    async def open(self, ref: WorkspaceRef) -> Path:
-        """Return its root. Raises EnvironmentBroken when it is gone."""
-        root = Path(ref.root)
-        if not await asyncio.to_thread(root.is_dir):
-            raise EnvironmentBroken(f"the workspace {root} is gone", hint="retry the plan")
-        return root
-
-    async def capture(
-        self, base: Base, ref: WorkspaceRef, *, windows: Sequence[CallWindow] = ()
-    ) -> ChangeSet:
-        """Walk the tree and store what changed."""
-        return await asyncio.to_thread(self._capture, base, ref, tuple(windows))
-
-    async def layer(self, ref: WorkspaceRef) -> Path | None:
-        """Copy what was written since the start into a folder of its own and return that."""
-        return await asyncio.to_thread(self._layer, ref)
-
-    async def close(self, ref: WorkspaceRef) -> None:
-        """A copy is not mounted; there is nothing to do."""
-
-    async def remove(self, ref: WorkspaceRef) -> None:
-        """Delete it."""
-        await asyncio.to_thread(materials.delete, Path(ref.root).parent)
-
-    async def discard(self, workspace_id: str) -> None:
-        """Delete what has this name."""
-        await asyncio.to_thread(materials.delete, self._folder / workspace_id)
-
-    def _create(
-        self, base: Base, workspace_id: str, layers: tuple[Path, ...], tree: str | None
-    ) -> WorkspaceRef:
+    def _fill(self, base: Base, root: Path, layers: Sequence[Path]) -> Mapping[str, Any]:
         trees = self._trees
         checkout = trees.bases.checkout(trees.git_of(base), base.tree)
-        synthetic = trees.synthetic_git(base)
-        materials.prepare_folder(self._folder)
-        place = self._folder / workspace_id
-        materials.delete(place)  # what a killed engine left under this name
-        root, own = place / "root", place / "own"
-        materials.make_place(place, own)
         copy_tree(checkout, root)
-        for layer in layers:
+        for layer in reversed(layers):
             _lay(layer, root)
-        mounts = self._give_git(synthetic, root)
-        (own / "notes.json").write_text(json.dumps(whole.note(root)))
-        if tree is not None and tree != base.tree:
-            materials.turn_into(trees, base, tree, root)
-        return WorkspaceRef(
-            workspace_id=workspace_id,
-            strategy=self.strategy,
-            root=str(root),
-            owner_uid=trees.uid,
-            owner_gid=trees.gid,
-            details={
-                "notes": str(own / "notes.json"),
-                "layers": [str(layer) for layer in reversed(layers)],
-                "mounts": mounts,
-            },
-        )
+        mounts = self._give_git(trees.synthetic_git(base), root)
+        notes = root.parent / "own" / "notes.json"
+        notes.write_text(json.dumps(whole.note(root)))
+        return {"notes": str(notes), "mounts": mounts, "checkout": str(checkout)}
+
+    def _open(self, base: Base, ref: WorkspaceRef) -> Path:
+        root = self._written(ref)
+        if not (root.is_dir() and _notes(ref).is_file()):
+            raise deleted(ref)
+        if ref.details["mounts"]:
+            self._trees.synthetic_git(base)  # what is borrowed, should it have been deleted
+        return root
+
+    def _close(self, root: Path) -> None:
+        """A copy is not mounted; there is nothing to do."""
+
+    def _written(self, ref: WorkspaceRef) -> Path:
+        return Path(ref.root)
+
+    def _walk(self, ref: WorkspaceRef, reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
+        return whole.walk(reader, tracked, ignores, json.loads(_notes(ref).read_text()))
 
     def _give_git(self, synthetic: Path, root: Path) -> list[list[str]]:
         """Put the agent's `.git` in; return what of ours has to be seen read-only inside.
@@ -126,34 +76,25 @@ class CopyWorkspaces:
         alternates.write_bytes(os.fsencode(objects) + b"\n")
         return [[str(objects), str(objects)]]
 
-    def _capture(self, base: Base, ref: WorkspaceRef, windows: tuple[CallWindow, ...]) -> ChangeSet:
-        git = self._trees.git_of(base)
-        tracked = self._trees.tracked(base)
-        layers = tuple(Path(folder) for folder in ref.details["layers"])
-        with (
-            materials.reading(ref.root),
-            Reader(ref.root) as reader,
-            Ignores(git, base, tracked.entries) as ignores,
-        ):
-            notes = json.loads(Path(ref.details["notes"]).read_text())
-            sight = whole.walk(reader, tracked, ignores, notes)
-            capture = Capture(git=git, base=base, tracked=tracked, reader=reader, lower=layers)
-            return capture.finish(sight, windows)
-
     def _layer(self, ref: WorkspaceRef) -> Path:
-        notes: whole.Notes = json.loads(Path(ref.details["notes"]).read_text())
+        notes: whole.Notes = json.loads(_notes(ref).read_text())
         now = whole.note(Path(ref.root))
-        layer = Path(ref.details["notes"]).parent / "layer"
+        layer = _notes(ref).parent / "layer"
         if layer.exists():
             run("rm", "-rf", "--", str(layer))
         layer.mkdir(mode=0o755)
-        root = Path(ref.root)
-        for path, print_now in now.items():
-            if print_now != notes.get(path) and path != GONE:
+        root, checkout = Path(ref.root), Path(ref.details["checkout"])
+        for path, seen in now.items():
+            is_settled = seen != "" and seen == notes.get(path)
+            if not is_settled and path != GONE and not _is_alike(checkout / path, root / path):
                 _keep(root, layer, path)
         gone = sorted(set(notes) - set(now))
         (layer / GONE).write_bytes(b"".join(os.fsencode(path) + b"\0" for path in gone))
         return layer
+
+
+def _notes(ref: WorkspaceRef) -> Path:
+    return Path(ref.details["notes"])
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -166,6 +107,16 @@ def _without(left_out: Path) -> Callable[[str, list[str]], list[str]]:
         return names if Path(folder) == left_out else []
 
     return ignore
+
+
+def _is_alike(kept: Path, now: Path) -> bool:
+    """Whether a file or link is the base's, in mode and content."""
+    status = now.lstat()
+    if not os.path.lexists(kept) or kept.lstat().st_mode != status.st_mode:
+        return False
+    if stat.S_ISLNK(status.st_mode):
+        return kept.readlink() == now.readlink()
+    return stat.S_ISREG(status.st_mode) and filecmp.cmp(kept, now, shallow=False)
 
 
 def _keep(root: Path, layer: Path, path: str) -> None:

@@ -16,19 +16,17 @@ from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.sight import GITLINK
 
 
-def prepare_folder(folder: Path) -> None:
-    """Make the folder for plans: traversable, not readable."""
-    if not folder.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o711)
+def make_place(place: Path) -> None:
+    """Make the folder of one workspace, traversable, and in it `own`, which is only ours.
 
-
-def make_place(place: Path, own: Path) -> None:
-    """Make the folder of one workspace, traversable, and in it one that is only ours."""
+    The folder above it, for all of them, is made when it is missing: to be passed, not to be read.
+    """
+    if not place.parent.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.parent.chmod(0o711)
     place.mkdir()
     place.chmod(0o711)
-    own.mkdir()
-    own.chmod(0o700)
+    (place / "own").mkdir(mode=0o700)
 
 
 def delete(place: Path) -> None:
@@ -107,4 +105,4 @@ def turn_into(trees: GitTrees, base: Base, tree: str, root: Path) -> None:
         ) from error
 
 
-__all__ = ["delete", "make_folders", "make_place", "prepare_folder", "reading", "turn_into"]
+__all__ = ["delete", "make_folders", "make_place", "reading", "turn_into"]

@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchyard.clients.git import Git
+from patchyard.clients.git import Git, failure
 from patchyard.clients.scratch import sweep
 from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.workspaces import snapshot, source
 from patchyard.workspaces.bases import Bases
+from patchyard.workspaces.conversions import sizes_of
 from patchyard.workspaces.sight import Tracked
 from patchyard.workspaces.store import Store, parts
 from patchyard.workspaces.view import HOME_KEY, XDG_KEY
@@ -72,8 +74,13 @@ class GitTrees:
         return await asyncio.to_thread(self.git_of(base).run, "cat-file", "blob", blob)
 
     def git_of(self, base: Base) -> Git:
-        """Return a git that looks at the store of this base."""
+        """Return a git that looks at the store of this base; a deleted one is made again.
+
+        Raises Unavailable where the user's repository does not hold the same any more.
+        """
         store = Path(base.store)
+        if not (store.is_dir() and self.history_of(base).is_dir()):
+            self._restore(base)
         return Git(home=self._git_home(), config=store.parent / "gitconfig", git_dir=store)
 
     def history_of(self, base: Base) -> Path:
@@ -89,7 +96,7 @@ class GitTrees:
         with self._lock:
             known = self._listings.get(tree)
         if known is None:
-            out = self.git_of(base).run("ls-tree", "-r", "-z", "--full-tree", tree)
+            out = _read(self.git_of(base), tree, "ls-tree", "-r", "-z", "--full-tree", tree)
             known = {}
             for part in parts(out):
                 head, _, path = part.partition("\t")
@@ -141,10 +148,26 @@ class GitTrees:
         }
         return replace(base, submodules=links)
 
+    def _restore(self, base: Base) -> None:
+        """Make the deleted store of a base again, if the user's repository still holds the same."""
+        normalised = {pair.normalised for pair in base.filtered.values()}
+        needed = {base.tree, base.excludes, base.attributes, *normalised} - {""}
+        commit = base.commit or ""
+        try:
+            store = self.open_store(Path(base.repository))
+            store.history(commit)
+            if not _holds(store, needed):
+                _patiently(lambda: snapshot.of_checkout(store, commit, base.branch))
+            is_whole = os.fspath(store.git_dir) == base.store and _holds(store, needed)
+        except (UsageError, WorkFailed) as error:
+            raise _gone(base) from error
+        if not is_whole:
+            raise _gone(base)
+
     def patch(self, base: Base, changeset: ChangeSet, paths: tuple[str, ...]) -> bytes:
         """Return the change set as a patch; blocking."""
-        git = self.git_of(base)
-        return git.run(
+        return _read(
+            self.git_of(base), changeset.tree,
             "diff-tree", "-p", "-r", "-M", "--binary", "--full-index", "--no-ext-diff",
             "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/",
             changeset.base_tree, changeset.tree, "--", *paths,
@@ -154,6 +177,32 @@ class GitTrees:
         place = self.home / "git-home"
         place.mkdir(parents=True, exist_ok=True)
         return place
+
+
+def _holds(store: Store, objects: set[str]) -> bool:
+    return len(sizes_of(store.git, objects)) == len(objects)
+
+
+def _gone(base: Base) -> Unavailable:
+    return Unavailable(
+        f"the base of this plan was deleted ({base.store}), and {base.repository} does not hold"
+        " the same any more",
+        hint="bring the checkout back to what it was and resume, or begin the task anew with"
+        " `agents run` or `agents plan use`",
+    )
+
+
+def _read(git: Git, tree: str, *arguments: str) -> bytes:
+    """Return what git says of a tree of ours. Raises Unavailable when that was deleted."""
+    done = git.attempt(*arguments)
+    if done.code == 0:
+        return done.out
+    if git.attempt("cat-file", "-e", tree).code != 0:
+        raise Unavailable(
+            f"the result of this plan was deleted: {git.git_dir} does not hold {tree}",
+            hint="begin the task anew with `agents run` or `agents plan use`",
+        )
+    raise failure(arguments, done.code, done.err)
 
 
 def _patiently(take: Callable[[], Base]) -> Base:

@@ -6,6 +6,7 @@ store borrows from the histories. Objects are always copied out of the user's re
 
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,7 @@ class Store:
             init(self.user_git, made, self.source.object_format)
             (made / "info").mkdir(exist_ok=True)
             (made / "info" / "attributes").write_text(RAW_BYTES)
+            self._borrow(made)
             made.rename(self.git_dir)
 
     @property
@@ -65,7 +67,7 @@ class Store:
         with locked(self.folder / "lock"):
             if not place.exists():
                 self._fetch(commit, place)
-                self._borrow()
+                self._borrow(self.git_dir)
         return place
 
     def _fetch(self, commit: str, place: Path) -> None:
@@ -102,9 +104,10 @@ class Store:
                 return [place / "objects", *borrowed]
         return []
 
-    def _borrow(self) -> None:
+    def _borrow(self, git_dir: Path) -> None:
+        """Let a store see every history there is."""
         lenders = sorted((self.folder / "history").glob("*.git/objects"))
-        _write_alternates(self.git_dir, lenders)
+        _write_alternates(git_dir, lenders)
 
 
 def _own_config(source: Source) -> str:
@@ -155,7 +158,7 @@ def init(git: Git, place: Path, object_format: str) -> None:
 
 def write_whole(path: Path, content: str) -> None:
     """Write a file so that a reader sees the old content or the new, never a part."""
-    made = path.with_name(f"{path.name}.new-{os.getpid()}")
+    made = path.with_name(f"{path.name}.new-{threading.get_native_id()}")  # threads write at once
     made.write_bytes(os.fsencode(content))
     made.replace(path)
 

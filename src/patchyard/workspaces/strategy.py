@@ -1,0 +1,142 @@
+"""What every strategy does alike: one folder a workspace, work in threads, our own capture."""
+
+import abc
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from patchyard.clients.reader import Reader
+from patchyard.contracts.workspace import CallWindow, WorkspaceRef
+from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.errors import Unavailable
+from patchyard.workspaces import materials
+from patchyard.workspaces.capture import Capture
+from patchyard.workspaces.ignores import Ignores
+from patchyard.workspaces.pinned import GitTrees
+from patchyard.workspaces.sight import Sight, Tracked
+
+
+class Strategy(abc.ABC):
+    """contracts.workspace.Workspaces but for how a tree is filled, read and kept.
+
+    `folder` holds one folder a workspace: `root` is the tree, `own` (0700) what only we see.
+    """
+
+    strategy: str
+
+    def __init__(self, trees: GitTrees, folder: Path) -> None:
+        """Take the trees and the folder for workspaces."""
+        self._trees = trees
+        self._folder = folder
+
+    async def create(
+        self,
+        base: Base,
+        *,
+        workspace_id: str,
+        layers: Sequence[Path] = (),
+        tree: str | None = None,
+        folders: Sequence[str] = (),
+    ) -> WorkspaceRef:
+        """Make a workspace; see contracts.workspace."""
+        ref = await asyncio.to_thread(self._create, base, workspace_id, tuple(layers))
+        if tree is not None and tree != base.tree:
+            await asyncio.to_thread(materials.turn_into, self._trees, base, tree, Path(ref.root))
+        await asyncio.to_thread(materials.make_folders, ref, folders)
+        return ref
+
+    async def open(self, base: Base, ref: WorkspaceRef) -> Path:
+        """Return its root, ready to be used. Raises Unavailable when what was written is gone."""
+        return await asyncio.to_thread(self._open, base, ref)
+
+    async def capture(
+        self, base: Base, ref: WorkspaceRef, *, windows: Sequence[CallWindow] = ()
+    ) -> ChangeSet:
+        """Read what was written with our own reader and store what changed."""
+        return await asyncio.to_thread(self._capture, base, ref, tuple(windows))
+
+    async def layer(self, ref: WorkspaceRef) -> Path | None:
+        """Return a folder that holds just what was written since the start."""
+        return await asyncio.to_thread(self._layer, ref)
+
+    async def close(self, ref: WorkspaceRef) -> None:
+        """Let go of it and keep what was written."""
+        await asyncio.to_thread(self._close, Path(ref.root))
+
+    async def remove(self, ref: WorkspaceRef) -> None:
+        """Delete it."""
+        await asyncio.to_thread(self._remove, Path(ref.root))
+
+    async def discard(self, workspace_id: str) -> None:
+        """Delete what has this name."""
+        await asyncio.to_thread(self._remove, self._folder / workspace_id / "root")
+
+    def _create(self, base: Base, workspace_id: str, layers: Sequence[Path]) -> WorkspaceRef:
+        root = self._folder / workspace_id / "root"
+        self._remove(root)  # what a killed engine left under this name
+        materials.make_place(root.parent)
+        details = self._fill(base, root, [*reversed(layers)])
+        return WorkspaceRef(
+            workspace_id=workspace_id,
+            strategy=self.strategy,
+            root=str(root),
+            owner_uid=self._trees.uid,
+            owner_gid=self._trees.gid,
+            details={**details, "layers": [str(layer) for layer in reversed(layers)]},
+        )
+
+    def _capture(self, base: Base, ref: WorkspaceRef, windows: Sequence[CallWindow]) -> ChangeSet:
+        git = self._trees.git_of(base)
+        tracked = self._trees.tracked(base)
+        layers = tuple(Path(folder) for folder in ref.details["layers"])
+        with (
+            materials.reading(ref.root),
+            Reader(self._written(ref)) as reader,
+            Ignores(git, base, tracked.entries) as ignores,
+        ):
+            sight = self._walk(ref, reader, tracked, ignores)
+            capture = Capture(git=git, base=base, tracked=tracked, reader=reader, lower=layers)
+            return capture.finish(sight, windows)
+
+    def _remove(self, root: Path) -> None:
+        self._close(root)
+        materials.delete(root.parent)
+
+    @abc.abstractmethod
+    def _fill(self, base: Base, root: Path, layers: Sequence[Path]) -> Mapping[str, Any]:
+        """Make the tree at `root`, `layers` (topmost first) over the base; return its details."""
+
+    @abc.abstractmethod
+    def _open(self, base: Base, ref: WorkspaceRef) -> Path:
+        """See open."""
+
+    @abc.abstractmethod
+    def _close(self, root: Path) -> None:
+        """See close. Idempotent."""
+
+    @abc.abstractmethod
+    def _layer(self, ref: WorkspaceRef) -> Path:
+        """See layer."""
+
+    @abc.abstractmethod
+    def _written(self, ref: WorkspaceRef) -> Path:
+        """Return the folder that a capture reads."""
+
+    @abc.abstractmethod
+    def _walk(self, ref: WorkspaceRef, reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
+        """Return what differs from the base."""
+
+
+def deleted(ref: WorkspaceRef) -> Unavailable:
+    """Return the error for a workspace that somebody deleted."""
+    name = ref.workspace_id
+    return Unavailable(
+        f"the workspace of plan {name} was deleted ({Path(ref.root).parent}):"
+        " what its calls wrote is lost",
+        hint=f"`agents plan diff {name}` shows what was captured before, if anything was;"
+        " begin the task anew with `agents run` or `agents plan use`",
+    )
+
+
+__all__ = ["Strategy", "deleted"]
