@@ -2,13 +2,22 @@
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
 import click
 
 from patchyard.assembly import open_equipment
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, paint
+from patchyard.cli.outcome import (
+    Outcome,
+    Speaking,
+    carry_out,
+    heard,
+    is_open,
+    paint,
+    visible,
+)
 from patchyard.cli.plan_act import plan_argument
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.errors import GuardRefused
@@ -21,6 +30,7 @@ from patchyard.engine.setup import Setup
 from patchyard.engine.sites import general_kind
 
 COMMAND_TIMEOUT_S = 3600.0
+PIECE_BYTES = 65536
 SESSION = "shell"
 
 
@@ -31,7 +41,9 @@ def shell(plan_id: str) -> None:
 
     The copy holds base, setup and change set, as the proof does; it is gone afterwards, and
     nothing you do there changes the plan. `exit` or the end of input leaves.
-    Commands see no terminal, so editors and pagers do not work; Ctrl-C ends the shell.
+    Commands have no terminal: what asks for one (editors, pagers, `python` alone) does not work,
+    and control characters in what they print are shown escaped. One shell runs them all, so `cd`
+    and variables stay. Ctrl-C stops the command that runs, and a new shell takes the next one.
     """
 
     async def work() -> Outcome:
@@ -56,42 +68,102 @@ async def _visit(equipment: Equipment, ledger: Ledger) -> int:
     tree = state.changeset.tree if state.changeset else None
     async with prover.fresh(state.base, tree=tree, purpose="shell") as toolbox:
         kind = general_kind(state.known)
-        click.echo(f"{kind}, on a fresh copy of plan {ledger.plan_id}; `exit` leaves", err=True)
-        return await _converse(equipment, toolbox)
+        about = f"{kind}, on a fresh copy of plan {ledger.plan_id}, without a terminal"
+        click.echo(f"{about}; Ctrl-C stops a command, `exit` leaves", err=True)
+        return await _Conversation(equipment, toolbox).hold()
 
 
-async def _converse(equipment: Equipment, toolbox: Toolbox) -> int:
-    exit_code = 0
-    while True:
-        line = await asyncio.to_thread(_typed)
-        if line is None or line.strip() in {"exit", "logout"}:
-            return exit_code
-        if not line.strip():
-            continue
+class _Conversation:
+    """Lines of standard input, each run as one command of one shell behind the walls."""
+
+    def __init__(self, equipment: Equipment, toolbox: Toolbox) -> None:
+        self._equipment = equipment
+        self._toolbox = toolbox
+        self._running = ""  # id of the call, empty at the prompt
+        self._typed = b""
+        self._exit_code = 0
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    async def hold(self) -> int:
+        """Run what is typed until `exit` or the end; return the last command's exit code."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        try:
+            while (line := await self._line()) not in {None, "exit", "logout"}:
+                if line:
+                    await self._run(line)
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+        return self._exit_code
+
+    def _interrupt(self) -> None:
+        """Stop the command that runs; at the prompt begin a new line."""
+        if self._running:
+            task = asyncio.ensure_future(self._toolbox.cancel(self._running))
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
+        else:
+            click.echo(err=True)
+            _prompt()
+
+    async def _line(self) -> str | None:
+        """Return the next line, None at the end. Nothing is held up while it waits."""
+        if not is_open(sys.stdin):
+            return None
+        _prompt()
+        while b"\n" not in self._typed:
+            await _readable(sys.stdin.fileno())
+            piece = os.read(sys.stdin.fileno(), PIECE_BYTES)
+            if not piece:
+                rest, self._typed = self._typed, b""
+                return os.fsdecode(rest).strip() or None
+            self._typed += piece
+        line, _, self._typed = self._typed.partition(b"\n")
+        return os.fsdecode(line).strip()
+
+    async def _run(self, line: str) -> None:
         args = {"command": line, "timeout_s": COMMAND_TIMEOUT_S, "session": SESSION}
-        call_id = equipment.clock.new_id()
-        result = await toolbox.call(call_id, "execute_command", args)
-        _show(str(result.get("stdout", "")), str(result.get("stderr", "")))
+        self._running = self._equipment.clock.new_id()
+        try:
+            result = await self._toolbox.call(
+                self._running, "execute_command", args, on_output=_show
+            )
+        finally:
+            self._running = ""
         code = result.get("exit_code")
-        exit_code = code if isinstance(code, int) and code >= 0 else 1
-        if code is None:
-            click.echo(str(result.get("message", "")), err=True)
+        self._exit_code = code if isinstance(code, int) and code >= 0 else 1
+        if code is None or result.get("error") in {"CANCELLED", "TIMEOUT"}:
+            click.echo(visible(str(result.get("message", ""))), err=True)
 
 
-def _typed() -> str | None:
-    """Read one line; the prompt is for people alone."""
+async def _readable(descriptor: int) -> None:
+    """Wait for something to read; a file always has it."""
+    ready = asyncio.Event()
+    loop = asyncio.get_running_loop()
     try:
-        prompt = paint("plan$ ", "green") if sys.stdin.isatty() else ""
-        return input(prompt)
-    except EOFError:
-        return None
+        loop.add_reader(descriptor, ready.set)
+    except PermissionError:
+        return
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
 
 
-def _show(stdout: str, stderr: str) -> None:
-    sys.stdout.buffer.write(stdout.encode("utf-8", "surrogateescape"))
-    sys.stdout.flush()
-    sys.stderr.buffer.write(stderr.encode("utf-8", "surrogateescape"))
-    sys.stderr.flush()
+def _prompt() -> None:
+    """Say that a line is waited for; the prompt is for people alone."""
+    if sys.stdin.isatty():
+        click.echo(paint("plan$ ", "green", to_stderr=True), nl=False, err=True)
 
 
-__all__ = ["COMMAND_TIMEOUT_S", "SESSION", "shell"]
+def _show(stream: str, text: str) -> None:
+    """Pass on what a command prints: exact bytes to a pipe, nothing that steers a terminal."""
+    to = sys.stdout if stream == "stdout" else sys.stderr
+    if is_open(to):
+        with heard(to):
+            shown = visible(text.replace("\r\n", "\n")) if to.isatty() else text
+            to.buffer.write(shown.encode("utf-8", "surrogateescape"))
+            to.flush()
+
+
+__all__ = ["COMMAND_TIMEOUT_S", "PIECE_BYTES", "SESSION", "shell"]
