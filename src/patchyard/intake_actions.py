@@ -6,7 +6,7 @@ from pathlib import Path
 from patchyard.clients.yaml import Document, parse_yaml, read_yaml
 from patchyard.domain.action import Action, parse_action
 from patchyard.domain.errors import UnknownName
-from patchyard.domain.faults import Fault
+from patchyard.domain.faults import Fault, Place
 from patchyard.domain.holdings import Holdings
 
 SHIPPED = "shipped"
@@ -14,7 +14,12 @@ SHIPPED = "shipped"
 
 def read_action(path: Path) -> Action:
     """Read an action file. Raises UsageError with file, line and column."""
-    return _action(read_yaml(path), str(path))
+    return _action(read_yaml(path, is_text=_is_default), str(path))
+
+
+def _is_default(place: Place) -> bool:
+    """Whether an argument's default stands there: a text, with quotes or without."""
+    return len(place) == 3 and place[0] == "arguments" and place[2] == "default"
 
 
 def _action(document: Document, source: str) -> Action:
@@ -30,7 +35,9 @@ def shipped_actions() -> dict[str, Action]:
     found = {}
     for entry in folder.iterdir():
         if entry.name.endswith(".yaml"):
-            document = parse_yaml(entry.read_bytes(), name=f"{SHIPPED}:{entry.name}")
+            document = parse_yaml(
+                entry.read_bytes(), name=f"{SHIPPED}:{entry.name}", is_text=_is_default
+            )
             action = _action(document, SHIPPED)
             found[action.name] = action
     return found

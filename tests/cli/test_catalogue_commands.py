@@ -9,8 +9,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from engine.worksite import Worksite
 from patchyard.cli.action import action
 from patchyard.cli.invariant import invariant
+from patchyard.cli.plan_use import use
 from patchyard.cli.project import project
 from patchyard.cli.resource import resource
 
@@ -119,6 +121,30 @@ def test_an_action_is_checked_kept_and_shown(tmp_path: Path) -> None:
     result = typed("action", "create", "--file", str(file))
     assert result.exit_code == 2
     assert f"{file}:5:5: steps[1].rum: unknown key 'rum'; did you mean 'run'?" in result.stderr
+
+
+def test_an_arguments_default_is_the_text_that_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    defaults = {"a": "1.10", "b": "3", "c": "yes", "d": "true", "e": "0x1F", "f": '"quoted"'}
+    arguments = ", ".join(f"{name}: {{default: {text}}}" for name, text in defaults.items())
+    file.write_text(f"name: x\ngoal: g\narguments: {{{arguments}}}\n")
+    found = data("action", "create", "--file", str(file))["arguments"]
+    assert {name: found[name]["default"] for name in defaults} == {**defaults, "f": "quoted"}
+    file.write_text("name: x\ngoal: 3\n")
+    assert "goal: must be text" in typed("action", "create", "--file", str(file)).stderr
+
+
+def test_an_invariant_of_one_plan_keeps_all_that_was_said_of_it(tmp_path: Path) -> None:
+    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
+    os.chdir(made.repository)
+    file = tmp_path / "a.yaml"
+    file.write_text("name: x\ngoal: g\n")
+    data("action", "create", "--file", str(file))
+    data("project", "create", "shop")
+    words = ("shop", "--model", "openai:x", "--no-strategize", "--format", "json")
+    CliRunner().invoke(use, ["x", *words], catch_exceptions=False)
+    added = data("invariant", "add", "t", "--plan", "@last", "--check", "true", "--non-overridable")
+    assert (added["scope"], added["check"], added["non_overridable"]) == ("plan", "true", True)
 
 
 def test_invariants_are_added_listed_and_removed() -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import click
 from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import table, with_catalogue
 from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
-from patchyard.clients.clock import SystemClock
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import UsageError
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.engine.catalogue import Catalogue
+from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import find_plan
 from patchyard.engine.lifecycle import PlanLifecycleService, declare
 from patchyard.intake_actions import find_action
@@ -36,49 +37,37 @@ def invariant() -> None:
 @format_option
 def add(text: str, output_format: str, **options: Any) -> None:
     """Add an invariant."""
-    check = options["check"]
-    if options["plan_id"] is not None:
-        _declare(options, text, check, output_format)
-
-    async def job(catalogue: Catalogue) -> Outcome:
-        scope, target = _scope(options)
-        if scope == Scope.ACTION:
-            find_action(target, await catalogue.holdings())
-        made = await catalogue.add_invariant(
-            Invariant(
-                invariant_id=SystemClock().new_id(),
-                text=text,
-                scope=scope,
-                target=target,
-                check=check,
-                non_overridable=options["non_overridable"],
-            )
-        )
-        return Outcome(data=_data(made), text=f"added {made.invariant_id}")
-
-    with_catalogue("invariant add", output_format, job)
-
-
-def _declare(options: Mapping[str, Any], text: str, check: str | None, output_format: str) -> None:
-    """Add an invariant to one plan and leave."""
 
     async def work() -> Outcome:
-        _, plan_id = _scope(options)
+        scope, target = _scope(options)
         async with open_equipment(os.environ) as equipment:
-            here = str(Path.cwd())
-            found = await find_plan(equipment.store.summaries, plan_id, repository=here)
             made = Invariant(
                 invariant_id=equipment.clock.new_id(),
                 text=text,
-                scope=Scope.PLAN,
-                target=found,
-                check=check,
+                scope=scope,
+                target=target,
+                check=options["check"],
+                non_overridable=options["non_overridable"],
             )
-            async with PlanLifecycleService(equipment).owned(found) as ledger:
-                await declare(ledger, made)
-            return Outcome(data=_data(made), text=f"added to plan {found}")
+            if scope == Scope.PLAN:
+                return await _declared(equipment, made)
+            catalogue = Catalogue(equipment.store.journal, equipment.clock)
+            if scope == Scope.ACTION:
+                find_action(target, await catalogue.holdings())
+            made = await catalogue.add_invariant(made)
+            return Outcome(data=_data(made), text=f"added {made.invariant_id}")
 
     carry_out(Speaking(command="invariant add", is_json=output_format == "json"), work)
+
+
+async def _declared(equipment: Equipment, asked: Invariant) -> Outcome:
+    """Add an invariant to the one plan that its target names."""
+    here = str(Path.cwd())
+    found = await find_plan(equipment.store.summaries, asked.target, repository=here)
+    made = replace(asked, target=found)
+    async with PlanLifecycleService(equipment).owned(found) as ledger:
+        await declare(ledger, made)
+    return Outcome(data=_data(made), text=f"added to plan {found}")
 
 
 def _scope(options: Mapping[str, Any]) -> tuple[Scope, str]:

@@ -5,7 +5,7 @@ Strict on purpose: no duplicate keys, no anchors, no tags, keys are text, sizes 
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,10 @@ DEEPEST = 40
 MOST_PARTS = 50_000
 
 STANDARD = "tag:yaml.org,2002:"
+PLAIN = frozenset(f"{STANDARD}{kind}" for kind in ("bool", "float", "int"))
 TEXTS = frozenset({"str", "timestamp", "value", "merge"})  # tags that are read as text
+
+IsText = Callable[[Place], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +47,7 @@ class Document:
         return error
 
 
-def read_yaml(path: Path, *, name: str = "") -> Document:
+def read_yaml(path: Path, *, name: str = "", is_text: IsText | None = None) -> Document:
     """Read the file at `path`. Raises UsageError with file, line and column."""
     shown = name or str(path)
     try:
@@ -55,11 +58,14 @@ def read_yaml(path: Path, *, name: str = "") -> Document:
             data = file.read(FILE_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{shown} cannot be read: {error.strerror}") from error
-    return parse_yaml(data, name=shown)
+    return parse_yaml(data, name=shown, is_text=is_text)
 
 
-def parse_yaml(data: bytes | str, *, name: str) -> Document:
-    """Return what `data` says. An empty document is None. Raises UsageError with the place."""
+def parse_yaml(data: bytes | str, *, name: str, is_text: IsText | None = None) -> Document:
+    """Return what `data` says. An empty document is None. Raises UsageError with the place.
+
+    Numbers and booleans at a place where `is_text` are kept as they are written: `1.10`.
+    """
     from ruamel.yaml import YAML  # noqa: PLC0415 - loaded when there is a file to read
     from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415 - likewise
 
@@ -77,14 +83,15 @@ def parse_yaml(data: bytes | str, *, name: str) -> Document:
         raise UsageError(f"{name}:{line}:{column}: {problem}", hint="mend the YAML") from error
     except (YAMLError, RecursionError, ValueError) as error:
         raise UsageError(f"{name}: this is not YAML that can be read: {error}") from error
-    return _Builder(name).document(node)
+    return _Builder(name, is_text or (lambda _: False)).document(node)
 
 
 class _Builder:
     """Makes plain values of parsed nodes."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, is_text: IsText) -> None:
         self._name = name
+        self._is_text = is_text
         self._marks: dict[Place, tuple[int, int]] = {}
         self._seen: set[int] = set()
 
@@ -105,6 +112,8 @@ class _Builder:
             raise Fault(place, "the file is too large or too deep")
         kind = type(node).__name__
         if kind == "ScalarNode":
+            if str(node.tag) in PLAIN and self._is_text(place):
+                return str(node.value)
             return _scalar(str(node.tag), str(node.value), place)
         if kind == "SequenceNode":
             return [self._value(item, (*place, n)) for n, item in enumerate(node.value)]
@@ -155,9 +164,11 @@ __all__ = [
     "DEEPEST",
     "FILE_BYTES",
     "MOST_PARTS",
+    "PLAIN",
     "STANDARD",
     "TEXTS",
     "Document",
+    "IsText",
     "parse_yaml",
     "read_yaml",
 ]
