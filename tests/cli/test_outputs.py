@@ -63,6 +63,21 @@ def test_wrong_usage_is_an_object_that_names_the_command(
     assert (done.returncode, body["command"], body["exit_code"]) == (2, command, 2)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("run - <&-", "the task is empty"),
+        ("run @/dev/zero", "longer than 1,000,000 bytes"),
+        ("run - < /dev/zero", "longer than 1,000,000 bytes"),
+        ("run @<(printf '\\xff')", "not UTF-8"),
+        ("run @/", "cannot be read: Is a directory"),
+    ],
+)
+def test_a_task_that_cannot_be_one_is_refused(tmp_path: Path, line: str, said: str) -> None:
+    done = shell(f"{sys.executable} -m patchyard {line}", tmp_path / "home")
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
 def test_the_word_json_alone_asks_for_no_object(tmp_path: Path) -> None:
     done = shell(f"{sys.executable} -m patchyard run json --format rich --zz", tmp_path / "home")
     assert (done.returncode, done.stdout) == (2, "")

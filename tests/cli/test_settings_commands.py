@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from patchyard.cli.config import config, duration
 from patchyard.cli.init import init
+from patchyard.cli.project import project
 from patchyard.cli.trust import trust
 
 COMMANDS: dict[str, click.Command] = {"config": config, "init": init, "trust": trust}
@@ -88,6 +89,20 @@ def test_a_settings_file_that_could_block_is_named_and_never_opened(
     result = typed(*words)
     assert result.exit_code == code
     assert ".patchyard/config.yaml is a special file" in result.stderr
+
+
+def test_config_show_gives_the_environment_that_a_plan_would_take(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_file(top, "execution_environment: process\n")
+    words = ["context", "set", "execution_environment", "container"]
+    assert CliRunner().invoke(project, words).exit_code == 0
+    data("trust")
+    found = data("config", "show")["settings"]["execution_environment"]
+    assert found == {"value": "container", "origin": "project shop"}
+    monkeypatch.setenv("PATCHYARD_EXECUTION_ENVIRONMENT", "process")
+    found = data("config", "show")["settings"]["execution_environment"]
+    assert found == {"value": "process", "origin": "PATCHYARD_EXECUTION_ENVIRONMENT"}
 
 
 def test_config_names_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:

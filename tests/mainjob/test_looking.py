@@ -24,6 +24,31 @@ def test_looks_at_a_plan_name_what_is_not_there(desk: Desk) -> None:
     assert b"retryable: no" in desk.agents("plan", "errors", is_json=False).out
 
 
+def test_a_part_of_an_id_must_be_said_and_fit_one(desk: Desk) -> None:
+    assert desk.run(shell("true"), *[write(f"x{n}", "x\n") for n in range(33)]).code == 0
+    events = desk.agents("plan", "events").data["events"]
+    calls = [row["call_id"] for row in events if row["event"] == "ToolCallRequested"]
+    assert desk.agents("plan", "logs", "@last", calls[0][-8:].lower()).data["success"]
+    ends = [call[-1] for call in calls]
+    twice = next(end for end in ends if ends.count(end) > 1)  # 34 ends of 32 letters
+    for words, said in (
+        (("logs", "@last", twice), "calls"),
+        (("logs", "@last", ""), "no call ''"),
+        (("explain", "@last", ""), "no decision ''"),
+    ):
+        answer = desk.agents("plan", *words)
+        assert (answer.code, said in answer.message) == (2, True), answer.message
+
+
+def test_a_limit_in_whole_numbers_takes_no_other(desk: Desk) -> None:
+    assert desk.run(write("x", "x\n")).code == 0
+    refused = desk.agents("plan", "limit", "--max-steps", "+1.5")
+    assert (refused.code, "whole number" in refused.message) == (2, True)
+    assert (
+        b"tokens: not set" in desk.agents("plan", "limit", "--max-steps", "+1", is_json=False).out
+    )
+
+
 def test_a_stream_shows_what_commands_print_and_when_it_happened(desk: Desk) -> None:
     path = desk.script(shell("echo seen; echo warned >&2"), write("x", "x\n"))
     words = ("run", "x", "--model", f"scripted:{path}", "--validate", "", "--stream")

@@ -9,9 +9,10 @@ from patchyard.cli.cataloguing import checkout_of, table, with_catalogue
 from patchyard.cli.outcome import Outcome, format_option, say_warnings
 from patchyard.cli.seeing import repository_settings
 from patchyard.clients.glimpse import glimpse
-from patchyard.configuration import repository_files
+from patchyard.configuration import PREFIX, repository_files
 from patchyard.domain.codec import to_json
 from patchyard.domain.effective import Setting
+from patchyard.domain.project import Project
 from patchyard.engine.catalogue import Catalogue
 
 
@@ -33,7 +34,8 @@ def show(output_format: str, *, origin: bool) -> None:
         is_trusted = holdings.is_trusted(top, digest)
         project = holdings.project_of(top)
         seen = repository_settings(top, is_trusted=is_trusted, project=project)
-        values = seen.configuration.values
+        values = dict(seen.configuration.values)
+        values |= _placed(project, values["execution_environment"])
         rows = [
             [name, _said(name, s), *([s.origin] if origin else [])] for name, s in values.items()
         ]
@@ -47,6 +49,14 @@ def show(output_format: str, *, origin: bool) -> None:
         return Outcome(data=data, text=table(rows, empty=""))
 
     with_catalogue("config show", output_format, job)
+
+
+def _placed(project: Project | None, said: Setting) -> dict[str, Setting]:
+    """A project's environment is a level of the chain: a variable wins over it, no file does."""
+    own = project.execution_environment if project else None
+    if project is None or own is None or said.origin.startswith(PREFIX):
+        return {}
+    return {"execution_environment": Setting(value=own, origin=f"project {project.name}")}
 
 
 def _data(setting: Setting) -> dict[str, Any]:

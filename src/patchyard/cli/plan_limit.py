@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from patchyard.assembly import open_equipment
+from patchyard.cli.cataloguing import fields
 from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
 from patchyard.cli.plan_act import plan_argument
 from patchyard.domain.budget import PlanLimits, raised
@@ -38,8 +39,7 @@ def limit(plan_id: str, output_format: str, **asked: str | None) -> None:
                 limits = _set_anew(ledger.state.limits, asked)
                 await ledger.record(LimitsChanged(limits=limits))
                 data = await plan_data(ledger)
-        rows = [f"{name}: {value}" for name, value in data["cost"]["limits"].items()]
-        return Outcome(data=data, text="\n".join(rows))
+        return Outcome(data=data, text=fields(data["cost"]["limits"]))
 
     carry_out(Speaking(command="plan limit", is_json=output_format == "json"), work)
 
@@ -50,14 +50,21 @@ def _set_anew(limits: PlanLimits, asked: dict[str, Any]) -> PlanLimits:
     if asked["budget_usd"]:
         usd = raised(usd, asked["budget_usd"], name="--budget-usd")
     if asked["max_tokens"]:
-        tokens = int(raised(tokens, asked["max_tokens"], name="--max-tokens"))
+        tokens = _whole(tokens, asked["max_tokens"], name="--max-tokens")
     if asked["max_steps"]:
-        steps = int(raised(steps, asked["max_steps"], name="--max-steps"))
+        steps = _whole(steps, asked["max_steps"], name="--max-steps")
     if asked["timeout"]:
         more = asked["timeout"].startswith("+")
         time = parse_duration(asked["timeout"].removeprefix("+"))
         seconds = time + (seconds or 0.0) if more else time
     return PlanLimits(usd=usd, tokens=tokens, steps=steps, seconds=seconds)
+
+
+def _whole(before: int | None, asked: str, *, name: str) -> int:
+    value = raised(before, asked, name=name)
+    if value != int(value):
+        raise UsageError(f"{name} must be a whole number, not {asked}")
+    return int(value)
 
 
 __all__ = ["limit"]

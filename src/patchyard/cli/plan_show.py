@@ -197,7 +197,7 @@ def explain(plan_id: str, decision: str | None, output_format: str) -> None:
 
 
 def _is_meant(decision: Decision, text: str | None) -> bool:
-    return text is None or decision.decision_id.endswith(text.upper())
+    return text is None or (text != "" and decision.decision_id.endswith(text.upper()))
 
 
 def _explained(decision: Decision) -> str:
@@ -241,17 +241,18 @@ def logs(plan_id: str, call: str, output_format: str) -> None:
 
 
 async def _call(ledger: Ledger, text: str) -> tuple[ToolCallRequested, ToolCallSettled | None]:
-    asked = None
+    asked: dict[str, ToolCallRequested] = {}
+    settled: dict[str, ToolCallSettled] = {}
     for _, _, event in await ledger.events():
-        if isinstance(event, ToolCallRequested) and event.call_id.endswith(text.upper()):
-            asked = event
-        if isinstance(event, ToolCallSettled) and asked and event.call_id == asked.call_id:
-            return asked, event
-    if asked is None:
-        raise UsageError(
-            f"no call {text!r} in this plan", hint="`agents plan events` lists the calls"
-        )
-    return asked, None
+        if isinstance(event, ToolCallRequested) and text and event.call_id.endswith(text.upper()):
+            asked[event.call_id] = event
+        elif isinstance(event, ToolCallSettled):
+            settled[event.call_id] = event
+    if len(asked) != 1:
+        many = f"{text} fits {len(asked)} calls" if asked else f"no call {text!r} in this plan"
+        raise UsageError(many, hint="`agents plan events` lists the calls with their whole ids")
+    ((call_id, found),) = asked.items()
+    return found, settled.get(call_id)
 
 
 def _log_text(data: dict[str, Any]) -> str:

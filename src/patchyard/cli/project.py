@@ -136,7 +136,7 @@ def set_value(words: tuple[str, ...], output_format: str) -> None:
         changed = await catalogue.set_context(found.name, key, value)
         shown = context_data(changed)
         data = {"name": changed.name, "context": shown}
-        return Outcome(data=data, text=f"{changed.name}: {key} = {shown[key]}")
+        return Outcome(data=data, text=f"{changed.name}: {fields({key: shown[key]})}")
 
     with_catalogue("project context set", output_format, job)
 

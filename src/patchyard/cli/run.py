@@ -3,11 +3,11 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, is_open
 from patchyard.domain.errors import UsageError
 
 TASK_BYTES = 1_000_000  # a longer task text is refused
@@ -88,19 +88,30 @@ async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outco
 def read_task(text: str) -> str:
     """Return the task that TASK names: the text itself, standard input, or a file."""
     if text == "-":
-        task = sys.stdin.read(TASK_BYTES + 1)
+        task = _decoded(sys.stdin.buffer, "standard input") if is_open(sys.stdin) else ""
     elif text.startswith("@"):
         try:
-            task = Path(text[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"the task file {text[1:]} cannot be read: {error}") from error
+            with Path(text[1:]).open("rb") as file:
+                task = _decoded(file, text[1:])
+        except OSError as error:
+            raise UsageError(
+                f"the task file {text[1:]} cannot be read: {error.strerror}"
+            ) from error
     else:
         task = text
     if not task.strip():
         raise UsageError("the task is empty", hint="say what is to be done: agents run 'mend …'")
-    if len(task) > TASK_BYTES:
-        raise UsageError(f"the task is longer than {TASK_BYTES} characters")
     return task
+
+
+def _decoded(file: IO[bytes], name: str) -> str:
+    data = file.read(TASK_BYTES + 1)
+    if len(data) > TASK_BYTES:
+        raise UsageError(f"the task in {name} is longer than {TASK_BYTES:,} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the task in {name} cannot be read: it is not UTF-8") from error
 
 
 __all__ = ["MORE", "TASK_BYTES", "read_task", "run"]
