@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.yards import Running, Start, Yard
+from environments.yards import Running, Start, Yard, starting
 from patchyard.clients import cgroups
 from patchyard.domain.environment import Limits, Mount
 from patchyard.environments.process import ProcessEnvironment
@@ -120,6 +120,17 @@ async def test_the_home_inside_is_the_agents_own_and_closed(
     running = await start(yard.spec(target=place or None))
     own = str(yard.workspace.stat().st_uid)
     assert (await running.run("stat -c '%u %a' ~; touch ~/x")).split() == [own, "700"]
+
+
+async def test_passwords_of_an_index_in_a_toolchain_are_not_seen(yard: Yard) -> None:
+    venv = yard.folder / "tool"
+    (venv / "bin").mkdir(parents=True)
+    for name in ("pyvenv.cfg", "pip.conf", "bin/x"):
+        (venv / name).write_text("https://me:secret@index.invalid/simple")
+    station = replace(yard.station, search_path=f"{venv}/bin:{yard.station.search_path}")
+    async with starting(ProcessEnvironment(station)) as start:
+        running = await start(yard.spec())
+        assert await running.run(f"cat {venv}/pyvenv.cfg | wc -l; cat {venv}/pip.conf") == "0"
 
 
 async def test_a_program_planted_in_the_checkout_does_not_come_before_the_systems(

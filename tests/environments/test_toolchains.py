@@ -173,6 +173,21 @@ def test_a_folder_that_everybody_may_write_to_is_skipped(search: Search, home: P
     assert search(folder).skipped == {str(folder): "somebody else owns it or may write to it"}
 
 
+def test_settings_that_may_hold_passwords_are_hidden(search: Search, home: Path) -> None:
+    venv, pyenv = home / "envs/tool", home / ".pyenv"
+    keyed = (
+        *(venv / "pip.conf", pyenv / "versions/3.11.7/pip.conf"),
+        *(pyenv / "versions/20.1/etc/npmrc",),
+    )
+    make(venv / "pyvenv.cfg", venv / "bin/x", *keyed, home / "real/pip.conf")
+    make(pyenv / "libexec/pyenv", pyenv / "shims/python", pyenv / "versions/other.conf")
+    (pyenv / "versions/3.11.7/.condarc").symlink_to(venv / "pip.conf")
+    (pyenv / "versions/20.1/.npmrc").symlink_to(home / "real/pip.conf")
+    (home / "called").symlink_to(venv)
+    found = search(home / "called/bin", pyenv / "shims")
+    assert set(found.hidden) == {*map(str, keyed), f"{home}/called/pip.conf"}
+
+
 @pytest.mark.service("root")
 def test_a_folder_of_somebody_else_is_skipped(search: Search, home: Path) -> None:
     folder = home / "theirs/bin"

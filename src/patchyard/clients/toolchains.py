@@ -5,7 +5,7 @@ or what a repository names.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from posixpath import basename, dirname, isabs, join, normpath
@@ -26,6 +26,12 @@ CREDENTIALS = (
     *(".local/share/keyrings", ".local/share/uv/credentials", ".local/state", ".bash_history"),
 )
 """Below the home: no mount may be one of these, lie in one or hold one."""
+
+KEYED = ("pip.conf", "etc/pip.conf", "etc/npmrc", ".npmrc", ".condarc", "condarc")
+"""Settings of an installation itself, which may hold passwords of package indexes: hidden."""
+
+COLLECTIONS = ("versions", "installs", "venvs", "tools", "python", "node-versions", "envs")
+"""Folders of version managers that hold installations, or tools that do."""
 
 WHOLE = (
     *("pyvenv.cfg", "conda-meta", "include/node", "pkg/tool", "lib/jrt-fs.jar", "lib/rustlib"),
@@ -102,6 +108,7 @@ class Toolchains:
     path: tuple[str, ...] = ()  # directories for PATH, in the user's order
     variables: Mapping[str, str] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)  # place to reason
+    hidden: tuple[str, ...] = ()  # files below the mounts to be shown empty
 
 
 def is_within(path: str, place: str) -> bool:
@@ -184,7 +191,32 @@ class _Search:
             path=tuple(dict.fromkeys(self._path)),
             variables=self._variables,
             skipped=self._skipped,
+            hidden=tuple(sorted(self._hidden_in(shown))),
         )
+
+    def _hidden_in(self, shown: Mapping[str, str]) -> set[str]:
+        """Return the settings with keys below what is shown, wherever it appears."""
+        settings = (
+            self._disk.resolve(join(place, name))
+            for source in set(shown.values())
+            for place in self._installations_in(source)
+            for name in KEYED
+            if self._disk.exists(join(place, name))
+        )
+        return {
+            target + real.removeprefix(source)
+            for real in settings
+            for target, source in shown.items()
+            if is_within(real, source)
+        }
+
+    def _installations_in(self, source: str) -> Iterator[str]:
+        """Yield the place itself, and what it collects, two levels down."""
+        yield source
+        level = [source] if basename(source) in COLLECTIONS else [join(source, "envs")]
+        for _ in range(2):
+            level = [join(place, name) for place in level for name in self._disk.names(place)]
+            yield from level
 
     def add_entry(self, entry: str) -> None:
         """Show one directory of PATH, with whatever it needs."""
@@ -343,7 +375,9 @@ def _overlaps(one: str, other: str) -> bool:
 
 
 __all__ = [
+    "COLLECTIONS",
     "CREDENTIALS",
+    "KEYED",
     "LAYOUTS",
     "SYSTEM_PLACES",
     "Layout",

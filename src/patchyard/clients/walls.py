@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter
-from patchyard.clients.toolchains import SYSTEM_PLACES, Toolchains, is_within
+from patchyard.clients.toolchains import KEYED, SYSTEM_PLACES, Toolchains, is_within
 from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.domain.errors import UsageError
 
@@ -44,7 +44,11 @@ ETC = (
 COPIED_BYTES = 256 * 1024
 ETC_BEGINNINGS = ("java", "python3")
 
-MASKED = ("/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/kcore")
+MASKED = (
+    *("/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/kcore"),
+    *(f"{place}/{name}" for place in ("/usr", "/usr/local") for name in KEYED),
+)
+"""Shown empty where they exist: what is not namespaced, and settings that may hold passwords."""
 
 READ_ONLY_VARIABLES = MappingProxyType(
     {
@@ -116,11 +120,15 @@ def read_machine(toolbox: str, interpreter: Interpreter) -> Machine:
     return Machine(
         system=system,
         etc=etc,
-        masked=tuple(path for path in MASKED if os.access(path, os.F_OK)),
+        masked=tuple(path for path in MASKED if os.path.realpath(path) == path and _is_there(path)),
         shell_path=shell,
         toolbox=toolbox,
         interpreter=interpreter,
     )
+
+
+def _is_there(path: str) -> bool:
+    return os.access(path, os.F_OK)
 
 
 def _as_on_host(path: str) -> Iterable[Place]:
@@ -163,6 +171,7 @@ def build_view(
         machine.etc,
         _own_places(identity, home, machine),
         tuple(map(_mounted, mounts)),
+        tuple(Place(target=name, show=Show.MASKED, mode=0o444) for name in toolchains.hidden),
     )
     places = {place.target: place for layer in layers for place in layer}
     return View(
@@ -218,7 +227,7 @@ def _own_places(identity: AgentIdentity, home: str, machine: Machine) -> tuple[P
         Place(target="/var/run", show=Show.LINK, source="../run"),
         Place(target="/proc", show=Show.PROCESSES),
         Place(target="/dev", show=Show.DEVICES),
-        *(Place(target=name, show=Show.MASKED) for name in machine.masked),
+        *(Place(target=name, show=Show.MASKED, mode=0o444) for name in machine.masked),
         *(
             Place(target=f"/etc/{name}", show=Show.MADE_UP, source=text, mode=0o644)
             for name, text in made_up.items()
