@@ -133,6 +133,17 @@ async def test_a_touched_key_file_runs_setup_again_for_the_proof_and_that_is_sai
     assert said == ["setup for the proof: requirements.txt"]
 
 
+async def test_the_layer_of_a_result_is_not_taken_for_another_base_with_its_key_files(
+    site: Worksite,
+) -> None:
+    edit = call("write_file", path="requirements.txt", content="newer\n")
+    also = call("write_file", path="a.txt", content="of the plan\n")
+    await changed(site, edit, also)
+    (site.repository / "requirements.txt").write_text("newer\n")
+    (site.repository / "a.txt").write_text("of the user\n")
+    assert await changed(site, ADD, validate=("grep user a.txt",)) == ["new.txt"]
+
+
 async def test_work_that_breaks_setup_is_sent_back_to_the_actor(site: Worksite) -> None:
     setup = "! grep -q broken requirements.txt"
     broken = call("write_file", path="requirements.txt", content="broken\n")
