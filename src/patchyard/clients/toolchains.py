@@ -211,12 +211,13 @@ class _Search:
         }
 
     def _installations_in(self, source: str) -> Iterator[str]:
-        """Yield the place itself, and what it collects, two levels down."""
+        """Yield the place itself, and what it collects, two levels down at most."""
         yield source
         level = [source] if basename(source) in COLLECTIONS else [join(source, "envs")]
         for _ in range(2):
             level = [join(place, name) for place in level for name in self._disk.names(place)]
             yield from level
+            level = [place for place in level if not self._disk.exists(join(place, "bin"))]
 
     def add_entry(self, entry: str) -> None:
         """Show one directory of PATH, with whatever it needs."""
