@@ -1,12 +1,18 @@
-"""Trees for one purpose: made for it and gone after it, whatever happens in between."""
+"""The trees of a plan: its own one, and those made for one purpose and gone after it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from patchyard.contracts.workspace import WorkspaceRef, Workspaces
 from patchyard.domain.changeset import Base
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.events import WorkspaceCreated
 from patchyard.engine.answers import whole
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+
+Ground = Callable[[], Awaitable[WorkspaceRef]]  # gives the tree, made when it is first needed
 
 PURPOSES = ("plan", "proof", "setup")
 
@@ -36,4 +42,67 @@ async def ground(
         await workspaces.discard(name)
 
 
-__all__ = ["PURPOSES", "ground", "ground_name"]
+@asynccontextmanager
+async def reading_ground(equipment: Equipment, ledger: Ledger, base: Base) -> AsyncIterator[Ground]:
+    """Lend a tree for planning, made when the first call needs it; after the block it is gone."""
+    workspaces = equipment.workspaces
+    name = ground_name(ledger.plan_id, "plan")
+    folders = ledger.state.known.include
+    made: list[WorkspaceRef] = []
+
+    async def give() -> WorkspaceRef:
+        if not made:
+            made.append(await whole(workspaces.create(base, workspace_id=name, folders=folders)))
+        return made[0]
+
+    try:
+        yield give
+    finally:
+        await workspaces.discard(name)  # an earlier life may have made it
+
+
+@asynccontextmanager
+async def working_ground(
+    equipment: Equipment, ledger: Ledger, base: Base, layers: Sequence[Path]
+) -> AsyncIterator[WorkspaceRef]:
+    """Mount the plan's own tree, made now or in an earlier life; it is kept after the block."""
+    known = ledger.state.workspace
+    workspaces = equipment.workspaces
+    if known is not None:
+        workspace = from_json(WorkspaceRef, known)
+        await whole(workspaces.open(base, workspace), undo=lambda _: workspaces.close(workspace))
+    else:
+        folders = ledger.state.known.include
+        creating = workspaces.create(
+            base, workspace_id=ledger.plan_id, layers=layers, folders=folders
+        )
+        workspace = await whole(creating, undo=workspaces.remove)
+        try:
+            await ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
+        except BaseException:
+            await workspaces.remove(workspace)
+            raise
+    try:
+        yield workspace
+    finally:
+        await workspaces.close(workspace)
+
+
+def given(workspace: WorkspaceRef) -> Ground:
+    """Return the ground that is there already."""
+
+    async def give() -> WorkspaceRef:
+        return workspace
+
+    return give
+
+
+__all__ = [
+    "PURPOSES",
+    "Ground",
+    "given",
+    "ground",
+    "ground_name",
+    "reading_ground",
+    "working_ground",
+]

@@ -22,6 +22,13 @@ class Handing:
         self._equipment = equipment
         self._ledger = ledger
 
+    async def hand_over(self) -> None:
+        """Finish an apply that was cut short, then apply where the plan says so."""
+        await self.finish()
+        to = self._ledger.state.known.apply_to
+        if to != "none" and self._ledger.state.applied is None:
+            await self.apply(to)
+
     async def apply(
         self, to: str, *, paths: Sequence[str] = (), allow_paths: Sequence[str] = (), name: str = ""
     ) -> Receipt | None:

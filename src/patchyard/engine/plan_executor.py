@@ -1,45 +1,34 @@
 """Connects the life of a plan with its actors, for strategize and for execute (B2)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from patchyard.contracts.actor import Brief, Casting, Session, Turn
-from patchyard.contracts.tool import Tool
-from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.contracts.actor import Turn
 from patchyard.domain.changeset import Base
-from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.decision import Decision, DecisionKind, Proposal
-from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment
 from patchyard.domain.errors import LimitReached, WorkFailed
 from patchyard.domain.events import (
     BaseRecorded,
     DecisionRecorded,
     Moved,
     StrategyRecorded,
-    WorkspaceCreated,
     WorkSummarised,
 )
-from patchyard.domain.invariant import reconcile
 from patchyard.domain.plan import Phase, State
-from patchyard.domain.tooling import Effect
 from patchyard.engine import invariants
 from patchyard.engine.agent_loop import AgentLoop
-from patchyard.engine.answers import whole
 from patchyard.engine.capture import Capture
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.grounds import ground_name
+from patchyard.engine.grounds import Ground, given, reading_ground, working_ground
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import begin, require_strategy, settling
 from patchyard.engine.places import Places
 from patchyard.engine.proof import Prover
+from patchyard.engine.sessions import at_work
 from patchyard.engine.setup import Setup
-from patchyard.engine.sites import general_kind, specs_for
-from patchyard.engine.tool_runner import ToolRunner
 from patchyard.engine.watching import Watching
-
-Place = Callable[[], Awaitable[WorkspaceRef]]
 
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
 
@@ -67,8 +56,8 @@ class PlanExecutor:
             base = await self._base()
             root_id = await self._root()
             async with (
-                self._reading_place(base) as place,
-                self._working(Phase.STRATEGIZE, place) as (loop, _),
+                reading_ground(self._equipment, self._ledger, base) as ground,
+                self._at_work(Phase.STRATEGIZE, ground) as (loop, _),
             ):
                 turn = await self._last_turn(loop, is_taken_up=is_taken_up)
             await self._conclude(turn, root_id)
@@ -101,8 +90,8 @@ class PlanExecutor:
             held = await invariants.check(self._ledger, prover, base, tree=None, when="before")
             invariants.require_held(held)
         async with (
-            self._writable_place(base, layers) as workspace,
-            self._working(Phase.EXECUTE, _given(workspace)) as (loop, places),
+            working_ground(self._equipment, self._ledger, base, layers) as workspace,
+            self._at_work(Phase.EXECUTE, given(workspace)) as (loop, places),
         ):
             capture = Capture(self._equipment, self._ledger, prover, workspace)
             turn = await self._last_turn(loop, is_taken_up=is_taken_up)
@@ -114,7 +103,7 @@ class PlanExecutor:
         state = self._ledger.state
         if state.base is None or state.workspace is None:
             return
-        async with self._writable_place(state.base, ()) as workspace:
+        async with working_ground(self._equipment, self._ledger, state.base, ()) as workspace:
             prover = Prover(self._equipment, self._ledger, ())
             await Capture(self._equipment, self._ledger, prover, workspace).keep()
 
@@ -134,73 +123,10 @@ class PlanExecutor:
         asked = self._ledger.state.asked
         return await loop.run(note=asked.note if asked is not None else "")
 
-    @asynccontextmanager
-    async def _working(self, phase: Phase, place: Place) -> AsyncIterator[tuple[AgentLoop, Places]]:
-        """Open the actor's session and its environments; both end with the block."""
-        spec = self._ledger.state.known
-
-        async def specs() -> Mapping[ExecutionEnvironment, EnvironmentSpec]:
-            return specs_for(
-                self._equipment,
-                self._ledger.plan_id,
-                spec,
-                await place(),
-                purpose=str(phase),
-                is_writable=phase == Phase.EXECUTE,
-            )
-
-        places = Places(self._equipment, self._ledger, specs, str(phase))
-        await places.find_again()
-        path = spec.repository
-        if general_kind(spec) == ExecutionEnvironment.HOST:
-            path = (await place()).root
-        tools = self._equipment.tools(path)
-        runner = ToolRunner(
-            self._equipment,
-            self._ledger,
-            places,
-            tools=tools,
-            phase=phase,
-            on_output=self._watching.on_output,
-        )
-        session = await self._session(phase, path, tools)
-        try:
-            yield AgentLoop(self._ledger, session, runner), places
-        finally:
-            await session.close()
-            await places.end()
-
-    async def _session(
-        self, phase: Phase, workspace_path: str, tools: Mapping[str, Tool]
-    ) -> Session:
-        state = self._ledger.state
-        spec = state.known
-        specs = [tool.spec for tool in tools.values()]
-        if phase == Phase.STRATEGIZE:
-            specs = [spec_ for spec_ in specs if spec_.effect != Effect.WRITE]
-        brief = Brief(
-            plan_id=state.plan_id,
-            phase=str(phase),
-            task=spec.task,
-            workspace_path=workspace_path,
-            environment=str(general_kind(spec)),
-            tools=tuple(specs),
-            definition_of_done=spec.definition_of_done,
-            invariants=tuple(i.text for i in reconcile(spec.invariants).effective),
-            validation=spec.validate,
-            strategy=state.strategy if phase == Phase.EXECUTE else "",
-            steps=spec.steps,
-            arguments=spec.arguments,
-        )
-        casting = Casting(
-            plan_id=state.plan_id,
-            spec=spec,
-            phase=str(phase),
-            on_text=self._watching.on_text,
-            on_wait=self._watching.on_wait,
-        )
-        actor = await self._equipment.actor(casting)
-        return await actor.begin(brief)
+    def _at_work(
+        self, phase: Phase, ground: Ground
+    ) -> AbstractAsyncContextManager[tuple[AgentLoop, Places]]:
+        return at_work(self._equipment, self._ledger, phase, ground, watching=self._watching)
 
     async def _base(self) -> Base:
         state = self._ledger.state
@@ -210,51 +136,6 @@ class PlanExecutor:
             await self._ledger.record(BaseRecorded(base=base))
             return base
         return state.base
-
-    @asynccontextmanager
-    async def _reading_place(self, base: Base) -> AsyncIterator[Place]:
-        """A tree for planning, made when the first call needs it, gone with the phase."""
-        made: list[WorkspaceRef] = []
-
-        workspaces = self._equipment.workspaces
-        name = ground_name(self._ledger.plan_id, "plan")
-
-        async def place() -> WorkspaceRef:
-            if not made:
-                folders = self._ledger.state.known.include
-                made.append(
-                    await whole(workspaces.create(base, workspace_id=name, folders=folders))
-                )
-            return made[0]
-
-        try:
-            yield place
-        finally:
-            await workspaces.discard(name)  # an earlier life may have made it
-
-    @asynccontextmanager
-    async def _writable_place(
-        self, base: Base, layers: Sequence[Path]
-    ) -> AsyncIterator[WorkspaceRef]:
-        """Mount the plan's own tree, made now or in an earlier life; it is kept afterwards."""
-        known = self._ledger.state.workspace
-        workspaces = self._equipment.workspaces
-        if known is not None:
-            workspace = from_json(WorkspaceRef, known)
-            await whole(workspaces.open(workspace), undo=lambda _: workspaces.close(workspace))
-        else:
-            creating = workspaces.create(
-                base,
-                workspace_id=self._ledger.plan_id,
-                layers=layers,
-                folders=self._ledger.state.known.include,
-            )
-            workspace = await whole(creating, undo=workspaces.remove)
-            await self._ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
-        try:
-            yield workspace
-        finally:
-            await workspaces.close(workspace)
 
     async def _root(self) -> str:
         """Return the root decision of this attempt; recorded once, however often it is begun."""
@@ -304,13 +185,6 @@ class PlanExecutor:
                 f"the time limit of {seconds:g} s is reached",
                 hint="`agents plan limit --timeout +1h` raises it, `agents plan resume` goes on",
             ) from error
-
-
-def _given(workspace: WorkspaceRef) -> Place:
-    async def place() -> WorkspaceRef:
-        return workspace
-
-    return place
 
 
 def _unable(turn: Turn) -> WorkFailed:

@@ -100,7 +100,6 @@ class Setup:
         facts = {
             "format": FORMAT,
             "files": await self._equipment.trees.key_files(base, tree=tree),
-            "tree": tree,
             "result": tree,  # its layer holds what the work changed, too
             "path": base.repository,
             "commands": spec.setup,

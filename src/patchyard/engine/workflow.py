@@ -1,4 +1,15 @@
-"""The whole job: strategize, execute with proof, hand over. Read this first."""
+"""The whole job, in seven steps. Read this first.
+
+    1  base        the checkout as it is becomes a tree of ours      plan_executor.strategize
+    2  strategize  the actor thinks; nothing can be written          agent_loop, tool_runner
+    3  setup       dependencies are installed once, kept as a layer  setup
+    4  work        the actor takes turns in the sandbox              plan_executor.execute
+    5  capture     what changed is read from outside                 capture
+    6  proof       gates on base plus changes, in fresh places       proof; back to 4 when red
+    7  hand-over   to the work tree, a branch, a patch               handing
+
+Each step journals what it came to (ledger), so that a killed plan goes on where it was.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -47,12 +58,9 @@ class Workflow:
         """Strategize, execute, and apply where the plan says so; from wherever it stands."""
 
         async def work(ledger: Ledger, executor: PlanExecutor) -> None:
-            await executor.strategize()
-            await executor.execute()
-            handing = Handing(self._equipment, ledger)
-            await handing.finish()
-            if ledger.state.known.apply_to != "none" and ledger.state.applied is None:
-                await handing.apply(ledger.state.known.apply_to)
+            await executor.strategize()  # 1 and 2
+            await executor.execute()  # 3 to 6
+            await Handing(self._equipment, ledger).hand_over()  # 7
 
         return await self._owned(plan_id, work)
 

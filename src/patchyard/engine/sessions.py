@@ -1,0 +1,95 @@
+"""An actor at work in one phase: told what to do, given tools, with places for them to run in."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from patchyard.contracts.actor import Brief, Casting, Session
+from patchyard.contracts.tool import Tool
+from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment
+from patchyard.domain.invariant import reconcile
+from patchyard.domain.plan import Phase
+from patchyard.domain.state import PlanState
+from patchyard.domain.tooling import Effect
+from patchyard.engine.agent_loop import AgentLoop
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.grounds import Ground
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.places import Places
+from patchyard.engine.sites import general_kind, specs_for
+from patchyard.engine.tool_runner import ToolRunner
+from patchyard.engine.watching import Watching
+
+
+@asynccontextmanager
+async def at_work(
+    equipment: Equipment, ledger: Ledger, phase: Phase, ground: Ground, *, watching: Watching
+) -> AsyncIterator[tuple[AgentLoop, Places]]:
+    """Open the actor's session and its environments; both end with the block."""
+    spec = ledger.state.known
+
+    async def specs() -> Mapping[ExecutionEnvironment, EnvironmentSpec]:
+        return specs_for(
+            equipment,
+            ledger.plan_id,
+            spec,
+            await ground(),
+            purpose=str(phase),
+            is_writable=phase == Phase.EXECUTE,
+        )
+
+    places = Places(equipment, ledger, specs, str(phase))
+    async with AsyncExitStack() as closing:
+        closing.push_async_callback(places.end)
+        await places.find_again()
+        path = spec.repository
+        if general_kind(spec) == ExecutionEnvironment.HOST:
+            path = (await ground()).root
+        tools = equipment.tools(path)
+        brief = _brief(ledger.state, phase, workspace_path=path, tools=tools)
+        session = await _session(equipment, ledger.state, brief, watching)
+        closing.push_async_callback(session.close)
+        runner = ToolRunner(
+            equipment, ledger, places, tools=tools, phase=phase, on_output=watching.on_output
+        )
+        yield AgentLoop(ledger, session, runner), places
+
+
+async def _session(
+    equipment: Equipment, state: PlanState, brief: Brief, watching: Watching
+) -> Session:
+    casting = Casting(
+        plan_id=state.plan_id,
+        spec=state.known,
+        phase=brief.phase,
+        on_text=watching.on_text,
+        on_wait=watching.on_wait,
+    )
+    actor = await equipment.actor(casting)
+    return await actor.begin(brief)
+
+
+def _brief(
+    state: PlanState, phase: Phase, *, workspace_path: str, tools: Mapping[str, Tool]
+) -> Brief:
+    """Return what the actor is told; while planning it is not even shown what writes."""
+    spec = state.known
+    specs = [tool.spec for tool in tools.values()]
+    if phase == Phase.STRATEGIZE:
+        specs = [each for each in specs if each.effect != Effect.WRITE]
+    return Brief(
+        plan_id=state.plan_id,
+        phase=str(phase),
+        task=spec.task,
+        workspace_path=workspace_path,
+        environment=str(general_kind(spec)),
+        tools=tuple(specs),
+        definition_of_done=spec.definition_of_done,
+        invariants=tuple(i.text for i in reconcile(spec.invariants).effective),
+        validation=spec.validate,
+        strategy=state.strategy if phase == Phase.EXECUTE else "",
+        steps=spec.steps,
+        arguments=spec.arguments,
+    )
+
+
+__all__ = ["at_work"]
