@@ -20,7 +20,7 @@ class Refusal(Exception):
     """An answer that is no success."""
 
     def __init__(
-        self, status: int, body: Json, *, headers: Mapping[str, str] | None = None
+        self, status: int, body: Json | bytes, *, headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(status, body)
         self.status = status

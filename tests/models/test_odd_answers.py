@@ -140,6 +140,11 @@ async def test_a_stream_of_nonsense_is_a_failure_to_ask_again(body: bytes) -> No
         (418, {"detail": "teapot"}, "teapot", ModelFailed),
         (301, {}, "answered 301", ModelFailed),
         (403, {"error": {"message": "no"}}, "refused the key", ModelUnavailable),
+        (
+            502,
+            b"<html><style>b { c: d }</style><h1>Bad\n Gateway</h1></html>",
+            *("answered 502: Bad Gateway", ModelFailed),
+        ),
     ],
 )
 async def test_any_refusal_is_said_in_the_providers_words(

@@ -1,6 +1,7 @@
 """Names of models, providers and their settings, and which model is taken when none is named."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,28 @@ async def test_an_ollama_without_a_model_for_tools_is_passed_over() -> None:
     async with OllamaServer(capabilities=("completion",)).running() as url:
         with pytest.raises(ModelUnavailable):
             await choose(catalogue({"OLLAMA_HOST": url}))
+
+
+async def test_looking_a_model_up_asks_the_providers_list_and_nothing_that_costs() -> None:
+    server = ChatServer(key="k-123456")
+    async with server.running() as url:
+        house = ProviderSettings(kind="openai-compatible", base_url=url, api_key_env="HOUSE_KEY")
+        configured = {"house": house, "openai": house}
+        made = catalogue({"HOUSE_KEY": "k-123456"}, configured=configured)
+        assert (await made.look_up("house:tiny")).name == "house:tiny"
+        with pytest.raises(ModelUnavailable, match="no model 'tinny'") as caught:
+            await made.look_up("house:tinny")
+        assert caught.value.hint == "it has `tiny`"
+        wrong = catalogue({"HOUSE_KEY": "another"}, configured=configured)
+        with pytest.raises(ModelUnavailable, match="refused the key"):
+            await wrong.look_up("house:tiny")
+        nowhere = replace(house, base_url=f"{url}/deeper")
+        silent = catalogue({"HOUSE_KEY": "k-123456"}, configured={"house": nowhere})
+        assert (await silent.look_up("house:tiny")).name == "house:tiny"  # it lists none
+    assert server.requests == []
+    async with OllamaServer().running() as url:
+        facts = await catalogue({"OLLAMA_HOST": url}).look_up("ollama:tiny")
+    assert (facts.context_tokens, facts.usd_per_million_output) == (32_768, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -71,13 +71,10 @@ def check(name: str, output_format: str) -> None:
     async def work() -> Outcome:
         catalogue = open_catalogue()
         choice = await choose(catalogue, named=name)
-        opened = catalogue.open(choice.name)
         try:
-            facts = await opened.prepare()
+            facts = await catalogue.look_up(choice.name)
         except PatchyardError as error:
             return Outcome(data={"model": choice.name, "reason": choice.reason}, error=error)
-        finally:
-            await opened.close()
         data = {"model": choice.name, "reason": choice.reason, "facts": to_json(facts)}
         window = f"{facts.context_tokens:,} tokens" if facts.context_tokens else "unknown window"
         text = f"{choice.name}: {paint('works', 'green')} ({choice.reason}; {window})"

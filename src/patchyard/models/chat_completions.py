@@ -5,7 +5,7 @@ Knows no price and retries nothing.
 
 import difflib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +27,7 @@ from patchyard.models.encoding import Encoded, to_json
 from patchyard.models.troubles import Provider, said_by
 
 SHOWN = 4  # models named to whom asked for one that is not there
+WITHOUT_LIST = (404, 405, 501)  # answers of providers that list no models
 STOPS: Mapping[str, StopReason] = {
     "stop": StopReason.DONE,
     "tool_calls": StopReason.CALLS,
@@ -106,12 +107,29 @@ class ChatCompletionsModel:
             raise provider.translated(trouble) from trouble
         return assembly.reply()
 
+    async def require_listed(self) -> None:
+        """Raise ModelUnavailable where the provider's list lacks the model.
+
+        Raises as `complete` does where the list cannot be had; a provider may well have none.
+        """
+        try:
+            names = await self.offered()
+        except (ModelFailed, ModelUnavailable) as error:
+            if error.details.get("status") in WITHOUT_LIST:
+                return
+            raise
+        if names and self._provider.model not in names:
+            trouble = HttpTrouble(Trouble.STATUS, "", status=404, body="its list lacks the name")
+            raise self._naming(names).translated(trouble)
+
     async def _advised(self) -> Provider:
         """Return the provider with the models nearest to one that is missing, if it lists any."""
         try:
-            names = await self.offered()
+            return self._naming(await self.offered())
         except (ModelFailed, ModelUnavailable):
             return self._provider
+
+    def _naming(self, names: Sequence[str]) -> Provider:
         near = difflib.get_close_matches(self._provider.model, names, n=SHOWN) or names[:SHOWN]
         listed = ", ".join(f"`{name[:80]}`" for name in near)
         return replace(self._provider, missing_hint=f"it has {listed}" if listed else "")

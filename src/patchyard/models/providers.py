@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from patchyard.clients.waits import Waits
 from patchyard.contracts.model import Model, OnWait
 from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.messages import ModelFacts
 from patchyard.models.keys import Key, proxy_secrets
 from patchyard.models.metered import MeteredModel
 from patchyard.models.prices import PriceTable
@@ -112,6 +113,23 @@ class Catalogue:
         if provider == "recorded":
             return RecordedModel(Path(model), places=self.placeholders())
         return MeteredModel(self._wire(provider, model), self.prices)
+
+    async def look_up(self, name: str) -> ModelFacts:
+        """Return what is known of a model, its provider's own list asked; it costs nothing.
+
+        Raises UsageError or UnknownName for the name, ModelUnavailable or ModelFailed for the rest.
+        """
+        from patchyard.models.chat_completions import ChatCompletionsModel  # noqa: PLC0415 - loads the HTTP library
+
+        provider, model = split_name(name)
+        opened = self.open(name) if provider in FILES else self._wire(provider, model)
+        try:
+            await opened.prepare()
+            if isinstance(opened, ChatCompletionsModel):
+                await opened.require_listed()
+            return MeteredModel(opened, self.prices).facts
+        finally:
+            await opened.close()
 
     def ollama(self, model: str = "", *, waits: Waits | None = None) -> "OllamaModel":
         """Return a model of the `ollama` provider; without a name it can only list models."""

@@ -16,6 +16,7 @@ TOO_LONG = re.compile(
 )
 NO_QUOTA = re.compile(r"billing|quota", re.IGNORECASE)
 AGAIN = "nothing is lost: `agents plan resume` asks again"
+_TAGS = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 UNREACHED: Mapping[Trouble, str] = {  # and the cure, where it is not the address
     Trouble.REFUSED: "",
     Trouble.DNS: "",
@@ -155,7 +156,7 @@ def said_by(body: str) -> str:
         data = json.loads(body)
     except (ValueError, RecursionError):
         data = None
-    words = body
+    words = _TAGS.sub(" ", body) if body.lstrip().startswith("<") else body
     if isinstance(data, dict):
         inner = data.get("error", data)
         words = inner if isinstance(inner, str) else body
