@@ -173,6 +173,15 @@ def test_a_folder_that_everybody_may_write_to_is_skipped(search: Search, home: P
     assert search(folder).skipped == {str(folder): "somebody else owns it or may write to it"}
 
 
+def test_of_homebrew_only_its_programs_are_shown(search: Search, tmp_path: Path) -> None:
+    brew = tmp_path / "linuxbrew"
+    make(brew / "Cellar/jq/1.7/bin/jq", brew / "var/mysql/data", brew / "etc/my.cnf")
+    make(brew / "etc/openssl@3/cert.pem", brew / "include/python3.12/Python.h", brew / "bin/brew")
+    (brew / "bin/jq").symlink_to("../Cellar/jq/1.7/bin/jq")
+    names = ("Cellar", "bin", "etc/openssl@3", "include")
+    assert shown(search(brew / "bin")) == {f"{brew}/{name}" for name in names}
+
+
 def test_settings_that_may_hold_passwords_are_hidden(search: Search, home: Path) -> None:
     venv, pyenv = home / "envs/tool", home / ".pyenv"
     keyed = (

@@ -35,7 +35,7 @@ COLLECTIONS = ("versions", "installs", "venvs", "tools", "python", "node-version
 
 WHOLE = (
     *("pyvenv.cfg", "conda-meta", "include/node", "pkg/tool", "lib/jrt-fs.jar", "lib/rustlib"),
-    *("lib/jvm", "boot/plexus-classworlds.license", "Cellar", "include/python3.8"),
+    *("lib/jvm", "boot/plexus-classworlds.license", "include/python3.8"),
 )
 """A prefix that holds one of these is an installation and nothing else."""
 
@@ -86,6 +86,14 @@ LAYOUTS = (
         variable="VOLTA_HOME",
     ),
     Layout(entries=("bin",), markers=("bin/cargo",), shown=("bin",)),
+    Layout(  # Homebrew; its `var` holds the data of services
+        entries=("bin", "sbin"),
+        markers=("Cellar",),
+        shown=(
+            *("Cellar", "Frameworks", "bin", "include", "lib", "libexec", "opt", "sbin", "share"),
+            *("etc/ca-certificates", "etc/openssl@3", "etc/openssl@1.1"),
+        ),
+    ),
 )
 
 
