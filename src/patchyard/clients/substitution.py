@@ -80,8 +80,11 @@ class Substituter:
             return
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             process.kill()
-        cast("asyncio.StreamWriter", process.stdin).close()
+        stdin = cast("asyncio.StreamWriter", process.stdin)
+        stdin.close()
         await process.communicate()
+        with contextlib.suppress(ConnectionError):  # else Python 3.11.2 prints what nobody took
+            await stdin.wait_closed()
 
     async def _started(self) -> asyncio.subprocess.Process:
         self._process = await asyncio.create_subprocess_exec(
