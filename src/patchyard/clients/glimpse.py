@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from patchyard.clients.git import Git
-from patchyard.clients.reader import OPEN_FILE, Reader
-from patchyard.domain.errors import UsageError
+from patchyard.clients.reader import Reader
+from patchyard.clients.treewriter import chunks_of
+from patchyard.domain.errors import UsageError, WorkFailed
 
 FILE_BYTES = 1_000_000  # a larger file is passed over
 MOST_FILES = 500
@@ -43,17 +44,13 @@ class CheckoutGlimpse:
 
     def read(self, path: str) -> bytes | None:
         """See Glimpse."""
-        folder, _, name = path.rpartition("/")
         try:
-            with Reader(self.top) as reader:
-                descriptor = os.open(name, OPEN_FILE, dir_fd=reader.folder(folder))
-                with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor of ours
-                    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                        return None
-                    data = file.read(FILE_BYTES + 1)
-        except OSError:
+            with Reader(self.top) as reader, reader.opened(path) as (descriptor, status):
+                if status.st_size > FILE_BYTES:
+                    return None
+                return b"".join(chunks_of(descriptor, status.st_size))
+        except (OSError, WorkFailed):  # not there, no file, or cut short just now
             return None
-        return data if len(data) <= FILE_BYTES else None
 
     def names(self, folder: str = "") -> tuple[str, ...]:
         """See Glimpse."""
