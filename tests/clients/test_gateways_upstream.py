@@ -29,16 +29,19 @@ def index() -> Iterator[Index]:
         yield made
 
 
-async def test_a_kept_page_stands_in_while_the_index_is_ill(index: Index, tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [503, 429, 408])
+async def test_a_kept_page_stands_in_while_the_index_is_ill(
+    index: Index, tmp_path: Path, status: int
+) -> None:
     index.say("/simple/sample/", PAGE, content_type="text/html")
     async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
         before = await inside.get("/pypi/simple/sample/")
-        index.answers["/simple/sample/"] = Answer(status=503)
-        index.answers["/simple/other/"] = Answer(status=503)
+        index.answers["/simple/sample/"] = Answer(status=status)
+        index.answers["/simple/other/"] = Answer(status=status)
         after = await inside.get("/pypi/simple/sample/")
         other = await inside.get("/pypi/simple/other/")
     assert before.body == after.body
-    assert (other.status, other.body) == (502, b"the index answered 503\n")
+    assert (other.status, other.body) == (502, f"the index answered {status}\n".encode())
 
 
 async def test_a_file_that_the_index_lost_is_not_found_and_an_ill_index_is_said(

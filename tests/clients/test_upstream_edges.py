@@ -36,6 +36,11 @@ async def test_a_name_that_only_a_proxy_knows_has_no_address() -> None:
     assert await upstream._addresses("no-such-name.invalid") == []
 
 
+async def test_an_address_in_anothers_clothes_is_known_for_what_it_is() -> None:
+    for wrapped in ("::ffff:127.0.0.1", "::ffff:7f00:1"):
+        assert [each.is_loopback for each in await upstream._addresses(wrapped)][:1] == [True]
+
+
 def test_settings_that_are_no_literals_are_taken_as_they_are(tmp_path: Path) -> None:
     assert index_settings._literal("'quoted'") == "quoted"
     assert index_settings._literal("not a literal") == "not a literal"

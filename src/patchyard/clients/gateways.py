@@ -22,6 +22,7 @@ from patchyard.domain.errors import Unavailable
 
 INSIDE_CACHE = "/tmp/.cache"  # noqa: S108 - inside, where /tmp is its own
 LOG_ENTRIES = 10_000  # kept of one engine; older ones go
+LOG_CHARS = 300  # of a name, which is whatever was asked for
 
 
 class IndexGateways:
@@ -71,7 +72,7 @@ class IndexGateways:
             self.log.append(
                 Passed(
                     gateway=gateway if gateway in gateways else "",
-                    name="/".join(rest),
+                    name="/".join(rest)[:LOG_CHARS],
                     status=exchange.status.value if exchange.status else 0,
                     sent=exchange.sent,
                     failure=failure,
@@ -141,4 +142,4 @@ def variables(root: str) -> dict[str, str]:
     }
 
 
-__all__ = ["LOG_ENTRIES", "IndexGateways", "variables"]
+__all__ = ["LOG_CHARS", "LOG_ENTRIES", "IndexGateways", "variables"]

@@ -54,7 +54,9 @@ class Sources:
             return _from_kept(kept)
         if page.status == HTTPStatus.NOT_MODIFIED and kept is not None:
             return _from_kept(kept)
-        if page.status >= HTTPStatus.INTERNAL_SERVER_ERROR and kept is not None:
+        if _is_ill(page.status):
+            if kept is None:
+                raise UpstreamFailed(f"the index answered {page.status}")
             return _from_kept(kept)
         if page.status == HTTPStatus.OK:
             self._downloads.keep_page(
@@ -64,7 +66,7 @@ class Sources:
                 ),
             )
             return page
-        if HTTPStatus.BAD_REQUEST <= page.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        if page.status >= HTTPStatus.BAD_REQUEST:
             return None
         raise UpstreamFailed(f"the index answered {page.status}")
 
@@ -110,6 +112,12 @@ class Sources:
             receiving.finish()
         await exchange.write(held)
         await exchange.end()
+
+
+def _is_ill(status: int) -> bool:
+    """Whether the index may well have the page and only does not give it now."""
+    busy = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in busy
 
 
 def _from_kept(kept: KeptPage) -> Page:

@@ -258,7 +258,14 @@ async def _addresses(
         found = await asyncio.get_running_loop().getaddrinfo(host, None)
     except OSError:
         return []
-    return [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    return [_plain(str(entry[4][0]).partition("%")[0]) for entry in found]
+
+
+def _plain(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An address; the IPv4 one where IPv6 only wraps it, since that is where it leads."""
+    address = ipaddress.ip_address(text)
+    wrapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return wrapped or address
 
 
 def _context(certificates: Certificates) -> ssl.SSLContext:
