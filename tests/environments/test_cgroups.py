@@ -1,3 +1,4 @@
+import errno
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,27 @@ def test_version_1_gets_a_group_for_each_controller(tmp_path: Path) -> None:
     assert set(group) == {str(tmp_path / n) for n in ("memory/own/one", "pids/one", "freezer/one")}
     assert (tmp_path / "memory/own/one/memory.limit_in_bytes").read_text() == str(1024**3)
     assert (tmp_path / "pids/one/pids.max").read_text() == "77"
+
+
+def test_version_1_has_no_group_that_refuses_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("memory", "pids"):
+        (tmp_path / name).mkdir()
+    write = Path.write_text
+
+    def refusing(file: Path, text: str) -> int:
+        if file.name == "memory.limit_in_bytes":
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return write(file, text)
+
+    monkeypatch.setattr(Path, "write_text", refusing)
+    group = cgroups.make_group(
+        "one", LIMITS, membership="2:memory:/\n1:pids:/\n", filesystem=tmp_path
+    )
+    assert group == (str(tmp_path / "pids/one"),)
+    assert not cgroups.is_bounding(group, "memory")
+    assert not (tmp_path / "memory/one").exists()
 
 
 def unified(root: Path, *, enabled: str) -> Path:
