@@ -14,7 +14,8 @@ from types import MappingProxyType
 
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter
-from patchyard.clients.toolchains import KEYED, SYSTEM_PLACES, Toolchains, is_within
+from patchyard.clients.layouts import KEYED
+from patchyard.clients.toolchains import SYSTEM_PLACES, Toolchains, is_within
 from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.domain.errors import UsageError
 
