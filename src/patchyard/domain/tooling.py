@@ -29,15 +29,6 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolCall:
-    """One call, asked for by an actor; `call_id` is ours and unique for ever."""
-
-    call_id: str  # ULID, set by the engine
-    name: str  # tool name
-    arguments: Mapping[str, Any] = field(default_factory=dict)  # as validated against the schema
-
-
-@dataclass(frozen=True, kw_only=True)
 class ToolResult:
     """What a call came to. A failure that was to be expected is a result, not an exception."""
 
@@ -95,7 +86,6 @@ __all__ = [
     "OUTPUT_PAGE_CHARS",
     "READ_OUTPUT",
     "Effect",
-    "ToolCall",
     "ToolResult",
     "ToolSpec",
     "finite",
