@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from patchyard.toolbox import alarm, grep, ranking
+from patchyard.toolbox import alarm, grep, listing, ranking
 from patchyard.toolbox.answers import success
 from toolboxes import Operations
 
@@ -36,7 +36,7 @@ def test_a_pattern_that_backtracks_for_ever_is_ended(
     tools: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tools.workspace / ("a" * 250)).write_text("x")
-    monkeypatch.setattr(alarm.in_time, "__defaults__", (0.05,))
+    monkeypatch.setattr(listing, "STEP_LIMIT_S", 0.05)
     monkeypatch.setattr(grep, "ONE_FILE_S", 0.05)
     endless = "*a" * 12 + "b"
     assert tools.code("search_files", query=endless) == "TIMEOUT"

@@ -10,11 +10,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Generator
 
-STEP_LIMIT_S = 2.0
-
 
 def in_time(
-    work: Generator[float, None, dict[str, Any]], limit_s: float = STEP_LIMIT_S
+    work: Generator[float, None, dict[str, Any]], limit_s: float
 ) -> Generator[float, None, dict[str, Any]]:
     """Do `work`. Raises Refusal when a step of it takes longer than `limit_s`.
 
@@ -52,4 +50,4 @@ def _too_slow(_number: int, _frame: object) -> None:
     raise Refusal("TIMEOUT", "this expression takes for ever on a file here; make it simpler")
 
 
-__all__ = ["STEP_LIMIT_S", "in_time"]
+__all__ = ["in_time"]

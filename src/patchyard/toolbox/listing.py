@@ -21,6 +21,7 @@ MAX_ENTRIES = 5000
 MAX_FILES = 100  # D+: the cap of the sidecar
 DEADLINE_S = 20.0
 FILES_A_STEP = 500
+STEP_LIMIT_S = 2.0
 
 
 def list_directory(
@@ -92,7 +93,7 @@ def _row(entry: os.DirEntry[str]) -> dict[str, Any]:
 
 def search_files(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str, Any]]:
     """Find files by part of their name, or by a pattern."""
-    return in_time(_search(room, args))
+    return in_time(_search(room, args), STEP_LIMIT_S)
 
 
 def _search(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str, Any]]:
@@ -145,6 +146,7 @@ __all__ = [
     "FILES_A_STEP",
     "MAX_ENTRIES",
     "MAX_FILES",
+    "STEP_LIMIT_S",
     "list_directory",
     "search_files",
 ]
