@@ -1,65 +1,21 @@
 """`agents plan shell`: at a terminal, where Ctrl-C is typed, and behind a pipe."""
 
-import os
-import pty
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import pytest
 
 from mainjob.driver import Desk, write
+from terminals import CTRL_C, at_a_terminal
 
 pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
-
-CTRL_C = "\x03"
-
-
-@dataclass(kw_only=True)
-class Terminal:
-    """The user's side of a terminal that `agents` runs on."""
-
-    process: subprocess.Popen[bytes]
-    descriptor: int
-    seen: str = field(default="", init=False)
-
-    def wait_for(self, text: str) -> str:
-        """Read until `text` is there; return what came before, and forget both."""
-        while text not in self.seen:
-            self.seen += os.read(self.descriptor, 4096).decode()
-        before, _, self.seen = self.seen.partition(text)
-        return before
-
-    def type(self, text: str) -> None:
-        """Type it."""
-        os.write(self.descriptor, text.encode())
-
-
-@contextmanager
-def at_a_terminal(desk: Desk, *words: str) -> Iterator[Terminal]:
-    """Run `agents` with a terminal of its own."""
-    ours, theirs = pty.openpty()
-    try:
-        process = subprocess.Popen(
-            ["setsid", "--ctty", "--wait", sys.executable, "-m", "patchyard", *words],
-            cwd=desk.repo,
-            env={**desk.environ, "NO_COLOR": "1"},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-        )
-        os.close(theirs)
-        yield Terminal(process=process, descriptor=ours)
-        process.wait(timeout=30)
-    finally:
-        os.close(ours)
 
 
 def test_ctrl_c_stops_the_command_and_not_the_shell(desk: Desk) -> None:
     assert desk.run(write("x", "made\n")).code == 0
-    with at_a_terminal(desk, "plan", "shell") as terminal:
+    words = [sys.executable, "-m", "patchyard", "plan", "shell"]
+    environ = {**desk.environ, "NO_COLOR": "1"}
+    with at_a_terminal(words, cwd=desk.repo, environ=environ) as terminal:
         assert "Ctrl-C stops a command" in terminal.wait_for("plan$ ")
         terminal.type("cat x; printf '\\033[31mred\\n'\n")
         shown = terminal.wait_for("plan$ ")

@@ -6,11 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import click
 
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint
+from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
 
 TASK = "The tests of inventory.stock fail: pages() loses the last page. Mend it."
 VALIDATE = "python3 -m unittest -q"
@@ -51,6 +52,7 @@ async def _demo(*, kind: str | None, is_json: bool) -> Outcome:
 
 async def _diff(plan_id: str) -> str:
     from patchyard.assembly import open_equipment  # noqa: PLC0415 - heavy, and only now needed
+    from patchyard.cli.screen import patch_shown  # noqa: PLC0415
     from patchyard.engine.handing import Handing  # noqa: PLC0415 - likewise
     from patchyard.engine.ledger import Ledger  # noqa: PLC0415 - likewise
 
@@ -58,11 +60,7 @@ async def _diff(plan_id: str) -> str:
         ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
         base, changeset = await Handing(equipment, ledger).changeset()
         patch = await equipment.trees.diff(base, changeset)
-    colours = {"+": "green", "-": "red", "@": "cyan"}
-    return "".join(
-        f"  {paint(line, colours[line[0]]) if line[:1] in colours else line}\n"
-        for line in patch.decode().splitlines()
-    )
+    return textwrap.indent(patch_shown(patch), "  ")
 
 
 def _prepared(project: Path) -> Path:

@@ -103,9 +103,10 @@ def moving(pulse: Pulse, spoken: SpokenLines) -> Iterator[None]:
     console = Console(stderr=True, highlight=False)
     spinner = Spinner("dots")
 
-    def frame() -> Spinner:
-        spinner.update(text=Text(visible(pulse.line()), style="dim", overflow="ellipsis"))
-        return spinner
+    def frame() -> Text:
+        turning = spinner.render(console.get_time())
+        said = (visible(pulse.line()), "dim")
+        return Text.assemble(str(turning), " ", said, no_wrap=True, overflow="ellipsis")
 
     def write(text: str) -> None:
         console.print(Text.from_ansi(text), soft_wrap=True)

@@ -242,9 +242,10 @@ def visible(text: str) -> str:
 
 
 def is_coloured(*, to_stderr: bool = False) -> bool:
-    """Whether colours are wanted: a terminal, and NO_COLOR not set."""
+    """Whether colours are wanted: a terminal that knows them, and NO_COLOR not set."""
     stream = sys.stderr if to_stderr else sys.stdout
-    return is_open(stream) and stream.isatty() and not os.environ.get("NO_COLOR")
+    is_wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_wanted and is_open(stream) and stream.isatty()
 
 
 def is_open(stream: IO[str] | None) -> bool:

@@ -1,6 +1,7 @@
 """`agents plan diff|apply|unapply`: the change set, looked at, handed over, taken back."""
 
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -14,11 +15,12 @@ from patchyard.cli.outcome import (
     carry_out,
     counted,
     format_option,
+    is_open,
     paint,
     visible,
 )
 from patchyard.cli.plan_act import plan_argument
-from patchyard.cli.screen import SIGNS
+from patchyard.cli.screen import SIGNS, patch_shown
 from patchyard.domain.errors import UnknownName
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import find_plan
@@ -55,9 +57,9 @@ def diff(plan_id: str, paths: tuple[str, ...], output_format: str, *, stat: bool
             return Outcome(data=(await plan_data(ledger))["changeset"], text="\n".join(lines))
         patch = await equipment.trees.diff(base, changeset, paths=paths)
         text = patch.decode("utf-8", "backslashreplace")
-        if os.isatty(1):
-            return Outcome(text=visible(text))
-        return Outcome(data={"changeset_id": changeset.id, "patch": text}, raw=patch)
+        data = {"changeset_id": changeset.id, "patch": text}
+        is_shown = is_open(sys.stdout) and sys.stdout.isatty()
+        return Outcome(data=data, text=patch_shown(patch), raw=None if is_shown else patch)
 
     look_at("plan diff", plan_id, output_format, look)
 

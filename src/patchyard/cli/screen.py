@@ -26,6 +26,13 @@ def plan_screen(data: Mapping[str, Any]) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def patch_shown(patch: bytes) -> str:
+    """Return a patch as people look at it: escaped, and coloured where colours are wanted."""
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    lines = visible(patch.decode("utf-8", "surrogateescape")).split("\n")
+    return "\n".join(paint(t, colours[t[0]]) if t[:1] in colours else t for t in lines)
+
+
 def _head(data: Mapping[str, Any]) -> str:
     colour = {"complete": "green", "applied": "green", "queued": "blue", "processing": "blue"}
     state = paint(f"{data['phase']}/{data['state']}", colour.get(data["state"], "red"), bold=True)
@@ -155,4 +162,4 @@ def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
 
 
-__all__ = ["FILES_SHOWN", "SIGNS", "plan_screen"]
+__all__ = ["FILES_SHOWN", "SIGNS", "patch_shown", "plan_screen"]
