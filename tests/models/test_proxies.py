@@ -178,6 +178,21 @@ def test_a_proxy_that_cannot_be_used_is_refused_with_the_form(
     model_at("http://127.0.0.1:1/v1", variables)  # nothing there asks for a proxy
 
 
+async def test_a_socks_proxy_does_not_hinder_the_one_that_counts(
+    variables: dict[str, str],
+) -> None:
+    async with proxied() as (server, proxy, place):
+        variables["ALL_PROXY"] = "socks5://127.0.0.1:1080"
+        variables["HTTP_PROXY"] = place
+        model = model_at(f"http://{HOST}/v1", variables)
+        await model.complete(ASKED)
+        await model.close()
+        assert len(proxy.asked) == len(server.requests) == 1
+    variables["NO_PROXY"] = HOST
+    model = model_at(f"https://{HOST}/v1", variables)  # HTTPS has SOCKS alone, and is spared
+    await model.close()
+
+
 def test_certificates_that_are_not_there_are_named(variables: dict[str, str]) -> None:
     variables["SSL_CERT_FILE"] = "/nowhere/authority.pem"
     with pytest.raises(UsageError, match="SSL_CERT_FILE"):

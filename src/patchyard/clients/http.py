@@ -5,20 +5,19 @@ Knows no service. Its one exception says what kind of trouble it was; whoever as
 
 import asyncio
 import json
-import socket
-import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
+from patchyard.clients.connecting import connected
+from patchyard.clients.http_trouble import HttpTrouble, Trouble, kind_of
 from patchyard.clients.waits import Waits
 
 LINE_BYTES = 16 * 1024 * 1024
@@ -29,42 +28,6 @@ LONGEST_RETRY_S = 86_400  # what a service asks to wait beyond that is no answer
 AUTHORISING = ("authorization", "x-api-key")
 PORTS = {"http": 80, "https": 443}
 LAST_PORT = 65_535
-
-
-class Trouble(StrEnum):
-    """What went wrong on the way."""
-
-    REFUSED = "refused"  # nobody listens there
-    DNS = "dns"  # no such host
-    TLS = "tls"
-    PROXY = "proxy"  # the proxy does not let it through, or cannot be used
-    TIMEOUT = "timeout"  # no connection, or no first byte in time
-    IDLE = "idle"  # an answer began and then nothing came
-    CUT = "cut"  # the connection ended in the middle
-    STATUS = "status"  # an answer that is no success
-    GARBLED = "garbled"  # a success that could not be read
-
-
-class HttpTrouble(Exception):
-    """A request did not come to a good answer. Holds no header and so no key."""
-
-    def __init__(
-        self,
-        kind: Trouble,
-        message: str,
-        *,
-        status: int | None = None,
-        body: str = "",
-        retry_after_s: float | None = None,
-        sent_on_to: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-        self.status = status
-        self.body = body
-        self.retry_after_s = retry_after_s
-        self.sent_on_to = sent_on_to  # a redirect's address, which is never followed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +63,7 @@ class HttpClient:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._waits = waits or Waits()
-        self._client = _opened(self.base_url, self._waits, has_proxies=has_proxies)
+        self._client = connected(self.base_url, self._waits, has_proxies=has_proxies)
 
     async def __aenter__(self) -> Self:
         return self
@@ -262,7 +225,7 @@ class HttpClient:
     ) -> HttpTrouble:
         for name in AUTHORISING:
             request.headers.pop(name, None)
-        kind, words = _kind(error)
+        kind, words = kind_of(error)
         asked = (
             f"{request.url.raw_host.decode()}:{request.url.port or PORTS.get(request.url.scheme)}"
         )
@@ -272,34 +235,6 @@ class HttpClient:
         return HttpTrouble(kind, f"{self.base_url}: {words}")
 
 
-def _opened(base_url: str, waits: Waits, *, has_proxies: bool) -> httpx2.AsyncClient:
-    timeout = httpx2.Timeout(waits.first_byte_s, connect=waits.connect_s, pool=waits.connect_s)
-    trusted = _trusted(base_url)
-    try:
-        return httpx2.AsyncClient(timeout=timeout, trust_env=has_proxies, verify=trusted)
-    except ImportError:
-        why = "SOCKS is not spoken"
-    except (ValueError, httpx2.InvalidURL):
-        why = "it is no address"
-    # Raised out here: the library's own words, which may hold a password, are not the cause.
-    raise HttpTrouble(Trouble.PROXY, f"the proxy that the environment names cannot be used: {why}")
-
-
-def _trusted(base_url: str) -> ssl.SSLContext:
-    """Return whose certificates are trusted; for an address without TLS nobody's, which is quick.
-
-    Raises HttpTrouble.
-    """
-    if not base_url.startswith("https:"):
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        return httpx2.create_ssl_context()
-    except OSError as error:
-        raise HttpTrouble(
-            Trouble.TLS, f"the file that SSL_CERT_FILE names cannot be used: {error}"
-        ) from error
-
-
 def parsed(body: bytes) -> Any:
     """Return a body's JSON. Raises HttpTrouble."""
     try:
@@ -307,51 +242,6 @@ def parsed(body: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         shown = body[:200].decode("utf-8", "replace")
         raise HttpTrouble(Trouble.GARBLED, "the answer is no JSON", body=shown) from error
-
-
-# The first that fits an error or one of its causes, with the words for it.
-_KINDS: tuple[tuple[tuple[type[BaseException], ...], Trouble, str], ...] = (
-    ((httpx2.ProxyError,), Trouble.PROXY, "the way is not open"),
-    ((httpx2.ConnectTimeout, httpx2.PoolTimeout), Trouble.TIMEOUT, "no connection in time"),
-    ((httpx2.TimeoutException,), Trouble.TIMEOUT, "no answer in time"),
-    ((socket.gaierror,), Trouble.DNS, "the host is not known"),
-    ((ssl.SSLError,), Trouble.TLS, "no secure connection"),
-    ((httpx2.ConnectError,), Trouble.REFUSED, "nobody answers there"),
-    ((httpx2.InvalidURL, httpx2.UnsupportedProtocol), Trouble.DNS, "that is no address"),
-    ((httpx2.DecodingError,), Trouble.GARBLED, "the answer could not be decoded"),
-)
-
-
-def _kind(error: Exception) -> tuple[Trouble, str]:
-    roots = _chain(error)
-    for kinds, trouble, words in _KINDS:
-        found = next((root for root in roots if isinstance(root, kinds)), None)
-        if found is not None:
-            return trouble, f"{words}{_detail(found)}"
-    return Trouble.CUT, "the connection ended in the middle"
-
-
-def _detail(error: BaseException) -> str:
-    """Return what more is known: why a certificate is not trusted, a proxy's status."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f": {error.verify_message}"
-    if isinstance(error, httpx2.ProxyError) and str(error)[:3].isdigit():
-        return f": it answered {str(error)[:3]}"
-    return ""
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    found: list[BaseException] = []
-    open_: list[BaseException | None] = [error]
-    while open_ and len(found) < 40:
-        one = open_.pop()
-        if one is None or one in found:
-            continue
-        found.append(one)
-        open_ += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            open_ += one.exceptions
-    return found
 
 
 def _without_keys(text: str, request: httpx2.Request) -> str:
