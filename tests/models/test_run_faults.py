@@ -11,6 +11,7 @@ from models.scenes import KEY, PLAN, SERVERS, TASK, Scene, leaks, set_up, workin
 from models.servers import USAGE
 from patchyard.assembly import open_equipment
 from patchyard.domain.errors import ModelFailed
+from patchyard.domain.events import LimitsChanged
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
@@ -230,3 +231,27 @@ async def test_a_lost_answer_is_budgeted_once_when_one_process_asks_again(tmp_pa
             spent = (await scene.carry(environ, plan_id)).state.spent
         lost.append(spent.input_tokens - spent.steps * USAGE["prompt_tokens"])
     assert lost[0] == lost[1] > 0
+
+
+@pytest.mark.parametrize("fmt", SERVERS)
+async def test_a_resumed_plan_says_word_for_word_what_was_said_before(
+    fmt: str, tmp_path: Path
+) -> None:
+    scene = set_up(fmt, tmp_path)
+    scene.be_well()
+    async with scene.server.running() as url:
+        environ = scene.configure(url)
+        stopped = await scene.carry(environ, steps=3)
+        assert stopped.error is not None
+        scene.server.faults = ["cut"]
+        async with open_equipment(environ) as equipment:
+            ledger = await scene.site.ledger(equipment, stopped.plan_id)
+            await ledger.record(LimitsChanged(limits=replace(ledger.state.limits, steps=9)))
+        await scene.carry(environ, stopped.plan_id)  # its answer is lost
+        resumed = await scene.carry(environ, stopped.plan_id)
+    assert resumed.error is None, resumed.words
+    *before, last, lost, again = [request["messages"] for request in scene.server.requests]
+    assert before
+    assert again == lost
+    assert lost[: len(last)] == last
+    assert again[len(last) :][0]["role"] == "assistant"
