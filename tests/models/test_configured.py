@@ -47,6 +47,8 @@ def test_a_file_without_providers_adds_none(text: str, tmp_path: Path) -> None:
         ('{base_url: "http://h", context_tokens: true}', "must be a number, not true or false"),
         ('{base_url: "http://h", kind: other}', "there is no kind 'other'"),
         ('{base_url: "http://h", api_key_env: "sk-1 2"}', "must be the name of a variable"),
+        ('{base_url: "http://h", context_tokens: -1}', "context_tokens: must be more than 0"),
+        ('{base_url: "http://h", idle_s: .nan}', "idle_s: must be more than 0"),
         ("[]", "must be a mapping, not a list"),
     ],
 )

@@ -54,6 +54,8 @@ def _settings(body: Any, place: Place) -> ProviderSettings:
         if type(value) not in _TYPES[key]:
             wanted = kind_of(_TYPES[key][0]())
             raise Fault((*place, key), f"must be {wanted}, not {kind_of(value)}")
+        if int in _TYPES[key] and not value > 0:
+            raise Fault((*place, key), "must be more than 0")
     kind = said.get("kind", OPENAI_COMPATIBLE)
     if kind not in KINDS:
         known = f"known: {', '.join(KINDS)}"
