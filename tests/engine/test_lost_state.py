@@ -1,0 +1,75 @@
+"""A plan that is resumed after somebody deleted what it stands on."""
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from engine.worksite import Worksite, call, done
+from patchyard.domain.errors import ModelFailed, Unavailable
+from patchyard.domain.plan import Phase, State
+from patchyard.engine.workflow import Workflow
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+ADD = call("write_file", path="new.txt", content="new\n")
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
+    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
+    yield made
+    await made.clear()
+
+
+async def stopped(site: Worksite, workflow: Workflow) -> str:
+    """Make a plan whose model gave up after its first call."""
+    asked = site.asked(ADD)
+    site.script([ADD])
+    plan_id = await site.made(workflow, asked)
+    with pytest.raises(ModelFailed):
+        await workflow.run(plan_id)
+    return plan_id
+
+
+async def test_a_deleted_workspace_stops_the_plan_with_what_is_lost(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await stopped(site, workflow)
+        shutil.rmtree(next((site.folder / "workspaces").rglob(plan_id)))
+
+        with pytest.raises(Unavailable, match=f"plan {plan_id} was deleted"):
+            await workflow.run(plan_id)
+
+        state = (await site.ledger(equipment, plan_id)).state
+        assert (state.phase, state.state) == (Phase.EXECUTE, State.ERRORED)
+
+
+async def test_a_deleted_store_and_its_checkouts_come_back(site: Worksite) -> None:
+    async with site.open() as (_, workflow):
+        plan_id = await stopped(site, workflow)
+    for name in ("trees", "bases"):
+        shutil.rmtree(site.folder / "home" / name)
+    site.script([ADD, done()])
+
+    async with site.open() as (_, workflow):
+        state = await workflow.run(plan_id)
+
+    assert (state.phase, state.state) == (Phase.EXECUTE, State.COMPLETE)
+    assert state.changeset is not None
+    assert state.changeset.files == 1
+
+
+async def test_a_store_that_cannot_come_back_stops_the_plan_before_anything(
+    site: Worksite,
+) -> None:
+    (site.repository / "a.txt").write_text("uncommitted\n")
+    async with site.open() as (_, workflow):
+        plan_id = await stopped(site, workflow)
+    for name in ("trees", "bases"):
+        shutil.rmtree(site.folder / "home" / name)
+    (site.repository / "a.txt").write_text("newer\n")
+
+    async with site.open() as (_, workflow):
+        with pytest.raises(Unavailable, match="base of this plan was deleted"):
+            await workflow.run(plan_id)
