@@ -27,8 +27,6 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
 from patchyard.engine.rows import body_of
 
-KEPT_RESULTS = 64  # latest results at hand for `read_output`; older ones come from the journal
-
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 
 _CANCELLED = {"success": False, "error": "CANCELLED", "message": "the call was cancelled"}
@@ -54,7 +52,6 @@ class ToolRunner:
         self._phase = phase
         self._on_output = on_output
         self._resolver = ExecutionEnvironmentResolver()
-        self._recent: dict[str, tuple[str, ToolResult]] = {}
         self._settled: list[tuple[Toolbox, str]] = []  # calls whose results the toolbox still holds
 
     async def run(self, wanted: Wanted, *, turn: int) -> Answered:
@@ -172,23 +169,18 @@ class ToolRunner:
         handle, toolbox = await self._places.toolbox(kind)
         if handle.environment_id != event.environment_id:
             return None
-        value = await self._ledger.value(event.arguments)
-        given = value if isinstance(value, dict) else {}
+        op, args = self._tools[event.name].prepare(await self._ledger.value(event.arguments))
+        on_output = self._on_output
         try:
-            waiting = toolbox.attach(event.call_id, on_output=self._on_output)
-            payload = await answer_in_time(waiting, given)
-            return await self._sent_now(event, toolbox, given) if payload is None else payload
+            attached = toolbox.attach(event.call_id, on_output=on_output)
+            payload = await answer_in_time(attached, args)
+            if payload is None:  # a toolbox knows all its calls: this one was never sent
+                sent = toolbox.call(event.call_id, op, args, on_output=on_output)
+                payload = await answer_in_time(sent, args)
         except EnvironmentBroken as error:
             await self._places.replace(kind, error.message)
             return None
-
-    async def _sent_now(
-        self, event: ToolCallRequested, toolbox: Toolbox, given: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """Send a call that the toolbox, which knows all its calls, has never heard of."""
-        op, args = self._tools[event.name].prepare(given)
-        waiting = toolbox.call(event.call_id, op, args, on_output=self._on_output)
-        return await answer_in_time(waiting, args)
+        return payload
 
     async def _answer_here(
         self, call_id: str, wanted: Wanted, result: ToolResult, *, turn: int
@@ -224,17 +216,14 @@ class ToolRunner:
         return self.answered(ref, name, result)
 
     def answered(self, ref: str, name: str, result: ToolResult) -> Answered:
-        """Return a settled result as the actor gets it, and keep it for `read_output`."""
-        self._recent[result.call_id] = (name, result)
-        while len(self._recent) > KEPT_RESULTS:
-            del self._recent[next(iter(self._recent))]
+        """Return a settled result as the actor gets it."""
         tool = self._tools.get(name)
         text = tool.render(result) if tool else f"error: {result.message}"
         return Answered(ref=ref, name=name, result=result, text=text)
 
     async def _read_output(self, call_id: str, args: Mapping[str, Any]) -> ToolResult:
         wanted = str(args.get("call_id", ""))
-        found = self._recent.get(wanted) or await self._journalled(wanted)
+        found = await self._journalled(wanted)
         tool = self._tools.get(found[0]) if found else None
         if found is None or tool is None:
             return _refused(call_id, "UNKNOWN_CALL", f"there is no call {wanted!r} in this plan")
@@ -323,7 +312,6 @@ async def _cancel(toolbox: Toolbox, call_id: str) -> None:
 
 
 __all__ = [
-    "KEPT_RESULTS",
     "OUTCOME_UNKNOWN",
     "ToolRunner",
     "result_of",

@@ -1,0 +1,87 @@
+"""Calls that an earlier life of the engine left behind, and outputs read again."""
+
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.worksite import Worksite, call
+from patchyard.contracts.actor import Wanted
+from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
+from patchyard.domain.events import ToolCallRequested
+from patchyard.domain.plan import Phase
+from patchyard.engine import tool_runner
+from patchyard.engine.answers import answer_in_time
+from patchyard.engine.places import Places
+from patchyard.engine.rows import body_of
+from patchyard.engine.tool_runner import ToolRunner
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+KIND = ExecutionEnvironment.PROCESS
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
+    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
+    yield made
+    await made.clear()
+
+
+@pytest.fixture
+async def runner(site: Worksite, open_folder: Path) -> AsyncIterator[ToolRunner]:
+    open_folder.chmod(0o755)
+    spec = EnvironmentSpec(
+        plan_id="P",
+        purpose="execute",
+        workspace=Mount(source=str(open_folder), target="/srv/work", is_writable=True),
+    )
+
+    async def specs() -> Mapping[ExecutionEnvironment, EnvironmentSpec]:
+        return {KIND: spec}
+
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(call("read_file", path="a.txt")))
+        ledger = await site.ledger(equipment, plan_id)
+        places = Places(equipment, ledger, specs, "execute")
+        tools = equipment.tools("/srv/work")
+        yield ToolRunner(equipment, ledger, places, tools=tools, phase=Phase.EXECUTE)
+        await places.end()
+
+
+async def test_a_call_taken_up_again_has_the_time_it_was_given(
+    runner: ToolRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = []
+
+    async def told(waiting: Awaitable[Any], args: Mapping[str, Any]) -> Any:
+        limits.append(args.get("timeout_s"))
+        return await answer_in_time(waiting, args)
+
+    monkeypatch.setattr(tool_runner, "answer_in_time", told)
+    handle, _ = await runner._places.toolbox(KIND)
+    event = ToolCallRequested(
+        call_id="01J00000000000000000000000",
+        turn=1,
+        ref="r",
+        name="execute_command",
+        arguments=body_of({"command": "echo hi", "timeout_s": "45"}),
+        environment_id=handle.environment_id,
+        kind=KIND,
+    )
+    await runner._ledger.record(event)
+    answered = await runner.settle_left_over(event, handle)
+    assert answered.result.data["stdout"] == "hi\n"
+    assert limits == [45, 45]
+
+
+async def test_any_earlier_output_can_be_read_again(runner: ToolRunner) -> None:
+    for number in range(3):
+        wanted = {"command": f"echo output {number}"}
+        last = await runner.run(
+            Wanted(ref=str(number), name="execute_command", arguments=wanted), turn=1
+        )
+    asked = {"call_id": last.result.call_id}
+    read = await runner.run(Wanted(ref="r", name="read_output", arguments=asked), turn=2)
+    assert "output 2" in read.result.data["content"]
