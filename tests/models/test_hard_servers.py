@@ -145,6 +145,12 @@ async def test_a_redirect_is_not_followed_and_the_key_stays(fmt: str, status: in
     assert "s3cret" not in caught.value.message + caught.value.hint
 
 
+@pytest.mark.parametrize("location", ["http://[x", "http://h:port/"])
+async def test_a_redirect_to_nowhere_is_said(location: str) -> None:
+    error = await refused(refusing(302, {}, location=location))
+    assert "sends on to what is no address" in error.message
+
+
 @pytest.mark.parametrize("fmt", SPEAKERS)
 @pytest.mark.parametrize(("name", "words"), [("127.0.0.1", "self-signed"), ("x", "self-signed")])
 async def test_a_certificate_that_nobody_vouches_for_is_refused(

@@ -212,9 +212,7 @@ class HttpClient:
             status=response.status_code,
             body=text,
             retry_after_s=_seconds(response.headers.get("retry-after", "")),
-            sent_on_to=_shown(urljoin(str(response.url), response.headers.get("location", "")))
-            if response.has_redirect_location
-            else "",
+            sent_on_to=_led(response) if response.has_redirect_location else "",
         )
 
     def _translated(
@@ -252,13 +250,13 @@ def _without_keys(text: str, request: httpx2.Request) -> str:
     return text
 
 
-def _shown(url: str) -> str:
-    """Return an address without what may be secret in it: user, query and fragment."""
+def _led(response: httpx2.Response) -> str:
+    """Return where a redirect leads, without what may be secret: user, query and fragment."""
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(urljoin(str(response.url), response.headers["location"]))
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
-        return "no address"
+        return "what is no address"
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
