@@ -92,7 +92,7 @@ def launch(
         mounts: list[str] = []
         for place in view.places:
             number = 0
-            if place.show in {Show.MADE_UP, Show.COPY, Show.MASKED}:
+            if place.show in {Show.MADE_UP, Show.COPY}:
                 number = FIRST_DATA_FD + len(descriptors) - 1
                 descriptors[number] = _content(stack, place)
             mounts += _mount_options(place, number, has_size=bubblewrap.version >= SIZED)
@@ -131,13 +131,13 @@ def _mount_options(place: Place, descriptor: int, *, has_size: bool) -> list[str
         Show.MADE_UP: [*mode, "--file", str(descriptor)],
         Show.PROCESSES: ["--proc"],
         Show.DEVICES: ["--dev"],
-        Show.MASKED: [*mode, "--ro-bind-data", str(descriptor)],
+        Show.MASKED: ["--ro-bind", os.devnull],  # a device, which nobody may open there
     }
     return [*options[place.show], place.target]
 
 
 def _content(stack: contextlib.ExitStack, place: Place) -> int:
-    if place.show is not Show.COPY:
+    if place.show is Show.MADE_UP:
         return _memory_file(stack, place.source.encode())
     descriptor = os.open(place.source, os.O_RDONLY | os.O_CLOEXEC)
     stack.callback(os.close, descriptor)

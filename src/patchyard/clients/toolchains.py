@@ -48,7 +48,7 @@ class Toolchains:
     path: tuple[str, ...] = ()  # directories for PATH, in the user's order
     variables: Mapping[str, str] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)  # place to reason
-    hidden: tuple[str, ...] = ()  # files below the mounts to be shown empty
+    hidden: tuple[str, ...] = ()  # files below the mounts that nobody may read
 
 
 def is_within(path: str, place: str) -> bool:

@@ -49,7 +49,7 @@ MASKED = (
     *("/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/kcore"),
     *(f"{place}/{name}" for place in ("/usr", "/usr/local") for name in KEYED),
 )
-"""Shown empty where they exist: what is not namespaced, and settings that may hold passwords."""
+"""Hidden where they exist: what is not namespaced, and settings that may hold passwords."""
 
 READ_ONLY_VARIABLES = MappingProxyType(
     {
@@ -172,7 +172,7 @@ def build_view(
         machine.etc,
         _own_places(identity, home, machine),
         tuple(map(_mounted, mounts)),
-        tuple(Place(target=name, show=Show.MASKED, mode=0o444) for name in toolchains.hidden),
+        tuple(Place(target=name, show=Show.MASKED) for name in toolchains.hidden),
     )
     places = {place.target: place for layer in layers for place in layer}
     return View(
@@ -228,7 +228,7 @@ def _own_places(identity: AgentIdentity, home: str, machine: Machine) -> tuple[P
         Place(target="/var/run", show=Show.LINK, source="../run"),
         Place(target="/proc", show=Show.PROCESSES),
         Place(target="/dev", show=Show.DEVICES),
-        *(Place(target=name, show=Show.MASKED, mode=0o444) for name in machine.masked),
+        *(Place(target=name, show=Show.MASKED) for name in machine.masked),
         *(
             Place(target=f"/etc/{name}", show=Show.MADE_UP, source=text, mode=0o644)
             for name, text in made_up.items()
