@@ -1,5 +1,6 @@
 """Calls that an earlier life of the engine left behind, and outputs read again."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
 
 @pytest.fixture
 async def runner(site: Worksite, open_folder: Path) -> AsyncIterator[ToolRunner]:
-    open_folder.chmod(0o755)
+    await asyncio.to_thread(open_folder.chmod, 0o755)
     spec = EnvironmentSpec(
         plan_id="P",
         purpose="execute",
