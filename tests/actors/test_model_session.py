@@ -1,7 +1,6 @@
 """The model actor's session: what it asks, what it takes, when it ends."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from patchyard.actors.model import (
     SENT_BACK,
     ModelActor,
     ModelSession,
-    Settings,
 )
 from patchyard.actors.repetition import END_AT
 from patchyard.contracts.actor import Answered, Brief, Turn, Wanted
@@ -341,48 +339,6 @@ async def test_restoring_gives_the_same_conversation_without_asking() -> None:
         await again.restore(turn, given, note=note)
     assert again.messages == lived.messages
     assert silent.asked == 0
-
-
-async def test_old_outputs_make_room_and_the_task_stays() -> None:
-    looks = [says(("read_file", {"path": f"f{i}"})) for i in range(80)]
-    settings = Settings(request_bytes=40_000)
-    sizes: list[int] = []
-
-    def answering(request: ModelRequest) -> ScriptedReply:
-        sizes.append(sum(len(m.text) for m in request.messages))
-        return looks[request.turn] if request.turn < 80 else says(("finish", {"failed": True}))
-
-    actor = ModelActor(model=ScriptedModel(answering=answering), settings=settings)
-    session = await actor.begin(brief())
-    await drive(session, reply=lambda w: answer(w, text=f"{w.ref} " * 800), limit=90)
-    assert max(sizes) <= 40_000
-    assert "Mend the greeting" in session.messages[1].text
-    assert any('read_output(call_id="id-c' in m.text for m in session.messages)
-
-
-async def test_thousands_of_steps_stay_within_the_budget() -> None:
-    settings = Settings(request_bytes=30_000)
-    counts: list[int] = []
-
-    def answering(request: ModelRequest) -> ScriptedReply:
-        counts.append(len(request.messages))
-        if request.turn >= 1500:
-            return says(("finish", {"summary": "x", "failed": True}))
-        return says(("read_file", {"path": f"f{request.turn}"}))
-
-    actor = ModelActor(model=ScriptedModel(answering=answering), settings=settings)
-    session = await actor.begin(brief())
-    await drive(session, reply=lambda w: answer(w, text=f"{w.ref}"), limit=1600)
-    assert max(counts) < 400
-    assert any("Earlier steps were left out" in m.text for m in session.messages)
-
-
-async def test_a_task_larger_than_the_window_is_refused_with_the_cure() -> None:
-    settings = Settings(request_bytes=5_000)
-    big = replace(brief(), task="x" * 9_000)
-    session = await ModelActor(model=model(FINISH), settings=settings).begin(big)
-    with pytest.raises(ModelFailed, match=r"more than the \d,\d{3} that fit"):
-        await session.next(())
 
 
 async def test_asking_again_after_a_failure_says_nothing_twice() -> None:

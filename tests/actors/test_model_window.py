@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from actors.test_model_session import FINISH, answer, brief, drive, model, says
 from patchyard.actors.model import ModelActor, ModelSession, Settings
 from patchyard.actors.reading import CALLS_AT_ONCE
 from patchyard.contracts.actor import Answered, Brief, Turn
@@ -208,3 +209,45 @@ async def test_a_shortened_text_that_is_copied_from_the_conversation_is_not_writ
     call = life[-1][0].calls[0]
     assert call.arguments is None
     assert "Write the whole text" in call.problem
+
+
+async def test_old_outputs_make_room_and_the_task_stays() -> None:
+    looks = [says(("read_file", {"path": f"f{i}"})) for i in range(80)]
+    settings = Settings(request_bytes=40_000)
+    sizes: list[int] = []
+
+    def answering(request: ModelRequest) -> ScriptedReply:
+        sizes.append(sum(len(m.text) for m in request.messages))
+        return looks[request.turn] if request.turn < 80 else says(("finish", {"failed": True}))
+
+    actor = ModelActor(model=ScriptedModel(answering=answering), settings=settings)
+    session = await actor.begin(brief())
+    await drive(session, reply=lambda w: answer(w, text=f"{w.ref} " * 800), limit=90)
+    assert max(sizes) <= 40_000
+    assert "Mend the greeting" in session.messages[1].text
+    assert any('read_output(call_id="id-c' in m.text for m in session.messages)
+
+
+async def test_thousands_of_steps_stay_within_the_budget() -> None:
+    settings = Settings(request_bytes=30_000)
+    counts: list[int] = []
+
+    def answering(request: ModelRequest) -> ScriptedReply:
+        counts.append(len(request.messages))
+        if request.turn >= 1500:
+            return says(("finish", {"summary": "x", "failed": True}))
+        return says(("read_file", {"path": f"f{request.turn}"}))
+
+    actor = ModelActor(model=ScriptedModel(answering=answering), settings=settings)
+    session = await actor.begin(brief())
+    await drive(session, reply=lambda w: answer(w, text=f"{w.ref}"), limit=1600)
+    assert max(counts) < 400
+    assert any("Earlier steps were left out" in m.text for m in session.messages)
+
+
+async def test_a_task_larger_than_the_window_is_refused_with_the_cure() -> None:
+    settings = Settings(request_bytes=5_000)
+    big = replace(brief(), task="x" * 9_000)
+    session = await ModelActor(model=model(FINISH), settings=settings).begin(big)
+    with pytest.raises(ModelFailed, match=r"more than the \d,\d{3} that fit"):
+        await session.next(())
