@@ -2,8 +2,11 @@
 
 import json
 import os
+import stat
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +80,18 @@ def test_an_ordinary_user_becomes_itself() -> None:
     prefix = ("setpriv", "--reuid", str(own), "--regid", str(own), "--clear-groups")
     found = confined("show()", *(prefix if os.geteuid() == 0 else ()), uid=own)
     assert (found["Uid"], found["CapEff"], found["CapPrm"]) == ([str(own)] * 4, 0, 0)
+
+
+@pytest.mark.service("root")
+def test_a_home_that_is_missing_is_made_as_the_agent_and_one_that_is_there_stays() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o777)
+        for _ in range(2):
+            confined(uid=AGENT, env={"HOME": f"{folder}/home"})
+            facts = Path(folder, "home").stat()
+            assert (facts.st_uid, facts.st_gid) == (AGENT, AGENT)
+            assert stat.S_IMODE(facts.st_mode) == 0o700
+        confined(uid=AGENT, env={"HOME": "/nowhere/to/be/found"})
 
 
 def test_limits_are_lowered_and_never_raised() -> None:
