@@ -100,21 +100,30 @@ async def test_any_sequence_of_edits_is_captured_whole(
     await lab.workspaces.remove(ref)
 
 
+def seen(repo: Path) -> tuple[object, ...]:
+    """What a user sees of a checkout: contents, the index against both sides, the branch."""
+    return bytes_below(repo), git(repo, "status", "--porcelain"), git(repo, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("to", ["worktree", "merge"])
 @settings(
-    max_examples=20,
+    max_examples=8,
     database=None,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(theirs=STEPS, mine=STEPS)
+@given(theirs=STEPS, committed=STEPS, mine=STEPS)
 async def test_over_any_newer_work_an_apply_can_be_undone_or_does_nothing(
     copying: Lab,
+    to: str,
     theirs: list[tuple[str, str, str, bytes]],
+    committed: list[tuple[str, str, str, bytes]],
     mine: list[tuple[str, str, str, bytes]],
 ) -> None:
     if not (copying.repo / ".git/index").exists():
         await started(copying)
-    git(copying.repo, "reset", "-q", "--hard")
+        git(copying.repo, "tag", "start")
+    git(copying.repo, "reset", "-q", "--hard", "start")
     git(copying.repo, "clean", "-qfdx")
     base = await copying.base()
     ref, root = await copying.workspace(base, os.urandom(4).hex())
@@ -122,15 +131,19 @@ async def test_over_any_newer_work_an_apply_can_be_undone_or_does_nothing(
         step(root, *each)
     changeset = await copying.workspaces.capture(base, ref)
     await copying.workspaces.remove(ref)
+    for each in committed:
+        step(copying.repo, *each)
+    git(copying.repo, "add", "-A")
+    git(copying.repo, "commit", "-q", "--allow-empty", "-m", "newer")
     for each in mine:
         step(copying.repo, *each)
-    before = bytes_below(copying.repo)
+    before = seen(copying.repo)
 
     try:
-        receipt = await copying.apply(base, changeset, order("worktree", allow=["*"]))
+        receipt = await copying.apply(base, changeset, order(to, allow=["*"]))
     except Conflict:
-        assert bytes_below(copying.repo) == before
+        assert seen(copying.repo) == before
         return
 
     await GitHandOver(copying.trees).take_back(base, changeset, receipt)
-    assert bytes_below(copying.repo) == before
+    assert seen(copying.repo) == before
