@@ -81,6 +81,7 @@ async def main():
     found["uid"] = await run("id -u; touch mine")
     found["userns"] = await run("unshare --user true")
     found["etc"] = await run("cat /etc/shadow")
+    found["home"] = await run("stat -c '%u %a' ~")
     await toolbox.close()
     await adapter.end(handle)
     found["left"] = [path.name for path in station.runtime.glob("0*")]
@@ -170,3 +171,4 @@ async def test_an_ordinary_user_has_the_same_environments(kind: str, yard: Yard)
     if kind == "process":
         assert "Operation not permitted" in found["userns"]
         assert "No such file" in found["etc"]
+        assert found["home"] == f"{uid} 700"
