@@ -20,11 +20,17 @@ CASES = {
         f"#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n# {HEADER}\n# {LICENCE}\nx = 1\n",
     ),
     "done.py": ("#!/bin/sh\n# words\n# SPDX-License-Identifier: MIT\n", None),
-    "later.py": ("x = 1\n# SPDX-License-Identifier: MIT\n", "# "),
+    "later.py": (
+        "x = 1\n# SPDX-License-Identifier: MIT\n",
+        f"# {HEADER}\n# {LICENCE}\nx = 1\n# SPDX-License-Identifier: MIT\n",
+    ),
+    "marked.py": ("\ufeff# SPDX-License-Identifier: MIT\n", None),
+    "marked.sh": ("\ufeffx\n", f"\ufeff# {HEADER}\n# {LICENCE}\nx\n"),
     "empty.py": ("", None),
     "main.ts": ("export {}\n", f"// {HEADER}\n// {LICENCE}\nexport {{}}\n"),
     "done.c": ("/* words\n * SPDX-License-Identifier: MIT\n */\nint x;\n", None),
     "done.go": ("// SPDX-License-Identifier: MIT\npackage x\n", None),
+    "done.mjs": ("#!/usr/bin/env node\n// SPDX-License-Identifier: MIT\n", None),
     "notes.md": ("text\n", None),
 }
 
@@ -40,9 +46,4 @@ async def test_licence_headers_go_into_every_source_file_once(tmp_path: Path) ->
         lived = await carried_out(brief, Hands(tmp_path))
         assert not lived[-1][0].failure
         for name, (before, after) in CASES.items():
-            found = (tmp_path / name).read_text()
-            assert found.startswith(before if after is None else after), name
-            assert found.count(LICENCE) <= 1
-            assert found.endswith(
-                before.rpartition("\n")[0].rpartition("\n")[2] + "\n" * bool(before)
-            )
+            assert (tmp_path / name).read_text() == (before if after is None else after), name
