@@ -161,3 +161,13 @@ def test_a_link_is_followed_only_to_what_is_there(tmp_path: Path) -> None:
     assert [row[2] for row in found["link"]] == [str(tmp_path / "real")]
     assert [row[2] for row in found["real"]] == [str(tmp_path / "real")]
     assert found["system"] == [(str(tmp_path / "system"), walls.Show.LINK, "/usr/bin")]
+
+
+def test_settings_of_the_systems_installations_are_hidden(tmp_path: Path) -> None:
+    (tmp_path / "conda").mkdir()
+    (tmp_path / "conda/.condarc").touch()
+    (tmp_path / "linked").symlink_to("conda")
+    found = list(walls._settings_with_keys(str(tmp_path)))
+    assert {"/usr/local/etc/npmrc", f"{tmp_path}/conda/.condarc"} < {*found}
+    below = [path for path in found if path.startswith(str(tmp_path))]
+    assert list(filter(walls._is_itself, below)) == [f"{tmp_path}/conda/.condarc"]

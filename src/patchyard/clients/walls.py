@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from posixpath import dirname, normpath
 from types import MappingProxyType
 
@@ -45,11 +46,7 @@ ETC = (
 COPIED_BYTES = 256 * 1024
 ETC_BEGINNINGS = ("java", "python3")
 
-MASKED = (
-    *("/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/kcore"),
-    *(f"{place}/{name}" for place in ("/usr", "/usr/local") for name in KEYED),
-)
-"""Hidden where they exist: what is not namespaced, and settings that may hold passwords."""
+MASKED = ("/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/kcore")
 
 READ_ONLY_VARIABLES = MappingProxyType(
     {
@@ -105,7 +102,7 @@ class Machine:
 
     system: tuple[Place, ...]  # /usr, /bin, ... as they lie here
     etc: tuple[Place, ...]
-    masked: tuple[str, ...]  # those of MASKED that this kernel has
+    masked: tuple[str, ...]  # what nobody may read, where it exists
     shell_path: str
     toolbox: str  # host path of the toolbox's folder
     interpreter: Interpreter
@@ -121,15 +118,22 @@ def read_machine(toolbox: str, interpreter: Interpreter) -> Machine:
     return Machine(
         system=system,
         etc=etc,
-        masked=tuple(path for path in MASKED if os.path.realpath(path) == path and _is_there(path)),
+        masked=tuple(filter(_is_itself, (*MASKED, *_settings_with_keys()))),
         shell_path=shell,
         toolbox=toolbox,
         interpreter=interpreter,
     )
 
 
-def _is_there(path: str) -> bool:
-    return os.access(path, os.F_OK)
+def _settings_with_keys(places: str = "/opt") -> Iterable[str]:
+    """Yield where the system's installations would keep the passwords of package indexes."""
+    for prefix in ("/usr", "/usr/local", *sorted(map(str, Path(places).glob("*")))):
+        yield from (f"{prefix}/{name}" for name in KEYED)
+
+
+def _is_itself(path: str) -> bool:
+    """Whether something is there, and no link: what a link leads to has a place of its own."""
+    return os.access(path, os.F_OK) and os.path.realpath(path) == path
 
 
 def _as_on_host(path: str) -> Iterable[Place]:
