@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.assembly import open_equipment
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, visible
+from patchyard.cli.outcome import Outcome, carry_out, visible
 from patchyard.domain.errors import UsageError
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.project import Project
@@ -22,7 +22,7 @@ def with_catalogue(command: str, output_format: str, job: Job) -> None:
         async with open_equipment(os.environ) as equipment:
             return await job(Catalogue(equipment.store.journal, equipment.clock))
 
-    carry_out(Speaking(command=command, is_json=output_format == "json"), work)
+    carry_out(command, output_format, work)
 
 
 def checkout_of(place: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option
 
 TASK = "The tests of inventory.stock fail: pages() loses the last page. Mend it."
 VALIDATE = "python3 -m unittest -q"
@@ -25,8 +25,8 @@ def demo(output_format: str, kind: str | None) -> None:
 
     The model is scripted by hand: this shows the engine, not a model's wits.
     """
-    is_json = output_format == "json"
-    carry_out(Speaking(command="demo", is_json=is_json), lambda: _demo(kind=kind, is_json=is_json))
+    is_json = output_format == JSON
+    carry_out("demo", output_format, lambda: _demo(kind=kind, is_json=is_json))
 
 
 async def _demo(*, kind: str | None, is_json: bool) -> Outcome:

@@ -11,7 +11,7 @@ import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.model import open_catalogue
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint, visible
+from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
 from patchyard.config import places
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import PatchyardError, WorkFailed
@@ -59,7 +59,7 @@ def doctor(output_format: str) -> None:
         findings.append(await _model())
         return _outcome(findings)
 
-    carry_out(Speaking(command="doctor", is_json=output_format == "json"), work)
+    carry_out("doctor", output_format, work)
 
 
 def _outcome(findings: list[Finding]) -> Outcome:

@@ -8,7 +8,7 @@ import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.main import LazyGroup
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint, visible
+from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import STRENGTH, Readiness, parse_kind
 from patchyard.domain.errors import EnvironmentUnavailable
@@ -38,7 +38,7 @@ def list_kinds(output_format: str) -> None:
         text = "\n".join(readiness_line(row) for row in rows)
         return Outcome(data={"environments": rows}, text=text)
 
-    carry_out(Speaking(command="env list", is_json=output_format == "json"), work)
+    carry_out("env list", output_format, work)
 
 
 @click.command(epilog="Example: agents env check process")
@@ -57,7 +57,7 @@ def check(kind: str, output_format: str) -> None:
         text = "\n".join([readiness_line(row), *_visible_rows(row)])
         return Outcome(data=row, text=text, error=error)
 
-    carry_out(Speaking(command="env check", is_json=output_format == "json"), work)
+    carry_out("env check", output_format, work)
 
 
 def _row(readiness: Readiness) -> dict[str, Any]:

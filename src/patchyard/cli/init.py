@@ -9,7 +9,7 @@ import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import checkout_of
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.glimpse import CheckoutGlimpse
 from patchyard.configuration import REPOSITORY_FILE, repository_files
 from patchyard.domain.detection import Detected, detect
@@ -26,8 +26,7 @@ def init(output_format: str, *, force: bool) -> None:
 
     What it wrote is trusted at once, unless the folder held other files already.
     """
-    speaking = Speaking(command="init", is_json=output_format == "json")
-    carry_out(speaking, lambda: _init(force=force))
+    carry_out("init", output_format, lambda: _init(force=force))
 
 
 async def _init(*, force: bool) -> Outcome:

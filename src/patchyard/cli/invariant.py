@@ -3,21 +3,20 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import table, with_catalogue
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.opening import owned
+from patchyard.cli.outcome import Outcome, carry_out, format_option
+from patchyard.clients.clock import SystemClock
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import UsageError
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.engine.catalogue import Catalogue
-from patchyard.engine.equipment import Equipment
-from patchyard.engine.finding import find_plan
-from patchyard.engine.lifecycle import PlanLifecycleService, declare
+from patchyard.engine.lifecycle import declare
 from patchyard.intake_actions import find_action
 
 
@@ -40,34 +39,35 @@ def add(text: str, output_format: str, **options: Any) -> None:
 
     async def work() -> Outcome:
         scope, target = _scope(options)
-        async with open_equipment(os.environ) as equipment:
-            made = Invariant(
-                invariant_id=equipment.clock.new_id(),
-                text=text,
-                scope=scope,
-                target=target,
-                check=options["check"],
-                non_overridable=options["non_overridable"],
-            )
-            if scope == Scope.PLAN:
-                return await _declared(equipment, made)
-            catalogue = Catalogue(equipment.store.journal, equipment.clock)
-            if scope == Scope.ACTION:
-                find_action(target, await catalogue.holdings())
-            made = await catalogue.add_invariant(made)
-            return Outcome(data=_data(made), text=f"added {made.invariant_id}")
+        made = Invariant(
+            invariant_id=SystemClock().new_id(),
+            text=text,
+            scope=scope,
+            target=target,
+            check=options["check"],
+            non_overridable=options["non_overridable"],
+        )
+        return await (_declared(made) if scope == Scope.PLAN else _kept(made))
 
-    carry_out(Speaking(command="invariant add", is_json=output_format == "json"), work)
+    carry_out("invariant add", output_format, work)
 
 
-async def _declared(equipment: Equipment, asked: Invariant) -> Outcome:
+async def _declared(asked: Invariant) -> Outcome:
     """Add an invariant to the one plan that its target names."""
-    here = str(Path.cwd())
-    found = await find_plan(equipment.store.summaries, asked.target, repository=here)
-    made = replace(asked, target=found)
-    async with PlanLifecycleService(equipment).owned(found) as ledger:
+    async with owned(asked.target) as (_, ledger):
+        made = replace(asked, target=ledger.plan_id)
         await declare(ledger, made)
-    return Outcome(data=_data(made), text=f"added to plan {found}")
+    return Outcome(data=_data(made), text=f"added to plan {made.target}")
+
+
+async def _kept(asked: Invariant) -> Outcome:
+    """Keep an invariant for the plans to come."""
+    async with open_equipment(os.environ) as equipment:
+        catalogue = Catalogue(equipment.store.journal, equipment.clock)
+        if asked.scope == Scope.ACTION:
+            find_action(asked.target, await catalogue.holdings())
+        made = await catalogue.add_invariant(asked)
+    return Outcome(data=_data(made), text=f"added {made.invariant_id}")
 
 
 def _scope(options: Mapping[str, Any]) -> tuple[Scope, str]:

@@ -7,14 +7,16 @@ import click
 
 from patchyard.assembly import model_catalogue
 from patchyard.cli.main import LazyGroup
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, paint, visible
-from patchyard.clients.http import Waits
+from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
+from patchyard.clients.http_trouble import shown
+from patchyard.clients.waits import Waits
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import PatchyardError
 from patchyard.models.choosing import choose
 from patchyard.models.providers import Catalogue
 
 _HERE = "patchyard.cli.model"
+LOADING = Waits(connect_s=3.0, first_byte_s=300.0, idle_s=10.0, whole_s=300.0)
 
 COMMANDS = {
     "check": (f"{_HERE}:check", "Look a model up at its provider."),
@@ -41,7 +43,7 @@ def list_providers(output_format: str) -> None:
                 {
                     "provider": name,
                     "kind": settings.kind,
-                    "base_url": settings.base_url,
+                    "base_url": shown(settings.base_url),
                     "api_key_env": key,
                     "has_key": bool(key and os.environ.get(key)),
                 }
@@ -53,7 +55,7 @@ def list_providers(output_format: str) -> None:
         ]
         return Outcome(data={"providers": rows}, text="\n".join(lines))
 
-    carry_out(Speaking(command="model list", is_json=output_format == "json"), work)
+    carry_out("model list", output_format, work)
 
 
 def _key_note(variable: str, *, has_key: bool) -> str:
@@ -69,7 +71,7 @@ def check(name: str, output_format: str) -> None:
     """Look model NAME (PROVIDER:MODEL) up; without NAME the one that `run` would take."""
 
     async def work() -> Outcome:
-        catalogue = open_catalogue()
+        catalogue = replace(open_catalogue(), waits=LOADING, on_wait=_say_waiting)
         choice = await choose(catalogue, named=name)
         try:
             facts = await catalogue.look_up(choice.name)
@@ -80,7 +82,11 @@ def check(name: str, output_format: str) -> None:
         text = f"{choice.name}: {paint('works', 'green')} ({choice.reason}; {window})"
         return Outcome(data=data, text=text)
 
-    carry_out(Speaking(command="model check", is_json=output_format == "json"), work)
+    carry_out("model check", output_format, work)
+
+
+def _say_waiting(words: str) -> None:
+    click.echo(f"waits for {visible(words)}", err=True)
 
 
 def open_catalogue() -> Catalogue:

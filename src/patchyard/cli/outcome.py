@@ -22,6 +22,8 @@ from patchyard.domain.errors import PatchyardError, Unavailable
 from patchyard.engine.machine import refused_by_machine
 
 INTERRUPTED = 130
+JSON = "json"
+RICH = "rich"
 NO_UTF8 = re.compile(  # bytes kept by surrogateescape, and no other surrogate
     r"(?s)(?=.*[\udc80-\udcff])[^\ud800-\udc7f\udd00-\udfff]*"
 )
@@ -40,28 +42,26 @@ class Outcome:
     exit_code: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Speaking:
-    """How this call wants to be answered."""
-
-    command: str
-    is_json: bool = False
-    is_stream: bool = False
-
-
 def format_option(command: F) -> F:
     """Add `--format rich|json`."""
     return click.option(
         "--format",
         "output_format",
-        type=click.Choice(["rich", "json"]),
-        default="rich",
+        type=click.Choice([RICH, JSON]),
+        default=RICH,
         help="Lines for people, or one JSON object.",
     )(command)
 
 
-def carry_out(speaking: Speaking, work: Callable[[], Coroutine[Any, Any, Outcome]]) -> None:
+def carry_out(
+    command: str,
+    output_format: str,
+    work: Callable[[], Coroutine[Any, Any, Outcome]],
+    *,
+    stream: bool = False,
+) -> None:
     """Run `work`, print what it came to and leave with its exit code."""
+    is_json = output_format == JSON
     started = time.time()
     try:
         outcome = asyncio.run(_stoppable(work()))
@@ -71,12 +71,13 @@ def carry_out(speaking: Speaking, work: Callable[[], Coroutine[Any, Any, Outcome
         outcome = Outcome(error=refused_by_machine(error))
     except (KeyboardInterrupt, asyncio.CancelledError):
         outcome = Outcome(error=Interrupted())
-        if speaking.is_json:  # who reads the object may have gone
+        if is_json:  # who reads the object may have gone
             say_error(Interrupted())
     code = outcome.exit_code or (outcome.error.exit_code if outcome.error else 0)
     try:
-        if speaking.is_json:
-            _print_json(speaking, outcome, code, started)
+        if is_json:
+            body = {"command": command, **_envelope(outcome, code, started)}
+            click.echo(json.dumps(body, indent=None if stream else 2))
         else:
             _print_text(outcome)
         _flush()
@@ -132,10 +133,9 @@ class Interrupted(PatchyardError):
     exit_code = INTERRUPTED
 
 
-def _print_json(speaking: Speaking, outcome: Outcome, code: int, started: float) -> None:
+def _envelope(outcome: Outcome, code: int, started: float) -> dict[str, Any]:
     error = outcome.error
-    body = {
-        "command": speaking.command,
+    return {
         "status": "error" if error or code else "ok",
         "exit_code": code,
         "data": portable(outcome.data),
@@ -145,7 +145,6 @@ def _print_json(speaking: Speaking, outcome: Outcome, code: int, started: float)
             "elapsed_s": round(time.time() - started, 3),
         },
     }
-    click.echo(json.dumps(body, indent=None if speaking.is_stream else 2))
 
 
 def portable(value: Any) -> Any:
@@ -262,9 +261,10 @@ def paint(text: str, colour: str, *, bold: bool = False, to_stderr: bool = False
 
 __all__ = [
     "INTERRUPTED",
+    "JSON",
+    "RICH",
     "Interrupted",
     "Outcome",
-    "Speaking",
     "carry_out",
     "counted",
     "error_data",

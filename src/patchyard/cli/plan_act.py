@@ -1,17 +1,14 @@
 """`agents plan strategize|execute|resume|cancel`: what carries a plan on or stops it."""
 
-import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import click
 
-from patchyard.assembly import open_equipment
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.opening import opened
+from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option
 from patchyard.cli.working import carried, watching
 from patchyard.domain.environment import parse_kind
 from patchyard.domain.state import PlanState
-from patchyard.engine.finding import find_plan
 from patchyard.engine.workflow import Workflow
 
 Job = Callable[[Workflow, str], Awaitable[PlanState]]
@@ -61,16 +58,13 @@ def cancel(plan_id: str, output_format: str) -> None:
 
 
 def _work(command: str, plan_id: str, job: Job, output_format: str, *, stream: bool) -> None:
-    is_json = output_format == "json"
-
     async def work() -> Outcome:
-        async with open_equipment(os.environ) as equipment:
-            found = await find_plan(equipment.store.summaries, plan_id, repository=str(Path.cwd()))
-            with watching(is_json=is_json, stream=stream) as watched:
+        async with opened(plan_id) as (equipment, found):
+            with watching(is_json=output_format == JSON, stream=stream) as watched:
                 work = job(Workflow(equipment, watching=watched), found)
                 return await carried(equipment, found, work)
 
-    carry_out(Speaking(command=command, is_json=is_json, is_stream=stream and is_json), work)
+    carry_out(command, output_format, work, stream=stream)
 
 
 __all__ = ["Job", "cancel", "execute", "plan_argument", "resume", "strategize", "stream_option"]

@@ -1,17 +1,15 @@
 """`agents plan diff|apply|unapply`: the change set, looked at, handed over, taken back."""
 
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
 
-from patchyard.assembly import open_equipment
 from patchyard.cli.looking import look_at
+from patchyard.cli.opening import owned
 from patchyard.cli.outcome import (
     Outcome,
-    Speaking,
     carry_out,
     counted,
     format_option,
@@ -23,10 +21,8 @@ from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.screen import SIGNS, patch_shown
 from patchyard.domain.errors import UnknownName
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.finding import find_plan
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.report import plan_data
 from patchyard.intake import DESTINATIONS
 
@@ -138,14 +134,11 @@ def unapply(plan_id: str, output_format: str) -> None:
 
 def _hand(command: str, plan_id: str, output_format: str, do: Do) -> None:
     async def work() -> Outcome:
-        async with open_equipment(os.environ) as equipment:
-            here = str(Path.cwd())
-            found = await find_plan(equipment.store.summaries, plan_id, repository=here)
-            async with PlanLifecycleService(equipment).owned(found) as ledger:
-                text = await do(ledger, Handing(equipment, ledger))
-                return Outcome(data=await plan_data(ledger), text=text)
+        async with owned(plan_id) as (equipment, ledger):
+            text = await do(ledger, Handing(equipment, ledger))
+            return Outcome(data=await plan_data(ledger), text=text)
 
-    carry_out(Speaking(command=command, is_json=output_format == "json"), work)
+    carry_out(command, output_format, work)
 
 
 __all__ = ["LISTED", "Do", "apply", "diff", "unapply"]

@@ -1,20 +1,16 @@
 """`agents plan limit`: money, tokens, steps and time of a plan, set anew."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 import click
 
-from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import fields
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.opening import owned
+from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.cli.plan_act import plan_argument
 from patchyard.domain.budget import PlanLimits, raised
 from patchyard.domain.errors import UsageError
 from patchyard.domain.events import LimitsChanged
-from patchyard.engine.finding import find_plan
-from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.report import plan_data
 from patchyard.intake import parse_duration
 
@@ -32,16 +28,13 @@ def limit(plan_id: str, output_format: str, **asked: str | None) -> None:
     async def work() -> Outcome:
         if not any(asked.values()):
             raise UsageError("no limit is named", hint="for example --budget-usd +2")
-        async with open_equipment(os.environ) as equipment:
-            here = str(Path.cwd())
-            found = await find_plan(equipment.store.summaries, plan_id, repository=here)
-            async with PlanLifecycleService(equipment).owned(found) as ledger:
-                limits = _set_anew(ledger.state.limits, asked)
-                await ledger.record(LimitsChanged(limits=limits))
-                data = await plan_data(ledger)
+        async with owned(plan_id) as (_, ledger):
+            limits = _set_anew(ledger.state.limits, asked)
+            await ledger.record(LimitsChanged(limits=limits))
+            data = await plan_data(ledger)
         return Outcome(data=data, text=fields(data["cost"]["limits"]))
 
-    carry_out(Speaking(command="plan limit", is_json=output_format == "json"), work)
+    carry_out("plan limit", output_format, work)
 
 
 def _set_anew(limits: PlanLimits, asked: dict[str, Any]) -> PlanLimits:

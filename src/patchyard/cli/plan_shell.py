@@ -4,14 +4,13 @@ import asyncio
 import os
 import signal
 import sys
-from pathlib import Path
 
 import click
 
-from patchyard.assembly import open_equipment
+from patchyard.cli.opening import owned
 from patchyard.cli.outcome import (
+    RICH,
     Outcome,
-    Speaking,
     carry_out,
     heard,
     is_open,
@@ -22,9 +21,7 @@ from patchyard.cli.plan_act import plan_argument
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.errors import GuardRefused
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.finding import find_plan
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.proof import Prover
 from patchyard.engine.setup import Setup
 from patchyard.engine.sites import general_kind
@@ -47,13 +44,10 @@ def shell(plan_id: str) -> None:
     """
 
     async def work() -> Outcome:
-        async with open_equipment(os.environ) as equipment:
-            here = str(Path.cwd())
-            found = await find_plan(equipment.store.summaries, plan_id, repository=here)
-            async with PlanLifecycleService(equipment).owned(found) as ledger:
-                return Outcome(exit_code=await _visit(equipment, ledger))
+        async with owned(plan_id) as (equipment, ledger):
+            return Outcome(exit_code=await _visit(equipment, ledger))
 
-    carry_out(Speaking(command="plan shell"), work)
+    carry_out("plan shell", RICH, work)
 
 
 async def _visit(equipment: Equipment, ledger: Ledger) -> int:

@@ -13,10 +13,11 @@ import click
 from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import fields
 from patchyard.cli.looking import look_at
+from patchyard.cli.opening import opened
 from patchyard.cli.outcome import (
+    JSON,
     Interrupted,
     Outcome,
-    Speaking,
     carry_out,
     format_option,
     paint,
@@ -32,7 +33,7 @@ from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
 from patchyard.domain.plan import State
 from patchyard.domain.routing import ExecutionEnvironmentResolver
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.finding import find_plan, list_plans
+from patchyard.engine.finding import list_plans
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.tool_runner import route_of
@@ -53,14 +54,19 @@ def list_plans_command(output_format: str, *, everything: bool) -> None:
             lines = [_plan_line(row) for row in rows]
             return Outcome(data={"plans": list(rows)}, text="\n".join(lines) or "no plans yet")
 
-    carry_out(Speaking(command="plan list", is_json=output_format == "json"), work)
+    carry_out("plan list", output_format, work)
 
 
 def _plan_line(row: Any) -> str:
-    when = datetime.fromtimestamp(row["created"], UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    when = _local(row["created"], "%Y-%m-%d %H:%M")
     step = f"{row['phase']}/{row['state']}"
     first = row["task"].splitlines()[0] if row["task"] else ""
     return f"{row['plan_id']}  {when}  {step:22} {visible(first)[:70]}"
+
+
+def _local(at: float, form: str) -> str:
+    """Return a time as the clock on the user's wall shows it."""
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime(form)
 
 
 @click.command(epilog="Example: agents plan status @last --format json")
@@ -79,7 +85,7 @@ async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
         data["waiting"] = {**waiting, "for": "somebody to resume it: nobody works on it"}
         text += f"\n  {paint('waiting', 'cyan')}  nobody works on it: agents plan resume"
     elif waiting:
-        since = datetime.fromtimestamp(waiting["since"], UTC).astimezone().strftime("%H:%M:%S")
+        since = _local(waiting["since"], "%H:%M:%S")
         text += f"\n  {paint('waiting', 'cyan')}  for {visible(waiting['for'])} since {since}"
     return Outcome(data=data, text=text)
 
@@ -109,19 +115,17 @@ async def _events(_equipment: Equipment, ledger: Ledger) -> Outcome:
     for version, at, event in await ledger.events():
         body = to_json(event)
         rows.append({"version": version, "at": at, "event": type(event).__name__, **body})
-        clock = datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
+        clock = _local(at, "%H:%M:%S.%f")[:-3]
         about = visible(json.dumps(body, ensure_ascii=False))[:160]
         lines.append(f"{version:5} {clock} {type(event).__name__:20} {about}")
     return Outcome(data={"plan_id": ledger.plan_id, "events": rows}, text="\n".join(lines))
 
 
 def _follow(command: str, plan_id: str, output_format: str, *, after: int | None) -> None:
-    is_json = output_format == "json"
+    is_json = output_format == JSON
 
     async def work() -> Outcome:
-        async with open_equipment(os.environ) as equipment:
-            here = str(Path.cwd())
-            found = await find_plan(equipment.store.summaries, plan_id, repository=here)
+        async with opened(plan_id) as (equipment, found):
             ledger = await Ledger.open(equipment.store, equipment.clock, found)
             try:
                 await _tail(equipment, ledger, is_json=is_json, after=after)
@@ -132,7 +136,7 @@ def _follow(command: str, plan_id: str, output_format: str, *, after: int | None
             data = await plan_data(ledger)
             return Outcome(data=data, text=plan_screen(data))
 
-    carry_out(Speaking(command=command, is_json=is_json, is_stream=is_json), work)
+    carry_out(command, output_format, work, stream=True)
 
 
 async def _tail(equipment: Equipment, ledger: Ledger, *, is_json: bool, after: int | None) -> None:

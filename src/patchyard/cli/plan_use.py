@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from patchyard.assembly import open_equipment
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option
 from patchyard.cli.plan_act import stream_option
 from patchyard.cli.progress import SpokenLines
 from patchyard.cli.working import announce, carried, made_plan, waiting, watching
@@ -35,11 +35,9 @@ from patchyard.intake_actions import find_action
 @format_option
 def use(output_format: str, **options: Any) -> None:
     """Make a plan of ACTION for PROJECT and strategize it; prints its id."""
-    is_json = output_format == "json"
-    speaking = Speaking(
-        command="plan use", is_json=is_json, is_stream=bool(options["stream"]) and is_json
-    )
-    carry_out(speaking, lambda: _use(options, is_json=is_json))
+    is_json = output_format == JSON
+    stream = bool(options["stream"])
+    carry_out("plan use", output_format, lambda: _use(options, is_json=is_json), stream=stream)
 
 
 async def _use(options: dict[str, Any], *, is_json: bool) -> Outcome:

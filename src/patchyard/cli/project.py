@@ -15,7 +15,7 @@ from patchyard.cli.cataloguing import (
     table,
     with_catalogue,
 )
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option
+from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.yaml import parse_yaml
 from patchyard.domain.environment import ExecutionEnvironment, parse_kind, require_offered
 from patchyard.domain.errors import UnknownName, UsageError
@@ -54,7 +54,7 @@ def create(name: str, repo: str, output_format: str) -> None:
             data = project_data(made, await catalogue.holdings())
             return Outcome(data=data, text=f"created\n{fields(data)}")
 
-    carry_out(Speaking(command="project create", is_json=output_format == "json"), work)
+    carry_out("project create", output_format, work)
 
 
 @project.command("list", epilog="Example: agents project list --format json")

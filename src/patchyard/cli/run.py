@@ -1,5 +1,6 @@
 """`agents run`: the whole job in one line."""
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import IO, Any
 
 import click
 
-from patchyard.cli.outcome import Outcome, Speaking, carry_out, format_option, is_open
+from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option, is_open
 from patchyard.domain.errors import UsageError
 
 TASK_BYTES = 1_000_000  # a longer task text is refused
@@ -47,12 +48,10 @@ MORE = "may be repeated"
 @format_option
 def run(output_format: str, **options: Any) -> None:
     """Carry out TASK (text, -, @FILE) on this repository: planned, sandboxed, proven."""
-    is_json = output_format == "json"
+    is_json = output_format == JSON
     stream = bool(options["stream"])
-    carry_out(
-        Speaking(command="run", is_json=is_json, is_stream=stream and is_json),
-        lambda: _run(options, is_json=is_json, stream=stream),
-    )
+    work = functools.partial(_run, options, is_json=is_json, stream=stream)
+    carry_out("run", output_format, work, stream=stream)
 
 
 async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outcome:

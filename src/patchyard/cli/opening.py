@@ -1,0 +1,33 @@
+"""The engine, opened for one plan by what was typed: looked up, or owned while it is changed."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from patchyard.assembly import open_equipment
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.finding import find_plan
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.lifecycle import PlanLifecycleService
+
+
+@asynccontextmanager
+async def opened(typed: str) -> AsyncIterator[tuple[Equipment, str]]:
+    """Yield the engine and the id of the plan that `typed` names here. Raises UsageError."""
+    async with open_equipment(os.environ) as equipment:
+        here = str(Path.cwd())
+        yield equipment, await find_plan(equipment.store.summaries, typed, repository=here)
+
+
+@asynccontextmanager
+async def owned(typed: str) -> AsyncIterator[tuple[Equipment, Ledger]]:
+    """Yield the engine and the plan's ledger, which nobody else changes. Raises Conflict."""
+    async with (
+        opened(typed) as (equipment, plan_id),
+        PlanLifecycleService(equipment).owned(plan_id) as ledger,
+    ):
+        yield equipment, ledger
+
+
+__all__ = ["opened", "owned"]
