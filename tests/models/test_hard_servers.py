@@ -16,6 +16,7 @@ from models.certificates import served_as
 from models.loopback import Json, LoopbackServer, Peer, Refusal
 from models.test_provider_troubles import ASKED, SECRET, SPEAKERS, chat_model, everything
 from patchyard.clients.http import HttpClient, HttpTrouble, Trouble, Waits
+from patchyard.clients.http_trouble import shown
 from patchyard.domain.errors import ModelFailed, ModelUnavailable, PatchyardError
 from patchyard.models.chat_completions import ChatCompletionsModel
 from patchyard.models.keys import Key
@@ -145,10 +146,30 @@ async def test_a_redirect_is_not_followed_and_the_key_stays(fmt: str, status: in
     assert "s3cret" not in caught.value.message + caught.value.hint
 
 
-@pytest.mark.parametrize("location", ["http://[x", "http://h:port/"])
-async def test_a_redirect_to_nowhere_is_said(location: str) -> None:
-    error = await refused(refusing(302, {}, location=location))
+async def test_a_redirect_to_nowhere_is_said() -> None:
+    error = await refused(refusing(302, {}, location="http://[x"))
     assert "sends on to what is no address" in error.message
+
+
+@pytest.mark.parametrize(
+    ("url", "plain"),
+    [
+        ("https://user:pw@h:8/v1?key=pw#pw", "https://h:8/v1"),
+        ("http://u:p/w@[::1]/x", "http://[::1]/x"),
+        ("http://h/v1", "http://h/v1"),
+        ("nowhere", "nowhere"),
+    ],
+)
+def test_an_address_is_shown_without_what_may_be_secret(url: str, plain: str) -> None:
+    assert shown(url) == plain
+
+
+async def test_the_password_of_an_address_is_in_no_error() -> None:
+    model = chat_model("http://user:s3cret-word@127.0.0.1:9/v1")
+    with pytest.raises(ModelUnavailable, match=r"http://127\.0\.0\.1:9/v1") as caught:
+        await model.complete(ASKED)
+    await model.close()
+    assert "s3cret-word" not in caught.value.message + str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("fmt", SPEAKERS)

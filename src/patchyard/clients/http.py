@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import httpx2
 
 from patchyard.clients.connecting import connected
-from patchyard.clients.http_trouble import HttpTrouble, Trouble, kind_of
+from patchyard.clients.http_trouble import HttpTrouble, Trouble, kind_of, shown
 from patchyard.clients.waits import Waits
 
 LINE_BYTES = 16 * 1024 * 1024
@@ -62,6 +62,7 @@ class HttpClient:
         self, base_url: str, *, waits: Waits | None = None, has_proxies: bool = False
     ) -> None:
         self.base_url = base_url.rstrip("/")
+        self._shown = shown(self.base_url)
         self._waits = waits or Waits()
         self._client = connected(self.base_url, self._waits, has_proxies=has_proxies)
 
@@ -121,7 +122,7 @@ class HttpClient:
                 raise
             raise HttpTrouble(
                 Trouble.TIMEOUT,
-                f"{self.base_url} did not come to the end of its answer within "
+                f"{self._shown} did not come to the end of its answer within "
                 f"{self._waits.whole_s:g} s",
             ) from error
 
@@ -139,7 +140,7 @@ class HttpClient:
     def _request(
         self, path: str, body: bytes | None, headers: Mapping[str, str] | None
     ) -> httpx2.Request:
-        no_address = HttpTrouble(Trouble.DNS, f"{self.base_url}: that is no address")
+        no_address = HttpTrouble(Trouble.DNS, f"{self._shown}: that is no address")
         try:
             request = self._client.build_request(
                 "GET" if body is None else "POST",
@@ -169,7 +170,7 @@ class HttpClient:
                 pending.append(first)
                 total, held = total + len(piece), held + len(first)
                 if total > BODY_BYTES or held > LINE_BYTES:
-                    raise HttpTrouble(Trouble.GARBLED, f"{self.base_url} sent more than is read")
+                    raise HttpTrouble(Trouble.GARBLED, f"{self._shown} sent more than is read")
                 if not more:
                     continue
                 yield b"".join(pending)
@@ -188,7 +189,7 @@ class HttpClient:
                 except TimeoutError as error:
                     raise HttpTrouble(
                         Trouble.IDLE,
-                        f"{self.base_url} began to answer and then sent nothing for "
+                        f"{self._shown} began to answer and then sent nothing for "
                         f"{self._waits.idle_s:g} s",
                     ) from error
                 except httpx2.HTTPError as error:
@@ -208,7 +209,7 @@ class HttpClient:
         text = _without_keys(body.decode("utf-8", "replace"), response.request)[:ERROR_CHARS]
         return HttpTrouble(
             Trouble.STATUS,
-            f"{self.base_url} answered {response.status_code}",
+            f"{self._shown} answered {response.status_code}",
             status=response.status_code,
             body=text,
             retry_after_s=_seconds(response.headers.get("retry-after", "")),
@@ -230,7 +231,7 @@ class HttpClient:
         if way is not None and way.place not in {"", asked}:
             words = f"{words} (by the proxy {way.place})"
             kind = Trouble.PROXY if kind in {Trouble.REFUSED, Trouble.DNS} else kind
-        return HttpTrouble(kind, f"{self.base_url}: {words}")
+        return HttpTrouble(kind, f"{self._shown}: {words}")
 
 
 def parsed(body: bytes) -> Any:
@@ -251,13 +252,10 @@ def _without_keys(text: str, request: httpx2.Request) -> str:
 
 
 def _led(response: httpx2.Response) -> str:
-    """Return where a redirect leads, without what may be secret: user, query and fragment."""
     try:
-        parts = urlsplit(urljoin(str(response.url), response.headers["location"]))
-        port = f":{parts.port}" if parts.port else ""
+        return shown(urljoin(str(response.url), response.headers["location"]))
     except ValueError:
         return "what is no address"
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
 def _seconds(text: str) -> float | None:

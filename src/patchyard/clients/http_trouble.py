@@ -1,10 +1,16 @@
 """What goes wrong on the way to a service, and the library's many exceptions told apart."""
 
+import re
 import socket
 import ssl
 from enum import StrEnum
 
 import httpx2
+
+
+def shown(url: str) -> str:
+    """Return an address without what may be secret in it: user, query and fragment."""
+    return re.sub(r"(?<=://).*@", "", url).partition("?")[0].partition("#")[0]
 
 
 class Trouble(StrEnum):
@@ -89,4 +95,4 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     return found
 
 
-__all__ = ["HttpTrouble", "Trouble", "kind_of"]
+__all__ = ["HttpTrouble", "Trouble", "kind_of", "shown"]

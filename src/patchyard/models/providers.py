@@ -167,11 +167,12 @@ class Catalogue:
         )
 
     def _described(self, name: str, settings: ProviderSettings, model: str) -> "Provider":
-        from patchyard.models.troubles import Provider  # noqa: PLC0415 - loads the HTTP library
+        from patchyard.clients.http_trouble import shown  # noqa: PLC0415 - loads the HTTP library
+        from patchyard.models.troubles import Provider  # noqa: PLC0415 - likewise
 
         return Provider(
             name=name,
-            base_url=settings.base_url,
+            base_url=shown(settings.base_url),
             model=model,
             key=Key(variable=settings.api_key_env, environ=self.environ),
         )
