@@ -32,7 +32,7 @@ EVENTS = 45  # a plan of ten steps has some more
 pytestmark = [
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(300 + 10 * KILLS),
 ]
 
 
