@@ -1,27 +1,18 @@
 """The whole job in this process: phases, guards, proof and its rounds, limits, cancel, resume."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from engine.worksite import Worksite, call, done
-from patchyard.contracts.environment import Environment
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import DecisionKind
-from patchyard.domain.environment import (
-    EnvironmentHandle,
-    EnvironmentSpec,
-    ExecutionEnvironment,
-    Mount,
-)
 from patchyard.domain.errors import (
     Conflict,
-    EnvironmentBroken,
     GuardRefused,
     LimitReached,
     ModelFailed,
@@ -32,12 +23,9 @@ from patchyard.domain.errors import (
 from patchyard.domain.events import LimitsChanged, Noted, ToolCallSettled, Validated
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, State
-from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
-from patchyard.engine.ledger import Ledger
-from patchyard.engine.places import started
 from patchyard.engine.report import plan_data
-from patchyard.engine.workflow import Cancelled, Workflow, stop
+from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
@@ -231,111 +219,6 @@ async def test_a_limit_ends_the_plan_and_keeps_what_it_has(
         await ledger.record(LimitsChanged(limits=PlanLimits()))
         resumed = await workflow.run(plan_id)
     assert (resumed.phase, resumed.state) == (Phase.EXECUTE, State.COMPLETE)
-
-
-async def test_the_time_limit_ends_a_command_that_hangs(site: Worksite) -> None:
-    hang = call("execute_command", command="sleep 600", timeout_s=500)
-    async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(hang, seconds=1.0))
-        with pytest.raises(LimitReached, match="time limit"):
-            await workflow.run(plan_id)
-        state = (await site.ledger(equipment, plan_id)).state
-    assert (state.open_calls, state.environments) == ({}, {})
-    assert settled(site)[-1].error == "CANCELLED"
-
-
-async def test_cancel_from_elsewhere_kills_the_tree_and_the_plan_can_go_on(
-    site: Worksite,
-) -> None:
-    hang = call("execute_command", command="touch started; sleep 600 & sleep 600", timeout_s=500)
-    async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(hang, ADD))
-        working = asyncio.create_task(workflow.run(plan_id))
-        async with asyncio.timeout(20):
-            await _with_open_call(equipment, site, plan_id, file="started")
-            await Workflow(equipment).cancel(plan_id)
-            with pytest.raises(Cancelled):
-                await working
-        state = (await site.ledger(equipment, plan_id)).state
-        assert (state.state, state.environments) == (State.CANCELLED, {})
-        resumed = await workflow.run(plan_id)
-    assert (resumed.phase, resumed.state) == (Phase.EXECUTE, State.COMPLETE)
-    assert [event.error for event in settled(site)] == ["CANCELLED", None]
-
-
-class Staying:
-    """An environment kind whose places do not end while `stays`."""
-
-    def __init__(self, inner: Environment) -> None:
-        self.stays = True
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def end(self, handle: EnvironmentHandle) -> None:
-        if self.stays:
-            raise EnvironmentBroken("it waits inside the kernel")
-        await self._inner.end(handle)
-
-
-async def test_what_does_not_end_on_cancel_stays_known_and_is_ended_the_next_time(
-    site: Worksite, tmp_path: Path
-) -> None:
-    kind = ExecutionEnvironment.PROCESS
-    async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(ADD))
-        ledger = await site.ledger(equipment, plan_id)
-        workspace = Mount(source=str(tmp_path), target="/srv/work")
-        spec = EnvironmentSpec(plan_id=plan_id, purpose="execute", workspace=workspace)
-        handle = await started(equipment, ledger, kind, spec)
-        staying = Staying(equipment.environment(kind))
-        stubborn = replace(equipment, environments={kind: cast("Environment", staying)})
-        await stop(stubborn, ledger, "cancelled")
-        assert ledger.state.state == State.CANCELLED
-        assert list(ledger.state.environments) == [handle.environment_id]
-        noted = [event.text for _, _, event in await ledger.events() if isinstance(event, Noted)]
-        assert noted == ["it waits inside the kernel"]
-        staying.stays = False
-        await stop(stubborn, ledger, "cancelled")
-        assert ledger.state.environments == {}
-
-
-async def test_one_plan_has_one_owner(site: Worksite) -> None:
-    async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(ADD))
-        with equipment.claims.claim(plan_id), pytest.raises(Conflict, match="another process"):
-            await workflow.run(plan_id)
-
-
-async def test_a_call_whose_environment_died_is_settled_as_unknown_and_not_run_again(
-    site: Worksite,
-) -> None:
-    linger = call("execute_command", command="echo once >> log.txt; sleep 600", timeout_s=500)
-    async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(linger, ADD))
-        working = asyncio.create_task(workflow.run(plan_id))
-        async with asyncio.timeout(20):
-            ledger = await _with_open_call(equipment, site, plan_id, file="log.txt")
-            (live,) = ledger.state.environments.values()
-            await equipment.environment(live.handle.kind).end(live.handle)
-            state = await working
-        data = await plan_data(await site.ledger(equipment, plan_id))
-    assert state.state == State.COMPLETE
-    assert [event.error for event in settled(site)] == ["OUTCOME_UNKNOWN", None]
-    assert sorted(f["path"] for f in data["changeset"]["files"]) == ["log.txt", "new.txt"]
-
-
-async def _with_open_call(
-    equipment: Equipment, site: Worksite, plan_id: str, *, file: str
-) -> Ledger:
-    while True:
-        ledger = await site.ledger(equipment, plan_id)
-        if ledger.state.open_calls:
-            root = Path(str((ledger.state.workspace or {})["root"]))
-            if (root / file).exists():
-                return ledger
-        await asyncio.sleep(0.02)
 
 
 async def test_what_the_actor_asks_for_in_vain_is_a_result_for_it(site: Worksite) -> None:
