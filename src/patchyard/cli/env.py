@@ -7,26 +7,22 @@ from typing import Any
 import click
 
 from patchyard.assembly import open_equipment
-from patchyard.cli.main import LazyGroup
 from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import STRENGTH, Readiness, parse_kind
 from patchyard.domain.errors import EnvironmentUnavailable
 
-_HERE = "patchyard.cli.env"
 
-COMMANDS = {
-    "check": (f"{_HERE}:check", "Really start one kind and print what can be seen from inside."),
-    "list": (f"{_HERE}:list_kinds", "List the kinds and whether they start here."),
-}
-
-
-@click.group(cls=LazyGroup, table=COMMANDS, epilog="Example: agents env check process")
+@click.group(epilog="Example: agents env check process")
 def env() -> None:
     """Say which kinds of environment work here, and what they let an agent see."""
 
 
-@click.command("list", epilog="Example: agents env list --format json")
+@env.command(
+    "list",
+    short_help="List the kinds and whether they start here.",
+    epilog="Example: agents env list --format json",
+)
 @format_option
 def list_kinds(output_format: str) -> None:
     """List the kinds, weakest first, each really started with a time limit."""
@@ -41,7 +37,10 @@ def list_kinds(output_format: str) -> None:
     carry_out("env list", output_format, work)
 
 
-@click.command(epilog="Example: agents env check process")
+@env.command(
+    short_help="Really start one kind and print what can be seen from inside.",
+    epilog="Example: agents env check process",
+)
 @click.argument("kind")
 @format_option
 def check(kind: str, output_format: str) -> None:
@@ -88,4 +87,4 @@ def _visible_rows(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-__all__ = ["COMMANDS", "check", "env", "list_kinds", "readiness_line"]
+__all__ = ["env", "readiness_line"]

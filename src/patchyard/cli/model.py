@@ -6,7 +6,6 @@ from dataclasses import replace
 import click
 
 from patchyard.assembly import model_catalogue
-from patchyard.cli.main import LazyGroup
 from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
 from patchyard.clients.http_trouble import shown
 from patchyard.clients.waits import Waits
@@ -15,21 +14,17 @@ from patchyard.domain.errors import PatchyardError
 from patchyard.models.choosing import choose
 from patchyard.models.providers import Catalogue
 
-_HERE = "patchyard.cli.model"
 LOADING = Waits(connect_s=3.0, first_byte_s=300.0, idle_s=10.0, whole_s=300.0)
 
-COMMANDS = {
-    "check": (f"{_HERE}:check", "Look a model up at its provider."),
-    "list": (f"{_HERE}:list_providers", "List the providers and whether they answer."),
-}
 
-
-@click.group(cls=LazyGroup, table=COMMANDS, epilog="Example: agents model check ollama:qwen3-coder")
+@click.group(epilog="Example: agents model check ollama:qwen3-coder")
 def model() -> None:
     """Say which models can be asked."""
 
 
-@click.command("list", epilog="Example: agents model list")
+@model.command(
+    "list", short_help="List the providers there are.", epilog="Example: agents model list"
+)
 @format_option
 def list_providers(output_format: str) -> None:
     """List the providers, where they are and which variable holds their key."""
@@ -64,7 +59,10 @@ def _key_note(variable: str, *, has_key: bool) -> str:
     return f"  {variable} {paint('is set', 'green') if has_key else paint('is not set', 'yellow')}"
 
 
-@click.command(epilog="Example: agents model check openai:gpt-4o")
+@model.command(
+    short_help="Look a model up at its provider.",
+    epilog="Example: agents model check openai:gpt-4o",
+)
 @click.argument("name", required=False, default="")
 @format_option
 def check(name: str, output_format: str) -> None:
@@ -95,4 +93,4 @@ def open_catalogue() -> Catalogue:
     return replace(model_catalogue(os.environ), waits=waits)
 
 
-__all__ = ["COMMANDS", "check", "list_providers", "model", "open_catalogue"]
+__all__ = ["model", "open_catalogue"]
