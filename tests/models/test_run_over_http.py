@@ -114,6 +114,22 @@ async def test_a_plan_on_a_recording_goes_on_where_it_stopped(tmp_path: Path) ->
     assert tree(played) == tree(lived)
 
 
+async def test_a_recording_of_another_task_is_refused_with_the_difference(tmp_path: Path) -> None:
+    scene = set_up("chat", tmp_path)
+    scene.be_well()
+    talk = str(tmp_path / "talk")
+    async with scene.server.running() as url:
+        environ = scene.configure(url)
+        await scene.carry(environ, record_to=talk)
+    other = await scene.carry(environ, model=f"recorded:{talk}", task="Mend the farewell")
+    assert other.error is not None
+    assert other.error.code == "model_failed"
+    assert "request 1 differs" in other.error.message
+    assert "farewell" in other.error.message
+    assert "the same task" in other.error.hint
+    assert other.state.state is State.ERRORED
+
+
 async def test_an_existing_file_is_no_place_for_a_recording(tmp_path: Path) -> None:
     scene = set_up("chat", tmp_path)
     talk = tmp_path / "talk"
