@@ -113,4 +113,4 @@ class Placer:
             os.chown(name, *owner, dir_fd=at, follow_symlinks=False)
 
 
-__all__ = ["Placer"]
+__all__ = ["FRESH", "Placer"]
