@@ -10,6 +10,7 @@ import pytest
 
 from engine.worksite import Worksite, call
 from patchyard.contracts.environment import Environment
+from patchyard.domain.budget import PlanLimits
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -21,7 +22,7 @@ from patchyard.domain.errors import (
     EnvironmentBroken,
     LimitReached,
 )
-from patchyard.domain.events import Noted, ToolCallSettled
+from patchyard.domain.events import LimitsChanged, Noted, ToolCallSettled
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
@@ -48,7 +49,10 @@ def settled(site: Worksite) -> list[ToolCallSettled]:
 async def test_the_time_limit_ends_a_command_that_hangs(site: Worksite) -> None:
     hang = call("execute_command", command="sleep 600", timeout_s=500)
     async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(hang, seconds=1.0))
+        plan_id = await site.made(workflow, site.asked(hang))
+        spent = (await workflow.strategize(plan_id)).spent.seconds
+        ledger = await site.ledger(equipment, plan_id)
+        await ledger.record(LimitsChanged(limits=PlanLimits(seconds=spent + 2.0)))
         with pytest.raises(LimitReached, match="time limit"):
             await workflow.run(plan_id)
         state = (await site.ledger(equipment, plan_id)).state
