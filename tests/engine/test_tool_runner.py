@@ -10,6 +10,7 @@ import pytest
 from engine.worksite import Worksite, call
 from patchyard.contracts.actor import Wanted
 from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
+from patchyard.domain.errors import UnknownName
 from patchyard.domain.events import ToolCallRequested
 from patchyard.domain.plan import Phase
 from patchyard.engine import tool_runner
@@ -75,6 +76,11 @@ async def test_a_call_taken_up_again_has_the_time_it_was_given(
     answered = await runner.settle_left_over(event, handle)
     assert answered.result.data["stdout"] == "hi\n"
     assert limits == [45, 45]
+
+
+async def test_a_kind_without_an_adapter_is_named(runner: ToolRunner) -> None:
+    with pytest.raises(UnknownName, match="not in this version"):
+        await runner._places.toolbox(ExecutionEnvironment.VM)
 
 
 async def test_any_earlier_output_can_be_read_again(runner: ToolRunner) -> None:

@@ -41,7 +41,8 @@ class Journal(Protocol):
         """Append after version `expected` and return the new version.
 
         `bodies` are blobs by digest that the events name; they are stored in the same step.
-        Raises Conflict when the stream has another version (somebody else writes it).
+        Raises Conflict when the stream has another version (somebody else writes it), or when
+        another process holds the store for too long; while it does, the event loop goes on.
         """
         ...
 

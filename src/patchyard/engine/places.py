@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from patchyard.contracts.environment import Toolbox
+from patchyard.contracts.environment import Environment, Toolbox
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted
@@ -41,10 +41,11 @@ class Places:
             return self._open[kind]
 
     async def _start(self, kind: ExecutionEnvironment) -> tuple[EnvironmentHandle, Toolbox]:
+        environment = self._equipment.environment(kind)
         specs = await self._specs()
-        handle = await started(self._equipment, self._ledger, kind, specs[kind])
+        handle = await started(self._ledger, environment, specs[kind])
         try:
-            return handle, await self._equipment.environment(kind).attach(handle)
+            return handle, await environment.attach(handle)
         except BaseException:
             await self._end(handle, "nobody could attach to it")
             raise
@@ -81,13 +82,12 @@ class Places:
 
 
 async def started(
-    equipment: Equipment, ledger: Ledger, kind: ExecutionEnvironment, spec: EnvironmentSpec
+    ledger: Ledger, environment: Environment, spec: EnvironmentSpec
 ) -> EnvironmentHandle:
     """Start an environment that the journal knows of; none is left when it could not be told.
 
     Raises EnvironmentUnavailable when it cannot start.
     """
-    environment = equipment.environment(kind)
     handle = await environment.start(spec)
     try:
         await ledger.record(EnvironmentStarted(handle=handle, purpose=spec.purpose))

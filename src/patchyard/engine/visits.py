@@ -21,10 +21,11 @@ async def visit(
     """
     spec = ledger.state.known
     kind = general_kind(spec)
+    environment = equipment.environment(kind)
     specs = specs_for(equipment, ledger.plan_id, spec, workspace, purpose=purpose, is_writable=True)
-    handle = await started(equipment, ledger, kind, specs[kind])
+    handle = await started(ledger, environment, specs[kind])
     try:
-        toolbox = await equipment.environment(kind).attach(handle)
+        toolbox = await environment.attach(handle)
         try:
             yield toolbox
         finally:
