@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,14 @@ async def test_a_call_survives_the_kill_of_the_engine_that_made_it(kind: str, ya
     assert "".join(heard) == "begun\ngot word\n"
 
 
+def clear(yard: Yard) -> None:
+    """Do the janitor's work: no handle names what a killed engine was starting."""
+    for left in yard.station.runtime.glob("0*"):
+        shutil.rmtree(left)
+        for home in Path(tempfile.gettempdir()).glob(f"patchyard-{left.name}-*"):
+            shutil.rmtree(home)
+
+
 @pytest.mark.parametrize("turns", [1, 4, 30])
 @pytest.mark.parametrize("kind", sorted(ADAPTERS))
 async def test_what_an_engine_was_starting_when_it_was_killed_ends_itself(
@@ -143,8 +152,7 @@ async def test_what_an_engine_was_starting_when_it_was_killed_ends_itself(
     for process in living(yard):
         assert await asyncio.to_thread(wait_ended, process, timeout_s=10)
     assert living(yard) == []
-    for left in yard.station.runtime.glob("0*"):
-        shutil.rmtree(left)  # the janitor's work: no handle names it
+    clear(yard)
 
 
 @pytest.mark.service("root")
