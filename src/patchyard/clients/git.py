@@ -11,7 +11,7 @@ from pathlib import Path
 
 from patchyard.domain.errors import PatchyardError, Unavailable, WorkFailed
 
-FULL_DISK = ("No space left on device", "Disk quota exceeded")
+FULL_DISK = ("No space left on device", "Disk quota exceeded", "Out of diskspace")
 FREE_SPACE = "free some space, then do the same again; nothing is lost"
 SETTINGS: Mapping[str, str] = {
     "core.attributesFile": "/dev/null",

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.clients.blobreader import BlobReader
-from patchyard.clients.git import Git
+from patchyard.clients.git import FREE_SPACE, Git, is_full_disk
 from patchyard.clients.placer import FRESH, Placer
 from patchyard.clients.reader import Reader
-from patchyard.domain.errors import Conflict, WorkFailed
+from patchyard.domain.errors import Conflict, PatchyardError, Unavailable, WorkFailed
 from patchyard.workspaces.edits import Content, Edit, as_known, in_the_way, present
 
 
@@ -47,10 +47,7 @@ class WorkTree:
                 raise
             except OSError as error:
                 self._move_back(to_do, like=like)
-                raise WorkFailed(
-                    f"{self.top} cannot be written, nothing was changed: {error}",
-                    hint="mend the rights there, then apply again",
-                ) from error
+                raise self._refused(error) from error
 
     def _move_in(self, edits: Sequence[Edit], places: Mapping[str, Path], *, like: str) -> None:
         """Remove first, so that a folder can take a file's name and the other way round."""
@@ -111,12 +108,15 @@ class WorkTree:
                         self._write(blobs, edit.path, edit.after, places[edit.path])
             yield places
         except OSError as error:
-            raise WorkFailed(
-                f"{self.top} cannot be written: {error.strerror}",
-                hint="free some space or mend the rights, then apply again",
-            ) from error
+            raise self._refused(error) from error
         finally:
             shutil.rmtree(self.stage, ignore_errors=True)
+
+    def _refused(self, error: OSError) -> PatchyardError:
+        message = f"{self.top} cannot be written, nothing was changed: {error}"
+        if is_full_disk(str(error)):
+            return Unavailable(message, hint=FREE_SPACE)
+        return WorkFailed(message, hint="mend the rights there, then apply again")
 
     def _write(self, blobs: BlobReader, path: str, content: Content, place: Path) -> None:
         """Write what `path` gets; bits and owner of what lies there are kept."""
