@@ -182,8 +182,8 @@ async def test_more_paths_than_a_command_line_takes_are_merged(copying: Lab) -> 
     copying.write({"a": "a\n"})
     copying.commit()
     base = await copying.base()
-    deep = "/".join(["d" * 250] * 4)
-    many: dict[str, str | bytes | None] = {f"{deep}/{number}": "" for number in range(2200)}
+    deep = "/".join(["d" * 250] * 10)
+    many: dict[str, str | bytes | None] = {f"{deep}/{number}": "" for number in range(850)}
     changeset = await copying.changed(base, many)
 
     receipt = await copying.apply(base, changeset, order("merge"))
