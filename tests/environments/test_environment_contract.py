@@ -173,6 +173,8 @@ async def test_a_cancelled_start_leaves_nothing(adapter: Adapter, yard: Yard, tu
     with pytest.raises(asyncio.CancelledError):
         await task
     assert list(yard.station.runtime.glob("0*")) == []
+    for process in living(yard):  # killed already: the kernel may take a moment
+        assert await asyncio.to_thread(wait_ended, process, timeout_s=10)
     assert living(yard) == []
 
 
