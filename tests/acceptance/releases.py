@@ -7,12 +7,12 @@ import json
 import os
 import socket
 import tarfile
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 from ruamel.yaml import YAML
 
 from patchyard.clients.gateways import IndexGateways
@@ -87,10 +87,8 @@ def _tarball(root: str, name: str, version: str) -> bytes:
 
 
 def _get(url: str, headers: Mapping[str, str]) -> bytes:
-    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - loopback
-    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - likewise
-        data: bytes = answer.read()
-    return data
+    answer = httpx2.get(url, headers=dict(headers), timeout=60, trust_env=False)
+    return answer.raise_for_status().content
 
 
 def unpack(data: bytes, target: Path) -> None:

@@ -52,7 +52,7 @@ async def _demo(*, kind: str | None, is_json: bool) -> Outcome:
 
 async def _diff(plan_id: str) -> str:
     from patchyard.assembly import open_equipment  # noqa: PLC0415 - heavy, and only now needed
-    from patchyard.cli.screen import patch_shown  # noqa: PLC0415
+    from patchyard.cli.screen import patch_shown  # noqa: PLC0415 - likewise
     from patchyard.engine.handing import Handing  # noqa: PLC0415 - likewise
     from patchyard.engine.ledger import Ledger  # noqa: PLC0415 - likewise
 

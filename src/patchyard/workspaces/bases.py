@@ -89,7 +89,7 @@ class Bases:
         names = git.run("diff-tree", "-r", "-z", "--name-only", "--diff-filter=AM", near.name, tree)
         for name in names.split(b"\0")[:-1]:
             os.utime(
-                os.path.join(os.fsencode(made), name),  # noqa: PTH118 (bytes)
+                b"/".join((os.fsencode(made), name)),
                 (second + 1, second + 1),
                 follow_symlinks=False,
             )
