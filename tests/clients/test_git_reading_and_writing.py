@@ -34,6 +34,8 @@ def test_the_users_variables_and_configuration_do_not_reach_git(
 
     assert not {"GIT_EXTERNAL_DIFF", "SECRET_TOKEN"} & set(git.environment())
     assert b"evil" not in git.run("config", "--list")
+    machine = git.at(git.git_dir, extra={"GIT_CONFIG_SYSTEM": str(tmp_path / "users")})
+    assert b"evil" not in machine.run("config", "--list")
     git.run("config", "core.hooksPath", "/evil")
     assert git.run("config", "core.hooksPath") == b"/dev/null\n"
 
