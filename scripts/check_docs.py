@@ -50,11 +50,21 @@ def examples(page: Path) -> Iterator[tuple[str, str]]:
 def failures(page: Path) -> Iterator[str]:
     """Runs the examples of a page one after the other in one folder; what went wrong."""
     with tempfile.TemporaryDirectory(prefix="patchyard-docs-") as folder:
+        Path(folder).chmod(0o711)  # an agent's own user passes through to its workspace
         for name in ("home", "work", "tmp"):
             Path(folder, name).mkdir()
         for number, (language, text) in enumerate(examples(page), 1):
             if why := _failure(language, text, Path(folder)):
                 yield f"{page}: example {number}: {why}"
+        _unmount_below(folder)
+
+
+def _unmount_below(folder: str) -> None:
+    """Take away the workspaces that stay mounted until their plan is applied."""
+    mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
+    for place in reversed([line.split()[1] for line in mounts]):
+        if place.startswith(f"{folder}/"):
+            subprocess.run(["umount", "--lazy", place], check=True)
 
 
 def _failure(language: str, text: str, folder: Path) -> str | None:
@@ -74,6 +84,7 @@ def _failure(language: str, text: str, folder: Path) -> str | None:
                 "PATH": here,
                 "HOME": str(home),
                 "PATCHYARD_HOME": str(home / "state"),
+                "WORKSPACE_DIR": str(folder / "workspaces"),
                 "TMPDIR": str(folder / "tmp"),
             },
             timeout=TIME_LIMIT_S,

@@ -202,6 +202,11 @@ def test_the_examples_of_a_page_go_on_from_each_other(tmp_path: Path) -> None:
     assert list(check_docs.failures(_write(tmp_path, "a.md", text))) == []
 
 
+def test_examples_leave_their_workspaces_where_they_are_cleared_away(tmp_path: Path) -> None:
+    text = '```sh run\ntest "$WORKSPACE_DIR" = "$(dirname "$HOME")/workspaces"\n```\n'
+    assert list(check_docs.failures(_write(tmp_path, "a.md", text))) == []
+
+
 def test_locks_of_this_tree_name_no_index() -> None:
     locks = files("requirements/*.lock")
     assert [lock.stem for lock in locks] == ["dev", "runtime"]
