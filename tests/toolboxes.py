@@ -46,6 +46,7 @@ class Operations:
         call = self.call()
         begin(self.room, call, op, args)
         while call.frame is None:
+            self.room.loop.later(0.001, self.room.children.reap)  # the server hears by a signal
             self.room.loop.turn()
         self.room.children.reap()
         result: dict[str, Any] = Decoder().feed(call.frame)[0]["result"]

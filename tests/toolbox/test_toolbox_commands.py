@@ -1,5 +1,6 @@
 """Commands, jobs and shells of a toolbox in this process: bounds, and starts that fail."""
 
+import fcntl
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -60,6 +61,33 @@ def test_a_shell_in_a_folder_that_is_not_there_leaves_nothing(tools: Operations)
     assert tools.code("execute_command", **args) == "DIRECTORY_NOT_FOUND"
     assert tools.room.shells == {}
     assert descriptors() == before
+
+
+def test_a_command_that_ended_is_not_held_until_its_time_limit(tools: Operations) -> None:
+    assert tools.run("execute_command", command="true", timeout_s=600)["success"]
+    assert tools.room.loop._patience() < 1  # for what is to come
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"command": "echo \ud800"},
+        {"command": "echo \ud800", "session": "s"},
+        {"command": "true", "env": {"A": "\ud800"}},
+    ],
+)
+def test_text_that_no_program_can_be_given_is_refused(
+    tools: Operations, args: dict[str, Any]
+) -> None:
+    assert tools.code("execute_command", **args) == "VALIDATION_ERROR"
+
+
+def test_a_shell_takes_a_long_command_through_a_short_pipe(tools: Operations) -> None:
+    assert tools.run("execute_command", command="true", session="s")["success"]
+    fcntl.fcntl(tools.room.shells["s"]._commands, fcntl.F_SETPIPE_SZ, 4096)
+    command = f"x={'y' * 50_000}; echo ${{#x}}"
+    result = tools.run("execute_command", command=command, session="s", timeout_s=10)
+    assert (result["success"], result["stdout"]) == (True, "50000\n")
 
 
 def test_sessions_are_bounded_and_need_bash(

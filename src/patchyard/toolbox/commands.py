@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from .loop import Timer
     from .room import Room
 
 DEFAULT_TIMEOUT_S = 30.0  # D+
@@ -80,6 +81,7 @@ class Command:
         self._ended: float | None = None
         self._reason: str | None = None
         self._deadline: float | None = None
+        self._limit: Timer | None = None
         self._was_idle = False
         self.exit_code: int | None = None
         self.is_running = True
@@ -131,7 +133,7 @@ class Command:
 
     def limit(self, timeout_s: float) -> None:
         """Kill it when it runs longer than `timeout_s`."""
-        self._room.loop.later(timeout_s, lambda: self._time_out(timeout_s))
+        self._limit = self._room.loop.later(timeout_s, lambda: self._time_out(timeout_s))
 
     def _time_out(self, timeout_s: float) -> None:
         if self.is_running and self.exit_code is None:
@@ -170,6 +172,8 @@ class Command:
         if not self.is_running:
             return
         self.is_running = False
+        if self._limit is not None:
+            self._limit.cancel()
         self._ended = self._ended or time.monotonic()
         for stream in self._streams.values():
             if stream.fd is not None:

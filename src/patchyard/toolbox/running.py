@@ -24,7 +24,7 @@ def execute_command(room: Room, call: Call, args: dict[str, Any]) -> None:
     command = arguments.text(args, "command")
     if not command.strip() or "\0" in command:
         raise Refusal("VALIDATION_ERROR", "`command` must be a command line")
-    if len(command.encode("utf-8", "surrogatepass")) > LONGEST_COMMAND:
+    if len(arguments.data(args, "command")) > LONGEST_COMMAND:
         message = "a command line holds %d bytes at most; write it to a file and run that"
         raise Refusal("VALIDATION_ERROR", message % LONGEST_COMMAND)
     timeout_s = arguments.number(args, "timeout_s", DEFAULT_TIMEOUT_S)
@@ -85,13 +85,20 @@ def open_directory(room: Room, args: dict[str, Any]) -> int:
 def variables(args: dict[str, Any]) -> dict[str, str]:
     """Return the further variables of a command."""
     given = args.get("env") or {}
-    is_right = isinstance(given, dict) and all(
-        isinstance(value, str) and "\0" not in name + value and "=" not in name and name
-        for name, value in given.items()
-    )
-    if not is_right:
+    if not isinstance(given, dict) or not all(map(_is_variable, given.items())):
         raise Refusal("VALIDATION_ERROR", "`env` must be an object of texts")
     return dict(given)
+
+
+def _is_variable(pair: tuple[str, object]) -> bool:
+    name, value = pair
+    if not isinstance(value, str) or not name or "=" in name or "\0" in name + value:
+        return False
+    try:
+        (name + value).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _forget_old_jobs(room: Room) -> None:

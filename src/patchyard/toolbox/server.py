@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from .loop import Timer
 
+ACCEPT_AGAIN_S = 0.1
 ENDING_S = 2.0
 LONGEST_ID = 128
 
@@ -45,7 +46,7 @@ class Server:
         """Serve until told to end, or nobody has been connected for the grace time."""
         self._catch_signals()
         self._listener.setblocking(False)
-        self._room.loop.watch(self._listener.fileno(), self._accept)
+        self._listen()
         self._start_grace()
         while not self._is_ending:
             self._room.loop.turn()
@@ -75,10 +76,17 @@ class Server:
     def _start_grace(self) -> None:
         self._grace = self._room.loop.later(self._room.settings.grace_s, self.end)
 
+    def _listen(self) -> None:
+        self._room.loop.watch(self._listener.fileno(), self._accept)
+
     def _accept(self, _events: int) -> None:
         try:
             accepted, _ = self._listener.accept()
         except (BlockingIOError, ConnectionError):
+            return
+        except OSError:  # no descriptor is free: commands may hold them, for a while
+            self._room.loop.unwatch(self._listener.fileno())
+            self._room.loop.later(ACCEPT_AGAIN_S, self._listen)
             return
         if self._grace is not None:
             self._grace.cancel()
@@ -156,10 +164,13 @@ class Server:
 
     def _on_attach(self, connection: Connection, message: dict[str, Any]) -> None:
         call_id = message.get("call_id")
-        call = self._register.calls.get(call_id) if isinstance(call_id, str) else None
+        if not isinstance(call_id, str) or not _is_id(call_id):
+            connection.send(encode({"say": "error", "message": "a call needs a call_id"}))
+            return
+        call = self._register.calls.get(call_id)
         if call is not None:
             call.watch(connection)
-        elif isinstance(call_id, str) and self._register.is_gone(call_id):
+        elif self._register.is_gone(call_id):
             gone = {
                 "success": False,
                 "error": "OUTCOME_UNKNOWN",
@@ -263,4 +274,4 @@ def main(text: str) -> int:
     return 0
 
 
-__all__ = ["ENDING_S", "LONGEST_ID", "Server", "encode_result", "main"]
+__all__ = ["ACCEPT_AGAIN_S", "ENDING_S", "LONGEST_ID", "Server", "encode_result", "main"]

@@ -14,6 +14,7 @@ from . import arguments, processes
 from .answers import Refusal
 from .capture import Capture
 from .commands import KILL_AGAIN_S, KILL_LIMIT_S, environment, find_shell, verdict
+from .loop import WRITE
 from .running import open_directory, variables
 
 TYPE_CHECKING = False
@@ -120,11 +121,21 @@ class Shell:
         self._renew_streams()
         call.on_cancel = lambda: self.kill("CANCELLED")
         self._timer = self._room.loop.later(timeout_s, lambda: self.kill("TIMEOUT"))
-        line = command.encode("utf-8", "surrogateescape") + b"\0"
+        self._write(command.encode("utf-8", "surrogateescape") + b"\0")
+
+    def _write(self, rest: bytes) -> None:
+        """Pass `rest` to the shell, as much at a time as its pipe takes."""
         try:
-            os.write(self._commands, line)  # the pipe is empty and holds it all
+            rest = rest[os.write(self._commands, rest) :]
+        except BlockingIOError:
+            pass
         except OSError:
             self.kill("COMMAND_FAILED")
+            return
+        if rest:
+            self._room.loop.watch(self._commands, lambda _events: self._write(rest), WRITE)
+        else:
+            self._room.loop.unwatch(self._commands)
 
     def _on_code(self, _events: int) -> None:
         try:
@@ -200,9 +211,8 @@ class Shell:
         self._settle(
             self._exit_code, note + "this shell has ended; the next command gets a new one"
         )
-        for fd in (self._codes, self._out, self._err):
-            self._room.loop.unwatch(fd)
         for fd in (self._commands, self._codes, self._out, self._err):
+            self._room.loop.unwatch(fd)
             os.close(fd)
 
 
@@ -211,7 +221,7 @@ def run_in_session(room: Room, call: Call, args: dict[str, Any], timeout_s: floa
     name, command = arguments.text(args, "session"), arguments.text(args, "command")
     if not name or len(name) > LONGEST_NAME:
         raise Refusal("VALIDATION_ERROR", "`session` must be a short name")
-    if len(command.encode("utf-8", "surrogatepass")) > LONGEST_LINE:
+    if len(arguments.data(args, "command")) > LONGEST_LINE:
         message = "a command of a session holds %d bytes at most; write it to a file and run that"
         raise Refusal("VALIDATION_ERROR", message % LONGEST_LINE)
     shell = room.shells.get(name)
