@@ -113,6 +113,17 @@ async def test_a_peer_that_hangs_up_breaks_each_waiting_call(tmp_path: Path) -> 
         await client.close()
 
 
+async def test_whoever_waits_is_told_why_the_connection_broke(tmp_path: Path) -> None:
+    async with pretending(tmp_path, saying(b"")) as path:
+        client = await ToolboxClient.connect(path)
+        waiting = asyncio.create_task(client.call("c", "read_file", {}))
+        await asyncio.sleep(0)
+        client._wire.connection_lost(ConnectionResetError("reset by peer"))
+        with pytest.raises(EnvironmentBroken, match="broke: reset by peer"):
+            await waiting
+        await client.close()
+
+
 async def test_unasked_answers_are_dropped(tmp_path: Path) -> None:
     stray = encode({"say": "result", "call_id": "other", "result": {}})
     stray += encode({"say": "what", "else": 1}) + result({"success": True})

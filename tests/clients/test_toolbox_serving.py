@@ -1,15 +1,18 @@
 """Whole toolboxes in processes of their own, by the engine's client."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from patchyard.clients import toolbox
 from patchyard.clients.process import all_processes, descendants
 from patchyard.clients.toolbox import ToolboxClient, ToolboxOptions
 from patchyard.domain.errors import EnvironmentBroken
@@ -267,6 +270,38 @@ async def test_its_memory_and_privileges_are_out_of_reach(server: Server) -> Non
     status, owner = status_of(server.process.pid)
     assert "NoNewPrivs:\t1" in status
     assert owner == 0  # not dumpable: root's, whoever runs it
+
+
+async def test_goes_on_when_it_ran_out_of_descriptors(tmp_path: Path) -> None:
+    options = ToolboxOptions(listen_fd=0, workspace="", rlimits={"RLIMIT_NOFILE": 24})
+    async with serving(tmp_path, options=options) as server:
+        folder = os.open(server.path.parent, os.O_PATH)
+        with contextlib.ExitStack() as stack:
+            stack.callback(os.close, folder)
+            for _ in range(20):
+                peer = stack.enter_context(socket.socket(socket.AF_UNIX))
+                peer.connect(f"/proc/self/fd/{folder}/{server.path.name}")
+            assert (await server.run("list_directory"))["success"] is False  # none for it either
+        again = await ToolboxClient.connect(server.path)
+        assert (await again.call("again", "list_directory", {}))["success"]
+        await again.close()
+
+
+async def test_leaving_a_frozen_toolbox_is_bounded(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolbox, "CLOSE_TIMEOUT_S", 0.05)
+    client = await ToolboxClient.connect(server.path)
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        args = {"path": "large", "content": "x" * 8_000_000}
+        waiting = asyncio.create_task(client.call("large", "write_file", args))
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(EnvironmentBroken):
+            await waiting
+    finally:
+        server.process.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.service("root")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 HIGH_DESCRIPTOR = 200
-"""Where descriptors are parked while they are numbered anew, above any number they end at."""
+"""Where descriptors are parked at least while they are numbered anew."""
 
 
 STOP_TIMEOUT_S = 1.0
@@ -72,9 +72,10 @@ def spawn_detached(
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         stack.callback(os.close, null)
         wanted = {0: null, 1: null, 2: null, **descriptors}
+        above = max(HIGH_DESCRIPTOR, max(wanted) + 1)
         parked = {}
         for number, descriptor in wanted.items():
-            parked[number] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR)
+            parked[number] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, above)
             stack.callback(os.close, parked[number])
         actions: list[tuple[int, int] | tuple[int, int, int]] = [
             (os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()

@@ -19,6 +19,7 @@ from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.wire import PROTOCOL, Decoder, WireError, encode
 
 BACKLOG = 16
+CLOSE_TIMEOUT_S = 1.0
 CONNECT_TIMEOUT_S = 10.0
 LISTEN_TIMEOUT_S = 10.0
 MAX_DEPTH = 16
@@ -157,6 +158,8 @@ class _Wire(asyncio.Protocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None and self.reason.startswith("the toolbox closed"):
+            self.reason = f"the connection to the toolbox broke: {exc}"
         waiting = [waiter.future for waiters in self.waiters.values() for waiter in waiters]
         self.waiters.clear()
         for future in waiting:
@@ -165,8 +168,6 @@ class _Wire(asyncio.Protocol):
         if not self.hello.done():
             self.hello.set_exception(EnvironmentBroken(self.reason))
             self.hello.exception()  # whoever waits still gets it; nobody waiting is no warning
-        if exc is not None and self.reason.startswith("the toolbox closed"):
-            self.reason = f"the connection to the toolbox broke: {exc}"
         self.closed.set()
 
 
@@ -289,7 +290,12 @@ class ToolboxClient:
         if self._wire.transport is not None:
             self._wire.reason = "this connection was closed"
             self._wire.transport.close()
-            await self._wire.closed.wait()
+            try:
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._wire.closed.wait()
+            except TimeoutError:  # it is frozen, and something still waits to be sent
+                self._wire.transport.abort()
+                await self._wire.closed.wait()
 
 
 def _require_same_protocol(hello: Mapping[str, Any]) -> None:
@@ -339,6 +345,7 @@ def _receive_listener(peer: socket.socket) -> tuple[int, socket.socket]:
 __all__ = [
     "BACKLOG",
     "BOOTSTRAP",
+    "CLOSE_TIMEOUT_S",
     "CONNECT_TIMEOUT_S",
     "LISTEN_TIMEOUT_S",
     "MAX_DEPTH",
