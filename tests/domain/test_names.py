@@ -1,11 +1,14 @@
+import fnmatch
 import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.names import refused_because
-from patchyard.domain.protected import is_allowed, protected_by
+from patchyard.domain.protected import PATTERNS, is_allowed, protected_by
 
 REFUSED = [
     ".git/config",
@@ -77,6 +80,20 @@ def test_git_itself_agrees(tmp_path: Path) -> None:
 )
 def test_paths_that_run_by_themselves_or_steer_agents_are_protected(path: str) -> None:
     assert protected_by(path)
+
+
+@given(
+    st.lists(
+        st.sampled_from([*PATTERNS, "a", ".env", ".env.x", "x.pth", "b.py", "*", ".y", "\n", "C"]),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_one_question_answers_like_each_pattern_below_each_folder(parts: list[str]) -> None:
+    path = "/".join(parts)
+    tails = [path.lower().split("/", number)[-1] for number in range(path.count("/") + 1)]
+    fits = (p for p in PATTERNS if any(fnmatch.fnmatchcase(tail, p) for tail in tails))
+    assert protected_by(path) == next(fits, "")
 
 
 @pytest.mark.parametrize("path", ["src/main.py", "tests/conftest.py", "Makefile", "README.md"])

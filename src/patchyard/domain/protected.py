@@ -2,6 +2,8 @@
 
 import fnmatch
 
+from patchyard.domain.anywhere import anywhere
+
 # fnmatch patterns on lower-cased relative paths; a pattern without a slash is for any folder.
 PATTERNS: tuple[str, ...] = (
     # hooks and what git itself reads
@@ -100,13 +102,9 @@ PATTERNS: tuple[str, ...] = (
 def protected_by(path: str) -> str:
     """Return the pattern that protects `path`; empty when none does."""
     lowered = path.lower()
-    tails = [lowered]
-    while "/" in tails[-1]:
-        tails.append(tails[-1].partition("/")[2])
-    for pattern in PATTERNS:
-        if any(fnmatch.fnmatchcase(tail, pattern) for tail in tails):
-            return pattern
-    return ""
+    if not anywhere(PATTERNS).match(lowered):  # most paths fit none, and one question tells
+        return ""
+    return next(pattern for pattern in PATTERNS if anywhere((pattern,)).match(lowered))
 
 
 def is_allowed(path: str, globs: tuple[str, ...]) -> bool:
