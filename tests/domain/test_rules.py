@@ -156,5 +156,19 @@ def test_changed_tests_and_tool_settings_are_named() -> None:
     assert touched_proof(changes) == ("conftest.py", "pkg/tests/test_a.py", "pyproject.toml")
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["packages/web/package.json", "services/a/pyproject.toml", "web/jest.config.js", "a/Makefile",
+     "core/test/a.c", "web/src/a.test.mjs", "vite.config.ts"],
+)  # fmt: skip
+def test_settings_of_a_part_of_the_repository_are_named_too(path: str) -> None:
+    assert touched_proof([Change(path=path, status=ChangeStatus.MODIFIED)]) == (path,)
+
+
+@pytest.mark.parametrize("path", ["src/package.json.py", "latest/a.py", "Makefile/a.py", "spec.py"])
+def test_what_is_like_a_test_or_a_setting_in_name_alone_is_not(path: str) -> None:
+    assert touched_proof([Change(path=path, status=ChangeStatus.MODIFIED)]) == ()
+
+
 def test_the_environments_that_are_offered_are_those_with_an_adapter() -> None:
     assert set(HERE) == set(ENVIRONMENTS)

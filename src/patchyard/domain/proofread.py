@@ -1,24 +1,28 @@
 """Which changed files a person should look at before trusting a green proof."""
 
 from collections.abc import Iterable
-from fnmatch import fnmatch
 
+from patchyard.domain.anywhere import anywhere
 from patchyard.domain.changeset import Change
 
+# fnmatch patterns, for any folder: a package of a larger repository has settings of its own.
 WATCHED = (
-    "test/*", "tests/*", "*/test/*", "*/tests/*", "test_*.py", "*/test_*.py", "*_test.py",
-    "*_test.go", "*.test.[jt]s", "*.spec.[jt]s", "*.test.[jt]sx", "*.spec.[jt]sx", "__tests__/*",
-    "*/__tests__/*", "spec/*", "conftest.py", "*/conftest.py", "pyproject.toml", "setup.cfg",
+    "test/*", "tests/*", "__tests__/*", "spec/*", "test_*.py", "*_test.py", "tests.py",
+    "*_test.go", "*_spec.rb", "*.test.[cm][jt]s", "*.spec.[cm][jt]s", "*.test.[jt]s",
+    "*.spec.[jt]s", "*.test.[jt]sx", "*.spec.[jt]sx", "conftest.py", "pyproject.toml", "setup.cfg",
     "setup.py", "tox.ini", "noxfile.py", "pytest.ini", ".coveragerc", "ruff.toml", ".ruff.toml",
-    "mypy.ini", ".flake8", "package.json", "jest.config.*", "vitest.config.*", ".eslintrc*",
-    "eslint.config.*", "tsconfig*.json", "Makefile", "Cargo.toml", "go.mod",
+    "mypy.ini", ".flake8", "package.json", "jest.config.*", "vitest.config.*", "vite.config.*",
+    ".mocharc*", "karma.conf.*", "babel.config.*", ".eslintrc*", "eslint.config.*",
+    "tsconfig*.json", "[Mm]akefile", "GNUmakefile", "justfile", "Rakefile", "CMakeLists.txt",
+    "pom.xml", "build.gradle*", "phpunit.xml*", "Cargo.toml", "go.mod",
 )  # fmt: skip
 
 
 def touched_proof(changes: Iterable[Change]) -> tuple[str, ...]:
     """Return the changed tests and tool settings, listed above every verdict."""
+    watched = anywhere(WATCHED)
     paths = {path for change in changes for path in (change.path, change.old_path) if path}
-    return tuple(sorted(path for path in paths if any(fnmatch(path, glob) for glob in WATCHED)))
+    return tuple(sorted(path for path in paths if watched.match(path)))
 
 
 __all__ = ["WATCHED", "touched_proof"]
