@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchyard.domain.errors import UsageError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
@@ -24,15 +26,29 @@ class Places:
 
 
 def places(environ: Mapping[str, str]) -> Places:
-    """Return the folders that `environ` chooses (default: the XDG data directory)."""
-    own = environ.get("WORKSPACE_DIR")
-    tasks = Path(own).expanduser().absolute() / "tasks" if own else None
-    chosen = environ.get("PATCHYARD_HOME")
-    if chosen:
-        return Places(home=Path(chosen).expanduser().absolute(), tasks=tasks)
+    """Return the folders that `environ` chooses (default: the XDG data directory).
+
+    Raises UsageError for `~NAME` of nobody.
+    """
+    own = _chosen(environ, "WORKSPACE_DIR")
+    tasks = own / "tasks" if own else None
+    home = _chosen(environ, "PATCHYARD_HOME")
+    if home:
+        return Places(home=home, tasks=tasks)
     data = environ.get("XDG_DATA_HOME")
     folder = Path(data) if data else Path(environ.get("HOME", "/")) / ".local" / "share"
     return Places(home=folder.absolute() / "patchyard", tasks=tasks)
+
+
+def _chosen(environ: Mapping[str, str], name: str) -> Path | None:
+    """Return the folder that a variable names, None when it names none."""
+    text = environ.get(name)
+    try:
+        return Path(text).expanduser().absolute() if text else None
+    except RuntimeError as error:
+        raise UsageError(
+            f"{name} is {text}, and there is no such user", hint="write the whole path"
+        ) from error
 
 
 __all__ = ["Places", "places"]
