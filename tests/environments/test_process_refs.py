@@ -42,6 +42,15 @@ def test_a_number_used_again_is_not_mistaken_for_the_old_process() -> None:
     assert wait_ended(other, timeout_s=0)
 
 
+def test_a_process_is_started_where_few_descriptors_are_allowed() -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64));" + (
+        "from patchyard.clients.process import spawn_detached;"
+        "import os; print(os.waitpid(spawn_detached(['/bin/true'], env={}, descriptors={}), 0)[1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.stdout, done.returncode) == (b"0\n", 0), done.stderr
+
+
 def test_an_unknown_number_is_nobody() -> None:
     assert identify(2**22 + 1) is None
     assert read_stat(2**22 + 1) is None

@@ -12,10 +12,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-HIGH_DESCRIPTOR = 200
-"""Where descriptors are parked at least while they are numbered anew."""
-
-
 STOP_TIMEOUT_S = 1.0
 
 
@@ -72,7 +68,7 @@ def spawn_detached(
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         stack.callback(os.close, null)
         wanted = {0: null, 1: null, 2: null, **descriptors}
-        above = max(HIGH_DESCRIPTOR, max(wanted) + 1)
+        above = max(wanted) + 1  # parked there, none is closed by numbering another anew
         parked = {}
         for number, descriptor in wanted.items():
             parked[number] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, above)
@@ -220,7 +216,6 @@ def kill_tree(root: ProcessRef | None, *, marker: str, timeout_s: float) -> bool
 
 
 __all__ = [
-    "HIGH_DESCRIPTOR",
     "STOP_TIMEOUT_S",
     "ProcessRef",
     "ProcessStat",
