@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from laboratory import lab_at
 from patchyard.clients.git import Git
 from patchyard.domain.errors import UsageError
+from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.source import find
 
 
@@ -21,3 +23,13 @@ def test_a_path_with_a_line_break_is_refused_with_its_name_and_the_cure(tmp_path
         find(git, top, {})
     assert "a\\nshop" in refused.value.message
     assert "rename" in refused.value.hint
+
+
+@pytest.mark.anyio
+async def test_a_home_whose_path_holds_a_line_break_is_named(tmp_path: Path) -> None:
+    lab = lab_at(tmp_path, "copy")
+    lab.write({"a.txt": "a\n"})
+    lab.commit()
+    trees = GitTrees(tmp_path / "ho\nme")
+    with pytest.raises(UsageError, match="the home's path holds a newline"):
+        await trees.snapshot(lab.repo)

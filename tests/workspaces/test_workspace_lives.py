@@ -8,7 +8,7 @@ import pytest
 from laboratory import AGENT, Lab, lab_at, started
 from patchyard.clients.mounts import is_mounted
 from patchyard.domain.errors import UsageError
-from patchyard.workspaces import selection
+from patchyard.workspaces import materials, selection
 from patchyard.workspaces.copy import CopyWorkspaces
 from patchyard.workspaces.layers import LayerCache
 from patchyard.workspaces.overlay import OverlayWorkspaces
@@ -31,6 +31,18 @@ async def test_what_is_written_is_there_after_closing_and_opening(lab: Lab) -> N
     assert (root / "a.txt").read_text() == "mine\n"
     changed = await lab.workspaces.capture(base, ref)
     assert [change.path for change in changed.changes] == ["a.txt"]
+
+
+async def test_whatever_the_umask_the_agent_can_pass_the_folders_made_for_it(
+    tmp_path: Path,
+) -> None:
+    before = os.umask(0o077)
+    try:
+        materials.make_place(tmp_path / "w/tasks/one")
+    finally:
+        os.umask(before)
+    made = (tmp_path / "w", tmp_path / "w/tasks", tmp_path / "w/tasks/one")
+    assert [oct(folder.stat().st_mode & 0o777) for folder in made] == ["0o711"] * 3
 
 
 async def test_a_layer_is_what_was_written_last(lab: Lab) -> None:

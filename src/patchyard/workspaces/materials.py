@@ -19,11 +19,12 @@ from patchyard.workspaces.sight import GITLINK
 def make_place(place: Path) -> None:
     """Make the folder of one workspace, traversable, and in it `own`, which is only ours.
 
-    The folder above it, for all of them, is made when it is missing: to be passed, not to be read.
+    The folders above it, for all of them, are made when missing: to be passed, not to be read.
     """
-    if not place.parent.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.parent.chmod(0o711)
+    missing = [folder for folder in place.parents if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o711)
     place.mkdir()
     place.chmod(0o711)
     (place / "own").mkdir(mode=0o700)

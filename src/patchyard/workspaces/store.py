@@ -12,7 +12,7 @@ from pathlib import Path
 
 from patchyard.clients.git import Git, text
 from patchyard.clients.locks import locked
-from patchyard.domain.errors import UsageError, WorkFailed
+from patchyard.domain.errors import UsageError
 from patchyard.workspaces.source import Source
 
 RAW_BYTES = "* -text !eol -ident -filter !working-tree-encoding\n"
@@ -133,9 +133,10 @@ def _last_line(said: str) -> str:
 
 
 def _write_alternates(git_dir: Path, lenders: list[Path]) -> None:
-    content = b"".join(os.fsencode(lender) + b"\n" for lender in lenders)
-    if b"\n\n" in content:
-        raise WorkFailed("the home's path holds a newline", hint="choose another PATCHYARD_HOME")
+    lines = [os.fsencode(lender) for lender in lenders]
+    if any(b"\n" in line for line in lines):
+        raise UsageError("the home's path holds a newline", hint="choose another PATCHYARD_HOME")
+    content = b"".join(line + b"\n" for line in lines)
     write_whole(git_dir / "objects" / "info" / "alternates", os.fsdecode(content))
 
 
