@@ -224,7 +224,8 @@ def _migrate(connection: sqlite3.Connection, number: int, script: str) -> None:
             connection.execute(f"PRAGMA user_version = {number}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite may have rolled back by itself
+            connection.execute("ROLLBACK")
         raise
 
 
