@@ -1,7 +1,9 @@
 """Calls that an earlier life of the engine left behind, and outputs read again."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,26 @@ async def test_a_call_taken_up_again_has_the_time_it_was_given(
     answered = await runner.settle_left_over(event, handle)
     assert answered.result.data["stdout"] == "hi\n"
     assert limits == [45, 45]
+
+
+async def test_a_call_of_another_environment_is_not_sent_to_the_one_that_runs_now(
+    runner: ToolRunner, open_folder: Path
+) -> None:
+    here, _ = await runner._places.toolbox(KIND)
+    gone = replace(here, environment_id="01J00000000000000000000001")
+    event = ToolCallRequested(
+        call_id="01J00000000000000000000002",
+        turn=1,
+        ref="r",
+        name="write_file",
+        arguments=body_of({"path": "twice.txt", "content": "again"}),
+        environment_id=gone.environment_id,
+        kind=KIND,
+    )
+    await runner._ledger.record(event)
+    answered = await runner.settle_left_over(event, gone)
+    assert answered.result.error == "OUTCOME_UNKNOWN"
+    assert await asyncio.to_thread(os.listdir, open_folder) == []
 
 
 async def test_a_kind_without_an_adapter_is_named(runner: ToolRunner) -> None:
