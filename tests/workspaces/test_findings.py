@@ -59,6 +59,16 @@ def _envrc(root: Path) -> None:
     (root / "sub/.envrc").write_text("export X=1\n")
 
 
+def _package_script(root: Path) -> None:
+    (root / "web").mkdir()
+    (root / "web/package.json").write_text('{"scripts": {"postinstall": "node x.js"}}')
+
+
+def _package(root: Path) -> None:
+    (root / "lib").mkdir()
+    (root / "lib/package.json").write_text('{"name": "lib"}')
+
+
 def _replaced(root: Path) -> None:
     (root / "a.txt").unlink()
     os.mkfifo(root / "a.txt")
@@ -80,6 +90,7 @@ ODDITIES: dict[str, tuple[Callable[[Path], None], FindingKind]] = {
     ".gitmodules": (_modules_link, FindingKind.REFUSED_NAME),
     "GIT~1": (_ntfs, FindingKind.NESTED_GIT),
     "sub/.envrc": (_envrc, FindingKind.PROTECTED_PATH),
+    "web/package.json": (_package_script, FindingKind.PROTECTED_PATH),
     "a.txt": (_replaced, FindingKind.SPECIAL_FILE),
     "noted": (_attribute, FindingKind.XATTR),
 }
@@ -90,6 +101,7 @@ async def test_what_a_change_set_cannot_or_must_not_carry_is_a_finding(lab: Lab)
     ref, root = await lab.workspace(base)
     for make, _ in ODDITIES.values():
         make(root)
+    _package(root)  # without scripts it is a file like any other
 
     changeset = await lab.workspaces.capture(base, ref)
 
@@ -97,6 +109,7 @@ async def test_what_a_change_set_cannot_or_must_not_carry_is_a_finding(lab: Lab)
     assert found == {path: kind for path, (_, kind) in ODDITIES.items()}
     assert {change.path for change in changeset.changes} == {
         *("setuid", "d/up", "passwd", "sub/.envrc", "noted", "n/file"),
+        *("web/package.json", "lib/package.json"),
         "a.txt",  # gone: a FIFO took its place
     }
     assert await lab.workspaces.capture(base, ref) == changeset

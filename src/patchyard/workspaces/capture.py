@@ -18,12 +18,14 @@ from patchyard.clients.treewriter import TreeWriter, chunks_of, hash_blob
 from patchyard.contracts.workspace import CallWindow
 from patchyard.domain.changeset import Base, Change, ChangeSet, Finding, FindingKind
 from patchyard.domain.errors import WorkFailed
+from patchyard.domain.manifests import have_scripts_changed, is_manifest
 from patchyard.domain.names import refused_because
 from patchyard.domain.protected import protected_by
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.sight import Sight, Touched, Tracked
 
 SMALL_BYTES = 4 * 1024 * 1024
+MANIFEST_BYTES = 1_000_000  # a larger manifest is looked at by a person
 OWN_XATTRS = ("trusted.overlay.", "user.overlay.", "security.selinux", "system.posix_acl_")
 SLACK_S = 0.02  # file times may be finer than the coarse clock of the windows
 
@@ -48,7 +50,12 @@ class Capture:
         self._verify(found)
         changes = tuple(self._attributed(change, windows) for change in found)
         findings = sorted(
-            [*sight.findings, *_protected(changes), *self._links(changes)],
+            [
+                *sight.findings,
+                *_protected(changes),
+                *self._links(changes),
+                *self._scripts(changes),
+            ],
             key=lambda each: (each.path, each.kind),
         )
         return ChangeSet(
@@ -174,6 +181,25 @@ class Capture:
                     path=change.path,
                     message=f"points out of the tree: {target!r}",
                 )
+
+    def _scripts(self, changes: Sequence[Change]) -> Iterator[Finding]:
+        for change in changes:
+            if change.blob is None or not is_manifest(change.path):
+                continue
+            is_renamed = change.old_path is not None and not is_manifest(change.old_path)
+            before = None if is_renamed else change.old_blob
+            old = self._manifest(before) if before else None
+            if have_scripts_changed(old, self._manifest(change.blob)):
+                yield Finding(
+                    kind=FindingKind.PROTECTED_PATH,
+                    path=change.path,
+                    message="its package scripts changed, and they run by themselves",
+                )
+
+    def _manifest(self, blob: str) -> bytes:
+        """Return the content of a manifest; of one that is too large nothing that can be read."""
+        size = int(self.git.run("cat-file", "-s", blob))
+        return self.git.run("cat-file", "blob", blob) if size <= MANIFEST_BYTES else b""
 
 
 def _odd(descriptor: int, status: os.stat_result, path: str, sight: Sight) -> None:
