@@ -24,7 +24,7 @@ from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
-from patchyard.domain.plan import PROFILES, ROLES, PlanSpec
+from patchyard.domain.plan import AUTO, MANUAL, PROFILES, ROLES, PlanSpec
 from patchyard.domain.project import LimitSettings, Project, seconds_of
 from patchyard.domain.resource import container_of
 from patchyard.domain.settings import DESTINATIONS, Settings
@@ -106,7 +106,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     spec = _placed(spec, asked, environ, settings, project, holdings)
     spec, notes = _with_commands(spec, settings, filled, sight)
     spec = replace(spec, invariants=_invariants(settings, holdings, spec, filled))
-    return Intake(spec=spec, notes=notes, warnings=settings.warnings)
+    return Intake(spec=spec, notes=notes, warnings=(*settings.warnings, *_hasty(spec)))
 
 
 def _top(place: str) -> Path:
@@ -187,7 +187,7 @@ def _spec(
         include=checked_includes(settings.value("include") or (), str(top)),
         variables={**own_variables, **_variables(asked.variables, environ)},
         mounts=checked_mounts(settings.value("mounts") or (), environ, str(top)),
-        automation_profile=_profile(settings.value("automation_profile") or "auto"),
+        automation_profile=_profile(settings.value("automation_profile") or AUTO),
         record_to=asked.record_to,
     )
 
@@ -202,6 +202,14 @@ def _profile(name: str) -> str:
     if name not in PROFILES:
         raise UnknownName.among("automation profile", name, PROFILES)
     return name
+
+
+def _hasty(spec: PlanSpec) -> tuple[str, ...]:
+    """Say that a profile which would ask before some steps does not do so yet."""
+    profile = spec.automation_profile
+    if profile == MANUAL or PROFILES.index(profile) >= PROFILES.index(AUTO):
+        return ()
+    return (f"automation profile {profile} asks for nothing yet: the plan goes on as under auto",)
 
 
 def _limits(settings: Configuration, agent: str) -> PlanLimits:
@@ -324,7 +332,7 @@ def _variables(given: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, 
         if looks_secret(name, value):
             raise UsageError(
                 f"--env {name} looks like a credential, and the agent could read it",
-                hint=f"use `--secret {name}@HOST`: it is used for that host and never shown",
+                hint="leave it out: this version hands no secret to a place where agents work",
             )
         variables[name] = value
     return variables

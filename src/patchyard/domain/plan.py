@@ -37,13 +37,14 @@ Step = tuple[Phase, State]
 ROLES = ("architect", "developer", "reviewer", "tester")  # C17; only names as yet
 
 MANUAL = "manual"  # nothing goes on by itself
+AUTO = "auto"  # all goes on by itself, but for apply
 PROFILES = (  # of automation, from the most to the least hesitant (B+)
     MANUAL,
     "review",
     "supervised",
     "cautious",
     "trusted",
-    "auto",
+    AUTO,
     "ci",
     "full-auto",
 )
@@ -142,11 +143,12 @@ class PlanSpec:
     include: tuple[str, ...] = ()  # ignored folders that come along read-only
     variables: Mapping[str, str] = field(default_factory=dict)  # readable by the agent
     mounts: tuple[str, ...] = ()  # PATH[:ro|rw]
-    automation_profile: str = "auto"
+    automation_profile: str = AUTO
     record_to: str | None = None  # file for --record
 
 
 __all__ = [
+    "AUTO",
     "MANUAL",
     "PROFILES",
     "ROLES",
