@@ -58,12 +58,15 @@ Feature: Plans carried out by actors
     Given the invariant "keep it short" for everything
     And the invariant "keep the shop open" for the project "shop"
     And an action "careful" with the invariant "write one file"
-    When I say "plan use careful shop"
+    And a plan of "careful" that is not strategized
+    And the invariant "write it today" for that plan
+    When I say "plan strategize"
     Then the "invariant_enforced" decisions are
       | choice             |
       | keep it short      |
       | keep the shop open |
       | write one file     |
+      | write it today     |
 
   Scenario: Invariants are part of what the model is asked while planning
     Given the invariant "keep it short" for everything
@@ -194,6 +197,12 @@ Feature: Plans carried out by actors
     When I say "plan unapply"
     Then the checkout does not hold "note.txt"
     And git sees no change in the checkout
+
+  Scenario: Streaming shows apply from start to end
+    Given an executed plan of "note"
+    When I stream "plan apply"
+    Then the stream shows apply as "queued, processing, applied"
+    And the last line is the whole answer
 
   Scenario: Applying twice is harmless
     Given an executed plan of "note"

@@ -48,6 +48,11 @@ def project_invariant(context, text, project):
     context.stage.prepare(("invariant", "add", text, "--project", project))
 
 
+@given('the invariant "{text}" for that plan')
+def plan_invariant(context, text):
+    context.stage.told("invariant", "add", text, "--plan", "@last")
+
+
 @given('a plan of "{action}" that is not strategized')
 def unplanned(context, action):
     context.stage.told(*plan_use(action), "--no-strategize")

@@ -24,6 +24,40 @@ def test_looks_at_a_plan_name_what_is_not_there(desk: Desk) -> None:
     assert b"retryable: no" in desk.agents("plan", "errors", is_json=False).out
 
 
+def test_workspaces_lie_where_they_are_wanted(desk: Desk) -> None:
+    made = desk.run(write("x", "x\n"))
+    assert made.code == 0, made.message
+    tasks = desk.folder / "workspaces/tasks"  # WORKSPACE_DIR is the desk's workspaces
+    assert (tasks / made.data["plan_id"]).is_dir()
+
+
+PROMISED = {
+    *("plan_id", "phase", "state", "action", "project", "base", "environment", "attempt"),
+    *("strategy", "changeset_id", "changed", "changeset", "validation", "progress", "execution"),
+    *("cost", "reach", "waiting", "findings", "error_message", "error_details"),
+}
+
+
+def test_every_look_tells_programs_all_that_is_promised_of_a_plan(desk: Desk) -> None:
+    call = desk.run(write("x", "x\n")).data["changeset"]["files"][0]["call_id"]
+    for words, own in (
+        (("status",), set()),
+        (("watch",), set()),
+        (("tree",), {"decisions"}),
+        (("explain",), {"decisions"}),
+        (("events",), {"events"}),
+        (("errors",), {"errors"}),
+        (("route",), {"routes"}),
+        (("diff",), {"patch"}),
+        (("diff", "--stat"), {"files", "counts"}),
+        (("logs", "@last", call), {"arguments", "result"}),
+    ):
+        said = desk.agents("plan", *words)
+        data = json.loads(said.out.splitlines()[-1])["data"] if words == ("watch",) else said.data
+        assert (PROMISED | own) - set(data) == set(), words
+        assert data["state"] == "complete"
+
+
 def test_a_part_of_an_id_must_be_said_and_fit_one(desk: Desk) -> None:
     assert desk.run(shell("true"), *[write(f"x{n}", "x\n") for n in range(33)]).code == 0
     events = desk.agents("plan", "events").data["events"]

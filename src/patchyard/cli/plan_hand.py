@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 from patchyard.cli.looking import look_at
 from patchyard.cli.opening import owned
 from patchyard.cli.outcome import (
+    JSON,
     Outcome,
     carry_out,
     counted,
@@ -17,13 +19,15 @@ from patchyard.cli.outcome import (
     paint,
     visible,
 )
-from patchyard.cli.plan_act import plan_argument
+from patchyard.cli.plan_act import plan_argument, stream_option
 from patchyard.cli.screen import SIGNS, patch_shown
+from patchyard.cli.working import watching
 from patchyard.domain.errors import UnknownName
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
+from patchyard.engine.watching import Watching
 from patchyard.intake import DESTINATIONS
 
 LISTED = 10  # changed files named in a hint
@@ -76,6 +80,7 @@ def _changed(names: set[str]) -> str:
 @click.option("--to", default="worktree", show_default=True, help="worktree, branch, merge, patch.")
 @click.option("--name", default="", help="For branch: its name. For patch: the file to write.")
 @click.option("--allow-path", "allow_paths", multiple=True, help="Let this protected path pass.")
+@stream_option
 @format_option
 def apply(
     plan_id: str,
@@ -84,6 +89,8 @@ def apply(
     name: str,
     allow_paths: tuple[str, ...],
     output_format: str,
+    *,
+    stream: bool,
 ) -> None:
     """Hand the stored change set over: all of it or nothing."""
 
@@ -102,7 +109,7 @@ def apply(
             f"take it back with: agents plan unapply {ledger.plan_id}"
         )
 
-    _hand("plan apply", plan_id, output_format, work)
+    _hand("plan apply", plan_id, output_format, work, stream=stream)
 
 
 def _proof(ledger: Ledger) -> str:
@@ -132,13 +139,16 @@ def unapply(plan_id: str, output_format: str) -> None:
     _hand("plan unapply", plan_id, output_format, work)
 
 
-def _hand(command: str, plan_id: str, output_format: str, do: Do) -> None:
+def _hand(command: str, plan_id: str, output_format: str, do: Do, *, stream: bool = False) -> None:
     async def work() -> Outcome:
-        async with owned(plan_id) as (equipment, ledger):
-            text = await do(ledger, Handing(equipment, ledger))
-            return Outcome(data=await plan_data(ledger), text=text)
+        is_json = output_format == JSON
+        seen = watching(is_json=is_json, stream=True) if stream else nullcontext(Watching())
+        with seen as watched:
+            async with owned(plan_id, listener=watched.on_event) as (equipment, ledger):
+                text = await do(ledger, Handing(equipment, ledger))
+                return Outcome(data=await plan_data(ledger), text=text)
 
-    carry_out(command, output_format, work)
+    carry_out(command, output_format, work, stream=stream)
 
 
 __all__ = ["LISTED", "Do", "apply", "diff", "unapply"]
