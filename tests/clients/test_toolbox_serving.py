@@ -57,6 +57,7 @@ async def test_runs_a_command_and_keeps_its_streams_apart(server: Server) -> Non
         False,
     )
     assert result["command"] == "echo out; echo err >&2; exit 3"
+    assert result["security_level"] == "APPROVAL_REQUIRED"
     assert 0 <= result["elapsed_s"] < 30
     assert result["started"] <= result["ended"]
 

@@ -7,6 +7,7 @@ import os
 from . import arguments
 from .answers import Refusal, success
 from .commands import DEFAULT_TIMEOUT_S, Command, Launch, environment, find_shell
+from .levels import level_of
 from .room import MAX_JOBS
 
 TYPE_CHECKING = False
@@ -37,7 +38,11 @@ def execute_command(room: Room, call: Call, args: dict[str, Any]) -> None:
     is_background = arguments.flag(args, "background")
     if is_background and sum(job.is_running for job in room.jobs.values()) >= MAX_JOBS:
         raise Refusal("TOO_MANY_JOBS", "%d jobs run already; end one by job_kill" % MAX_JOBS)
-    own = {"command": command, "is_background": is_background}
+    own = {
+        "command": command,
+        "is_background": is_background,
+        "security_level": level_of(command),
+    }
 
     def done(result: dict[str, Any]) -> None:
         if not is_background:

@@ -14,6 +14,7 @@ from . import arguments, processes
 from .answers import Refusal
 from .capture import Capture
 from .commands import KILL_AGAIN_S, KILL_LIMIT_S, environment, find_shell, verdict
+from .levels import level_of
 from .loop import WRITE
 from .running import open_directory, variables
 
@@ -179,6 +180,7 @@ class Shell:
                 "elapsed_s": elapsed_s,
                 "is_background": False,
                 "command": self._command,
+                "security_level": level_of(self._command),
                 "session": self._name,
             }
         )
