@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tree import ROOT, report
 
-__all__ = ["NUMBERS", "findings"]
+__all__ = ["DEFECTS", "NUMBERS", "findings"]
 
 PAGE = ROOT / "docs/reference/requirements.md"
 _LAST = {"A": 21, "B": 17, "C": 37, "D": 20, "E": 26}
@@ -21,6 +21,7 @@ NUMBERS = [
     for letter, last in _LAST.items()
     for number in range(0 if letter == "C" else 1, last + 1)
 ]
+DEFECTS = [f"D+{number}" for number in range(1, 12)]
 _DEFECT = re.compile(r"^\| *(D\+\d+) *\|.*\|(.*)\|$", re.MULTILINE)
 _ROW = re.compile(r"^\| *([A-E]\d+) *\|(.*)\|$", re.MULTILINE)
 _CELLS = 3
@@ -56,6 +57,8 @@ def findings(page: str, root: Path) -> Iterator[str]:
         rows[number] = [cell.strip() for cell in rest.split("|")]
     yield from (f"{number} is not listed" for number in NUMBERS if number not in rows)
     yield from (f"{number} is no requirement" for number in rows if number not in NUMBERS)
+    listed = [number for number, _ in _DEFECT.findall(page)]
+    yield from (f"{number} is not listed once" for number in DEFECTS if listed.count(number) != 1)
     for number, shown in _DEFECT.findall(page):
         yield from _shown(number, shown, root)
     for number, cells in rows.items():

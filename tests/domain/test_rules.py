@@ -36,9 +36,20 @@ def test_a_prefix_is_told_from_other_text(text: str, verdict: object) -> None:
     assert is_prefix(text) is verdict
 
 
-@pytest.mark.parametrize("word", ["host", "LOCAL", " docker ", "remote", "process", "mock"])
-def test_source_words_name_kinds(word: str) -> None:
-    assert parse_kind(word) in ExecutionEnvironment
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("host", ExecutionEnvironment.HOST),
+        ("LOCAL", ExecutionEnvironment.HOST),
+        ("container", ExecutionEnvironment.CONTAINER),
+        (" docker ", ExecutionEnvironment.CONTAINER),
+        ("remote", ExecutionEnvironment.POD),
+        ("process", ExecutionEnvironment.PROCESS),
+        ("mock", ExecutionEnvironment.MOCK),
+    ],
+)
+def test_source_words_name_kinds(word: str, kind: ExecutionEnvironment) -> None:
+    assert parse_kind(word) is kind
 
 
 def test_an_unknown_kind_lists_the_right_ones_and_the_nearest() -> None:

@@ -138,7 +138,9 @@ def test_tables_of_a_registry_are_found_flat() -> None:
 
 def _page(rows: dict[str, str]) -> str:
     shown = dict.fromkeys(check_requirements.NUMBERS, "planned") | rows
-    return "".join(f"| {number} | theirs | ours | {cell} |\n" for number, cell in shown.items())
+    page = "".join(f"| {number} | theirs | ours | {cell} |\n" for number, cell in shown.items())
+    defects = (f"| {number} | theirs | planned |\n" for number in check_requirements.DEFECTS)
+    return page + "".join(defects)
 
 
 def test_a_requirements_page_that_is_right_passes(tmp_path: Path) -> None:
@@ -170,9 +172,12 @@ def test_a_proof_that_does_not_exist_is_found(tmp_path: Path, cell: str, complai
 
 
 def test_a_number_left_out_or_doubled_is_found(tmp_path: Path) -> None:
-    page = _page({}).replace("| E26 |", "| E25 |")
+    page = _page({}).replace("| E26 |", "| E25 |").replace("| D+11 |", "| D+10 |")
     found = set(check_requirements.findings(page, tmp_path))
-    assert found == {"E25 is listed twice", "E26 is not listed"}
+    assert found == {
+        *("E25 is listed twice", "E26 is not listed"),
+        *("D+10 is not listed once", "D+11 is not listed once"),
+    }
 
 
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
