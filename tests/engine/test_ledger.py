@@ -4,11 +4,13 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from patchyard.clients.clock import SystemClock
-from patchyard.contracts.journal import NewEvent
+from patchyard.contracts.journal import Journal, NewEvent
 from patchyard.domain.changeset import Base, FilteredPair
 from patchyard.domain.errors import Conflict, GuardRefused, JournalBroken, UsageError
 from patchyard.domain.events import (
@@ -113,6 +115,20 @@ async def test_a_task_of_a_megabyte_makes_a_plan(store: Store) -> None:
     ledger = await made(store, task="t" * 1_000_000)
     again = await Ledger.open(store, SystemClock(), ledger.plan_id)
     assert len(again.state.known.task) == 1_000_000
+
+
+async def test_a_plan_is_listed_as_soon_as_it_is_on_disk(store: Store) -> None:
+    killed = RuntimeError("the engine ends right after the append")
+
+    async def append(*args: Any, **options: Any) -> int:
+        await store.journal.append(*args, **options)
+        raise killed
+
+    dying = SimpleNamespace(append=append)
+    with pytest.raises(RuntimeError, match="right after"):
+        await made(Store(journal=cast("Journal", dying), summaries=store.summaries))
+    (listed,) = await list_plans(store.summaries, repository=None)
+    assert (listed["phase"], listed["state"]) == ("strategize", "queued")
 
 
 async def test_listeners_hear_what_is_on_disk(store: Store) -> None:

@@ -69,9 +69,10 @@ async def test_a_damaged_body_is_reported(journal: SQLiteJournal) -> None:
 
 
 async def test_summaries_are_listed_newest_first(journal: SQLiteJournal) -> None:
-    await journal.summarise("01A", {"n": 1})
-    await journal.summarise("01B", {"n": 2})
-    await journal.summarise("01A", {"n": 3})
+    await journal.append("01A", 0, [event("a")], summary={"n": 1})
+    await journal.append("01B", 0, [event("a")], summary={"n": 2})
+    await journal.append("01A", 1, [event("b")], summary={"n": 3})
+    await journal.append("01A", 2, [event("c")])
     assert await journal.summaries() == [("01B", {"n": 2}), ("01A", {"n": 3})]
 
 

@@ -121,9 +121,8 @@ async def test_a_database_somebody_holds_is_said_to_be_locked(
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     event = NewEvent(type="Noted", schema=1, at=1.0, body={})
-    for attempt in (journal.append("P", 0, [event]), journal.summarise("P", {})):
-        with pytest.raises(Conflict, match="locked by another process"):
-            await attempt
+    with pytest.raises(Conflict, match="locked by another process"):
+        await journal.append("P", 0, [event])
     holder.execute("ROLLBACK")
     holder.close()
     assert await journal.append("P", 0, [event]) == 1

@@ -37,10 +37,12 @@ class Journal(Protocol):
         events: Sequence[NewEvent],
         *,
         bodies: Mapping[str, bytes] | None = None,
+        summary: Mapping[str, Any] | None = None,
     ) -> int:
         """Append after version `expected` and return the new version.
 
-        `bodies` are blobs by digest that the events name; they are stored in the same step.
+        `bodies` are blobs by digest that the events name, `summary` is what lists show of the
+        stream from now on; they are stored in the same step.
         Raises Conflict when the stream has another version (somebody else writes it), or when
         another process holds the store for too long; while it does, the event loop goes on.
         """
@@ -60,11 +62,7 @@ class Journal(Protocol):
 
 
 class Summaries(Protocol):
-    """Read model: one small JSON object a stream, for lists. Can be rebuilt from the events."""
-
-    async def summarise(self, stream: str, summary: Mapping[str, Any]) -> None:
-        """Replace the summary of `stream`. Need not survive a crash."""
-        ...
+    """Read model: one small JSON object a stream, for lists; written by `Journal.append`."""
 
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """Return (stream, summary) of every plan, newest first."""

@@ -54,10 +54,10 @@ class Ledger:
         """
         at = self._clock.now()
         after = self._folded(events, at)
-        await self._append(self._encoded(events, at))
+        is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
+        shown = summary(after) if is_listed else None
+        await self._append(self._encoded(events, at), shown)
         self._take(after, events)
-        if any(isinstance(event, (Moved, PlanCreated)) for event in events):
-            await self._store.summaries.summarise(self.plan_id, summary(after))
 
     def note(self, *events: Event) -> None:
         """Fold `events` in now; they reach the disk together with the next `record`.
@@ -80,10 +80,12 @@ class Ledger:
     def _encoded(self, events: Sequence[Event], at: float) -> list[NewEvent]:
         return [to_row(event, PLAN, at, self._bodies) for event in events]
 
-    async def _append(self, events: Sequence[NewEvent]) -> None:
+    async def _append(
+        self, events: Sequence[NewEvent], shown: Mapping[str, Any] | None = None
+    ) -> None:
         written = self.state.version - len(self._noted)
         await self._store.journal.append(
-            self.plan_id, written, [*self._noted, *events], bodies=self._bodies
+            self.plan_id, written, [*self._noted, *events], bodies=self._bodies, summary=shown
         )
         self._noted, self._bodies = [], {}  # not before: what was noted needs its bodies
 

@@ -26,6 +26,10 @@ from patchyard.domain.errors import (
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
 BUSY_S = 10.0  # how long another process is waited for
 RETRY_S = 0.005  # between two tries
+SUMMARISE = (
+    "INSERT INTO summaries VALUES (?, ?)"
+    " ON CONFLICT (stream) DO UPDATE SET summary = excluded.summary"
+)
 LOCKED = "{} is locked by another process"
 LOCKED_HINT = "try again in a moment"
 
@@ -60,13 +64,14 @@ class SQLiteJournal:
         events: Sequence[NewEvent],
         *,
         bodies: Mapping[str, bytes] | None = None,
+        summary: Mapping[str, Any] | None = None,
     ) -> int:
         """See contracts.journal.Journal."""
         rows = [
             (stream, expected + number, event.type, event.schema, event.at, _encode(event.body))
             for number, event in enumerate(events, start=1)
         ]
-        await self._tried(lambda: self._append(stream, expected, rows, bodies or {}))
+        await self._tried(lambda: self._append(stream, expected, rows, bodies or {}, summary))
         return expected + len(rows)
 
     async def _tried(self, work: Callable[[], T]) -> T:
@@ -86,10 +91,13 @@ class SQLiteJournal:
         expected: int,
         rows: Sequence[tuple[Any, ...]],
         bodies: Mapping[str, bytes],
+        summary: Mapping[str, Any] | None,
     ) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             self._insert(stream, expected, rows, bodies)
+            if summary is not None:
+                self._connection.execute(SUMMARISE, (stream, _encode(summary)))
             self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
@@ -143,14 +151,6 @@ class SQLiteJournal:
                 hint="restore the database from a backup; nothing was overwritten",
             )
         return data
-
-    async def summarise(self, stream: str, summary: Mapping[str, Any]) -> None:
-        """See contracts.journal.Summaries."""
-        await self._execute(
-            "INSERT INTO summaries VALUES (?, ?)"
-            " ON CONFLICT (stream) DO UPDATE SET summary = excluded.summary",
-            (stream, _encode(summary)),
-        )
 
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See contracts.journal.Summaries."""
@@ -261,4 +261,4 @@ def _translated(error: Exception, path: Path | None) -> PatchyardError:
     return Unavailable(f"{where} cannot be used: {text}", hint="check PATCHYARD_HOME")
 
 
-__all__ = ["APPLICATION_ID", "BUSY_S", "LOCKED", "LOCKED_HINT", "SQLiteJournal"]
+__all__ = ["APPLICATION_ID", "BUSY_S", "LOCKED", "LOCKED_HINT", "SUMMARISE", "SQLiteJournal"]
