@@ -27,6 +27,7 @@ from patchyard.engine.handing import Handing
 from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
+from patchyard.stores.sqlite import SQLiteJournal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -84,6 +85,27 @@ async def test_the_decision_tree_has_one_root_and_the_strategy_below_it(site: Wo
     assert state.decision_root_id == roots[0].decision_id
     choices = [d for d in state.decisions if d.kind == DecisionKind.STRATEGY_CHOICE]
     assert [choice.parent_id for choice in choices] == [roots[0].decision_id]
+
+
+async def test_a_plan_killed_while_its_strategy_is_recorded_has_each_decision_once(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = SQLiteJournal.append
+
+    async def dying(self: SQLiteJournal, *args: Any, **options: Any) -> int:
+        if any(event.type == "StrategyRecorded" for event in args[2]):
+            raise RuntimeError("killed")
+        return await append(self, *args, **options)
+
+    async with site.open() as (_, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD))
+        with monkeypatch.context() as patching:
+            patching.setattr(SQLiteJournal, "append", dying)
+            with pytest.raises(RuntimeError, match="killed"):
+                await workflow.run(plan_id)
+        state = await workflow.run(plan_id)
+    kinds = [decision.kind for decision in state.decisions]
+    assert kinds == [DecisionKind.PROMPT_DEFINITION, DecisionKind.STRATEGY_CHOICE]
 
 
 async def test_planning_cannot_write_by_tool_or_by_shell(site: Worksite) -> None:

@@ -7,28 +7,29 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.decision import Decision, DecisionKind
 from patchyard.domain.errors import ReconciliationBlockedError
 from patchyard.domain.events import DecisionRecorded, InvariantChecked
-from patchyard.domain.invariant import Invariant, Reconciled, reconcile
+from patchyard.domain.invariant import Invariant, reconcile
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import Prover
 
 
-async def enforce(ledger: Ledger, clock: Clock, root_id: str) -> Reconciled:
-    """Reconcile the plan's invariants and record one decision for each (B10, B11)."""
-    reconciled = reconcile(ledger.state.known.invariants)
-    for invariant in reconciled.effective:
-        await ledger.record(
-            DecisionRecorded(
-                decision=Decision(
-                    decision_id=clock.new_id(),
-                    parent_id=root_id,
-                    kind=DecisionKind.INVARIANT_ENFORCED,
-                    question=f"does the invariant of scope {invariant.scope} bind this plan?",
-                    choice=invariant.text,
-                    rationale=_rationale(invariant, reconciled.conflicts),
-                )
+def enforced(
+    invariants: Sequence[Invariant], clock: Clock, root_id: str
+) -> Sequence[DecisionRecorded]:
+    """Reconcile a plan's invariants; return one decision for each (B10, B11)."""
+    reconciled = reconcile(invariants)
+    return [
+        DecisionRecorded(
+            decision=Decision(
+                decision_id=clock.new_id(),
+                parent_id=root_id,
+                kind=DecisionKind.INVARIANT_ENFORCED,
+                question=f"does the invariant of scope {invariant.scope} bind this plan?",
+                choice=invariant.text,
+                rationale=_rationale(invariant, reconciled.conflicts),
             )
         )
-    return reconciled
+        for invariant in reconciled.effective
+    ]
 
 
 def _rationale(invariant: Invariant, conflicts: Sequence[str]) -> str:
@@ -73,4 +74,4 @@ def require_held(events: Sequence[InvariantChecked]) -> None:
         )
 
 
-__all__ = ["check", "enforce", "require_held"]
+__all__ = ["check", "enforced", "require_held"]

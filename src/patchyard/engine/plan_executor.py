@@ -153,18 +153,19 @@ class PlanExecutor:
             choice=state.known.task[:4000],
             rationale=f"action {state.known.action}" if state.known.action else "the task as given",
         )
-        await self._ledger.record(DecisionRecorded(decision=root))
-        await invariants.enforce(self._ledger, self._equipment.clock, root.decision_id)
+        known, clock = state.known.invariants, self._equipment.clock
+        bound = invariants.enforced(known, clock, root.decision_id)
+        await self._ledger.record(DecisionRecorded(decision=root), *bound)
         return root.decision_id
 
     async def _conclude(self, turn: Turn, root_id: str) -> None:
         if turn.failure:
             raise _unable(turn)
         summary = turn.summary or turn.text
-        for proposal in turn.proposals or (_default_choice(summary),):
-            decision = _placed(proposal, self._equipment.clock.new_id(), root_id)
-            await self._ledger.record(DecisionRecorded(decision=decision))
-        await self._ledger.record(
+        proposals = turn.proposals or (_default_choice(summary),)
+        decisions = [_placed(each, self._equipment.clock.new_id(), root_id) for each in proposals]
+        await self._ledger.record(  # in one step: a killed engine comes here again
+            *(DecisionRecorded(decision=decision) for decision in decisions),
             StrategyRecorded(summary=summary[:8000], decision_root_id=root_id),
             Moved(phase=Phase.STRATEGIZE, state=State.COMPLETE),
         )
