@@ -214,3 +214,22 @@ def test_the_strategy_is_the_best_that_works_here(tmp_path: Path) -> None:
         assert plan_folder(tmp_path).parent == Path("/var/lib/patchyard")
     else:
         assert plan_folder(tmp_path) == tmp_path / "plans"
+
+
+async def test_files_of_holes_are_not_all_read_when_they_are_too_large_together(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.write({"a.txt": "a\n"})
+    lab.commit()
+    base = await lab.base()
+    ref, root = await lab.workspace(base)
+    for name in ("1", "2", "a.txt"):
+        (root / name).touch()
+        os.truncate(root / name, 4_000)
+    monkeypatch.setattr(sight, "MAX_BYTES", 9_000)
+
+    changeset = await lab.workspaces.capture(base, ref)
+
+    (left,) = changeset.findings
+    assert (left.kind, left.blocks_apply) == (FindingKind.TOO_LARGE, True)
+    assert len({change.path for change in changeset.changes} | {left.path}) == 3

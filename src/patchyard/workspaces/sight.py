@@ -16,6 +16,7 @@ Entries = Mapping[str, tuple[str, str]]  # mode and blob by path
 Named = tuple[str, os.stat_result, float]  # path, status, when its folder last changed
 GITLINK = "160000"
 MAX_TOUCHED = 200_000  # files in one change set
+MAX_BYTES = 8 * 1024**3  # read for one change set; holes in files cost an agent nothing
 MAX_PATH_BYTES = 3000  # of a folder; the kernel takes 4096 for the whole path
 
 
@@ -66,6 +67,7 @@ class Sight:
     touched: dict[str, Touched] = field(default_factory=dict)
     gone: dict[str, float] = field(default_factory=dict)  # base path to time, seconds
     findings: list[Finding] = field(default_factory=list)
+    size: int = 0  # of all touched files, in bytes
 
     def lose(self, tracked: Tracked, path: str, at: float) -> None:
         """Note that the base's file at `path`, or all below it, is no longer there."""
@@ -93,8 +95,12 @@ class Sight:
                 f"more than {MAX_TOUCHED} files were written",
                 hint="put build output where .gitignore covers it, or delete it",
             )
-        self.touched[path] = Touched(path=path, status=status)
         self.gone.pop(path, None)
+        if self.size + status.st_size > MAX_BYTES:
+            self.find(FindingKind.TOO_LARGE, path, f"{MAX_BYTES} bytes were written; left out")
+            return
+        self.size += status.st_size
+        self.touched[path] = Touched(path=path, status=status)
 
     def note(self, tracked: Tracked, path: str, status: os.stat_result) -> None:
         """Take in what is no folder: content, or something odd in its place."""
