@@ -19,7 +19,8 @@ The Demo Answers Programs Too
 The Doctor Names What Works And The Cure For What Does Not
     Say    doctor
     Exit Should Be    0
-    Output Should Hold    git    process    ripgrep    disk    model
+    Output Should Hold    git    process    ripgrep    disk    database    model
+    Output Should Hold    provider ollama    provider openai    OPENAI_API_KEY
     ${findings}=    Answer    findings    doctor
     Should Not Be Empty    ${findings}
 

@@ -1,8 +1,9 @@
-"""`agents model check` and `list`: what is said of a model before anything is done."""
+"""`agents model check`, `list` and `doctor`: what is said of a model before anything is done."""
 
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,12 @@ pytestmark = pytest.mark.anyio
 
 async def command(environ: dict[str, str], *words: str) -> tuple[int, Any, str]:
     """Call `agents model`; return its exit code, its JSON and its other words."""
+    return await agents(environ, "model", *words)
+
+
+async def agents(environ: dict[str, str], *words: str) -> tuple[int, Any, str]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "patchyard", "model", *words, "--format", "json"),
+        *(sys.executable, "-m", "patchyard", *words, "--format", "json"),
         env=environ,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -55,3 +60,26 @@ async def test_a_list_shows_addresses_without_their_passwords(environ: dict[str,
     rows = {row["provider"]: row["base_url"] for row in said["data"]["providers"]}
     assert (code, rows["openai"]) == (0, "http://127.0.0.1:9/v1")
     assert "s3cret-word" not in json.dumps(said) + err
+
+
+async def test_the_doctor_asks_each_provider_what_it_has(environ: dict[str, str]) -> None:
+    async with ChatServer(key="k-1234567").running() as url:
+        known = {**environ, "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "k-1234567"}
+        code, said, err = await agents(known, "doctor")
+    rows = {row["name"]: row for row in said["data"]["findings"]}
+    assert code == 0
+    assert (rows["provider openai"]["is_good"], rows["model"]["is_good"]) == (True, True)
+    assert rows["provider openai"]["said"] == "answers, 1 model listed"
+    assert not rows["provider ollama"]["is_good"]
+    assert "ollama serve" in rows["provider ollama"]["cure"]
+    assert "RESETDATA_API_KEY" in str(rows["provider resetdata"])
+    assert "k-1234567" not in json.dumps(said) + err
+
+
+def test_a_broken_file_of_models_is_one_row_of_the_doctors(environ: dict[str, str]) -> None:
+    place = Path(environ["HOME"], ".config/patchyard/models.yaml")
+    place.parent.mkdir(parents=True)
+    place.write_text("providers: [x]\n")
+    code, said, _ = asyncio.run(agents(environ, "doctor"))
+    (row,) = [row for row in said["data"]["findings"] if "model" in row["name"]]
+    assert (code, row["is_good"], "models.yaml:1:" in row["said"]) == (0, False, True)

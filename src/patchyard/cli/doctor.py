@@ -5,17 +5,18 @@ import os
 import shutil
 import sqlite3
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.model import open_catalogue
-from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
+from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, paint, visible
 from patchyard.config import places
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import PatchyardError, WorkFailed
-from patchyard.models.choosing import choose
+from patchyard.models.choosing import QUICK, choose
+from patchyard.models.providers import Catalogue
 
 FREE_BYTES = 1024**3  # less than this and new plans may not finish
 OLDEST_GIT = (2, 30)
@@ -56,7 +57,7 @@ def doctor(output_format: str) -> None:
                     )
         except PatchyardError as error:
             findings.append(_bad("database", error, is_needed=True))
-        findings.append(await _model())
+        findings += await _models()
         return _outcome(findings)
 
     carry_out("doctor", output_format, work)
@@ -139,9 +140,27 @@ def _disk() -> Finding:
     )
 
 
-async def _model() -> Finding:
+async def _models() -> list[Finding]:
+    """Ask every provider what it has, which costs nothing; and say which model `run` would take."""
     try:
-        choice = await choose(open_catalogue())
+        catalogue = replace(open_catalogue(), waits=QUICK)
+    except PatchyardError as error:
+        return [_bad("model", error, is_needed=False)]
+    asked = [_provider(catalogue, name) for name in catalogue.providers]
+    return [*await asyncio.gather(*asked), await _model(catalogue)]
+
+
+async def _provider(catalogue: Catalogue, name: str) -> Finding:
+    try:
+        models = await catalogue.offered(name)
+    except PatchyardError as error:
+        return _bad(f"provider {name}", error, is_needed=False)
+    return _good(f"provider {name}", f"answers, {counted(len(models), 'model')} listed")
+
+
+async def _model(catalogue: Catalogue) -> Finding:
+    try:
+        choice = await choose(catalogue)
     except PatchyardError as error:
         return _bad("model", error, is_needed=False)
     return _good("model", f"{choice.name} ({choice.reason})")

@@ -23,6 +23,7 @@ from patchyard.models.transcript import Placeholders
 
 if TYPE_CHECKING:
     from patchyard.clients.http import HttpClient
+    from patchyard.models.chat_completions import ChatCompletionsModel
     from patchyard.models.ollama import Loading, OllamaModel
     from patchyard.models.troubles import Provider
 
@@ -131,6 +132,21 @@ class Catalogue:
         finally:
             await opened.close()
 
+    async def offered(self, provider: str) -> tuple[str, ...]:
+        """Return the names of the models that a provider lists; it costs nothing.
+
+        Raises UnknownName for the provider, ModelUnavailable or ModelFailed for the rest.
+        """
+        from patchyard.models.chat_completions import ChatCompletionsModel  # noqa: PLC0415 - loads the HTTP library
+
+        opened = self._wire(provider, "")
+        try:
+            if isinstance(opened, ChatCompletionsModel):
+                await opened.prepare()  # without its key nobody is asked
+            return await opened.offered()
+        finally:
+            await opened.close()
+
     def ollama(self, model: str = "", *, waits: Waits | None = None) -> "OllamaModel":
         """Return a model of the `ollama` provider; without a name it can only list models."""
         from patchyard.models.ollama import OllamaModel  # noqa: PLC0415 - loads the HTTP library
@@ -143,7 +159,7 @@ class Catalogue:
             on_wait=self.on_wait,
         )
 
-    def _wire(self, provider: str, model: str) -> Model:
+    def _wire(self, provider: str, model: str) -> "ChatCompletionsModel | OllamaModel":
         from patchyard.models.chat_completions import (  # noqa: PLC0415 - loads the HTTP library
             ChatCompletionsModel,
             Dialect,
