@@ -1,19 +1,23 @@
 """Hand-over through the engine: in parts, after a failure, and after being cut short."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from engine.worksite import Worksite, call
-from patchyard.contracts.handover import Order
+from patchyard.contracts.handover import HandOver, Order
 from patchyard.domain.errors import Conflict, GuardRefused
 from patchyard.domain.events import ApplyIntended
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.handing import Handing
 from patchyard.engine.rows import body_of
 from patchyard.engine.workflow import Workflow
+from patchyard.stores.sqlite import SQLiteJournal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -98,3 +102,47 @@ async def test_an_apply_that_was_cut_short_is_finished_before_another_begins(
     assert (state.phase, state.state) == (Phase.APPLY, State.APPLIED)
     assert (site.repository / ".git/refs/heads/one").exists()
     assert not (site.repository / ".git/refs/heads/two").exists()
+
+
+async def test_an_engine_killed_right_after_the_receipt_leaves_the_plan_applied(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = SQLiteJournal.append
+
+    async def dying(self: SQLiteJournal, *args: Any, **options: Any) -> int:
+        version = await append(self, *args, **options)
+        if any(event.type == "Applied" for event in args[2]):
+            raise RuntimeError("killed")
+        return version
+
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, ADD)
+        handing = Handing(equipment, await site.ledger(equipment, plan_id))
+        monkeypatch.setattr(SQLiteJournal, "append", dying)
+        with pytest.raises(RuntimeError, match="killed"):
+            await handing.apply("worktree")
+        state = (await site.ledger(equipment, plan_id)).state
+    assert (state.phase, state.state) == (Phase.APPLY, State.APPLIED)
+
+
+async def test_an_unapply_that_is_stopped_in_the_middle_is_journalled_whole(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, ADD)
+        ledger = await site.ledger(equipment, plan_id)
+        await Handing(equipment, ledger).apply("worktree")
+        done = asyncio.Event()
+
+        async def take_back(*args: Any) -> Sequence[str]:
+            paths = await equipment.handover.take_back(*args)
+            done.set()
+            await asyncio.sleep(0.02)  # a thread goes on when nobody waits for it
+            return paths
+
+        slow = replace(equipment, handover=cast("HandOver", SimpleNamespace(take_back=take_back)))
+        taking = asyncio.create_task(Handing(slow, ledger).unapply())
+        await done.wait()
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+    assert not (site.repository / "new.txt").exists()
+    assert list(ledger.state.handed) == []

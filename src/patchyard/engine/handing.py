@@ -133,17 +133,16 @@ class Handing:
             await self._ledger.record(Moved(phase=Phase.APPLY, state=State.PROCESSING))
 
     async def _done(self, receipt: Receipt, changeset: ChangeSet, *, is_partial: bool) -> None:
-        await self._ledger.record(
-            Applied(
-                to=receipt.to,
-                changeset_id=changeset.id,
-                record=body_of(receipt),
-                is_partial=is_partial,
-            )
+        applied = Applied(
+            to=receipt.to,
+            changeset_id=changeset.id,
+            record=body_of(receipt),
+            is_partial=is_partial,
         )
-        if self._ledger.state.state == State.PROCESSING:
-            step = (Phase.EXECUTE, State.COMPLETE) if is_partial else (Phase.APPLY, State.APPLIED)
-            await self._ledger.record(Moved(phase=step[0], state=step[1]))
+        step = (Phase.EXECUTE, State.COMPLETE) if is_partial else (Phase.APPLY, State.APPLIED)
+        is_moving = self._ledger.state.state == State.PROCESSING
+        moved = [Moved(phase=step[0], state=step[1])] if is_moving else []
+        await self._ledger.record(applied, *moved)  # in one step: what is applied is not resumed
 
     async def unapply(self) -> Sequence[str]:
         """Take the last hand-over back and return the paths. Raises Conflict or GuardRefused."""
@@ -155,6 +154,12 @@ class Handing:
             )
         base, changeset = await self.changeset()
         receipt = from_json(Receipt, await self._ledger.value(applied.record))
+        return await whole(self._taken_back(base, changeset, receipt))
+
+    async def _taken_back(
+        self, base: Base, changeset: ChangeSet, receipt: Receipt
+    ) -> Sequence[str]:
+        """Take it back and journal it; a cancel in the middle waits for that."""
         paths = await self._equipment.handover.take_back(base, changeset, receipt)
         await self._ledger.record(Unapplied(changeset_id=changeset.id))
         return paths
