@@ -59,6 +59,18 @@ async def test_a_home_on_a_full_disk_refuses_a_base(copying: Lab, tiny: Path) ->
         await GitTrees(tiny).snapshot(copying.repo)
 
 
+async def test_a_result_that_finds_no_room_is_not_laid_to_its_setup(copying: Lab) -> None:
+    base = await started(copying)
+    changeset = await copying.changed(base, {"big": os.urandom(2_000_000)})
+    place = copying.repo.parent / "plans"
+    with (
+        mounted(place, "size=1m,mode=0711"),
+        pytest.raises(Unavailable, match="No space left") as caught,
+    ):
+        await copying.workspace(base, "w2", tree=changeset.tree)
+    assert "nothing is lost" in caught.value.hint
+
+
 @pytest.mark.parametrize("to", ["worktree", "branch", "merge"])
 async def test_a_checkout_on_a_full_disk_stays_as_it_is(copying: Lab, to: str) -> None:
     with mounted(copying.repo, "size=600k"):

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from patchyard.clients.blobreader import BlobReader
+from patchyard.clients.git import FREE_SPACE, is_full_disk
 from patchyard.clients.placer import Placer
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
-from patchyard.domain.errors import UsageError, WorkFailed
+from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
 from patchyard.workspaces.bases import run
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.pinned import GitTrees
@@ -100,6 +101,8 @@ def turn_into(trees: GitTrees, base: Base, tree: str, root: Path) -> None:
                 if change.mode is not None and change.mode != GITLINK:
                     placer.put(change.path, change.mode, blobs.chunks(change.blob or ""))
     except OSError as error:
+        if is_full_disk(str(error)):
+            raise Unavailable(f"{root} cannot be filled: {error}", hint=FREE_SPACE) from error
         raise WorkFailed(
             f"the result cannot be laid over the setup layer: {error}",
             hint="setup changed a path that the work changed as well",
