@@ -141,6 +141,20 @@ async def test_a_patch_file_of_somebody_is_never_overwritten_or_deleted(copying:
     assert not place.exists()
 
 
+async def test_a_patch_is_not_written_through_a_link_that_waits_for_it(copying: Lab) -> None:
+    base, changeset = await begun(copying)
+    victim = copying.repo.parent / "victim"
+    for name in (f".patchyard-{os.getpid()}.new", "out.patch.new", ".out.patch.new"):
+        (copying.repo / name).symlink_to(victim)
+    name = str(copying.repo / "out.patch")
+
+    await copying.apply(base, changeset, order("patch", name=name))
+
+    assert (copying.repo / "out.patch").is_file()
+    assert not (copying.repo / "out.patch").is_symlink()
+    assert not victim.exists()
+
+
 async def test_a_branch_that_moved_meanwhile_is_left_as_it_is(copying: Lab) -> None:
     base, changeset = await begun(copying)
     handing = GitHandOver(copying.trees)

@@ -4,6 +4,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from patchyard.clients.placer import Placer
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Conflict, UsageError
@@ -36,12 +37,8 @@ def write(trees: GitTrees, base: Base, changeset: ChangeSet, intent: Receipt) ->
         return
     if known:
         raise Conflict(f"{place} is there already with other content", hint="name another file")
-    made = place.with_name(f".patchyard-{os.getpid()}.new")
-    try:
-        made.write_bytes(trees.patch(base, changeset, tuple(intent.undo["paths"])))
-        made.replace(place)
-    finally:
-        made.unlink(missing_ok=True)
+    content = trees.patch(base, changeset, tuple(intent.undo["paths"]))
+    Placer(place.parent).put(place.name, "100644", [content])  # by no link that a clone may hold
 
 
 def remove(receipt: Receipt) -> None:
