@@ -243,8 +243,8 @@ def _with_call(change: Change, windows: Sequence[CallWindow], at: float | None) 
     fitting = [
         window
         for window in windows
-        if named & set(window.paths)
-        or (at is not None and window.started <= at + SLACK_S and at <= window.ended + SLACK_S)
+        if (at is not None and window.started <= at + SLACK_S and at <= window.ended + SLACK_S)
+        or not named.isdisjoint(window.paths)
     ]
     if not fitting:
         return change
