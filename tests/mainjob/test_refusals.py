@@ -156,6 +156,13 @@ def test_what_cannot_begin_is_refused_before_there_is_a_plan(desk: Desk, what: s
     assert desk.agents("plan", "list", "--all").data["plans"] == []
 
 
+def test_an_address_alone_is_no_task_yet(desk: Desk) -> None:
+    said = desk.agents("run", "https://git.example/ada/shop/issues/7")
+
+    assert (said.code, "no issue" in said.message, "@FILE" in said.message) == (2, True, True)
+    assert desk.agents("plan", "list", "--all").data["plans"] == []
+
+
 def test_under_manual_a_plan_is_made_and_waits(desk: Desk) -> None:
     said = desk.run(write("x", "x"), options=["--automation-profile", "manual"])
 

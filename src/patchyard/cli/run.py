@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import sys
 from pathlib import Path
 from typing import IO, Any
@@ -11,6 +12,7 @@ import click
 from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option, is_open
 from patchyard.domain.errors import UsageError
 
+ADDRESS = re.compile(r"https?://\S+")
 TASK_BYTES = 1_000_000  # a longer task text is refused
 MORE = "may be repeated"
 
@@ -100,6 +102,11 @@ def read_task(text: str) -> str:
         task = text
     if not task.strip():
         raise UsageError("the task is empty", hint="say what is to be done: agents run 'mend …'")
+    if ADDRESS.fullmatch(task.strip()):
+        raise UsageError(
+            "an address alone is no task: this version fetches no issue from a forge",
+            hint="give the issue's text: as it is, @FILE, or - for standard input",
+        )
     return task
 
 
@@ -113,4 +120,4 @@ def _decoded(file: IO[bytes], name: str) -> str:
         raise UsageError(f"the task in {name} cannot be read: it is not UTF-8") from error
 
 
-__all__ = ["MORE", "TASK_BYTES", "read_task", "run"]
+__all__ = ["ADDRESS", "MORE", "TASK_BYTES", "read_task", "run"]
