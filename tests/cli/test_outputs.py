@@ -1,15 +1,19 @@
 """Where a command's words go: closed, full, broken outputs, and readers that are strict."""
 
+import importlib
 import json
 import math
 import os
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from patchyard.cli.outcome import portable
+import patchyard
+from patchyard.cli.outcome import error_data, portable
+from patchyard.domain.errors import PatchyardError, UnknownName
 
 LISTS = f"{sys.executable} -m patchyard plan list --all"
 
@@ -87,3 +91,34 @@ def test_numbers_that_json_does_not_have_are_null() -> None:
     told = portable({"a": [math.nan, math.inf, -math.inf, 1.5], "b": 3})
     assert told == {"a": [None, None, None, 1.5], "b": 3}
     assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_details_are_lists_and_numbers_for_programs_and_not_their_text() -> None:
+    told = error_data(UnknownName.among("agent", "x", ["recipe", "model"]))
+    assert told is not None
+    assert told["details"] == {"name": "x", "known": ["model", "recipe"]}
+    odd = {"paths": ("a", Path("b")), "more": {1: 2.5, "is": True}, "nothing": None}
+    told = error_data(PatchyardError("x", details=odd))
+    assert told is not None
+    plain = {"paths": ["a", "b"], "more": {"1": 2.5, "is": True}, "nothing": None}
+    assert told["details"] == plain
+
+
+def test_an_unknown_plan_has_the_code_that_the_documents_say(tmp_path: Path) -> None:
+    line = f"{sys.executable} -m patchyard plan status 01ARZ3NDEKTSV4RRFFQ69G5FAV --format json"
+    done = shell(line, tmp_path / "home")
+    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "unknown_name")
+
+
+def test_every_code_of_an_error_is_documented() -> None:
+    for module in pkgutil.walk_packages(patchyard.__path__, "patchyard."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    known, left = set(), [PatchyardError]
+    while left:
+        kind = left.pop()
+        known.add(kind.code)
+        left += kind.__subclasses__()
+    page = Path(__file__).parents[2] / "docs/reference/results.md"
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    assert known <= {row.split("`")[1] for row in rows}

@@ -177,8 +177,19 @@ def error_data(error: PatchyardError | None) -> dict[str, Any] | None:
         "code": error.code,
         "message": error.message,
         "hint": error.hint,
-        "details": {key: str(value) for key, value in error.details.items()},
+        "details": {key: _plain(value) for key, value in error.details.items()},
     }
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold as it is, all else as text."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    return str(value)
 
 
 def _print_text(outcome: Outcome) -> None:

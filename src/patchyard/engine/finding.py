@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchyard.contracts.journal import Summaries
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.ids import is_prefix
 
 LAST = "@last"
@@ -34,7 +34,7 @@ async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UsageError(
+        raise UnknownName(
             f"there is no plan {text} in this database",
             hint="`agents plan list --all` shows the plans; PATCHYARD_HOME chooses the database;"
             f" `@last {text}` where {text} is something of the newest plan",
