@@ -237,6 +237,17 @@ def test_an_empty_change_set_and_an_applied_one_are_said() -> None:
     assert "none" in plan_screen(sample(changed=False))
     applied = plan_screen(sample(applied={"to": "branch"}, state="applied"))
     assert "agents plan unapply 01J" in applied
+    placed = {"to": "patch", "reference": "/r/01J.patch"}
+    assert "patch (/r/01J.patch)" in plan_screen(sample(applied=placed, state="applied"))
+
+
+def test_the_next_commands_are_those_that_work_now() -> None:
+    taken_back = plan_screen(sample(phase="apply", state="applied", applied=None))
+    assert "agents plan apply 01J" in taken_back
+    limited = plan_screen(sample(state="constrained", error_details={"code": "limit"}))
+    assert limited.index("agents plan limit 01J") < limited.index("agents plan resume 01J")
+    findings = [{"path": ".envrc", "message": "runs by itself"}]
+    assert "--allow-path" in plan_screen(sample(findings=findings))
 
 
 def agents(*arguments: str) -> subprocess.CompletedProcess[str]:

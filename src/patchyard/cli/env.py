@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from patchyard.assembly import open_equipment
+from patchyard.cli.cataloguing import table
 from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import STRENGTH, Readiness, parse_kind
@@ -79,12 +80,9 @@ def readiness_line(row: Mapping[str, Any]) -> str:
 
 
 def _visible_rows(row: Mapping[str, Any]) -> list[str]:
-    rows = row["facts"].get("visible", [])
-    return [
-        "  " + "  ".join(visible(str(value)) for value in entry.values())
-        for entry in rows
-        if isinstance(entry, Mapping)
-    ]
+    listed = row["facts"].get("visible", [])
+    cells = [[str(value) for value in entry.values()] for entry in listed]
+    return [f"  {line}" for line in table(cells, empty="").splitlines()]
 
 
 __all__ = ["env", "readiness_line"]

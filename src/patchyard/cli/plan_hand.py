@@ -123,7 +123,8 @@ def _named(to: str, name: str, plan_id: str) -> str:
     """A patch is written where the user stands, a branch has the plan's name."""
     if to != "patch":
         return name
-    return str(Path.cwd() / (name or f"{plan_id}.patch"))
+    path = Path.cwd() / (name or f"{plan_id}.patch")
+    return str(path.parent.resolve() / path.name)
 
 
 @click.command(epilog="Example: agents plan unapply @last")

@@ -52,7 +52,7 @@ class SpokenLines:
     """Prints what people want to see of events, on standard error; the base comes first."""
 
     def __init__(self, *, opening: str = "", kind: ExecutionEnvironment | None = None) -> None:
-        self.write: Callable[[str], None] = _to_stderr
+        self.write: Callable[[str], None] = say
         self._held = [opening] if opening else []
         self._kind = kind
         self._waiting = ""
@@ -112,7 +112,8 @@ class SpokenLines:
         return f" {paint('in host: not confined', 'red', to_stderr=True)}"
 
 
-def _to_stderr(text: str) -> None:
+def say(text: str) -> None:
+    """Print a line on standard error."""
     with heard(sys.stderr):
         click.echo(text, err=True)
 
@@ -207,4 +208,4 @@ _LINES: Mapping[type[Event], Line] = {
     Noted: _noted,
 }
 
-__all__ = ["OUTPUT_LINE", "PLAN_SHOWN", "SpokenLines", "json_lines", "json_output"]
+__all__ = ["OUTPUT_LINE", "PLAN_SHOWN", "SpokenLines", "json_lines", "json_output", "say"]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchyard.cli.outcome import counted, paint, visible
+from patchyard.domain.errors import LimitReached
 
 SIGNS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "mode": "m", "type": "T"}
 FILES_SHOWN = 20
@@ -139,13 +140,15 @@ def _error(data: Mapping[str, Any]) -> list[str]:
 
 def _next(data: Mapping[str, Any]) -> list[str]:
     plan = data["plan_id"]
-    if data.get("applied"):
-        done = f"applied to {data['applied']['to']}; take it back with `agents plan unapply {plan}`"
+    if applied := data.get("applied"):
+        where = f" ({visible(applied['reference'])})" if applied.get("reference") else ""
+        done = f"applied to {applied['to']}{where}; take it back with `agents plan unapply {plan}`"
         return [_row("next", done)]
-    if data["changed"] and data["state"] == "complete":
+    if data["changed"] and data["state"] in {"complete", "applied"}:  # applied: taken back since
         return [
             _row("next", f"agents plan diff {plan}"),
             f"           agents plan apply {plan} --to worktree   (or branch, merge)",
+            *_allowed(data.get("findings", [])),
         ]
     begin = {"strategize/queued": "strategize", "strategize/complete": "execute"}
     if step := begin.get(f"{data['phase']}/{data['state']}"):
@@ -153,9 +156,21 @@ def _next(data: Mapping[str, Any]) -> list[str]:
     if data["state"] == "processing":
         follow = f"agents plan watch {plan}   (after a crash: agents plan resume {plan})"
         return [_row("next", follow)]
-    if data["state"] in {"errored", "constrained", "cancelled"}:
-        return [_row("next", f"agents plan resume {plan}   (or: agents plan events {plan})")]
-    return []
+    return _onward(data) if data["state"] in {"errored", "constrained", "cancelled"} else []
+
+
+def _onward(data: Mapping[str, Any]) -> list[str]:
+    """Say how a plan that stopped goes on; past a limit it would stop at once again."""
+    plan = data["plan_id"]
+    if (data.get("error_details") or {}).get("code") == LimitReached.code:
+        raised = f"agents plan limit {plan} …   (what is raised: agents plan limit --help)"
+        return [_row("next", raised), f"           agents plan resume {plan}"]
+    return [_row("next", f"agents plan resume {plan}   (or: agents plan events {plan})")]
+
+
+def _allowed(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say what apply asks for where it would refuse what needs a look first."""
+    return ["           with --allow-path PATH for each path to look at"] if findings else []
 
 
 def _first_line(text: str) -> str:

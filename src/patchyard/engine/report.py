@@ -39,7 +39,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "validation": await _validation(ledger),
         "touched_proof": list(state.validation.touched) if state.validation else [],
         "proven_tree": _proven(state),
-        "applied": {"to": state.applied.to} if state.applied else None,
+        "applied": await _applied(ledger),
         "progress": _progress(state),
         "execution": {
             "tool_calls": state.tool_calls,
@@ -173,6 +173,15 @@ def _cost(state: PlanState) -> dict[str, Any]:
             "seconds": limits.seconds,
         },
     }
+
+
+async def _applied(ledger: Ledger) -> dict[str, Any] | None:
+    """Where the change set is now, until it is taken back; `reference` is a branch or a file."""
+    applied = ledger.state.applied
+    if applied is None:
+        return None
+    receipt = await ledger.value(applied.record)
+    return {"to": applied.to, "reference": receipt.get("reference")}
 
 
 def _waiting(state: PlanState) -> dict[str, Any] | None:
