@@ -215,3 +215,12 @@ def test_changed_tests_and_tool_settings_are_listed_above_the_verdict(desk: Desk
     assert listed < verdict
     touched = desk.agents("plan", "status").data["touched_proof"]
     assert set(touched) == {"pyproject.toml", "test_calc.py"}
+
+
+def test_a_part_of_what_was_proven_is_applied_as_unproven(desk: Desk) -> None:
+    made = desk.run(write("x", "x\n"), write("y", "y\n"), options=["--validate", "test -e y"])
+    assert made.code == 0, made.message
+    part = desk.agents("plan", "apply", "@last", "x", is_json=False)
+    assert b"(unproven: only the whole was proven)" in part.out
+    whole = desk.agents("plan", "apply", is_json=False)
+    assert b"unproven" not in whole.out

@@ -104,19 +104,23 @@ def apply(
         if receipt is None:
             return "nothing to apply: the change set is empty"
         where = f" ({receipt.reference})" if receipt.reference else ""
+        proof = _proof(ledger, is_part=bool(paths))
         return (
-            f"applied to {to}{where}: {counted(len(receipt.touched), 'file')}{_proof(ledger)}\n"
+            f"applied to {to}{where}: {counted(len(receipt.touched), 'file')}{proof}\n"
             f"take it back with: agents plan unapply {ledger.plan_id}"
         )
 
     _hand("plan apply", plan_id, output_format, work, stream=stream)
 
 
-def _proof(ledger: Ledger) -> str:
+def _proof(ledger: Ledger, *, is_part: bool) -> str:
     """Say so when what was applied has no proof."""
     validation, changeset = ledger.state.validation, ledger.state.changeset
     is_proven = validation is not None and validation.passed and changeset is not None
-    return "" if is_proven else paint(" (unproven: no validation command was set)", "yellow")
+    if is_proven and not is_part:
+        return ""
+    why = "only the whole was proven" if is_proven else "no validation command was set"
+    return paint(f" (unproven: {why})", "yellow")
 
 
 def _named(to: str, name: str, plan_id: str) -> str:
