@@ -58,6 +58,14 @@ def test_every_look_tells_programs_all_that_is_promised_of_a_plan(desk: Desk) ->
         assert data["state"] == "complete"
 
 
+def test_a_log_in_a_pipe_has_the_exact_bytes(desk: Desk) -> None:
+    made = desk.run(shell("printf 'a\\033[31mb\\377c\\n'"), write("x", "x\n"))
+    assert made.code == 0, made.message
+    events = desk.agents("plan", "events").data["events"]
+    call = next(row["call_id"] for row in events if row["event"] == "ToolCallRequested")
+    assert b"a\x1b[31mb\xffc\n" in desk.agents("plan", "logs", "@last", call, is_json=False).out
+
+
 def test_a_part_of_an_id_must_be_said_and_fit_one(desk: Desk) -> None:
     assert desk.run(shell("true"), *[write(f"x{n}", "x\n") for n in range(33)]).code == 0
     events = desk.agents("plan", "events").data["events"]

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from patchyard.cli.outcome import (
     Outcome,
     carry_out,
     format_option,
+    is_open,
     paint,
     visible,
 )
@@ -52,7 +55,8 @@ def list_plans_command(output_format: str, *, everything: bool) -> None:
             repository = None if everything else str(Path.cwd())
             rows = await list_plans(equipment.store.summaries, repository=repository)
             lines = [_plan_line(row) for row in rows]
-            return Outcome(data={"plans": list(rows)}, text="\n".join(lines) or "no plans yet")
+            none = "no plans yet" if everything else "no plans of this folder; --all lists all"
+            return Outcome(data={"plans": list(rows)}, text="\n".join(lines) or none)
 
     carry_out("plan list", output_format, work)
 
@@ -239,7 +243,9 @@ def logs(plan_id: str, call: str, output_format: str) -> None:
             "message": settled.message if settled else "not settled yet",
             "result": await ledger.value(settled.data if settled else Body()),
         }
-        return Outcome(data=data, text=_log_text(data))
+        is_shown = is_open(sys.stdout) and sys.stdout.isatty()
+        raw = None if is_shown else _exact(_log_text(data, str))
+        return Outcome(data=data, text=_log_text(data, visible), raw=raw)
 
     look_at("plan logs", plan_id, output_format, look)
 
@@ -259,16 +265,21 @@ async def _call(ledger: Ledger, text: str) -> tuple[ToolCallRequested, ToolCallS
     return found, settled.get(call_id)
 
 
-def _log_text(data: dict[str, Any]) -> str:
+def _exact(text: str) -> bytes:
+    """Return the bytes that a tool gave; what could be none of them is replaced."""
+    bytes_only = re.sub("[\ud800-\udc7f\udd00-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
+    return bytes_only.encode("utf-8", "surrogateescape")
+
+
+def _log_text(data: dict[str, Any], shown: Callable[[str], str]) -> str:
     result = data["result"] or {}
-    lines = [f"{data['call_id']} {data['name']}: {visible(data['message'])}"]
-    lines.append(visible(json.dumps(data["arguments"], ensure_ascii=False)))
+    lines = [f"{data['call_id']} {data['name']}: {shown(data['message'])}"]
+    lines.append(shown(json.dumps(data["arguments"], ensure_ascii=False)))
     for name, value in result.items():
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        lines.append(
-            f"--- {name}\n{visible(shown)}" if "\n" in shown else f"{name}: {visible(shown)}"
-        )
-    return "\n".join(lines)
+        whole = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = shown(whole)
+        lines.append(f"--- {name}\n{text}" if "\n" in text else f"{name}: {text}")
+    return "\n".join([*lines, ""])
 
 
 @click.command(epilog="Example: agents plan errors @last")
