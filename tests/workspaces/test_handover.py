@@ -159,6 +159,7 @@ async def test_protected_paths_need_to_be_allowed_by_name(copying: Lab) -> None:
     with pytest.raises(StateRefusal) as caught:
         await copying.apply(base, changeset, order("worktree"))
     assert "--allow-path" in caught.value.hint
+    assert caught.value.message.startswith("1 finding needs your eye first: ")
     assert not (copying.repo / ".github").exists()
 
     await copying.apply(base, changeset, order("worktree", allow=[".github/*"]))

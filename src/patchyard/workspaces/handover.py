@@ -206,8 +206,9 @@ def require_allowed(changeset: ChangeSet, order: Order) -> None:
         return
     listed = "; ".join(f"{each.path!r}: {each.message}" for each in open_ones[:5])
     options = " ".join(f"--allow-path {each.path!r}" for each in open_ones[:5])
+    count = "1 finding needs" if len(open_ones) == 1 else f"{len(open_ones)} findings need"
     raise StateRefusal(
-        f"{len(open_ones)} findings need your eye first: {listed}",
+        f"{count} your eye first: {listed}",
         hint=f"look at them, then allow them: {options}",
         details={"paths": sorted({each.path for each in open_ones})},
     )
