@@ -96,4 +96,4 @@ def _ordered(names: Sequence[str]) -> list[str]:
     return sorted(names, key=rank)
 
 
-__all__ = ["PREFERRED", "Choice", "choose", "no_model", "terms"]
+__all__ = ["PREFERRED", "QUICK", "Choice", "choose", "no_model", "terms"]
