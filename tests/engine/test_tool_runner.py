@@ -100,6 +100,20 @@ async def test_a_call_of_another_environment_is_not_sent_to_the_one_that_runs_no
     assert await asyncio.to_thread(os.listdir, open_folder) == []
 
 
+async def test_of_two_environments_left_behind_the_newer_is_taken_up_and_the_other_ended(
+    runner: ToolRunner,
+) -> None:
+    places = runner._places
+    await places.toolbox(KIND)
+    places._open.clear()  # given up, but it would not end
+    newer, _ = await places.toolbox(KIND)
+    places._open.clear()
+    await places.find_again()
+    assert list(runner._ledger.state.environments) == [newer.environment_id]
+    handle, _ = await places.toolbox(KIND)
+    assert handle == newer
+
+
 async def test_a_kind_without_an_adapter_is_named(runner: ToolRunner) -> None:
     with pytest.raises(UnknownName, match="not in this version"):
         await runner._places.toolbox(ExecutionEnvironment.VM)

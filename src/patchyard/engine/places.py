@@ -59,9 +59,13 @@ class Places:
                 await self._end(handle, "left over from another phase")
                 continue
             try:
-                self._open[handle.kind] = (handle, await environment.attach(handle))
+                toolbox = await environment.attach(handle)
             except EnvironmentBroken as error:
                 await self._end(handle, error.message)
+                continue
+            if handle.kind in self._open:  # it was given up, and would not end
+                await self.replace(handle.kind, "another took its place")
+            self._open[handle.kind] = (handle, toolbox)
 
     async def replace(self, kind: ExecutionEnvironment, reason: str) -> None:
         """Give up a broken environment; the next call starts a new one."""
