@@ -16,7 +16,7 @@ Entries = Mapping[str, tuple[str, str]]  # mode and blob by path
 Named = tuple[str, os.stat_result, float]  # path, status, when its folder last changed
 GITLINK = "160000"
 MAX_TOUCHED = 200_000  # files in one change set
-MAX_BYTES = 8 * 1024**3  # read for one change set; holes in files cost an agent nothing
+MAX_BYTES = 4 * 1024**3  # read for one change set; holes in files cost an agent nothing
 MAX_PATH_BYTES = 3000  # of a folder; the kernel takes 4096 for the whole path
 
 
