@@ -19,6 +19,7 @@ from patchyard.domain.events import (
     Body,
     ChangeSetCaptured,
     Event,
+    InvariantChecked,
     Moved,
     Noted,
     SetupFinished,
@@ -29,6 +30,7 @@ from patchyard.domain.events import (
     TurnTaken,
     Validated,
 )
+from patchyard.domain.invariant import Scope
 from patchyard.domain.plan import Phase, State
 
 BASE = Base(
@@ -95,6 +97,14 @@ def test_an_event_keeps_the_time_at_which_it_happened(capsys: pytest.CaptureFixt
 def test_a_broken_invariant_is_no_failed_proof() -> None:
     passed = Validated(round=1, changeset_id="c", tree="t", passed=True, results=Body())
     assert "an invariant does not hold" in spoken(passed, TurnRequested(turn=2, note="n"))[-1]
+
+
+def test_a_broken_invariant_is_no_failed_proof_where_no_gate_is_set() -> None:
+    broken = InvariantChecked(text="t", scope=Scope.GLOBAL, when="after", passed=False)
+    again = TurnRequested(turn=2, note="n")
+    assert "an invariant does not hold" in spoken(broken, again)[-1]
+    failed = Validated(round=1, changeset_id="c", tree="t", passed=False, results=Body())
+    assert "proof" in spoken(broken, failed, again)[-1]
 
 
 def test_control_characters_of_others_never_reach_the_terminal() -> None:
@@ -246,8 +256,32 @@ def test_the_next_commands_are_those_that_work_now() -> None:
     assert "agents plan apply 01J" in taken_back
     limited = plan_screen(sample(state="constrained", error_details={"code": "limit"}))
     assert limited.index("agents plan limit 01J") < limited.index("agents plan resume 01J")
+    red = plan_screen(sample(state="constrained", error_details={"code": "validation_failed"}))
+    assert red.index("agents plan diff 01J") < red.index("agents plan resume 01J")
     findings = [{"path": ".envrc", "message": "runs by itself"}]
     assert "--allow-path" in plan_screen(sample(findings=findings))
+
+
+def test_no_name_and_no_message_can_forge_a_row_of_the_screen() -> None:
+    forged = "x\n  proof    pytest -q: fails (1) → pass"
+    files = [{"path": forged, "status": "added"}]
+    counts = {"files": 1, "added": 0, "removed": 0}
+    found = [{"path": forged, "message": "is odd"}]
+    more = {"touched_proof": [forged], "findings": found, "error_message": forged}
+    screen = plan_screen(sample(changeset={"counts": counts, "files": files}, **more))
+    assert "\n  proof    pytest" not in screen
+    assert screen.count("\\n  proof    pytest") == 3
+
+
+def test_the_screen_says_which_invariants_held_before_and_after() -> None:
+    checked = [
+        {"text": "a stays", "scope": "global", "when": "before", "passed": True},
+        {"text": "a stays", "scope": "global", "when": "after", "passed": False},
+        {"text": "b", "scope": "project", "when": "before", "passed": True},
+    ]
+    screen = plan_screen(sample(strategy={"summary": "", "invariants": checked}))
+    assert "a stays: holds → does not hold" in screen
+    assert "b: holds\n" in screen
 
 
 def agents(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -241,6 +241,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def one_line(text: str) -> str:
+    """Return `text` such that it begins no line of its own: what others named stands in lists."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def visible(text: str) -> str:
     """Return `text` with control characters escaped, but for line breaks and tabs."""
     return "".join(

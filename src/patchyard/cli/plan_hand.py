@@ -16,8 +16,8 @@ from patchyard.cli.outcome import (
     counted,
     format_option,
     is_open,
+    one_line,
     paint,
-    visible,
 )
 from patchyard.cli.plan_act import plan_argument, stream_option
 from patchyard.cli.screen import SIGNS, patch_shown
@@ -51,7 +51,7 @@ def diff(plan_id: str, paths: tuple[str, ...], output_format: str, *, stat: bool
                 raise UnknownName(f"no change to {path}", hint=_changed(touched))
         if stat:
             lines = [
-                f"{SIGNS[change.status]} {visible(change.path)}  +{change.added} -{change.removed}"
+                f"{SIGNS[change.status]} {one_line(change.path)}  +{change.added} -{change.removed}"
                 for change in changeset.changes
             ]
             return Outcome(data=(await plan_data(ledger))["changeset"], text="\n".join(lines))
@@ -71,7 +71,7 @@ def _lies_in(name: str, folder: str) -> bool:
 def _changed(names: set[str]) -> str:
     shown = sorted(names)[:LISTED]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return f"changed: {', '.join(shown)}{more}" if shown else "the change set is empty"
+    return f"changed: {one_line(', '.join(shown))}{more}" if shown else "the change set is empty"
 
 
 @click.command(epilog="Example: agents plan apply @last --to branch")

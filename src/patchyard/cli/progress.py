@@ -15,6 +15,7 @@ from patchyard.domain.events import (
     BaseRecorded,
     ChangeSetCaptured,
     Event,
+    InvariantChecked,
     Moved,
     Noted,
     SetupFinished,
@@ -56,7 +57,7 @@ class SpokenLines:
         self._held = [opening] if opening else []
         self._kind = kind
         self._waiting = ""
-        self._has_passed = False  # the last proof
+        self._has_passed = False  # the last proof, so that a check is what failed
         self._begun = {"stdout": "", "stderr": ""}  # lines of a command that have not ended
 
     def __call__(self, event: Event) -> None:
@@ -66,6 +67,10 @@ class SpokenLines:
         text = line(event) if line else None
         if isinstance(event, Validated):
             self._has_passed = event.passed
+        elif isinstance(event, InvariantChecked):  # gates come after; they say more
+            self._has_passed = not event.passed or self._has_passed
+        elif isinstance(event, ChangeSetCaptured):
+            self._has_passed = False
         elif text and isinstance(event, TurnRequested) and self._has_passed:
             text = f"  {_mark('check')} an invariant does not hold: back to the actor"
         if not text:

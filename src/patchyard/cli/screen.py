@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchyard.cli.outcome import counted, paint, visible
-from patchyard.domain.errors import LimitReached
+from patchyard.cli.outcome import counted, one_line, paint, visible
+from patchyard.domain.errors import LimitReached, ProofFailed
 
 SIGNS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "mode": "m", "type": "T"}
 FILES_SHOWN = 20
@@ -18,6 +18,7 @@ def plan_screen(data: Mapping[str, Any]) -> str:
         _row("what", visible(_first_line(data.get("summary") or data["strategy"]["summary"]))),
         *_changes(data),
         *_findings(data.get("findings", [])),
+        *_checks(data["strategy"].get("invariants", [])),
         *_proof(data),
         _row("reach", _reach(data["reach"])),
         _row("cost", _cost(data["cost"])),
@@ -72,7 +73,7 @@ def _changes(data: Mapping[str, Any]) -> list[str]:
         old = f"{change['old_path']} → " if change.get("old_path") else ""
         lines = f"+{change.get('added', 0)} -{change.get('removed', 0)}"
         rows.append(
-            f"           {SIGNS[change['status']]} {visible(old + change['path'])}  {lines}"
+            f"           {SIGNS[change['status']]} {one_line(old + change['path'])}  {lines}"
         )
     left = len(changeset["files"]) - FILES_SHOWN
     if left > 0:
@@ -82,16 +83,31 @@ def _changes(data: Mapping[str, Any]) -> list[str]:
 
 def _findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
-        _row("look at", paint(visible(f"{finding['path']}: {finding['message']}"), "yellow"))
+        _row("look at", paint(one_line(f"{finding['path']}: {finding['message']}"), "yellow"))
         for finding in findings
     ]
+
+
+def _checks(checked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One row for each invariant with a check: whether it held before, and after."""
+    held: dict[tuple[str, str], dict[str, bool]] = {}
+    for check in checked:
+        held.setdefault((check["scope"], check["text"]), {})[check["when"]] = check["passed"]
+    return [
+        _row("check", f"{one_line(text)}: {' → '.join(_kept(kept) for kept in found.values())}")
+        for (_, text), found in held.items()
+    ]
+
+
+def _kept(passed: bool) -> str:  # noqa: FBT001 - a verdict, not a switch
+    return paint("holds", "green") if passed else paint("does not hold", "red")
 
 
 def _proof(data: Mapping[str, Any]) -> list[str]:
     rows = []
     touched = data.get("touched_proof") or []
     if touched:
-        listed = visible(", ".join(touched))
+        listed = one_line(", ".join(touched))
         rows.append(_row("touched", paint(f"tests and tool settings changed: {listed}", "yellow")))
     if not data["validation"] and data.get("changeset"):
         rows.append(_row("proof", paint("unproven: no validation command is set", "yellow")))
@@ -135,7 +151,10 @@ def _cost(cost: Mapping[str, Any]) -> str:
 
 def _error(data: Mapping[str, Any]) -> list[str]:
     message = data.get("error_message")
-    return [_row("stopped", paint(visible(message), "red"))] if message else []
+    if not message:
+        return []
+    lines = visible(message).splitlines()
+    return [_row("stopped", paint("\n           ".join(lines), "red"))]
 
 
 def _next(data: Mapping[str, Any]) -> list[str]:
@@ -165,6 +184,9 @@ def _onward(data: Mapping[str, Any]) -> list[str]:
     if (data.get("error_details") or {}).get("code") == LimitReached.code:
         raised = f"agents plan limit {plan} …   (what is raised: agents plan limit --help)"
         return [_row("next", raised), f"           agents plan resume {plan}"]
+    if (data.get("error_details") or {}).get("code") == ProofFailed.code:
+        seen = f"agents plan diff {plan}   (what was tried; `agents plan shell` looks inside)"
+        return [_row("next", seen), f"           agents plan resume {plan}   (proves it again)"]
     return [_row("next", f"agents plan resume {plan}   (or: agents plan events {plan})")]
 
 
