@@ -176,7 +176,7 @@ def _spec(
         steps=steps,
         definition_of_done=filled.definition_of_done if filled else (),
         agent=agent,
-        model=settings.value("model") or "",
+        model=_found_again(settings.value("model") or ""),
         role=_role(settings.value("role") or (action.role if action else "") or "developer"),
         limits=_limits(settings, agent),
         rounds=settings.value("limits.rounds"),
@@ -188,8 +188,16 @@ def _spec(
         variables={**own_variables, **_variables(asked.variables, environ)},
         mounts=checked_mounts(settings.value("mounts") or (), environ, str(top)),
         automation_profile=_profile(settings.value("automation_profile") or AUTO),
-        record_to=asked.record_to,
+        record_to=str(Path(asked.record_to).absolute()) if asked.record_to else None,
     )
+
+
+def _found_again(model: str) -> str:
+    """Let a model that is a file be found from any folder that the plan is resumed in."""
+    from patchyard.models.providers import FILES  # noqa: PLC0415 - not for `--help`
+
+    provider, _, name = model.partition(":")
+    return f"{provider}:{Path(name).absolute()}" if provider in FILES and name else model
 
 
 def _role(name: str) -> str:

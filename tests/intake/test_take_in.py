@@ -382,3 +382,13 @@ def test_variables_and_durations_are_read(top: Path) -> None:
 def test_a_subfolder_means_its_checkout(top: Path) -> None:
     (top / "deep" / "er").mkdir(parents=True)
     assert taken(top / "deep" / "er").spec.repository == str(top)
+
+
+def test_files_of_a_model_are_found_again_wherever_a_plan_is_resumed(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(top)
+    spec = taken(top, model="scripted:../s.yaml", record_to="talk.jsonl").spec
+    assert spec.model == f"scripted:{top}/../s.yaml"
+    assert spec.record_to == f"{top}/talk.jsonl"
+    assert taken(top, model="ollama:llama3.1:8b").spec.model == "ollama:llama3.1:8b"
