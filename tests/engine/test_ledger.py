@@ -131,6 +131,29 @@ async def test_a_plan_is_listed_as_soon_as_it_is_on_disk(store: Store) -> None:
     assert (listed["phase"], listed["state"]) == ("strategize", "queued")
 
 
+class Sleeping(SystemClock):
+    """A clock of a machine that slept."""
+
+    slept = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.slept
+
+
+async def test_the_sleep_of_the_machine_is_no_time_of_the_plan(store: Store) -> None:
+    clock = Sleeping()
+    ledger = Ledger(store, clock, PlanState(plan_id=CLOCK.new_id()))
+    await ledger.record(PlanCreated(spec=PlanSpec(task="mend", repository="/srv/repo")), QUEUED)
+    await ledger.record(Moved(phase=Phase.STRATEGIZE, state=State.PROCESSING))
+    clock.slept = 8 * 3600.0
+    await ledger.record(Noted(text="good morning"))
+    clock.slept = 0.0
+    ledger.note(Noted(text="and the clock set back"))
+    assert ledger.state.spent.seconds < 60
+    again = await Ledger.open(store, clock, ledger.plan_id)
+    assert again.state.spent.seconds < 60
+
+
 async def test_listeners_hear_what_is_on_disk(store: Store) -> None:
     ledger = await made(store)
     heard: list[Event] = []

@@ -267,7 +267,7 @@ class LimitsChanged:
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """Another process took the plan over; the time since the last event counts for nothing."""
+    """Taken up by another process, or after a sleep; the time since the last event is not counted."""
 
     process: int  # pid of the new owner
 

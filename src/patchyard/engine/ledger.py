@@ -1,5 +1,6 @@
 """One plan's journal while it is worked on: records events, keeps the folded state at hand."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,11 +8,14 @@ from typing import Any
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.journal import Journal, NewEvent, Summaries
 from patchyard.domain.errors import UsageError
-from patchyard.domain.events import SCHEMA, TYPES, Body, Event, Moved, PlanCreated
+from patchyard.domain.events import SCHEMA, TYPES, Body, Event, Moved, PlanCreated, Resumed
+from patchyard.domain.plan import State
 from patchyard.domain.state import PlanState, fold
 from patchyard.engine.rows import Vocabulary, from_row, read_body, to_row
 
 PLAN = Vocabulary(types=TYPES, schema=SCHEMA)
+
+SLEPT_S = 10.0  # that the clock went on by more than time did; a clock set right moves by less
 
 Listener = Callable[[Event], None]
 
@@ -32,6 +36,7 @@ class Ledger:
         self._clock = clock
         self.state = state
         self.listeners: list[Listener] = []
+        self._seen = (clock.now(), clock.monotonic())
         self._noted: list[NewEvent] = []
         self._bodies: dict[str, bytes] = {}
 
@@ -53,6 +58,7 @@ class Ledger:
         nothing is written then.
         """
         at = self._clock.now()
+        events = (*self._woken(at), *events)
         after = self._folded(events, at)
         is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
         shown = summary(after) if is_listed else None
@@ -66,9 +72,18 @@ class Ledger:
         always recorded before it acts.
         """
         at = self._clock.now()
+        events = (*self._woken(at), *events)
         after = self._folded(events, at)
         self._noted += self._encoded(events, at)
         self._take(after, events)
+
+    def _woken(self, at: float) -> Sequence[Event]:
+        """Return what keeps a sleep of the machine, or a clock set anew, out of the plan's time."""
+        (wall, steady), now = self._seen, self._clock.monotonic()
+        self._seen = (at, now)
+        has_slept = (at - wall) - (now - steady) > SLEPT_S
+        is_working = self.state.state == State.PROCESSING
+        return (Resumed(process=os.getpid()),) if has_slept and is_working else ()
 
     def _folded(self, events: Sequence[Event], at: float) -> PlanState:
         version = self.state.version
@@ -143,4 +158,4 @@ def summary(state: PlanState) -> Mapping[str, Any]:
     }
 
 
-__all__ = ["PLAN", "Ledger", "Listener", "Store", "load", "read_events", "summary"]
+__all__ = ["PLAN", "SLEPT_S", "Ledger", "Listener", "Store", "load", "read_events", "summary"]
