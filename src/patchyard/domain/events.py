@@ -267,7 +267,7 @@ class LimitsChanged:
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """Taken up by another process, or after a sleep; the time since the last event is not counted."""
+    """Taken up by another process, or after a sleep; the time since the last event counts not."""
 
     process: int  # pid of the new owner
 
