@@ -288,6 +288,7 @@ __all__ = [
     "heard",
     "is_coloured",
     "is_open",
+    "one_line",
     "paint",
     "portable",
     "say_error",
