@@ -289,6 +289,7 @@ __all__ = [
     "is_coloured",
     "is_open",
     "one_line",
+    "one_line",
     "paint",
     "portable",
     "say_error",
