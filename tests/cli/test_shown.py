@@ -11,6 +11,7 @@ from patchyard.cli.live import Pulse
 from patchyard.cli.outcome import visible
 from patchyard.cli.progress import OUTPUT_LINE, SpokenLines, json_lines, json_output
 from patchyard.cli.screen import FILES_SHOWN, plan_screen
+from patchyard.cli.working import watching
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.environment import ExecutionEnvironment
@@ -87,6 +88,11 @@ def test_output_is_a_line_of_json_for_programs(capsys: pytest.CaptureFixture[str
     json_output("stderr", "oh\n")
     told = json.loads(capsys.readouterr().out)
     assert (told["event"], told["stream"], told["text"]) == ("Output", "stderr", "oh\n")
+
+
+def test_a_program_is_told_the_plan_before_its_object(capsys: pytest.CaptureFixture[str]) -> None:
+    with watching(is_json=True, stream=True, spoken=SpokenLines(opening="plan P")):
+        assert capsys.readouterr() == ("", "plan P\n")
 
 
 def test_an_event_keeps_the_time_at_which_it_happened(capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,6 +51,14 @@ def test_a_signal_stops_the_plan_and_says_how_to_go_on(site: Worksite, number: i
     )
     data = json.loads(status.stdout)["data"]
     assert (data["phase"], data["state"]) == ("execute", "cancelled")
+    why = subprocess.run(
+        [sys.executable, "-m", "patchyard", "plan", "errors"],
+        cwd=site.repository,
+        env=site.environ,
+        check=True,
+        capture_output=True,
+    )
+    assert b"it was cancelled" in why.stdout
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,9 @@ def errors(plan_id: str, output_format: str) -> None:
 async def _errors(_equipment: Equipment, ledger: Ledger) -> Outcome:
     failure = ledger.state.failure
     if failure is None:
-        return Outcome(data={"errors": []}, text="no error")
+        is_cancelled = ledger.state.state == State.CANCELLED
+        text = "no error: it was cancelled; `agents plan resume` carries it on"
+        return Outcome(data={"errors": []}, text=text if is_cancelled else "no error")
     rows = [f"{failure.phase}: {visible(failure.message)}"]
     if failure.hint:
         rows.append(f"hint: {visible(failure.hint)}")

@@ -53,7 +53,7 @@ class SpokenLines:
     """Prints what people want to see of events, on standard error; the base comes first."""
 
     def __init__(self, *, opening: str = "", kind: ExecutionEnvironment | None = None) -> None:
-        self.write: Callable[[str], None] = say
+        self.write: Callable[[str], None] = _to_stderr
         self._held = [opening] if opening else []
         self._kind = kind
         self._waiting = ""
@@ -117,8 +117,7 @@ class SpokenLines:
         return f" {paint('in host: not confined', 'red', to_stderr=True)}"
 
 
-def say(text: str) -> None:
-    """Print a line on standard error."""
+def _to_stderr(text: str) -> None:
     with heard(sys.stderr):
         click.echo(text, err=True)
 
@@ -213,4 +212,4 @@ _LINES: Mapping[type[Event], Line] = {
     Noted: _noted,
 }
 
-__all__ = ["OUTPUT_LINE", "PLAN_SHOWN", "SpokenLines", "json_lines", "json_output", "say"]
+__all__ = ["OUTPUT_LINE", "PLAN_SHOWN", "SpokenLines", "json_lines", "json_output"]

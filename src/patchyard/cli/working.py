@@ -9,7 +9,7 @@ import click
 
 from patchyard.assembly import open_equipment, require_actor
 from patchyard.cli.outcome import Outcome, heard, is_open, paint, say_warnings, visible
-from patchyard.cli.progress import SpokenLines, json_lines, json_output, say
+from patchyard.cli.progress import SpokenLines, json_lines, json_output
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
@@ -41,6 +41,8 @@ def watching(
     """
     lines = spoken or SpokenLines()
     on_output = lines.output if stream else None
+    if is_json:  # whoever gives up waiting for the object still has the plan's id
+        lines.flush()
     if is_json and stream:
         yield Watching(on_event=json_lines, on_output=json_output)
     elif is_json:
@@ -74,8 +76,6 @@ async def run_plan(
         spoken = SpokenLines(opening=opening, kind=general_kind(spec))
         with watching(is_json=is_json, stream=stream, spoken=spoken, limits=spec.limits) as watched:
             announce(watched, base)
-            if is_json:  # whoever gives up waiting for the object still has the id
-                say(opening)
             work = Workflow(equipment, watching=watched).run(plan_id)
             return await carried(equipment, plan_id, work)
 
