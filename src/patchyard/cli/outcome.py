@@ -289,7 +289,6 @@ __all__ = [
     "is_coloured",
     "is_open",
     "one_line",
-    "one_line",
     "paint",
     "portable",
     "say_error",
