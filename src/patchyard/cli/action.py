@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from patchyard.cli.cataloguing import fields, table, with_catalogue
+from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option
 from patchyard.domain.action import Action
 from patchyard.domain.codec import to_json
@@ -13,7 +14,7 @@ from patchyard.engine.catalogue import Catalogue
 from patchyard.intake_actions import find_action, read_action, shipped_actions
 
 
-@click.group(epilog="Example: agents action create --file bump.yaml")
+@click.group(cls=Group, epilog="Example: agents action create --file bump.yaml")
 def action() -> None:
     """Reusable templates of plans, in YAML."""
 

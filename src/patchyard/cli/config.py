@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from patchyard.cli.cataloguing import checkout_of, table, with_catalogue
+from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option, say_warnings
 from patchyard.cli.seeing import repository_settings
 from patchyard.clients.glimpse import glimpse
@@ -16,7 +17,7 @@ from patchyard.domain.project import Project
 from patchyard.engine.catalogue import Catalogue
 
 
-@click.group(epilog="Example: agents config show --origin")
+@click.group(cls=Group, epilog="Example: agents config show --origin")
 def config() -> None:
     """Settings: options, variables, project, user file, repository file, defaults."""
 

@@ -8,13 +8,14 @@ import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import table
+from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import STRENGTH, Readiness, parse_kind
 from patchyard.domain.errors import EnvironmentUnavailable
 
 
-@click.group(epilog="Example: agents env check process")
+@click.group(cls=Group, epilog="Example: agents env check process")
 def env() -> None:
     """Say which kinds of environment work here, and what they let an agent see."""
 

@@ -9,6 +9,7 @@ import click
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import table, with_catalogue
+from patchyard.cli.main import Group
 from patchyard.cli.opening import owned
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.clock import SystemClock
@@ -20,7 +21,9 @@ from patchyard.engine.lifecycle import declare
 from patchyard.intake_actions import find_action
 
 
-@click.group(epilog="Example: agents invariant add 'the API stays' --check 'python tools/api.py'")
+@click.group(
+    cls=Group, epilog="Example: agents invariant add 'the API stays' --check 'python tools/api.py'"
+)
 def invariant() -> None:
     """What must stay true, told to every actor and checked where there is a command."""
 

@@ -23,7 +23,23 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class LazyGroup(click.Group):
+class Group(click.Group):
+    """A group of commands; an unknown one names the nearest and lists all."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command."""
+        name = args[0]
+        if not name.startswith("-") and name not in self.list_commands(ctx):
+            from patchyard.domain.errors import UnknownName  # noqa: PLC0415 - only on this path
+
+            error = UnknownName.among("command", name, self.list_commands(ctx))
+            raise click.UsageError(f"{error.message} ({error.hint})", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
     """A group that knows its commands by name and imports one when it runs."""
 
     def __init__(
@@ -56,18 +72,6 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows))
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; an unknown one names the nearest."""
-        name = args[0]
-        if not name.startswith("-") and name not in self.list_commands(ctx):
-            from patchyard.domain.errors import UnknownName  # noqa: PLC0415 - only on this path
-
-            error = UnknownName.among("command", name, self.list_commands(ctx))
-            raise click.UsageError(f"{error.message} ({error.hint})", ctx)
-        return super().resolve_command(ctx, args)
-
 
 @click.group(
     cls=LazyGroup,
@@ -93,4 +97,4 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)  # click returns what Exit was raised with
 
 
-__all__ = ["COMMANDS", "LazyGroup", "agents", "main"]
+__all__ = ["COMMANDS", "Group", "LazyGroup", "agents", "main"]

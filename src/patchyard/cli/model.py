@@ -6,6 +6,7 @@ from dataclasses import replace
 import click
 
 from patchyard.assembly import model_catalogue
+from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
 from patchyard.clients.http_trouble import shown
 from patchyard.clients.waits import Waits
@@ -17,7 +18,7 @@ from patchyard.models.providers import Catalogue
 LOADING = Waits(connect_s=3.0, first_byte_s=300.0, idle_s=10.0, whole_s=300.0)
 
 
-@click.group(epilog="Example: agents model check ollama:qwen3-coder")
+@click.group(cls=Group, epilog="Example: agents model check ollama:qwen3-coder")
 def model() -> None:
     """Say which models can be asked."""
 

@@ -15,6 +15,7 @@ from patchyard.cli.cataloguing import (
     table,
     with_catalogue,
 )
+from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.yaml import parse_yaml
 from patchyard.domain.environment import ExecutionEnvironment, parse_kind, require_offered
@@ -25,7 +26,7 @@ from patchyard.engine.catalogue import Catalogue
 UNSET = "unset"  # the value that takes a setting away
 
 
-@click.group(epilog="Example: agents project context set execution_environment process")
+@click.group(cls=Group, epilog="Example: agents project context set execution_environment process")
 def project() -> None:
     """Repositories under a name, and what is set for them."""
 
@@ -113,7 +114,7 @@ def link_resource(name: str, resource: str, output_format: str) -> None:
     with_catalogue("project link-resource", output_format, job)
 
 
-@project.group(epilog="Example: agents project context show")
+@project.group(cls=Group, epilog="Example: agents project context show")
 def context() -> None:
     """What is set for a project; without NAME for that of this repository."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from patchyard.cli.cataloguing import checkout_of, fields, table, with_catalogue
+from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option
 from patchyard.domain.environment import parse_kind
 from patchyard.domain.errors import UsageError
@@ -14,7 +15,7 @@ from patchyard.domain.resource import TYPES, Resource, require_type
 from patchyard.engine.catalogue import Catalogue
 
 
-@click.group(epilog="Example: agents resource add git-checkout shop --path ~/src/shop")
+@click.group(cls=Group, epilog="Example: agents resource add git-checkout shop --path ~/src/shop")
 def resource() -> None:
     """What projects may use: checkouts and folders."""
 
