@@ -3,20 +3,26 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from engine.worksite import Worksite, call
+from patchyard.contracts.workspace import Workspaces
+from patchyard.domain.changeset import ChangeSet
 from patchyard.domain.errors import (
     GuardRefused,
     LimitReached,
     ProofFailed,
     ReconciliationBlockedError,
+    Unavailable,
 )
+from patchyard.domain.events import Noted
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.engine.handing import Handing
 from patchyard.engine.lifecycle import declare
 from patchyard.engine.report import plan_data
+from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
@@ -65,6 +71,33 @@ async def test_a_plan_stopped_by_a_limit_keeps_its_change_set(site: Worksite) ->
         data = await plan_data(await site.ledger(equipment, plan_id))
     assert [f["path"] for f in data["changeset"]["files"]] == ["new.txt"]
     assert data["proven_tree"] is None
+
+
+class Unreadable:
+    """Workspaces that cannot be captured."""
+
+    def __init__(self, workspaces: Workspaces) -> None:
+        self._workspaces = workspaces
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._workspaces, name)
+
+    async def capture(self, *_: object, **__: object) -> ChangeSet:
+        raise Unavailable("the disk is full")
+
+
+async def test_a_limit_stays_the_reason_when_nothing_can_be_captured(site: Worksite) -> None:
+    async with site.open() as (equipment, _):
+        blind = cast("Workspaces", Unreadable(equipment.workspaces))
+        workflow = Workflow(replace(equipment, workspaces=blind))
+        plan_id = await site.made(workflow, site.asked(ADD, ADD, ADD, steps=3))
+        with pytest.raises(LimitReached):
+            await workflow.run(plan_id)
+        ledger = await site.ledger(equipment, plan_id)
+        notes = [event.text for _, _, event in await ledger.events() if isinstance(event, Noted)]
+    assert ledger.state.failure is not None
+    assert ledger.state.failure.code == "limit"
+    assert notes[-1] == "it could not be captured: the disk is full"
 
 
 async def test_a_second_branch_is_made_when_another_name_is_asked_for(site: Worksite) -> None:

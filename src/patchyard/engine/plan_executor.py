@@ -8,11 +8,12 @@ from pathlib import Path
 from patchyard.contracts.actor import Turn
 from patchyard.domain.changeset import Base
 from patchyard.domain.decision import Decision, DecisionKind, Proposal
-from patchyard.domain.errors import LimitReached, WorkFailed
+from patchyard.domain.errors import LimitReached, PatchyardError, WorkFailed
 from patchyard.domain.events import (
     BaseRecorded,
     DecisionRecorded,
     Moved,
+    Noted,
     StrategyRecorded,
     WorkSummarised,
 )
@@ -103,9 +104,12 @@ class PlanExecutor:
         state = self._ledger.state
         if state.base is None or state.workspace is None:
             return
-        async with working_ground(self._equipment, self._ledger, state.base, ()) as workspace:
-            prover = Prover(self._equipment, self._ledger, ())
-            await Capture(self._equipment, self._ledger, prover, workspace).keep()
+        try:
+            async with working_ground(self._equipment, self._ledger, state.base, ()) as workspace:
+                prover = Prover(self._equipment, self._ledger, ())
+                await Capture(self._equipment, self._ledger, prover, workspace).keep()
+        except PatchyardError as error:  # the limit stays the reason of the stop
+            await self._ledger.record(Noted(text=f"it could not be captured: {error.message}"))
 
     async def _proven(self, turn: Turn, places: Places, capture: Capture) -> str | None:
         """End a round of work: what the actor left running ends before anything is looked at."""
