@@ -9,9 +9,9 @@ import pytest
 
 from patchyard.cli.live import Pulse
 from patchyard.cli.outcome import visible
-from patchyard.cli.progress import OUTPUT_LINE, SpokenLines, json_lines, json_output
+from patchyard.cli.progress import OUTPUT_LINE, JsonLines, SpokenLines
 from patchyard.cli.screen import FILES_SHOWN, plan_screen
-from patchyard.cli.working import watching
+from patchyard.cli.working import announce, watching
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.environment import ExecutionEnvironment
@@ -32,7 +32,7 @@ from patchyard.domain.events import (
     Validated,
 )
 from patchyard.domain.invariant import Scope
-from patchyard.domain.plan import Phase, State
+from patchyard.domain.plan import Phase, PlanSpec, State
 
 BASE = Base(
     repository="/r", store="/s", commit="1a2b3c4d5e", branch="main", tree="t", uncommitted=3
@@ -85,19 +85,29 @@ def test_output_is_shown_in_whole_lines_escaped_and_before_what_follows() -> Non
 
 
 def test_output_is_a_line_of_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    json_output("stderr", "oh\n")
+    JsonLines(plan_id="P").output("stderr", "oh\n")
     told = json.loads(capsys.readouterr().out)
     assert (told["event"], told["stream"], told["text"]) == ("Output", "stderr", "oh\n")
 
 
 def test_a_program_is_told_the_plan_before_its_object(capsys: pytest.CaptureFixture[str]) -> None:
-    with watching(is_json=True, stream=True, spoken=SpokenLines(opening="plan P")):
+    with watching("P", is_json=True, stream=True, spoken=SpokenLines(opening="plan P")):
         assert capsys.readouterr() == ("", "plan P\n")
 
 
 def test_an_event_keeps_the_time_at_which_it_happened(capsys: pytest.CaptureFixture[str]) -> None:
-    json_lines(TurnRequested(turn=1), at=12.5)
-    assert json.loads(capsys.readouterr().out)["at"] == 12.5
+    JsonLines(plan_id="P")(TurnRequested(turn=1), at=12.5)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["at"], told["plan_id"]) == (12.5, "P")
+
+
+def test_the_first_line_for_programs_names_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = PlanSpec(task="x", repository="/r")
+    with watching("P", is_json=True, stream=True) as watched:
+        announce(watched, spec, BASE)
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["event"], first["plan_id"]) == ("PlanCreated", "P")
+    assert (second["event"], second["plan_id"]) == ("BaseRecorded", "P")
 
 
 def test_a_broken_invariant_is_no_failed_proof() -> None:

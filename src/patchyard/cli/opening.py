@@ -1,12 +1,11 @@
 """The engine, opened for one plan by what was typed: looked up, or owned while it is changed."""
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from patchyard.assembly import open_equipment
-from patchyard.domain.events import Event
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import find_plan
 from patchyard.engine.ledger import Ledger
@@ -22,16 +21,11 @@ async def opened(typed: str) -> AsyncIterator[tuple[Equipment, str]]:
 
 
 @asynccontextmanager
-async def owned(
-    typed: str, *, listener: Callable[[Event], None] | None = None
-) -> AsyncIterator[tuple[Equipment, Ledger]]:
-    """Yield the engine and the plan's ledger, which nobody else changes. Raises Conflict.
-
-    `listener` is told of each event that is recorded.
-    """
+async def owned(typed: str) -> AsyncIterator[tuple[Equipment, Ledger]]:
+    """Yield the engine and the plan's ledger, which nobody else changes. Raises Conflict."""
     async with (
         opened(typed) as (equipment, plan_id),
-        PlanLifecycleService(equipment).owned(plan_id, listener=listener) as ledger,
+        PlanLifecycleService(equipment).owned(plan_id) as ledger,
     ):
         yield equipment, ledger
 

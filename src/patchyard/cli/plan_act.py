@@ -60,7 +60,7 @@ def cancel(plan_id: str, output_format: str) -> None:
 def _work(command: str, plan_id: str, job: Job, output_format: str, *, stream: bool) -> None:
     async def work() -> Outcome:
         async with opened(plan_id) as (equipment, found):
-            with watching(is_json=output_format == JSON, stream=stream) as watched:
+            with watching(found, is_json=output_format == JSON, stream=stream) as watched:
                 work = job(Workflow(equipment, watching=watched), found)
                 return await carried(equipment, found, work)
 

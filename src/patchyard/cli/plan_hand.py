@@ -147,9 +147,11 @@ def unapply(plan_id: str, output_format: str) -> None:
 def _hand(command: str, plan_id: str, output_format: str, do: Do, *, stream: bool = False) -> None:
     async def work() -> Outcome:
         is_json = output_format == JSON
-        seen = watching(is_json=is_json, stream=True) if stream else nullcontext(Watching())
-        with seen as watched:
-            async with owned(plan_id, listener=watched.on_event) as (equipment, ledger):
+        async with owned(plan_id) as (equipment, ledger):
+            seen = watching(ledger.plan_id, is_json=is_json, stream=True)
+            with seen if stream else nullcontext(Watching()) as watched:
+                if watched.on_event is not None:
+                    ledger.listeners.append(watched.on_event)
                 text = await do(ledger, Handing(equipment, ledger))
                 return Outcome(data=await plan_data(ledger), text=text)
 

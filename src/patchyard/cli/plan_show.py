@@ -27,7 +27,7 @@ from patchyard.cli.outcome import (
     visible,
 )
 from patchyard.cli.plan_act import plan_argument
-from patchyard.cli.progress import SpokenLines, json_lines
+from patchyard.cli.progress import JsonLines, SpokenLines
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import Decision
@@ -145,11 +145,12 @@ def _follow(command: str, plan_id: str, output_format: str, *, after: int | None
 
 async def _tail(equipment: Equipment, ledger: Ledger, *, is_json: bool, after: int | None) -> None:
     spoken = SpokenLines()
+    told = JsonLines(plan_id=ledger.plan_id)
     seen = ledger.state.version if after is None else after
     while True:
         for version, at, event in await ledger.events(after=seen):
             if is_json:
-                json_lines(event, at=at)
+                told(event, at=at)
             else:
                 spoken(event)
             seen = version

@@ -58,8 +58,8 @@ async def _use(options: dict[str, Any], *, is_json: bool) -> Outcome:
             return replace(await waiting(equipment, plan_id), text=plan_id)
         spoken = SpokenLines(opening=f"plan {plan_id}", kind=general_kind(spec))
         stream = bool(options["stream"])
-        with watching(is_json=is_json, stream=stream, spoken=spoken) as watched:
-            announce(watched, base)
+        with watching(plan_id, is_json=is_json, stream=stream, spoken=spoken) as watched:
+            announce(watched, spec, base)
             work = Workflow(equipment, watching=watched).strategize(plan_id)
             outcome = await carried(equipment, plan_id, work)
         return outcome if outcome.error else replace(outcome, text=plan_id)

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -34,19 +35,24 @@ PLAN_SHOWN = 110  # characters of a strategy's first line
 OUTPUT_LINE = 4000  # characters of a line that does not end; then it is shown in pieces
 
 
-def json_lines(event: Event, *, at: float | None = None) -> None:
-    """Print one event as one line of JSON; `at` is when it was recorded, now where it just was."""
-    _json_line(type(event).__name__, time.time() if at is None else at, to_json(event))
+@dataclass(frozen=True, kw_only=True)
+class JsonLines:
+    """Prints one line of JSON for each event of one plan, on standard output."""
 
+    plan_id: str
 
-def json_output(stream: str, text: str) -> None:
-    """Print what a running command just printed as one line of JSON."""
-    _json_line("Output", time.time(), {"stream": stream, "text": text})
+    def __call__(self, event: Event, *, at: float | None = None) -> None:
+        """Print `event`; `at` is when it was recorded, now where it just was."""
+        self._print(type(event).__name__, time.time() if at is None else at, to_json(event))
 
+    def output(self, stream: str, text: str) -> None:
+        """Print what a running command just printed."""
+        self._print("Output", time.time(), {"stream": stream, "text": text})
 
-def _json_line(name: str, at: float, body: Mapping[str, Any]) -> None:
-    with heard(sys.stdout):
-        click.echo(json.dumps(portable({"event": name, "at": at, **body})))
+    def _print(self, name: str, at: float, body: Mapping[str, Any]) -> None:
+        line = {"event": name, "at": at, "plan_id": self.plan_id, **body}
+        with heard(sys.stdout):
+            click.echo(json.dumps(portable(line)))
 
 
 class SpokenLines:
@@ -212,4 +218,4 @@ _LINES: Mapping[type[Event], Line] = {
     Noted: _noted,
 }
 
-__all__ = ["OUTPUT_LINE", "PLAN_SHOWN", "SpokenLines", "json_lines", "json_output"]
+__all__ = ["OUTPUT_LINE", "PLAN_SHOWN", "JsonLines", "SpokenLines"]

@@ -9,12 +9,12 @@ import click
 
 from patchyard.assembly import open_equipment, require_actor
 from patchyard.cli.outcome import Outcome, heard, is_open, paint, say_warnings, visible
-from patchyard.cli.progress import SpokenLines, json_lines, json_output
+from patchyard.cli.progress import JsonLines, SpokenLines
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import PatchyardError, WorkFailed
-from patchyard.domain.events import BaseRecorded, Event
+from patchyard.domain.events import BaseRecorded, Event, PlanCreated
 from patchyard.domain.plan import MANUAL, PlanSpec
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
@@ -29,6 +29,7 @@ from patchyard.intake import Asked, Intake, take_in
 
 @contextmanager
 def watching(
+    plan_id: str,
     *,
     is_json: bool,
     stream: bool,
@@ -44,7 +45,8 @@ def watching(
     if is_json:  # whoever gives up waiting for the object still has the plan's id
         lines.flush()
     if is_json and stream:
-        yield Watching(on_event=json_lines, on_output=json_output)
+        told = JsonLines(plan_id=plan_id)
+        yield Watching(on_event=told, on_output=told.output)
     elif is_json:
         yield Watching()
     elif not (is_open(sys.stderr) and sys.stderr.isatty()):
@@ -74,8 +76,9 @@ async def run_plan(
             return await waiting(equipment, plan_id)
         opening = f"plan {plan_id} in {visible(spec.repository)}"
         spoken = SpokenLines(opening=opening, kind=general_kind(spec))
-        with watching(is_json=is_json, stream=stream, spoken=spoken, limits=spec.limits) as watched:
-            announce(watched, base)
+        seen = watching(plan_id, is_json=is_json, stream=stream, spoken=spoken, limits=spec.limits)
+        with seen as watched:
+            announce(watched, spec, base)
             work = Workflow(equipment, watching=watched).run(plan_id)
             return await carried(equipment, plan_id, work)
 
@@ -105,9 +108,10 @@ async def waiting(equipment: Equipment, plan_id: str) -> Outcome:
     return Outcome(data=data, text=plan_screen(data))
 
 
-def announce(watched: Watching, base: Base) -> None:
-    """Say what the plan stands on, which was recorded before anybody watched."""
+def announce(watched: Watching, spec: PlanSpec, base: Base) -> None:
+    """Say that there is a plan and what it stands on: recorded before anybody watched."""
     if watched.on_event is not None:
+        watched.on_event(PlanCreated(spec=spec))
         watched.on_event(BaseRecorded(base=base))
 
 
