@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import patchyard
+from patchyard.cli.lacking import placed
 from patchyard.cli.outcome import error_data, portable
-from patchyard.domain.errors import PatchyardError, UnknownName
+from patchyard.domain.errors import PatchyardError, Unavailable, UnknownName
 
 LISTS = f"{sys.executable} -m patchyard plan list --all"
 
@@ -32,7 +33,7 @@ def shell(line: str, home: Path) -> subprocess.CompletedProcess[str]:
         (f"{LISTS} >&-", 0, ""),
         (f"{LISTS} --format json >&-", 0, ""),
         (f"{LISTS} 2>&-", 0, ""),
-        (f"{LISTS} >/dev/full", 4, "No space left"),
+        (f"{LISTS} >/dev/full", 4, "standard output: No space left"),
         (f"{sys.executable} -m patchyard plan status >&-", 2, "no plan"),
         (f"{LISTS} | true", 0, ""),
     ],
@@ -44,6 +45,23 @@ def test_an_output_that_takes_nothing_is_no_traceback(
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert said in done.stderr
+
+
+def test_a_folder_that_is_gone_is_named_with_the_cure(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    done = shell(f"mkdir {gone}; cd {gone}; rmdir {gone}; {LISTS[:-6]}", tmp_path / "home")
+    assert done.returncode == 4
+    assert f"the folder you are in is not there any more: {gone}" in done.stderr
+    assert "hint: go to one that is" in done.stderr
+
+
+def test_a_full_disk_is_said_with_the_folder_that_lies_on_it(tmp_path: Path) -> None:
+    home, tasks = tmp_path / "home", tmp_path / "new" / "work"
+    full = Unavailable("fatal: write error: No space left on device", hint="free some space")
+    said = placed(full, {"PATCHYARD_HOME": str(home), "WORKSPACE_DIR": str(tasks)}).hint
+    assert said.startswith(f"free some space; {home} has ")
+    assert said.endswith("PATCHYARD_HOME chooses another place")
+    assert placed(PatchyardError("x"), {}).hint == ""
 
 
 def test_a_reader_that_goes_away_changes_no_exit_code(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import IO, Any, TypeVar
 
 import click
 
+from patchyard.cli.lacking import placed, refused
 from patchyard.domain.errors import PatchyardError, Unavailable
 from patchyard.engine.machine import refused_by_machine
 
@@ -68,11 +69,13 @@ def carry_out(
     except PatchyardError as error:
         outcome = Outcome(error=error, exit_code=error.exit_code)
     except OSError as error:
-        outcome = Outcome(error=refused_by_machine(error))
+        outcome = Outcome(error=refused(error))
     except (KeyboardInterrupt, asyncio.CancelledError):
         outcome = Outcome(error=Interrupted())
         if is_json:  # who reads the object may have gone
             say_error(Interrupted())
+    if outcome.error is not None:
+        placed(outcome.error, os.environ)
     code = outcome.exit_code or (outcome.error.exit_code if outcome.error else 0)
     try:
         if is_json:
@@ -86,6 +89,7 @@ def carry_out(
         _send_nowhere(sys.stderr)
     except OSError as error:
         _send_nowhere(sys.stdout)
+        error.filename = error.filename or "standard output"
         say_error(refused_by_machine(error))
         code = code or Unavailable.exit_code
     raise click.exceptions.Exit(code)

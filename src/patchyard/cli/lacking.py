@@ -1,0 +1,57 @@
+"""Where something is missing that an error does not place: room on a disk, the folder one is in."""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from patchyard.config import places
+from patchyard.domain.errors import PatchyardError, Unavailable
+from patchyard.engine.machine import refused_by_machine
+
+FULL = re.compile(r"No space left on device|Disk quota exceeded|Out of diskspace|disk is full")
+MIB = 1024 * 1024
+
+
+def refused(error: OSError) -> PatchyardError:
+    """Return the error that `error` stands for; a lost working folder is called so."""
+    if isinstance(error, FileNotFoundError) and error.filename is None and not _has_folder():
+        gone = os.environ.get("PWD", "")
+        return Unavailable(
+            f"the folder you are in is not there any more{gone and f': {gone}'}",
+            hint="go to one that is, with cd",
+        )
+    return refused_by_machine(error)
+
+
+def _has_folder() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def placed(error: PatchyardError, environ: Mapping[str, str]) -> PatchyardError:
+    """Return `error`; one of a full disk says at which of our folders the room is, and its cure."""
+    if not isinstance(error, Unavailable) or not FULL.search(error.message):
+        return error
+    where = places(environ)
+    named = {"PATCHYARD_HOME": where.home}
+    if where.tasks is not None:
+        named["WORKSPACE_DIR"] = where.tasks
+    free = {name: _free(folder) for name, folder in named.items()}
+    name = min(free, key=lambda name: free[name])
+    cure = f"{named[name]} has {free[name] / MIB:.1f} MiB left; {name} chooses another place"
+    error.hint = f"{error.hint}; {cure}" if error.hint else cure
+    return error
+
+
+def _free(folder: Path) -> int:
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+__all__ = ["FULL", "MIB", "placed", "refused"]
