@@ -10,11 +10,14 @@ from typing import Any, cast
 import pytest
 
 from engine.worksite import Worksite, call
+from patchyard.clients.placer import Placer
 from patchyard.contracts.handover import HandOver, Order
-from patchyard.domain.errors import Conflict, GuardRefused
+from patchyard.domain.errors import Conflict, GuardRefused, StateRefusal
 from patchyard.domain.events import ApplyIntended
 from patchyard.domain.plan import Phase, State
+from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
+from patchyard.engine.ledger import Ledger
 from patchyard.engine.rows import body_of
 from patchyard.engine.workflow import Workflow
 from patchyard.stores.sqlite import SQLiteJournal
@@ -146,3 +149,72 @@ async def test_an_unapply_that_is_stopped_in_the_middle_is_journalled_whole(site
             await taking
     assert not (site.repository / "new.txt").exists()
     assert list(ledger.state.handed) == []
+
+
+async def cut_short(site: Worksite, equipment: Equipment, workflow: Workflow) -> Ledger:
+    """Begin an apply of two files of which one gets in before the engine dies."""
+    other = call("write_file", path="other.txt", content="other\n")
+    plan_id = await run(site, workflow, ADD, other)
+    ledger = await site.ledger(equipment, plan_id)
+    real = Placer.take
+    with pytest.MonkeyPatch.context() as patched:
+
+        def dying(self: Placer, place: str, path: str) -> None:
+            if path == "other.txt":
+                raise RuntimeError("killed")
+            real(self, place, path)
+
+        patched.setattr(Placer, "take", dying)
+        with pytest.raises(RuntimeError, match="killed"):
+            await Handing(equipment, ledger).apply("worktree")
+    return await site.ledger(equipment, plan_id)
+
+
+async def test_an_apply_cut_short_is_kept_until_newer_work_is_out_of_the_way(
+    site: Worksite,
+) -> None:
+    new, other = site.repository / "new.txt", site.repository / "other.txt"
+    async with site.open() as (equipment, workflow):
+        ledger = await cut_short(site, equipment, workflow)
+        other.write_text("mine\n")
+        for _ in range(2):
+            with pytest.raises(Conflict, match=r"cut short.*new\.txt is in already"):
+                await workflow.run(ledger.plan_id)
+        assert other.read_text() == "mine\n"
+        other.unlink()
+        state = await workflow.run(ledger.plan_id)
+        assert (state.phase, state.state) == (Phase.APPLY, State.APPLIED)
+        await Handing(equipment, await site.ledger(equipment, ledger.plan_id)).unapply()
+    assert (new.exists(), other.exists()) == (False, False)
+
+
+@pytest.mark.parametrize("is_resumed", [True, False])
+async def test_an_apply_cut_short_is_taken_back_but_for_newer_work(
+    site: Worksite, *, is_resumed: bool
+) -> None:
+    new, other = site.repository / "new.txt", site.repository / "other.txt"
+    async with site.open() as (equipment, workflow):
+        ledger = await cut_short(site, equipment, workflow)
+        other.write_text("mine\n")
+        if is_resumed:
+            with pytest.raises(Conflict):
+                await workflow.run(ledger.plan_id)
+        ledger = await site.ledger(equipment, ledger.plan_id)
+        with pytest.raises(StateRefusal, match=r"left as it is: other\.txt"):
+            await Handing(equipment, ledger).unapply()
+        assert (new.exists(), other.read_text()) == (False, "mine\n")
+        ledger = await site.ledger(equipment, ledger.plan_id)
+        assert (ledger.state.phase, ledger.state.state) == (Phase.EXECUTE, State.COMPLETE)
+        with pytest.raises(GuardRefused, match="nothing of this plan is applied"):
+            await Handing(equipment, ledger).unapply()
+        other.unlink()
+        await Handing(equipment, ledger).apply("worktree")
+    assert (new.exists(), other.read_text()) == (True, "other\n")
+
+
+async def test_an_apply_cut_short_without_newer_work_is_taken_back_whole(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        ledger = await cut_short(site, equipment, workflow)
+        assert await Handing(equipment, ledger).unapply() == ("new.txt", "other.txt")
+    assert not (site.repository / "new.txt").exists()
+    assert ledger.state.failure is None

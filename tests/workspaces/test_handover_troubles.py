@@ -242,7 +242,9 @@ else:
 """
 
 
-def killed_after(steps: int, lab: Lab, base: Base, changeset: ChangeSet, receipt: Receipt) -> int:
+def killed_after(
+    steps: int, lab: Lab, base: Base, changeset: ChangeSet, receipt: Receipt, to: str = "worktree"
+) -> int:
     """Hand over, or take back what is done, in an engine that dies after so many moves."""
     given = {
         "steps": steps,
@@ -250,7 +252,7 @@ def killed_after(steps: int, lab: Lab, base: Base, changeset: ChangeSet, receipt
         "uid": lab.trees.uid,
         "base": to_json(base),
         "changeset": to_json(changeset),
-        "order": to_json(order("worktree")),
+        "order": to_json(order(to)),
         "receipt": to_json(receipt),
     }
     command = [sys.executable, "-c", KILLED]
@@ -332,3 +334,36 @@ async def test_work_that_the_user_did_as_well_merges_into_nothing_new(copying: L
 
     assert bytes_below(copying.repo) == before
     assert git(copying.repo, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("to", ["worktree", "merge"])
+async def test_a_hand_over_cut_short_says_what_is_in_and_leaves_newer_work(
+    copying: Lab, to: str
+) -> None:
+    base, changeset = await begun(copying)
+    before = bytes_below(copying.repo)
+    handing = GitHandOver(copying.trees)
+    intent = await handing.plan(base, changeset, order(to))
+    await asyncio.to_thread(killed_after, 2, copying, base, changeset, intent, to)
+    copying.write({"new/deep.txt": "mine\n"})
+
+    with pytest.raises(Conflict, match=r"nothing more was changed: new/deep\.txt") as caught:
+        await handing.carry_out(base, changeset, order(to), intent)
+
+    assert caught.value.details["written"] == ["a.txt", "gone.txt"]
+    assert "unapply" in caught.value.hint
+    assert await handing.take_back(base, changeset, intent) == ("a.txt", "gone.txt")
+    assert bytes_below(copying.repo) == {**before, "new/deep.txt": ("-", b"mine\n")}
+
+
+async def test_a_merge_whose_branch_has_moved_is_done_whatever_the_user_edits_then(
+    copying: Lab,
+) -> None:
+    base, changeset = await begun(copying)
+    handing = GitHandOver(copying.trees)
+    intent = await handing.plan(base, changeset, order("merge"))
+    await handing.carry_out(base, changeset, order("merge"), intent)
+    copying.write({"a.txt": "mine\n"})
+
+    assert (await handing.carry_out(base, changeset, order("merge"), intent)).is_done
+    assert (copying.repo / "a.txt").read_text() == "mine\n"

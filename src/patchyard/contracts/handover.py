@@ -44,11 +44,18 @@ class HandOver(Protocol):
     async def carry_out(
         self, base: Base, changeset: ChangeSet, order: Order, intent: Receipt
     ) -> Receipt:
-        """Do what `intent` says. Called again after a crash it finishes and does nothing twice."""
+        """Do what `intent` says. Called again after a crash it finishes and does nothing twice.
+
+        An error whose details name files as `written` says that a part is in: the intent holds.
+        """
         ...
 
     async def take_back(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> Sequence[str]:
-        """Reverse `receipt` while the touched files are unchanged, else raise Conflict."""
+        """Reverse `receipt` while the touched files are unchanged, else raise Conflict.
+
+        Returns the paths that are as they were. Of an intent that was cut short newer work is
+        left as it is, and missing among them.
+        """
         ...
 
 

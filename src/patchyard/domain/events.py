@@ -229,6 +229,7 @@ class Unapplied:
     """An earlier hand-over was taken back."""
 
     changeset_id: str
+    is_begun: bool = False  # one that was cut short: an intent without a receipt
 
 
 @dataclass(frozen=True, kw_only=True)

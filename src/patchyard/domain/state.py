@@ -255,7 +255,9 @@ def _applied(state: PlanState, event: Applied, _version: int) -> PlanState:
     return replace(state, handed=(*state.handed, event), intended=None)
 
 
-def _unapplied(state: PlanState, _event: Unapplied, _version: int) -> PlanState:
+def _unapplied(state: PlanState, event: Unapplied, _version: int) -> PlanState:
+    if event.is_begun:
+        return replace(state, intended=None)
     return replace(state, handed=state.handed[:-1])
 
 
@@ -269,7 +271,7 @@ def _limited(state: PlanState, event: LimitsChanged, _version: int) -> PlanState
 
 
 def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:
-    if event.phase == Phase.APPLY:  # a hand-over that fails has changed nothing
+    if event.phase == Phase.APPLY and "written" not in event.details:  # it has changed nothing
         state = replace(state, intended=None)
     if event.code in REFUSED and not event.details.get("retryable") and state.asked is not None:
         state = replace(state, asked=replace(state.asked, reserved_tokens=0))  # nothing was lost

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.codec import from_json
-from patchyard.domain.errors import GuardRefused, PatchyardError
+from patchyard.domain.errors import GuardRefused, PatchyardError, StateRefusal
 from patchyard.domain.events import Applied, ApplyIntended, Moved, Unapplied
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.answers import whole
@@ -98,7 +98,8 @@ class Handing:
             ):  # fmt: skip
                 raise GuardRefused(
                     f"an apply to {known.to} was begun and cut short",
-                    hint=f"finish it first: `agents plan resume {self._ledger.plan_id}`",
+                    hint=f"finish it first: `agents plan resume {self._ledger.plan_id}`, or take"
+                    f" it back: `agents plan unapply {self._ledger.plan_id}`",
                 )
             return from_json(Receipt, await self._ledger.value(known.record))
         intent = await self._equipment.handover.plan(base, changeset, order)
@@ -114,7 +115,7 @@ class Handing:
         return intent
 
     async def _failed(self, error: PatchyardError) -> None:
-        """Let go of the intent: the next apply looks at the repository anew."""
+        """Let go of the intent unless a part is in: the next apply looks at all anew."""
         state = self._ledger.state.state
         errored = Moved(phase=Phase.APPLY, state=State.ERRORED, reason=error.message[:500])
         await self._ledger.record(
@@ -145,7 +146,12 @@ class Handing:
         await self._ledger.record(applied, *moved)  # in one step: what is applied is not resumed
 
     async def unapply(self) -> Sequence[str]:
-        """Take the last hand-over back and return the paths. Raises Conflict or GuardRefused."""
+        """Take the last hand-over back and return the paths. Raises Conflict or GuardRefused.
+
+        One that was cut short is taken back but for newer work: StateRefusal then names it.
+        """
+        if self._ledger.state.intended is not None:
+            return await whole(self._begun_taken_back(self._ledger.state.intended))
         applied = self._ledger.state.applied
         if applied is None:
             raise GuardRefused(
@@ -162,6 +168,25 @@ class Handing:
         """Take it back and journal it; a cancel in the middle waits for that."""
         paths = await self._equipment.handover.take_back(base, changeset, receipt)
         await self._ledger.record(Unapplied(changeset_id=changeset.id))
+        return paths
+
+    async def _begun_taken_back(self, known: ApplyIntended) -> Sequence[str]:
+        """Take back what is in of a hand-over cut short; the plan stands before it then."""
+        base, changeset = await self.changeset()
+        intent = from_json(Receipt, await self._ledger.value(known.record))
+        paths = await self._equipment.handover.take_back(base, changeset, intent)
+        here = self._ledger.state.state
+        moves = [Moved(phase=Phase.APPLY, state=State.QUEUED)] if here == State.ERRORED else []
+        if here in {State.ERRORED, State.PROCESSING, State.QUEUED}:
+            moves.append(Moved(phase=Phase.EXECUTE, state=State.COMPLETE))
+        await self._ledger.record(Unapplied(changeset_id=changeset.id, is_begun=True), *moves)
+        left = sorted(set(intent.touched) - set(paths))
+        if left:
+            raise StateRefusal(
+                f"taken back, but for newer work, which was left as it is: {', '.join(left[:8])}",
+                hint="look at it with `git diff`: part of the change may be in it",
+                details={"paths": left},
+            )
         return paths
 
     async def changeset(self) -> tuple[Base, ChangeSet]:

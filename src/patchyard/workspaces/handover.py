@@ -34,6 +34,10 @@ TAKE_OUT = (
     "take your newer edits out of these paths and unapply again, or take the change out from under"
     " them: `agents plan diff PLAN | git apply -R`"
 )
+FINISH = (
+    "`agents plan unapply PLAN` takes back what is in; or clear the way and"
+    " `agents plan resume PLAN` finishes it"
+)
 
 
 class GitHandOver:
@@ -61,8 +65,7 @@ class GitHandOver:
 
     async def take_back(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> Sequence[str]:
         """Reverse `receipt`; see contracts.handover."""
-        await asyncio.to_thread(self._take_back, base, changeset, receipt)
-        return receipt.touched
+        return await asyncio.to_thread(self._take_back, base, changeset, receipt)
 
     def _plan(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         if order.to not in WAYS:
@@ -151,46 +154,90 @@ class GitHandOver:
         user = UserRepository(store.source, git)
         undo = intent.undo
         if intent.commit:
+            if user.value(undo["ref"]) == intent.commit:
+                return  # the ref moves last: all of it is done
             user.send(intent.commit, undo["parents"])
             user.keep_large(undo["large"])
-        tree = _work_tree(store, git, changeset) if "edits" in undo else None
-        if tree is not None:
-            tree.carry_out(decode(undo["edits"]), like=base.tree)
+        if "edits" not in undo:
+            _move_ref(user, intent)
+            return
+        tree = _work_tree(store, git, changeset)
+        edits = decode(undo["edits"])
         try:
-            if "index" in undo:
-                _move_index(user, decode(undo["index"]))
-            if intent.commit:
-                reason = f"patchyard: {intent.to}"
-                user.move(undo["ref"], intent.commit, undo["old"], reason=reason)
-        except PatchyardError:
-            if tree is not None:  # a merge is all or nothing: somebody moved the branch meanwhile
+            tree.carry_out(edits, like=base.tree)
+            try:
+                _move_index(user, decode(undo.get("index", ())))
+                _move_ref(user, intent)
+            except PatchyardError:  # a merge is all or nothing: somebody moved the branch meanwhile
                 _put_back(tree, user, undo, like=base.tree)
+                raise
+        except PatchyardError as error:
+            done, _ = tree.sorted_out(edits, like=base.tree)
+            if done:
+                raise _half_in(error, [edit.path for edit in done]) from error
             raise
 
-    def _take_back(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> None:
+    def _take_back(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> Sequence[str]:
         if receipt.to == "patch":
             patches.remove(receipt)
-            return
+            return receipt.touched
         store = self._trees.open_store(Path(base.repository))
         git = self._trees.git_of(base)
         user = UserRepository(store.source, git)
         undo = receipt.undo
         if receipt.commit:
             _require_movable(user, receipt)
+        back = receipt.touched
         if "edits" in undo:
+            tree = _work_tree(store, git, changeset)
+            if not receipt.is_done and user.value(undo.get("ref", "")) != receipt.commit:
+                undo = _unchanged(tree, user, undo, like=base.tree)
+                back = tuple(edit.path for edit in decode(undo["edits"]))
             try:
-                _put_back(_work_tree(store, git, changeset), user, undo, like=base.tree)
+                _put_back(tree, user, undo, like=base.tree)
             except Conflict as error:
                 raise Conflict(error.message, hint=TAKE_OUT, details=error.details) from error
         if receipt.commit and user.value(undo["ref"]) != undo["old"]:
             user.move(undo["ref"], undo["old"], receipt.commit, reason="patchyard: unapply")
+        return back
+
+
+def _move_ref(user: UserRepository, intent: Receipt) -> None:
+    if intent.commit:
+        undo = intent.undo
+        user.move(undo["ref"], intent.commit, undo["old"], reason=f"patchyard: {intent.to}")
+
+
+def _half_in(error: PatchyardError, written: Sequence[str]) -> PatchyardError:
+    """Return `error` for a hand-over of which an earlier, killed life wrote a part."""
+    why = error.message.replace("nothing was changed", "nothing more was changed")
+    return type(error)(
+        f"an apply was cut short and cannot be finished: {why};"
+        f" of the change, {', '.join(written[:8])} is in already",
+        hint=FINISH,
+        details={**error.details, "written": list(written)},
+    )
+
+
+def _unchanged(
+    tree: WorkTree, user: UserRepository, undo: Mapping[str, Any], *, like: str
+) -> dict[str, Any]:
+    """Return what can be reversed of a hand-over cut short: all but newer work, left as it is."""
+    done, to_do = tree.sorted_out(decode(undo["edits"]), like=like)
+    staged = decode(undo.get("index", ()))
+    now = user.index([edit.path for edit in staged])
+    kept = [edit for edit in staged if now.get(edit.path) in (edit.before, edit.after)]
+    return {
+        **undo,
+        "edits": [edit.as_list() for edit in (*done, *to_do)],
+        "index": [edit.as_list() for edit in kept],
+    }
 
 
 def _put_back(tree: WorkTree, user: UserRepository, undo: Mapping[str, Any], *, like: str) -> None:
     """Reverse what was done to the work tree, and to the index where that followed."""
     tree.carry_out([edit.reversed() for edit in decode(undo["edits"])], like=like)
-    if "index" in undo:
-        _move_index(user, [edit.reversed() for edit in decode(undo["index"])])
+    _move_index(user, [edit.reversed() for edit in decode(undo.get("index", ()))])
 
 
 def require_allowed(changeset: ChangeSet, order: Order) -> None:

@@ -64,15 +64,22 @@ class WorkTree:
 
     def _move_back(self, edits: Sequence[Edit], *, like: str) -> None:
         """Undo the part that was done when a later path could not be written."""
-        going = frozenset(edit.path for edit in edits if edit.before is None)
-        done = []
-        with Reader(self.top) as reader:
-            for edit in edits:
-                with contextlib.suppress(Conflict):  # a third thing is not of our making
-                    if self._now(reader, edit, going, like=like) == edit.after:
-                        done.append(edit.reversed())
+        _, done = self.sorted_out([edit.reversed() for edit in edits], like=like)
         with self._staged(done) as places:
             self._move_in(done, places, like=like)
+
+    def sorted_out(self, edits: Sequence[Edit], *, like: str) -> tuple[list[Edit], list[Edit]]:
+        """Return the edits that are done and those that are not; a third thing is in neither."""
+        done: list[Edit] = []
+        to_do: list[Edit] = []
+        going = _going(edits)
+        with Reader(self.top) as reader:
+            for edit in edits:
+                with contextlib.suppress(Conflict):  # neither file nor link: not of our making
+                    now = self._now(reader, edit, going, like=like)
+                    if now in (edit.before, edit.after):
+                        (done if now == edit.after else to_do).append(edit)
+        return done, to_do
 
     def _open(self, edits: Sequence[Edit], *, like: str) -> list[Edit]:
         """Return the edits that are not done yet. Raises Conflict where a third thing lies."""
