@@ -1,8 +1,9 @@
 """The life of plans: made, moved along the transition table, owned by one process at a time."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from patchyard.domain.changeset import Base
 from patchyard.domain.environment import ExecutionEnvironment
@@ -33,6 +34,7 @@ from patchyard.engine.machine import refused_by_machine
 
 _BEGIN = (Phase.STRATEGIZE, State.QUEUED)
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
+KEPT = 3000  # characters of one detail of a failure
 # What leaves a plan constrained (it may go on when something changes) and not errored.
 CONSTRAINING = (LimitReached, ProofFailed, ReconciliationBlockedError)
 
@@ -159,18 +161,34 @@ def failure_of(phase: Phase, error: PatchyardError) -> PhaseFailed:
         code=error.code,
         message=error.message[:4000],
         hint=error.hint[:1000],
-        details={"retryable": error.retryable, **_plain(error)},
+        details={"retryable": error.retryable, **_plain(error.details)},
         exit_code=error.exit_code,
     )
 
 
-def _plain(error: PatchyardError) -> dict[str, str]:
-    """The end of each detail: of an output that is where the cause stands."""
-    return {key: str(value)[-3000:] for key, value in error.details.items()}
+def _plain(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Each detail as JSON holds it; all else, and what is too long, as the end of its text.
+
+    Of an output that is where the cause stands.
+    """
+    kept = {}
+    for key, value in details.items():
+        plain = sorted(map(str, value)) if isinstance(value, (set, frozenset)) else value
+        kept[key] = plain if _is_plain(plain) and len(str(plain)) <= KEPT else str(plain)[-KEPT:]
+    return kept
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(item) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, int, float))
 
 
 __all__ = [
     "CONSTRAINING",
+    "KEPT",
     "PlanLifecycleService",
     "begin",
     "declare",
