@@ -83,9 +83,9 @@ class ScriptedModel:
         replies = script.strategize if request.purpose == "strategize" else script.execute
         turn = request.turn
         if turn >= len(replies):
+            count = f"{len(replies)} {'reply' if len(replies) == 1 else 'replies'}"
             raise ModelFailed(
-                f"the script of {self.name} has {len(replies)} replies for this phase and was "
-                "asked for one more",
+                f"the script of {self.name} has {count} for this phase and was asked for one more",
                 hint="a script must end with a call of finish",
             )
         return replies[turn]
@@ -137,8 +137,10 @@ def _parsed(path: Path) -> Any:
 
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the script {path} cannot be read: {error}") from error
+    except OSError as error:
+        raise UsageError(f"the script {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the script {path} cannot be read: it is not UTF-8") from error
     try:
         return YAML(typ="safe", pure=True).load(text)
     except MarkedYAMLError as error:
