@@ -23,6 +23,7 @@ from patchyard.domain.events import (
     InvariantChecked,
     Moved,
     Noted,
+    Resumed,
     SetupFinished,
     StrategyRecorded,
     ToolCallRequested,
@@ -164,6 +165,21 @@ def test_control_characters_of_others_never_reach_the_terminal() -> None:
 )
 def test_each_event_that_matters_has_its_line(event: Event, said: str) -> None:
     assert any(said in line for line in spoken(event))
+
+
+def test_a_call_that_an_earlier_life_left_running_is_said_once_it_is_waited_for() -> None:
+    lines = SpokenLines(running=["execute_command"])
+    written: list[str] = []
+    lines.write = written.append
+    lines(Resumed(process=1))
+    assert written == ["  taken up again: execute_command"]
+    lines(Resumed(process=1))
+    assert len(written) == 1
+
+
+def test_a_reason_that_only_repeats_the_state_is_left_out() -> None:
+    moved = Moved(phase=Phase.EXECUTE, state=State.CANCELLED, reason="cancelled")
+    assert spoken(moved)[-1] == "execute: cancelled"
 
 
 def test_what_went_well_is_not_repeated() -> None:

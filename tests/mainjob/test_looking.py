@@ -31,6 +31,17 @@ def test_workspaces_lie_where_they_are_wanted(desk: Desk) -> None:
     assert (tasks / made.data["plan_id"]).is_dir()
 
 
+def test_a_plan_that_has_ended_has_nothing_to_cancel(desk: Desk) -> None:
+    desk.run(write("x", "x" * 500), options=["--max-steps", "1"])
+    said = desk.agents("plan", "cancel", is_json=False)
+    assert said.code == 0
+    assert said.out.startswith(b"nothing to cancel: the plan is execute/constrained\n")
+    assert b"the limit of 1 step is reached" in said.out
+    assert b" 1 step, " in said.out
+    listed = desk.agents("plan", "events", is_json=False).out.decode().splitlines()
+    assert any(line.endswith("\u2026") for line in listed)
+
+
 PROMISED = {
     *("plan_id", "phase", "state", "action", "project", "base", "environment", "attempt"),
     *("strategy", "changeset_id", "changed", "changeset", "validation", "progress", "execution"),

@@ -1,14 +1,17 @@
 """`agents plan strategize|execute|resume|cancel`: what carries a plan on or stops it."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import click
 
 from patchyard.cli.opening import opened
 from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option
+from patchyard.cli.progress import SpokenLines
 from patchyard.cli.working import carried, watching
 from patchyard.domain.environment import parse_kind
 from patchyard.domain.state import PlanState
+from patchyard.engine.ledger import Ledger
 from patchyard.engine.workflow import Workflow
 
 Job = Callable[[Workflow, str], Awaitable[PlanState]]
@@ -54,13 +57,27 @@ def resume(plan_id: str, output_format: str, *, stream: bool) -> None:
 @format_option
 def cancel(plan_id: str, output_format: str) -> None:
     """Stop a plan and its whole process tree, whoever works on it."""
-    _work("plan cancel", plan_id, lambda w, p: w.cancel(p), output_format, stream=False)
+
+    async def work() -> Outcome:
+        async with opened(plan_id) as (equipment, found):
+            before = (await Ledger.open(equipment.store, equipment.clock, found)).state
+            outcome = await carried(equipment, found, Workflow(equipment).cancel(found))
+            step = (outcome.data["phase"], outcome.data["state"])
+            if outcome.error or step != (before.phase, before.state):
+                return outcome
+            nothing = f"nothing to cancel: the plan is {'/'.join(step)}"
+            return replace(outcome, text=f"{nothing}\n{outcome.text}")
+
+    carry_out("plan cancel", output_format, work)
 
 
 def _work(command: str, plan_id: str, job: Job, output_format: str, *, stream: bool) -> None:
     async def work() -> Outcome:
         async with opened(plan_id) as (equipment, found):
-            with watching(found, is_json=output_format == JSON, stream=stream) as watched:
+            state = (await Ledger.open(equipment.store, equipment.clock, found)).state
+            spoken = SpokenLines(running=[call.name for call in state.open_calls.values()])
+            is_json = output_format == JSON
+            with watching(found, is_json=is_json, stream=stream, spoken=spoken) as watched:
                 work = job(Workflow(equipment, watching=watched), found)
                 return await carried(equipment, found, work)
 

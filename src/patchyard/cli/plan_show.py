@@ -41,6 +41,7 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.tool_runner import route_of
 
+EVENT_SHOWN = 160  # characters of an event's fields in a list
 FOLLOW_S = 0.2  # between two looks at the journal
 
 
@@ -120,7 +121,8 @@ async def _events(_equipment: Equipment, ledger: Ledger) -> Outcome:
         body = to_json(event)
         rows.append({"version": version, "at": at, "event": type(event).__name__, **body})
         clock = _local(at, "%H:%M:%S.%f")[:-3]
-        about = visible(json.dumps(body, ensure_ascii=False))[:160]
+        about = visible(json.dumps(body, ensure_ascii=False))
+        about = about if len(about) <= EVENT_SHOWN else f"{about[: EVENT_SHOWN - 1]}…"
         lines.append(f"{version:5} {clock} {type(event).__name__:20} {about}")
     return Outcome(data={"plan_id": ledger.plan_id, "events": rows}, text="\n".join(lines))
 
@@ -328,6 +330,7 @@ def route(plan_id: str, tool: str | None, output_format: str) -> None:
 
 
 __all__ = [
+    "EVENT_SHOWN",
     "FOLLOW_S",
     "errors",
     "events",

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from patchyard.domain.events import (
     InvariantChecked,
     Moved,
     Noted,
+    Resumed,
     SetupFinished,
     StrategyRecorded,
     ToolCallRequested,
@@ -58,10 +59,17 @@ class JsonLines:
 class SpokenLines:
     """Prints what people want to see of events, on standard error; the base comes first."""
 
-    def __init__(self, *, opening: str = "", kind: ExecutionEnvironment | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        opening: str = "",
+        kind: ExecutionEnvironment | None = None,
+        running: Sequence[str] = (),
+    ) -> None:
         self.write: Callable[[str], None] = _to_stderr
         self._held = [opening] if opening else []
         self._kind = kind
+        self._running = list(running)  # tools that an earlier life of the engine left at work
         self._waiting = ""
         self._has_passed = False  # the last proof, so that a check is what failed
         self._begun = {"stdout": "", "stderr": ""}  # lines of a command that have not ended
@@ -71,6 +79,9 @@ class SpokenLines:
         self._end_output()
         line = _LINES.get(type(event))
         text = line(event) if line else None
+        if isinstance(event, Resumed) and self._running:
+            text = f"  {_mark('taken up again')} {visible(', '.join(self._running))}"
+            self._running.clear()
         if isinstance(event, Validated):
             self._has_passed = event.passed
         elif isinstance(event, InvariantChecked):  # gates come after; they say more
@@ -149,7 +160,8 @@ def _moved(event: Moved) -> str | None:
     if event.state == State.QUEUED:
         return None
     colour = {"complete": "green", "applied": "green", "processing": "blue"}.get(event.state, "red")
-    reason = f": {visible(event.reason)}" if event.reason else ""
+    says_more = event.reason and event.reason != str(event.state)
+    reason = f": {visible(event.reason)}" if says_more else ""
     state = paint(str(event.state), colour, to_stderr=True)
     return f"{_mark(str(event.phase))} {state}{reason}"
 

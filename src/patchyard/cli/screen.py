@@ -146,7 +146,8 @@ def _cost(cost: Mapping[str, Any]) -> str:
     usd = "price unknown" if cost["usd"] is None else f"{cost['usd']:.4f} USD"
     limit = cost["limits"]["usd"]
     of = f" of {limit:g}" if limit is not None and cost["usd"] is not None else ""
-    return f"{usd}{of}, {cost['tokens']:,} tokens, {cost['steps']} steps, {cost['seconds']:.1f} s"
+    tokens = f"{cost['tokens']:,} token{'' if cost['tokens'] == 1 else 's'}"
+    return f"{usd}{of}, {tokens}, {counted(cost['steps'], 'step')}, {cost['seconds']:.1f} s"
 
 
 def _error(data: Mapping[str, Any]) -> list[str]:

@@ -53,11 +53,13 @@ def raised(before: float | None, asked: str, *, name: str) -> float:
 def passed_limit(limits: PlanLimits, spent: Spent) -> str | None:
     """Return a sentence naming the first limit that is reached, None while there is room."""
     if limits.steps is not None and spent.steps >= limits.steps:
-        return f"the limit of {limits.steps} steps is reached"
+        return f"the limit of {limits.steps} {'step' if limits.steps == 1 else 'steps'} is reached"
     if limits.usd is not None and spent.is_priced and 0 < spent.usd >= limits.usd:
         return f"the limit of {limits.usd:g} USD is reached"
     if limits.tokens is not None and spent.tokens >= limits.tokens:
-        return f"the limit of {limits.tokens} tokens is reached"
+        return (
+            f"the limit of {limits.tokens} {'token' if limits.tokens == 1 else 'tokens'} is reached"
+        )
     if limits.tokens is None and not spent.is_priced and spent.tokens >= UNPRICED_TOKENS:
         return f"the limit of {UNPRICED_TOKENS} tokens for a model of unknown price is reached"
     if limits.seconds is not None and spent.seconds >= limits.seconds:
