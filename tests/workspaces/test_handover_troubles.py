@@ -16,7 +16,7 @@ from laboratory import Lab, bytes_below, fingerprint, git, lab_at
 from patchyard.contracts.handover import Receipt
 from patchyard.domain.changeset import Base, Change, ChangeSet, ChangeStatus
 from patchyard.domain.codec import to_json
-from patchyard.domain.errors import Conflict, StateRefusal
+from patchyard.domain.errors import Conflict, StateRefusal, Unavailable
 from patchyard.workspaces import edits
 from patchyard.workspaces.edits import wanted
 from patchyard.workspaces.handover import GitHandOver
@@ -367,3 +367,20 @@ async def test_a_merge_whose_branch_has_moved_is_done_whatever_the_user_edits_th
 
     assert (await handing.carry_out(base, changeset, order("merge"), intent)).is_done
     assert (copying.repo / "a.txt").read_text() == "mine\n"
+
+
+async def test_a_repository_that_is_gone_is_named_and_no_other_one_is_taken_for_it(
+    copying: Lab,
+) -> None:
+    base, changeset = await begun(copying)
+    above = copying.repo.parent
+    git(above, "init", "-q", str(above))
+    (copying.repo / ".git").rename(above / "elsewhere")
+    before = bytes_below(copying.repo)
+
+    with pytest.raises(Unavailable, match=r"gone: there is no .*/\.git") as caught:
+        await copying.apply(base, changeset, order("worktree"))
+
+    assert "git init" not in caught.value.hint
+    assert bytes_below(copying.repo) == before
+    assert not (above / "new").exists()

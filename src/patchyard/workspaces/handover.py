@@ -6,7 +6,6 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from patchyard.clients.git import Git, failure
@@ -74,7 +73,7 @@ class GitHandOver:
         if order.to == "patch":
             return patches.plan(self._trees, base, changeset, order)
         git = self._trees.git_of(base)
-        store = self._trees.open_store(Path(base.repository))
+        store = self._trees.store_of(base)
         entries = self._trees.entries(base, changeset.tree)
         rows = wanted(changeset.changes, order.paths)
         paths = [row.path for row in rows]
@@ -149,7 +148,7 @@ class GitHandOver:
         if intent.to == "patch":
             patches.write(self._trees, base, changeset, intent)
             return
-        store = self._trees.open_store(Path(base.repository))
+        store = self._trees.store_of(base)
         git = self._trees.git_of(base)
         user = UserRepository(store.source, git)
         undo = intent.undo
@@ -181,7 +180,7 @@ class GitHandOver:
         if receipt.to == "patch":
             patches.remove(receipt)
             return receipt.touched
-        store = self._trees.open_store(Path(base.repository))
+        store = self._trees.store_of(base)
         git = self._trees.git_of(base)
         user = UserRepository(store.source, git)
         undo = receipt.undo

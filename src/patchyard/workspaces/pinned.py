@@ -133,6 +133,21 @@ class GitTrees:
         store.ensure()
         return store
 
+    def store_of(self, base: Base) -> Store:
+        """Return our folder for the base's repository. Raises Unavailable when that is gone.
+
+        A repository further up is another one: nothing of this plan belongs there.
+        """
+        place = Path(base.repository)
+        if not os.path.lexists(place / ".git"):
+            what = place / ".git" if place.is_dir() else place
+            raise Unavailable(
+                f"the repository of this plan is gone: there is no {what}",
+                hint="bring it back from where it went or from a backup, then resume;"
+                " `agents plan diff` shows the change without it",
+            )
+        return self.open_store(place)
+
     def _snapshot(self, repository: Path, ref: str | None) -> Base:
         sweep(self.home)
         store = self.open_store(repository)
@@ -154,7 +169,7 @@ class GitTrees:
         needed = {base.tree, base.excludes, base.attributes, *normalised} - {""}
         commit = base.commit or ""
         try:
-            store = self.open_store(Path(base.repository))
+            store = self.store_of(base)
             store.history(commit)
             if not _holds(store, needed):
                 _patiently(lambda: snapshot.of_checkout(store, commit, base.branch))
