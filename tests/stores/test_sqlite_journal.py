@@ -158,3 +158,13 @@ def test_a_claim_is_for_one_at_a_time_and_ends_with_its_block(tmp_path: Path) ->
         with claims.claim("Q"):
             pass
     assert not claims.is_claimed("P")
+
+
+def test_a_path_longer_than_sqlite_takes_is_named_as_the_cause(tmp_path: Path) -> None:
+    folder = tmp_path / ("a" * 200) / ("b" * 200) / ("c" * 100)
+    folder.mkdir(parents=True)
+
+    with pytest.raises(Unavailable, match="longer than SQLite takes") as caught:
+        SQLiteJournal.open(folder / "patchyard.db")
+
+    assert "shorter path" in caught.value.hint

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import importlib.resources
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ SUMMARISE = (
     "INSERT INTO summaries VALUES (?, ?)"
     " ON CONFLICT (stream) DO UPDATE SET summary = excluded.summary"
 )
+PATH_BYTES = 504  # SQLite's 512 (MAX_PATHNAME in its os_unix.c) less what it appends itself
 LOCKED = "{} is locked by another process"
 LOCKED_HINT = "try again in a moment"
 
@@ -258,7 +260,20 @@ def _translated(error: Exception, path: Path | None) -> PatchyardError:
         return JournalBroken(f"{where} is damaged: {text}", hint="restore it from a backup")
     if "locked" in text:
         return Conflict(LOCKED.format(where), hint=LOCKED_HINT)
+    if path and "unable to open" in text and len(os.fsencode(path.absolute())) > PATH_BYTES:
+        return Unavailable(
+            f"{where} cannot be used: its path is longer than SQLite takes ({PATH_BYTES} bytes)",
+            hint="set PATCHYARD_HOME to a shorter path",
+        )
     return Unavailable(f"{where} cannot be used: {text}", hint="check PATCHYARD_HOME")
 
 
-__all__ = ["APPLICATION_ID", "BUSY_S", "LOCKED", "LOCKED_HINT", "SUMMARISE", "SQLiteJournal"]
+__all__ = [
+    "APPLICATION_ID",
+    "BUSY_S",
+    "LOCKED",
+    "LOCKED_HINT",
+    "PATH_BYTES",
+    "SUMMARISE",
+    "SQLiteJournal",
+]
