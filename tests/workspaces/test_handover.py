@@ -7,7 +7,7 @@ from handovers import EDITS, FILES, begun, order
 from laboratory import Lab, bytes_below, fingerprint, git, lab_at
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.codec import from_json, to_json
-from patchyard.domain.errors import Conflict, StateRefusal, UsageError, WorkFailed
+from patchyard.domain.errors import Conflict, StateRefusal, UsageError
 from patchyard.workspaces.handover import GitHandOver
 
 pytestmark = pytest.mark.anyio
@@ -193,7 +193,7 @@ async def test_a_folder_that_cannot_be_written_leaves_everything_as_it_was(ordin
     before = bytes_below(lab.repo)
     (lab.repo / "shut").chmod(0o555)
 
-    with pytest.raises(WorkFailed, match="nothing was changed"):
+    with pytest.raises(StateRefusal, match="shut cannot be written, nothing was changed"):
         await lab.apply(base, changeset, order("worktree"))
 
     assert bytes_below(lab.repo) == before

@@ -26,7 +26,7 @@ from patchyard.workspaces.edits import Content, Edit, Wanted, decode, in_the_way
 from patchyard.workspaces.landing import Site, onto_checkout
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.store import Store
-from patchyard.workspaces.worktree import WorkTree
+from patchyard.workspaces.worktree import WorkTree, require_writable
 
 WAYS = ("branch", "merge", "patch", "worktree")
 TAKE_OUT = (
@@ -93,12 +93,17 @@ class GitHandOver:
                 forms=known,
             )
             if order.to == "worktree":
-                edits = onto_checkout(site, rows)
-                return _receipt("worktree", edits)
-            new = self._commit(site, rows)
-            if order.to == "branch":
-                return self._for_branch(site, new, paths)
-            return _merge(site, new)
+                receipt = _receipt("worktree", onto_checkout(site, rows))
+            else:
+                new = self._commit(site, rows)
+                in_branch = order.to == "branch"
+                receipt = self._for_branch(site, new, paths) if in_branch else _merge(site, new)
+        folders = {store.source.git_dir} if receipt.commit else set()
+        edits = decode(receipt.undo.get("edits", ()))
+        if edits:
+            folders |= _work_tree(store, git, changeset).folders_of(edits)
+        require_writable(folders)
+        return receipt
 
     def _commit(self, site: Site, rows: list[Wanted]) -> str:
         """Commit what the change set does onto the base's commit. Raises Conflict on overlap."""

@@ -4,10 +4,11 @@ Each step can be repeated: after a kill in the middle the same call finishes the
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,16 @@ from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import FREE_SPACE, Git, is_full_disk
 from patchyard.clients.placer import FRESH, Placer
 from patchyard.clients.reader import Reader
-from patchyard.domain.errors import Conflict, PatchyardError, Unavailable, WorkFailed
+from patchyard.domain.errors import (
+    Conflict,
+    PatchyardError,
+    StateRefusal,
+    Unavailable,
+    WorkFailed,
+)
 from patchyard.workspaces.edits import Content, Edit, as_known, in_the_way, present
+
+CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +46,7 @@ class WorkTree:
         to_do = self._open(edits, like=like)
         if not to_do:
             return
+        require_writable(self.folders_of(to_do))
         with self._staged(to_do) as places:
             if self._open(to_do, like=like) != to_do:
                 raise in_the_way([edit.path for edit in to_do])
@@ -48,6 +58,19 @@ class WorkTree:
             except OSError as error:
                 self._move_back(to_do, like=like)
                 raise self._refused(error) from error
+
+    def folders_of(self, edits: Sequence[Edit]) -> set[Path]:
+        """Return the folders that `carry_out` is going to write to."""
+        return {self.stage.parent, *(self._folder_of(edit.path) for edit in edits)}
+
+    def _folder_of(self, path: str) -> Path:
+        """Return the nearest folder above `path` that is there."""
+        with Reader(self.top) as reader:
+            while path := path.rpartition("/")[0]:
+                status = reader.status(path)
+                if status is not None and stat.S_ISDIR(status.st_mode):
+                    return self.top / path
+        return self.top
 
     def _move_in(self, edits: Sequence[Edit], places: Mapping[str, Path], *, like: str) -> None:
         """Remove first, so that a folder can take a file's name and the other way round."""
@@ -123,7 +146,9 @@ class WorkTree:
         message = f"{self.top} cannot be written, nothing was changed: {error}"
         if is_full_disk(str(error)):
             return Unavailable(message, hint=FREE_SPACE)
-        return WorkFailed(message, hint="mend the rights there, then apply again")
+        if error.errno in CLOSED:
+            return closed(self.top, is_read_only=error.errno == errno.EROFS)
+        return WorkFailed(message, hint="mend what it says, then apply again")
 
     def _write(self, blobs: BlobReader, path: str, content: Content, place: Path) -> None:
         """Write what `path` gets; bits and owner of what lies there are kept."""
@@ -156,6 +181,24 @@ class WorkTree:
         return self.top.stat()
 
 
+def require_writable(folders: Iterable[Path]) -> None:
+    """Raise StateRefusal naming the first folder that cannot be written."""
+    for folder in sorted(folders):
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+            raise closed(folder, is_read_only=bool(os.statvfs(folder).f_flag & os.ST_RDONLY))
+
+
+def closed(folder: Path, *, is_read_only: bool) -> StateRefusal:
+    """Return the refusal for a folder of the user's that this process cannot write to."""
+    why = "lies on a file system mounted read-only" if is_read_only else "is closed to you"
+    cure = "remount it" if is_read_only else f"make it writable for UID {os.geteuid()}"
+    return StateRefusal(
+        f"{folder} cannot be written, nothing was changed: it {why}",
+        hint=f"{cure} and apply again, or write the change elsewhere: --to patch --name FILE",
+        details={"folder": str(folder)},
+    )
+
+
 def _going(edits: Sequence[Edit]) -> frozenset[str]:
     return frozenset(edit.path for edit in edits if edit.after is None)
 
@@ -166,4 +209,4 @@ def _kept_bits(before: int, mode: str) -> int:
     return bits | ((bits & 0o444) >> 2) if mode == "100755" else bits & ~0o111
 
 
-__all__ = ["WorkTree"]
+__all__ = ["CLOSED", "WorkTree", "closed", "require_writable"]
