@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.worksite import Worksite, call, done
-from terminals import at_a_terminal
+from patchyard.cli.live import ECHOED
+from terminals import CTRL_C, at_a_terminal
 
 pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
 
@@ -41,6 +43,22 @@ def test_the_moving_line_is_one_line_on_a_narrow_terminal(site: Worksite) -> Non
     text = run(site, columns=30)
     assert "\u2026" in text
     assert text.count(UP) <= 1  # when it is taken away
+
+
+def test_an_interrupt_wraps_no_moving_line_and_names_the_plan(site: Worksite) -> None:
+    model = site.script([call("execute_command", command="sleep 50", timeout_s=60), done()])
+    words = (*AGENTS, "run", "x", "--model", model)
+    environ = {**site.environ, "TERM": "xterm"}
+    with at_a_terminal(words, cwd=site.repository, environ=environ, columns=60) as terminal:
+        plan_id = terminal.wait_for("sleep 50").partition("plan ")[2].partition(" ")[0]
+        terminal.wait_for("waits for execute_")
+        terminal.type(CTRL_C)
+        text = terminal.rest()
+    assert f"`agents plan resume {plan_id}` carries it on" in text
+    frames = [part for part in re.sub(r"\x1b\[[0-9;?]*[mhl]", "", text).split("\r") if "…" in part]
+    lines = [frame.removeprefix("\x1b[2K").partition("^C")[0].strip() for frame in frames]
+    assert lines
+    assert max(map(len, lines)) <= 60 - ECHOED
 
 
 def test_a_terminal_that_knows_no_colours_gets_none(site: Worksite) -> None:

@@ -42,6 +42,14 @@ def test_a_plan_that_has_ended_has_nothing_to_cancel(desk: Desk) -> None:
     assert any(line.endswith("\u2026") for line in listed)
 
 
+def test_a_failure_is_said_once_by_its_phase_and_once_at_the_end(desk: Desk) -> None:
+    said = desk.run(write("x", "x\n"), options=["--validate", "false", "--rounds", "0"])
+    why = said.data["error_message"]
+    again = desk.agents("plan", "resume", is_json=False)
+    assert (again.code, (again.out.decode() + again.err).count(why)) == (1, 2)
+    assert why.encode() in desk.agents("plan", "status", is_json=False).out
+
+
 PROMISED = {
     *("plan_id", "phase", "state", "action", "project", "base", "environment", "attempt"),
     *("strategy", "changeset_id", "changed", "changeset", "validation", "progress", "execution"),

@@ -25,6 +25,7 @@ from patchyard.domain.events import (
     Validated,
 )
 
+ECHOED = 3  # columns left free: a terminal echoes ^C there, and must not wrap the line
 REFRESH_HZ = 8
 
 
@@ -106,7 +107,9 @@ def moving(pulse: Pulse, spoken: SpokenLines) -> Iterator[None]:
     def frame() -> Text:
         turning = spinner.render(console.get_time())
         said = (visible(pulse.line()), "dim")
-        return Text.assemble(str(turning), " ", said, no_wrap=True, overflow="ellipsis")
+        line = Text.assemble(str(turning), " ", said, no_wrap=True)
+        line.truncate(max(console.width - ECHOED, 1), overflow="ellipsis")
+        return line
 
     def write(text: str) -> None:
         console.print(Text.from_ansi(text), soft_wrap=True)
@@ -116,4 +119,4 @@ def moving(pulse: Pulse, spoken: SpokenLines) -> Iterator[None]:
         yield
 
 
-__all__ = ["REFRESH_HZ", "Pulse", "moving"]
+__all__ = ["ECHOED", "REFRESH_HZ", "Pulse", "moving"]

@@ -72,9 +72,9 @@ def carry_out(
         outcome = Outcome(error=refused(error))
     except (KeyboardInterrupt, asyncio.CancelledError):
         outcome = Outcome(error=Interrupted())
-        if is_json:  # who reads the object may have gone
-            say_error(Interrupted())
     if outcome.error is not None:
+        if is_json and isinstance(outcome.error, Interrupted):  # its reader may have gone
+            say_error(outcome.error)
         placed(outcome.error, os.environ)
     code = outcome.exit_code or (outcome.error.exit_code if outcome.error else 0)
     try:

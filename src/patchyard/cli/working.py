@@ -1,5 +1,6 @@
 """Commands that carry a plan on: progress while it happens, one screen at the end."""
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from pathlib import Path
 import click
 
 from patchyard.assembly import open_equipment, require_actor
-from patchyard.cli.outcome import Outcome, heard, is_open, paint, say_warnings, visible
+from patchyard.cli.outcome import Interrupted, Outcome, heard, is_open, paint, say_warnings, visible
 from patchyard.cli.progress import JsonLines, SpokenLines
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.budget import PlanLimits
@@ -130,11 +131,18 @@ async def carried(equipment: Equipment, plan_id: str, work: Awaitable[PlanState]
         await work
     except PatchyardError as failure:
         error = failure
+    except asyncio.CancelledError:
+        error = Interrupted(f"interrupted; `agents plan resume {plan_id}` carries it on")
     ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
     data = await plan_data(ledger)
     if error is None and ledger.state.known.requires_changes and not data["changed"]:
         error = WorkFailed("nothing was changed", hint="--require-changes asked for a change")
-    return Outcome(data=data, text=plan_screen(data), error=error)
+    if isinstance(error, Interrupted):
+        return Outcome(data=data, error=error)
+    said = data["error_message"]
+    is_last = error is not None and said == error.message[: len(said or "")]  # said at the end
+    shown = {**data, "error_message": None} if is_last else data
+    return Outcome(data=data, text=plan_screen(shown), error=error)
 
 
 __all__ = ["announce", "carried", "made_plan", "run_plan", "tell", "waiting", "watching"]
