@@ -123,6 +123,13 @@ def test_an_action_is_checked_kept_and_shown(tmp_path: Path) -> None:
     assert f"{file}:5:5: steps[1].rum: unknown key 'rum'; did you mean 'run'?" in result.stderr
 
 
+def test_the_steps_of_an_action_are_shown_as_they_are_written() -> None:
+    shown = typed("action", "show", "licence-headers").output
+    assert "\nsteps:\n  - name: put licence headers" in shown
+    assert "\n    replace:\n      files: **/*" in shown
+    assert "{'" not in shown
+
+
 def test_an_arguments_default_is_the_text_that_is_written(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     defaults = {"a": "1.10", "b": "3", "c": "yes", "d": "true", "e": "0x1F", "f": '"quoted"'}

@@ -1,5 +1,6 @@
 """`agents action`: reusable templates of plans."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import click
 
 from patchyard.cli.cataloguing import fields, table, with_catalogue
 from patchyard.cli.main import Group
-from patchyard.cli.outcome import Outcome, format_option
+from patchyard.cli.outcome import Outcome, format_option, one_line
 from patchyard.domain.action import Action
 from patchyard.domain.codec import to_json
 from patchyard.engine.catalogue import Catalogue
@@ -68,9 +69,31 @@ def show(name: str, output_format: str) -> None:
     async def job(catalogue: Catalogue) -> Outcome:
         found = find_action(name, await catalogue.holdings())
         data = _data(found)
-        return Outcome(data=data, text=f"{fields(data)}\n{_use(found)}")
+        plain = {key: value for key, value in data.items() if key != "steps"}
+        steps = ["steps:", *_nested(data["steps"], depth=1)] if data.get("steps") else []
+        return Outcome(data=data, text="\n".join([fields(plain), *steps, _use(found)]))
 
     with_catalogue("action show", output_format, job)
+
+
+def _nested(value: Any, *, depth: int) -> list[str]:
+    """Return steps as they are written in an action file, as far as people need it."""
+    pad = "  " * depth
+    if isinstance(value, (list, tuple)):
+        entries = [_nested(item, depth=depth + 1) for item in value]
+        return [f"{pad}- {first.lstrip()}" if n == 0 else first
+                for entry in entries for n, first in enumerate(entry)]  # fmt: skip
+    if not isinstance(value, Mapping):
+        return [pad + one_line(str(value))]
+    lines = []
+    for key, item in value.items():
+        if item is None:
+            continue
+        if isinstance(item, (Mapping, list, tuple)) and item:
+            lines += [f"{pad}{key}:", *_nested(item, depth=depth + 1)]
+        else:
+            lines.append(f"{pad}{key}: {one_line(str(item))}")
+    return lines
 
 
 __all__ = ["action"]
