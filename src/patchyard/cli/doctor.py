@@ -36,7 +36,11 @@ class Finding:
 @click.command(epilog="Example: agents doctor --format json")
 @format_option
 def doctor(output_format: str) -> None:
-    """Say what works on this machine, what does not, why, and the cure."""
+    """Say what works on this machine, what does not, why, and the cure.
+
+    Exit 1 only when something is missing that every plan needs (git, room, the database): without
+    a model, for one, recipes work.
+    """
 
     async def work() -> Outcome:
         findings = [_python(), await _git(), _ripgrep(), _disk()]
