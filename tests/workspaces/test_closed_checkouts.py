@@ -81,3 +81,15 @@ async def test_taking_back_out_of_a_closed_checkout_is_refused_by_name(ordinary:
         (lab.repo / ".git").chmod(0o755)
 
     assert bytes_below(lab.repo) == after
+
+
+async def test_a_patch_into_a_closed_folder_is_refused_before_anything_is_begun(
+    ordinary: Path,
+) -> None:
+    lab = lab_at(ordinary, "copy")
+    base, changeset = await begun(lab)
+    place = ordinary / "closed"
+    place.mkdir(0o555)
+
+    with pytest.raises(StateRefusal, match="closed cannot be written"):
+        await GitHandOver(lab.trees).plan(base, changeset, order("patch", name=f"{place}/p"))

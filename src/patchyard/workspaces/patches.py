@@ -9,13 +9,18 @@ from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Conflict, UsageError
 from patchyard.workspaces.pinned import GitTrees
+from patchyard.workspaces.worktree import require_writable
 
 
 def plan(trees: GitTrees, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
-    """Work out the patch and where it goes. Raises UsageError, or Conflict for another file."""
+    """Work out the patch and where it goes. Raises UsageError, Conflict for another file.
+
+    Raises StateRefusal for a folder that cannot be written.
+    """
     place = Path(order.name).absolute()
     if not place.parent.is_dir():
         raise UsageError(f"there is no folder {place.parent}", hint="make it, or name another file")
+    require_writable([place.parent])
     content = trees.patch(base, changeset, order.paths)
     digest = hashlib.sha256(content).hexdigest()
     if _digest(place) not in {"", digest}:
