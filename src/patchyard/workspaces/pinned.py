@@ -139,7 +139,7 @@ class GitTrees:
         A repository further up is another one: nothing of this plan belongs there.
         """
         place = Path(base.repository)
-        if not os.path.lexists(place / ".git"):
+        if not _is_there(base):
             what = place / ".git" if place.is_dir() else place
             raise Unavailable(
                 f"the repository of this plan is gone: there is no {what}",
@@ -168,6 +168,8 @@ class GitTrees:
         normalised = {pair.normalised for pair in base.filtered.values()}
         needed = {base.tree, base.excludes, base.attributes, *normalised} - {""}
         commit = base.commit or ""
+        if not _is_there(base):
+            raise _gone(base)
         try:
             store = self.store_of(base)
             store.history(commit)
@@ -192,6 +194,10 @@ class GitTrees:
         place = self.home / "git-home"
         place.mkdir(parents=True, exist_ok=True)
         return place
+
+
+def _is_there(base: Base) -> bool:
+    return os.path.lexists(Path(base.repository, ".git"))
 
 
 def _holds(store: Store, objects: set[str]) -> bool:
