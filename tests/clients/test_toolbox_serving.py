@@ -282,7 +282,8 @@ async def test_goes_on_when_it_ran_out_of_descriptors(tmp_path: Path) -> None:
             for _ in range(20):
                 peer = stack.enter_context(socket.socket(socket.AF_UNIX))
                 peer.connect(f"/proc/self/fd/{folder}/{server.path.name}")
-            assert (await server.run("list_directory"))["success"] is False  # none for it either
+            while (await server.run("list_directory"))["success"]:
+                continue  # until all have been accepted that can be: none is left for it either
         again = await ToolboxClient.connect(server.path)
         assert (await again.call("again", "list_directory", {}))["success"]
         await again.close()
