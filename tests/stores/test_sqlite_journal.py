@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from patchyard.contracts.journal import NewEvent
+from patchyard.domain.chain import faults
 from patchyard.domain.errors import Conflict, JournalBroken, StateRefusal, Unavailable
+from patchyard.stores import sqlite
 from patchyard.stores.claims import FileClaims
-from patchyard.stores.sqlite import SQLiteJournal
+from patchyard.stores.sqlite import APPLICATION_ID, SQLiteJournal
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +44,40 @@ async def test_events_come_back_in_order_from_another_process_too(
     found = await other.read("P", after=1)
     await other.close()
     assert [(e.version, e.body["text"]) for e in found] == [(2, "b"), (3, "c")]
+
+
+async def test_each_event_is_hashed_with_the_one_before_it(journal: SQLiteJournal) -> None:
+    await journal.append("P", 0, [event("a"), event("b")])
+    await journal.append("Q", 0, [event("a")])
+    await journal.append("P", 2, [event("c")])
+    entries = await journal.entries("P")
+    assert [(e.version, e.text) for e in entries] == [
+        (1, '{"text":"a"}'),
+        (2, '{"text":"b"}'),
+        (3, '{"text":"c"}'),
+    ]
+    assert faults(entries) == ()
+    assert await journal.entries("P", after=2) == entries[2:]
+    assert (await journal.entries("Q"))[0].hash != entries[0].hash
+
+
+async def test_events_of_an_older_version_get_their_hashes_with_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    connection = sqlite3.connect(path)
+    for statement in sqlite._migrations()[0].split(";\n"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("PRAGMA user_version = 1")
+    row = ("P", 1, "Noted", 1, 1.5, '{"text":"old"}')
+    connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", row)
+    connection.commit()
+    connection.close()
+    journal = SQLiteJournal.open(path)
+    assert len(faults(await journal.entries("P"))) == 1
+    await journal.append("P", 1, [event("new")])
+    entries = await journal.entries("P")
+    await journal.close()
+    assert (len(entries), faults(entries)) == (2, ())
 
 
 async def test_a_second_writer_is_refused_and_nothing_is_written(journal: SQLiteJournal) -> None:
@@ -127,8 +163,8 @@ async def test_a_full_disk_is_said(journal: SQLiteJournal) -> None:
 
 
 async def test_an_event_that_is_no_json_is_reported(journal: SQLiteJournal) -> None:
-    journal._connection.execute("INSERT INTO events VALUES ('P', 1, 'Noted', 1, 0.0, '{')")
-    journal._connection.execute("INSERT INTO events VALUES ('Q', 1, 'Noted', 1, 0.0, '[]')")
+    journal._connection.execute("INSERT INTO events VALUES ('P', 1, 'Noted', 1, 0.0, '{', '')")
+    journal._connection.execute("INSERT INTO events VALUES ('Q', 1, 'Noted', 1, 0.0, '[]', '')")
     with pytest.raises(JournalBroken, match="event 1 of P"):
         await journal.read("P")
     with pytest.raises(JournalBroken, match="not an object"):

@@ -27,6 +27,10 @@ COMMANDS = {
     "tree": (f"{_SHOW}:tree", "Draw the decision tree."),
     "unapply": (f"{_HAND}:unapply", "Take a hand-over back."),
     "use": ("patchyard.cli.plan_use:use", "Make a plan of an action, and strategize it."),
+    "verify": (
+        "patchyard.cli.plan_verify:verify_command",
+        "Check that the journal is as it was written.",
+    ),
     "watch": (f"{_SHOW}:watch", "Follow a plan until it stops."),
 }
 

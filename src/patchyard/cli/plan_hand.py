@@ -107,7 +107,8 @@ def apply(
         proof = _proof(ledger, is_part=bool(paths))
         return (
             f"applied to {to}{where}: {counted(len(receipt.touched), 'file')}{proof}\n"
-            f"take it back with: agents plan unapply {ledger.plan_id}"
+            f"take it back with: agents plan unapply {ledger.plan_id}\n"
+            f"journal head: {receipt.journal_head}"
         )
 
     _hand("plan apply", plan_id, output_format, work, stream=stream)

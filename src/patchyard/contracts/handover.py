@@ -28,6 +28,7 @@ class Receipt:
     commit: str | None = None  # branch and merge
     reference: str | None = None  # branch name or file
     undo: Mapping[str, Any] = field(default_factory=dict)
+    journal_head: str = ""  # hash of the plan's last event before this: `plan verify --head`
 
 
 class HandOver(Protocol):

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from patchyard.domain.chain import Entry
+
 
 @dataclass(frozen=True, kw_only=True)
 class StoredEvent:
@@ -43,6 +45,7 @@ class Journal(Protocol):
 
         `bodies` are blobs by digest that the events name, `summary` is what lists show of the
         stream from now on; they are stored in the same step.
+        Each event is hashed together with the hash of the one before it (domain/chain.py).
         Raises Conflict when the stream has another version (somebody else writes it), or when
         another process holds the store for too long; while it does, the event loop goes on.
         """
@@ -50,6 +53,10 @@ class Journal(Protocol):
 
     async def read(self, stream: str, *, after: int = 0) -> Sequence[StoredEvent]:
         """Return the events after version `after`, in order. An unknown stream is empty."""
+        ...
+
+    async def entries(self, stream: str, *, after: int = 0) -> Sequence[Entry]:
+        """Return the events after version `after` to the letter, each with its hash."""
         ...
 
     async def body(self, digest: str) -> bytes:

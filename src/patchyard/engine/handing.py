@@ -1,6 +1,7 @@
 """Hand-over: the stored change set goes to the user's repository, and can be taken back."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
@@ -86,6 +87,7 @@ class Handing:
         except PatchyardError as error:
             await self._failed(error)
             raise
+        receipt = replace(receipt, journal_head=await self._ledger.head())
         await self._done(receipt, changeset, is_partial=bool(order.paths))
         return receipt
 

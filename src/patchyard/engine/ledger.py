@@ -120,6 +120,14 @@ class Ledger:
             await self._append([])
         return await read_events(self._store.journal, self.plan_id, after=after)
 
+    async def head(self) -> str:
+        """Return the hash of the plan's last event; what was noted is written first."""
+        if self._noted:
+            await self._append([])
+        last = self.state.version - 1
+        entries = await self._store.journal.entries(self.plan_id, after=last)
+        return entries[-1].hash
+
 
 async def read_events(
     journal: Journal, plan_id: str, *, after: int = 0

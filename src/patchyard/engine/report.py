@@ -40,6 +40,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "touched_proof": list(state.validation.touched) if state.validation else [],
         "proven_tree": _proven(state),
         "applied": await _applied(ledger),
+        "journal_head": await ledger.head(),
         "progress": _progress(state),
         "execution": {
             "tool_calls": state.tool_calls,

@@ -11,11 +11,12 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from patchyard.contracts.journal import NewEvent, StoredEvent
+from patchyard.domain.chain import Entry, chained
 from patchyard.domain.errors import (
     Conflict,
     JournalBroken,
@@ -34,6 +35,11 @@ SUMMARISE = (
 PATH_BYTES = 504  # SQLite's 512 (MAX_PATHNAME in its os_unix.c) less what it appends itself
 LOCKED = "{} is locked by another process"
 LOCKED_HINT = "try again in a moment"
+
+ENTRIES = (
+    "SELECT version, type, schema, at, body, hash FROM events"
+    " WHERE stream = ? AND version > ? ORDER BY version"
+)
 
 T = TypeVar("T")
 
@@ -69,12 +75,15 @@ class SQLiteJournal:
         summary: Mapping[str, Any] | None = None,
     ) -> int:
         """See contracts.journal.Journal."""
-        rows = [
-            (stream, expected + number, event.type, event.schema, event.at, _encode(event.body))
+        entries = [
+            Entry(
+                stream=stream, version=expected + number, type=event.type, schema=event.schema,
+                at=event.at, text=_encode(event.body),
+            )
             for number, event in enumerate(events, start=1)
-        ]
-        await self._tried(lambda: self._append(stream, expected, rows, bodies or {}, summary))
-        return expected + len(rows)
+        ]  # fmt: skip
+        await self._tried(lambda: self._append(stream, expected, entries, bodies or {}, summary))
+        return expected + len(entries)
 
     async def _tried(self, work: Callable[[], T]) -> T:
         """Do `work`, again and again while another process holds the file, up to BUSY_S."""
@@ -91,13 +100,13 @@ class SQLiteJournal:
         self,
         stream: str,
         expected: int,
-        rows: Sequence[tuple[Any, ...]],
+        entries: Sequence[Entry],
         bodies: Mapping[str, bytes],
         summary: Mapping[str, Any] | None,
     ) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            self._insert(stream, expected, rows, bodies)
+            self._insert(stream, expected, entries, bodies)
             if summary is not None:
                 self._connection.execute(SUMMARISE, (stream, _encode(summary)))
             self._connection.execute("COMMIT")
@@ -110,12 +119,14 @@ class SQLiteJournal:
         self,
         stream: str,
         expected: int,
-        rows: Sequence[tuple[Any, ...]],
+        entries: Sequence[Entry],
         bodies: Mapping[str, bytes],
     ) -> None:
-        found = self._connection.execute(
-            "SELECT coalesce(max(version), 0) FROM events WHERE stream = ?", (stream,)
-        ).fetchone()[0]
+        last = self._connection.execute(
+            "SELECT version, hash FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1",
+            (stream,),
+        ).fetchone()
+        found, previous = last or (0, "")
         if found != expected:
             raise Conflict(
                 f"somebody else has written to {stream} (version {found}, expected {expected})",
@@ -126,7 +137,26 @@ class SQLiteJournal:
             self._connection.executemany(
                 "INSERT OR IGNORE INTO bodies VALUES (?, ?)", list(bodies.items())
             )
-        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", rows)
+        if found and not previous:
+            previous = self._chain_old(stream)
+        self._connection.executemany(
+            "INSERT INTO events (stream, version, type, schema, at, body, hash)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (stream, each.version, each.type, each.schema, each.at, each.text, own)
+                for each, own in zip(entries, chained(previous, entries), strict=True)
+            ],
+        )
+
+    def _chain_old(self, stream: str) -> str:
+        """Give the events of an older version their hashes; return the last."""
+        entries = _entries(stream, self._connection.execute(ENTRIES, (stream, 0)))
+        hashes = chained("", entries)
+        self._connection.executemany(
+            "UPDATE events SET hash = ? WHERE stream = ? AND version = ?",
+            [(own, stream, each.version) for each, own in zip(entries, hashes, strict=True)],
+        )
+        return hashes[-1]
 
     async def read(self, stream: str, *, after: int = 0) -> Sequence[StoredEvent]:
         """See contracts.journal.Journal."""
@@ -142,6 +172,10 @@ class SQLiteJournal:
             )
             for row in rows
         ]  # fmt: skip
+
+    async def entries(self, stream: str, *, after: int = 0) -> Sequence[Entry]:
+        """See contracts.journal.Journal."""
+        return _entries(stream, await self._execute(ENTRIES, (stream, after)))
 
     async def body(self, digest: str) -> bytes:
         """See contracts.journal.Journal."""
@@ -235,6 +269,16 @@ def _migrations() -> list[str]:
     folder = importlib.resources.files("patchyard.stores") / "sql" / "sqlite"
     files = sorted((entry for entry in folder.iterdir()), key=lambda entry: entry.name)
     return [entry.read_text(encoding="utf-8") for entry in files if entry.name.endswith(".sql")]
+
+
+def _entries(stream: str, rows: Iterable[tuple[Any, ...]]) -> list[Entry]:
+    return [
+        Entry(
+            stream=stream, version=row[0], type=row[1], schema=row[2],
+            at=row[3], text=row[4], hash=row[5],
+        )
+        for row in rows
+    ]  # fmt: skip
 
 
 def _encode(body: Mapping[str, Any]) -> str:

@@ -1,0 +1,49 @@
+"""`agents plan verify`: the journal of a plan, checked against its hashes."""
+
+import click
+
+from patchyard.cli.opening import opened
+from patchyard.cli.outcome import Outcome, carry_out, format_option
+from patchyard.cli.plan_act import plan_argument
+from patchyard.domain.codec import to_json
+from patchyard.domain.errors import JournalBroken
+from patchyard.engine.verifying import Verification, verify
+
+SHOWN = 20  # problems that are printed
+
+
+@click.command("verify", epilog="Example: agents plan verify @last --head 3f0c9a51b2d7")
+@plan_argument
+@click.option("--head", default="", help="A hash noted earlier: its event must still be there.")
+@format_option
+def verify_command(plan_id: str, head: str, output_format: str) -> None:
+    """Check that a plan's journal is whole and as it was written."""
+
+    async def work() -> Outcome:
+        async with opened(plan_id) as (equipment, found):
+            checked = await verify(equipment.store.journal, found, head=head)
+        return Outcome(data=to_json(checked), text=_said(checked), error=_broken(checked))
+
+    carry_out("plan verify", output_format, work)
+
+
+def _said(checked: Verification) -> str:
+    counts = f"{checked.events:,} events, {checked.blobs:,} bodies"
+    if checked.problems:
+        more = len(checked.problems) - SHOWN
+        tail = [f"and {more:,} more"] if more > 0 else []
+        return "\n".join([counts, *checked.problems[:SHOWN], *tail])
+    return f"{counts}: all as they were written\nhead {checked.head}"
+
+
+def _broken(checked: Verification) -> JournalBroken | None:
+    if not checked.problems:
+        return None
+    return JournalBroken(
+        f"the journal of plan {checked.plan_id} is not what was written",
+        hint="restore the database from a backup; nothing was changed here",
+        details={"problems": list(checked.problems[:SHOWN])},
+    )
+
+
+__all__ = ["SHOWN", "verify_command"]

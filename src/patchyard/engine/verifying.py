@@ -1,0 +1,92 @@
+"""Checks a plan's journal against its own hashes: whole, unchanged, and readable to the last event.
+
+Nothing is repaired or written: what is wrong is said.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from patchyard.contracts.journal import Journal, StoredEvent
+from patchyard.domain.chain import SHORTEST_HEAD, faults
+from patchyard.domain.errors import JournalBroken, PatchyardError, UsageError
+from patchyard.domain.events import Body, Event
+from patchyard.domain.state import PlanState, fold
+from patchyard.engine.ledger import PLAN
+from patchyard.engine.rows import from_row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """What became of a check."""
+
+    plan_id: str
+    events: int
+    blobs: int  # distinct bodies beside the events, each read and hashed
+    head: str  # hash of the last event
+    problems: tuple[str, ...]  # a sentence each; empty: all is as it was written
+
+
+async def verify(journal: Journal, plan_id: str, *, head: str = "") -> Verification:
+    """Check every event and every body of a plan; with `head`, that this event is still there.
+
+    Raises UsageError for an unknown plan or what is no hash.
+    """
+    if head and (len(head) < SHORTEST_HEAD or set(head.lower()) - set("0123456789abcdef")):
+        raise UsageError(
+            f"{head!r} is no hash of an event",
+            hint=f"give the hash that was printed, or its first {SHORTEST_HEAD} digits at least",
+        )
+    entries = await journal.entries(plan_id)
+    if not entries:
+        raise UsageError(f"there is no plan {plan_id} in this database")
+    problems = list(faults(entries, head=head))
+    try:
+        stored = await journal.read(plan_id)
+    except JournalBroken as error:
+        stored = ()
+        problems.append(error.message)
+    digests: set[str] = set()
+    for each in stored:
+        problems += await _unreadable(journal, each, digests)
+    if not problems:
+        problems += await _impossible(journal, plan_id, stored)
+    return Verification(
+        plan_id=plan_id,
+        events=len(entries),
+        blobs=len(digests),
+        head=entries[-1].hash,
+        problems=tuple(problems),
+    )
+
+
+async def _unreadable(journal: Journal, stored: StoredEvent, digests: set[str]) -> list[str]:
+    """Read an event with the bodies it names; return what cannot be read."""
+    problems = []
+    try:
+        event = await from_row(stored, PLAN, journal)
+        for digest in _bodies(event) - digests:
+            digests.add(digest)
+            await journal.body(digest)
+    except PatchyardError as error:
+        problems.append(f"event {stored.version} ({stored.type}): {error.message}")
+    return problems
+
+
+def _bodies(event: Event) -> set[str]:
+    values = (getattr(event, each.name) for each in fields(event))
+    return {value.digest for value in values if isinstance(value, Body) and value.digest}
+
+
+async def _impossible(
+    journal: Journal, plan_id: str, stored: Sequence[StoredEvent]
+) -> Sequence[str]:
+    """Fold the events; return why they cannot have happened in this order."""
+    events = [(each.version, each.at, await from_row(each, PLAN, journal)) for each in stored]
+    try:
+        fold(PlanState(plan_id=plan_id), events)
+    except PatchyardError as error:
+        return [error.message]
+    return []
+
+
+__all__ = ["Verification", "verify"]

@@ -1,0 +1,29 @@
+"""`agents plan verify` as a user types it, on a journal somebody meddled with."""
+
+import sqlite3
+
+import pytest
+
+from mainjob.driver import Desk, write
+
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+
+
+def test_a_journal_is_vouched_for_until_somebody_changes_it(desk: Desk) -> None:
+    assert desk.run(write("x", "x\n")).code == 0
+    applied = desk.agents("plan", "apply")
+    head = applied.data["journal_head"]
+    whole = desk.agents("plan", "verify", "--head", head[:12])
+    assert (whole.code, whole.data["problems"]) == (0, [])
+    assert whole.data["head"] == head
+
+    connection = sqlite3.connect(desk.folder / "state" / "patchyard.db")
+    with connection:
+        connection.execute("UPDATE events SET at = at - 3600 WHERE type = 'Applied'")
+    connection.close()
+    broken = desk.agents("plan", "verify")
+    assert (broken.code, broken.body["error"]["code"]) == (1, "journal_broken")
+    (problem,) = broken.data["problems"]
+    assert "(Applied) is not as it was written" in problem
+    lines = desk.agents("plan", "verify", is_json=False)
+    assert problem in lines.out.decode()
