@@ -22,6 +22,17 @@ def site(tmp_path: Path) -> Iterator[Worksite]:
     asyncio.run(made.clear())
 
 
+def told(site: Worksite, *words: str) -> bytes:
+    """Return what a command that only looks prints."""
+    return subprocess.run(
+        [sys.executable, "-m", "patchyard", *words],
+        cwd=site.repository,
+        env=site.environ,
+        check=True,
+        capture_output=True,
+    ).stdout
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_stops_the_plan_and_says_how_to_go_on(site: Worksite, number: int) -> None:
     model = site.script([call("execute_command", command="sleep 50", timeout_s=60), done()])
@@ -42,23 +53,11 @@ def test_a_signal_stops_the_plan_and_says_how_to_go_on(site: Worksite, number: i
         body = json.loads(process.stdout.read().splitlines()[-1])
     assert process.wait(timeout=30) == 130
     assert body["error"]["code"] == "interrupted"
-    status = subprocess.run(
-        [sys.executable, "-m", "patchyard", "plan", "status", "--format", "json"],
-        cwd=site.repository,
-        env=site.environ,
-        check=True,
-        capture_output=True,
-    )
-    data = json.loads(status.stdout)["data"]
+    status = told(site, "plan", "status", "--format", "json")
+    data = json.loads(status)["data"]
     assert (data["phase"], data["state"]) == ("execute", "cancelled")
-    why = subprocess.run(
-        [sys.executable, "-m", "patchyard", "plan", "errors"],
-        cwd=site.repository,
-        env=site.environ,
-        check=True,
-        capture_output=True,
-    )
-    assert b"it was cancelled" in why.stdout
+    why = told(site, "plan", "errors")
+    assert b"it was cancelled" in why
 
 
 @pytest.mark.parametrize(
@@ -88,13 +87,7 @@ def test_a_reader_that_goes_away_stops_the_plan_cleanly(
     assert process.wait(timeout=30) == 130
     assert b"Traceback" not in said
     assert b"plan resume" in said or reading == "stderr"
-    status = subprocess.run(
-        [sys.executable, "-m", "patchyard", "plan", "status", "--format", "json"],
-        cwd=site.repository,
-        env=site.environ,
-        check=True,
-        capture_output=True,
-    )
-    data = json.loads(status.stdout)["data"]
+    status = told(site, "plan", "status", "--format", "json")
+    data = json.loads(status)["data"]
     assert data["state"] in {"cancelled", "queued"}  # it had begun, or had not yet
     assert data["waiting"] is None or "nobody" in data["waiting"]["for"]

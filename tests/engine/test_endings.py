@@ -1,13 +1,11 @@
 """What a plan comes to in the less usual cases: limits, empty proofs, second names, reach."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
 import pytest
 
-from engine.worksite import Worksite, call
+from engine.worksite import ADD, Worksite, call
 from patchyard.contracts.workspace import Workspaces
 from patchyard.domain.changeset import ChangeSet
 from patchyard.domain.errors import (
@@ -26,15 +24,6 @@ from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
-
-ADD = call("write_file", path="new.txt", content="new\n")
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
-    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
-    yield made
-    await made.clear()
 
 
 async def test_an_included_folder_is_seen_read_only_and_is_no_change(site: Worksite) -> None:

@@ -1,12 +1,11 @@
 """Trees that a killed life left: taken away by the next one, or by a cancel."""
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from engine.worksite import Worksite, call
+from engine.worksite import ADD, Worksite
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import UsageError
@@ -15,15 +14,6 @@ from patchyard.engine.grounds import PURPOSES, ground, ground_name
 from patchyard.intake import spec_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
-
-ADD = call("write_file", path="new.txt", content="new\n")
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
-    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
-    yield made
-    await made.clear()
 
 
 def there(ref: WorkspaceRef) -> bool:

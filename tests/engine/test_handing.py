@@ -1,15 +1,14 @@
 """Hand-over through the engine: in parts, after a failure, and after being cut short."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from engine.worksite import Worksite, call
+from engine.worksite import ADD, Worksite, call
 from patchyard.clients.placer import Placer
 from patchyard.contracts.handover import HandOver, Order
 from patchyard.domain.errors import Conflict, GuardRefused, StateRefusal
@@ -23,15 +22,6 @@ from patchyard.engine.workflow import Workflow
 from patchyard.stores.sqlite import SQLiteJournal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
-
-ADD = call("write_file", path="new.txt", content="new\n")
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
-    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
-    yield made
-    await made.clear()
 
 
 async def run(site: Worksite, workflow: Workflow, *execute: Any) -> str:

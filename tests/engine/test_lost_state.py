@@ -1,26 +1,15 @@
 """A plan that is resumed after somebody deleted what it stands on."""
 
 import shutil
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from engine.worksite import Worksite, call, done
+from engine.worksite import ADD, Worksite, done
 from patchyard.domain.errors import ModelFailed, Unavailable
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
-
-ADD = call("write_file", path="new.txt", content="new\n")
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
-    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
-    yield made
-    await made.clear()
 
 
 async def stopped(site: Worksite, workflow: Workflow) -> str:

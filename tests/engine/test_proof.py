@@ -2,12 +2,11 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from engine.worksite import Worksite, call
+from engine.worksite import ADD, Worksite, call
 from patchyard.domain.errors import EnvironmentBroken, ProofFailed
 from patchyard.domain.events import EnvironmentStarted, Event, Noted, Validated
 from patchyard.domain.plan import Phase, State
@@ -19,10 +18,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
-    made = Worksite.make(tmp_path, {"check.sh": "exit 1\n"})
-    yield made
-    await made.clear()
+def files() -> dict[str, str]:
+    return {"check.sh": "exit 1\n"}
 
 
 async def test_what_one_gate_runs_cannot_turn_the_next_one_green(site: Worksite) -> None:
@@ -50,7 +47,6 @@ class Losing:
             os.kill(event.handle.details["init"]["pid"], signal.SIGKILL)
 
 
-ADD = call("write_file", path="new.txt", content="new\n")
 GATE = "test -e new.txt"
 
 

@@ -1,7 +1,6 @@
 """Plans of actions, whole: a recipe in the sandbox, invariants of all scopes, protected paths."""
 
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -30,10 +29,8 @@ STEPS: list[Mapping[str, Any]] = [
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
-    made = Worksite.make(tmp_path, FILES)
-    yield made
-    await made.clear()
+def files() -> dict[str, str]:
+    return FILES
 
 
 async def used(site: Worksite, workflow: Workflow, catalogue: Catalogue, **body: Any) -> str:

@@ -1,20 +1,10 @@
 """What the environments of a plan are shown, by phase."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from engine.worksite import Worksite, call, done
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
-    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
-    yield made
-    await made.clear()
 
 
 async def test_planning_cannot_write_to_a_mount_that_the_work_may_write_to(site: Worksite) -> None:

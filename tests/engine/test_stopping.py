@@ -1,14 +1,13 @@
 """A plan that is stopped: by time, by a cancel, by an owner, by the loss of its environment."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from engine.worksite import Worksite, call
+from engine.worksite import ADD, Worksite, call
 from patchyard.contracts.environment import Environment
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.environment import (
@@ -31,15 +30,6 @@ from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Cancelled, Workflow, stop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
-
-ADD = call("write_file", path="new.txt", content="new\n")
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
-    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
-    yield made
-    await made.clear()
 
 
 def settled(site: Worksite) -> list[ToolCallSettled]:

@@ -11,7 +11,12 @@ import pytest
 
 from engine.worksite import Worksite, call
 from patchyard.contracts.actor import Wanted
-from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
+from patchyard.domain.environment import (
+    EnvironmentHandle,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Mount,
+)
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.events import ToolCallRequested
 from patchyard.domain.plan import Phase
@@ -26,11 +31,17 @@ pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 KIND = ExecutionEnvironment.PROCESS
 
 
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
-    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
-    yield made
-    await made.clear()
+def asked(handle: EnvironmentHandle, name: str, **arguments: object) -> ToolCallRequested:
+    """The intent of a call that an earlier life of the engine left open."""
+    return ToolCallRequested(
+        call_id="01J00000000000000000000000",
+        turn=1,
+        ref="r",
+        name=name,
+        arguments=body_of(arguments),
+        environment_id=handle.environment_id,
+        kind=KIND,
+    )
 
 
 @pytest.fixture
@@ -65,15 +76,7 @@ async def test_a_call_taken_up_again_has_the_time_it_was_given(
 
     monkeypatch.setattr(tool_runner, "answer_in_time", told)
     handle, _ = await runner._places.toolbox(KIND)
-    event = ToolCallRequested(
-        call_id="01J00000000000000000000000",
-        turn=1,
-        ref="r",
-        name="execute_command",
-        arguments=body_of({"command": "echo hi", "timeout_s": "45"}),
-        environment_id=handle.environment_id,
-        kind=KIND,
-    )
+    event = asked(handle, "execute_command", command="echo hi", timeout_s="45")
     await runner._ledger.record(event)
     answered = await runner.settle_left_over(event, handle)
     assert answered.result.data["stdout"] == "hi\n"
@@ -85,15 +88,7 @@ async def test_a_call_of_another_environment_is_not_sent_to_the_one_that_runs_no
 ) -> None:
     here, _ = await runner._places.toolbox(KIND)
     gone = replace(here, environment_id="01J00000000000000000000001")
-    event = ToolCallRequested(
-        call_id="01J00000000000000000000002",
-        turn=1,
-        ref="r",
-        name="write_file",
-        arguments=body_of({"path": "twice.txt", "content": "again"}),
-        environment_id=gone.environment_id,
-        kind=KIND,
-    )
+    event = asked(gone, "write_file", path="twice.txt", content="again")
     await runner._ledger.record(event)
     answered = await runner.settle_left_over(event, gone)
     assert answered.result.error == "OUTCOME_UNKNOWN"

@@ -1,13 +1,11 @@
 """The whole job in this process: phases, guards, proof and its rounds, limits, cancel, resume."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.worksite import Worksite, call, done
+from engine.worksite import ADD, Worksite, call, done
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import DecisionKind
@@ -31,15 +29,12 @@ from patchyard.stores.sqlite import SQLiteJournal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
-ADD = call("write_file", path="new.txt", content="new\n")
 CHECK = "test -e new.txt"
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
-    made = Worksite.make(tmp_path, {"a.txt": "one\n", "check.sh": "grep -q two a.txt\n"})
-    yield made
-    await made.clear()
+def files() -> dict[str, str]:
+    return {"a.txt": "one\n", "check.sh": "grep -q two a.txt\n"}
 
 
 async def run(site: Worksite, workflow: Workflow, *execute: Any, **options: Any) -> str:

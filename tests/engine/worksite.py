@@ -30,6 +30,10 @@ def done(summary: str = "done") -> dict[str, Any]:
     return {"finish": summary}
 
 
+ADD = call("write_file", path="new.txt", content="new\n")
+"""A scripted reply that makes one new file."""
+
+
 @dataclass(kw_only=True)
 class Worksite:
     """One test's repository and home."""
