@@ -6,6 +6,7 @@ from typing import Any
 from patchyard.cli.outcome import counted, one_line, paint, visible
 from patchyard.domain.errors import LimitReached, ProofFailed
 
+HELD = {True: ("holds", "green"), False: ("does not hold", "red")}  # an invariant, its colour
 SIGNS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "mode": "m", "type": "T"}
 FILES_SHOWN = 20
 
@@ -94,13 +95,12 @@ def _checks(checked: Sequence[Mapping[str, Any]]) -> list[str]:
     for check in checked:
         held.setdefault((check["scope"], check["text"]), {})[check["when"]] = check["passed"]
     return [
-        _row("check", f"{one_line(text)}: {' → '.join(_kept(kept) for kept in found.values())}")
+        _row(
+            "check",
+            f"{one_line(text)}: {' → '.join(paint(*HELD[kept]) for kept in found.values())}",
+        )
         for (_, text), found in held.items()
     ]
-
-
-def _kept(passed: bool) -> str:  # noqa: FBT001 - a verdict, not a switch
-    return paint("holds", "green") if passed else paint("does not hold", "red")
 
 
 def _proof(data: Mapping[str, Any]) -> list[str]:
@@ -200,4 +200,4 @@ def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
 
 
-__all__ = ["FILES_SHOWN", "SIGNS", "patch_shown", "plan_screen"]
+__all__ = ["FILES_SHOWN", "HELD", "SIGNS", "patch_shown", "plan_screen"]

@@ -6,7 +6,7 @@ Nothing is repaired or written: what is wrong is said.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from patchyard.contracts.journal import Journal, StoredEvent
+from patchyard.contracts.journal import Journal
 from patchyard.domain.chain import SHORTEST_HEAD, faults
 from patchyard.domain.errors import JournalBroken, PatchyardError, UsageError
 from patchyard.domain.events import Body, Event
@@ -45,31 +45,25 @@ async def verify(journal: Journal, plan_id: str, *, head: str = "") -> Verificat
     except JournalBroken as error:
         stored = ()
         problems.append(error.message)
+    events = []
     digests: set[str] = set()
     for each in stored:
-        problems += await _unreadable(journal, each, digests)
-    if not problems:
-        problems += await _impossible(journal, plan_id, stored)
+        try:
+            event = await from_row(each, PLAN, journal)
+            for digest in _bodies(event) - digests:
+                digests.add(digest)
+                await journal.body(digest)
+        except PatchyardError as error:
+            problems.append(f"event {each.version} ({each.type}): {error.message}")
+        else:
+            events.append((each.version, each.at, event))
     return Verification(
         plan_id=plan_id,
         events=len(entries),
         blobs=len(digests),
         head=entries[-1].hash,
-        problems=tuple(problems),
+        problems=tuple(problems or _impossible(plan_id, events)),
     )
-
-
-async def _unreadable(journal: Journal, stored: StoredEvent, digests: set[str]) -> list[str]:
-    """Read an event with the bodies it names; return what cannot be read."""
-    problems = []
-    try:
-        event = await from_row(stored, PLAN, journal)
-        for digest in _bodies(event) - digests:
-            digests.add(digest)
-            await journal.body(digest)
-    except PatchyardError as error:
-        problems.append(f"event {stored.version} ({stored.type}): {error.message}")
-    return problems
 
 
 def _bodies(event: Event) -> set[str]:
@@ -77,11 +71,8 @@ def _bodies(event: Event) -> set[str]:
     return {value.digest for value in values if isinstance(value, Body) and value.digest}
 
 
-async def _impossible(
-    journal: Journal, plan_id: str, stored: Sequence[StoredEvent]
-) -> Sequence[str]:
+def _impossible(plan_id: str, events: Sequence[tuple[int, float, Event]]) -> Sequence[str]:
     """Fold the events; return why they cannot have happened in this order."""
-    events = [(each.version, each.at, await from_row(each, PLAN, journal)) for each in stored]
     try:
         fold(PlanState(plan_id=plan_id), events)
     except PatchyardError as error:

@@ -230,7 +230,7 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
     while not _entered_wal(connection):
         if time.monotonic() > deadline:
             raise Conflict(LOCKED.format("the database"), hint=LOCKED_HINT)
-        time.sleep(0.005)
+        time.sleep(RETRY_S)
 
 
 def _entered_wal(connection: sqlite3.Connection) -> bool:
