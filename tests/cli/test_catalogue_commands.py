@@ -141,9 +141,11 @@ def test_an_arguments_default_is_the_text_that_is_written(tmp_path: Path) -> Non
     assert "goal: must be text" in typed("action", "create", "--file", str(file)).stderr
 
 
-def test_an_invariant_of_one_plan_keeps_all_that_was_said_of_it(tmp_path: Path) -> None:
+def test_an_invariant_of_one_plan_keeps_all_that_was_said_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = Worksite.make(tmp_path, {"a.txt": "one\n"})
-    os.chdir(made.repository)
+    monkeypatch.chdir(made.repository)
     file = tmp_path / "a.yaml"
     file.write_text("name: x\ngoal: g\n")
     data("action", "create", "--file", str(file))

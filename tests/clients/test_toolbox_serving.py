@@ -175,8 +175,12 @@ async def test_a_running_call_is_attached_to_after_the_engine_died(server: Serve
 
 async def test_calls_run_at_once_on_one_connection(server: Server) -> None:
     slow = asyncio.create_task(server.command("until [ -e go ]; do sleep 0.01; done"))
-    await server.run("write_file", path="go", content="")
-    assert (await slow)["success"]
+    written_now = await server.run("write_file", path="new", content="")
+    assert written_now["success"], written_now
+    assert not slow.done()
+    (server.workspace / "go").touch()
+    result = await slow
+    assert result["success"], result
 
 
 async def test_cancelling_the_wait_leaves_the_call_running(server: Server) -> None:
@@ -186,8 +190,9 @@ async def test_cancelling_the_wait_leaves_the_call_running(server: Server) -> No
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    await server.run("write_file", path="go", content="")
-    assert (await server.client.attach("c") or {})["stdout"] == "done\n"
+    (server.workspace / "go").touch()
+    result = await server.client.attach("c") or {}
+    assert result["stdout"] == "done\n", result
 
 
 async def test_a_flood_of_output_is_kept_at_both_ends(tmp_path: Path) -> None:
