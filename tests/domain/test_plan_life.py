@@ -21,8 +21,9 @@ from patchyard.domain.events import (
     TurnTaken,
     Validated,
 )
+from patchyard.domain.fold import fold
 from patchyard.domain.plan import TRANSITIONS, Phase, PlanSpec, State, check_transition
-from patchyard.domain.state import PlanState, fold
+from patchyard.domain.state import PlanState
 
 SPEC = PlanSpec(task="mend it", repository="/srv/repo")
 STEPS = sorted(TRANSITIONS)

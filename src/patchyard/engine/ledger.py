@@ -9,8 +9,9 @@ from patchyard.contracts.clock import Clock
 from patchyard.contracts.journal import Journal, NewEvent, Summaries
 from patchyard.domain.errors import UsageError
 from patchyard.domain.events import SCHEMA, TYPES, Body, Event, Moved, PlanCreated, Resumed
+from patchyard.domain.fold import fold
 from patchyard.domain.plan import State
-from patchyard.domain.state import PlanState, fold
+from patchyard.domain.state import PlanState
 from patchyard.engine.rows import Vocabulary, from_row, read_body, to_row
 
 PLAN = Vocabulary(types=TYPES, schema=SCHEMA)

@@ -10,7 +10,8 @@ from patchyard.contracts.journal import Journal
 from patchyard.domain.chain import SHORTEST_HEAD, faults
 from patchyard.domain.errors import JournalBroken, PatchyardError, UsageError
 from patchyard.domain.events import Body, Event
-from patchyard.domain.state import PlanState, fold
+from patchyard.domain.fold import fold
+from patchyard.domain.state import PlanState
 from patchyard.engine.ledger import PLAN
 from patchyard.engine.rows import from_row
 

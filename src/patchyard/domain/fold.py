@@ -1,0 +1,244 @@
+"""What is so, as a pure fold over what has happened: one handler for each event."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from patchyard.domain.errors import JournalBroken
+from patchyard.domain.events import (
+    Applied,
+    ApplyIntended,
+    BaseRecorded,
+    ChangeSetCaptured,
+    DecisionRecorded,
+    EnvironmentEnded,
+    EnvironmentStarted,
+    Event,
+    InvariantChecked,
+    InvariantDeclared,
+    LimitsChanged,
+    Moved,
+    PhaseFailed,
+    Placed,
+    PlanCreated,
+    Resumed,
+    SetupFinished,
+    StrategyRecorded,
+    ToolCallRequested,
+    ToolCallSettled,
+    TurnRequested,
+    TurnTaken,
+    Unapplied,
+    Validated,
+    WorkspaceCreated,
+    WorkspaceRemoved,
+    WorkSummarised,
+)
+from patchyard.domain.plan import Phase, State, check_transition
+from patchyard.domain.state import LiveEnvironment, PlanState
+
+REFUSED = frozenset({"model_failed", "model_unavailable"})  # codes of requests without an answer
+
+
+def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanState:
+    """Return `state` after `events`, each with its version and time. Pure.
+
+    Raises JournalBroken when a version is missing, GuardRefused on a forbidden transition.
+    """
+    for version, at, event in events:
+        if version != state.version + 1:
+            raise JournalBroken(f"event {state.version + 1} of plan {state.plan_id} is missing")
+        spent = _elapsed(state, event, at)
+        state = replace(apply(spent, event, version), version=version, updated=at)
+        if version == 1:
+            state = replace(state, created=at)
+    return state
+
+
+def _elapsed(state: PlanState, event: Event, at: float) -> PlanState:
+    """Count the time since the last event while the plan was being worked on."""
+    if state.state != State.PROCESSING or isinstance(event, Resumed):
+        return state
+    seconds = state.spent.seconds + max(0.0, at - state.updated)
+    return replace(state, spent=replace(state.spent, seconds=seconds))
+
+
+def apply(state: PlanState, event: Event, version: int) -> PlanState:
+    """Return `state` after one `event`."""
+    handler = _HANDLERS.get(type(event))
+    return state if handler is None else handler(state, event, version)
+
+
+def _created(state: PlanState, event: PlanCreated, _version: int) -> PlanState:
+    return replace(state, spec=event.spec)
+
+
+def _placed(state: PlanState, event: Placed, _version: int) -> PlanState:
+    spec = replace(state.known, environment=event.kind, environment_source=event.source)
+    return replace(state, spec=spec)
+
+
+def _based(state: PlanState, event: BaseRecorded, _version: int) -> PlanState:
+    return replace(state, base=event.base)
+
+
+def _moved(state: PlanState, event: Moved, version: int) -> PlanState:
+    check_transition((state.phase, state.state), (event.phase, event.state))
+    after = replace(state, phase=event.phase, state=event.state, reason=event.reason)
+    if event.phase != state.phase:
+        after = replace(after, attempt=0)
+        if event.phase in {Phase.STRATEGIZE, Phase.EXECUTE} and state.phase != Phase.APPLY:
+            after = replace(after, attempt_starts=version, turn=0, asked=None, rounds=0)
+    if event.phase == Phase.STRATEGIZE and event.state == State.QUEUED:
+        began = state.phase != Phase.ACTION
+        after = replace(after, reverts=state.reverts + began, attempt_starts=version, turn=0)
+    if event.state == State.PROCESSING:
+        after = replace(after, attempt=after.attempt + 1)
+    if event.state in {State.PROCESSING, State.COMPLETE, State.APPLIED}:
+        after = replace(after, failure=None)
+    return after
+
+
+def _decided(state: PlanState, event: DecisionRecorded, _version: int) -> PlanState:
+    return replace(state, decisions=(*state.decisions, event.decision))
+
+
+def _checked(state: PlanState, event: InvariantChecked, _version: int) -> PlanState:
+    return replace(state, invariants=(*state.invariants, event))
+
+
+def _workspace(state: PlanState, event: WorkspaceCreated, _version: int) -> PlanState:
+    return replace(state, workspace=event.workspace)
+
+
+def _no_workspace(state: PlanState, _event: WorkspaceRemoved, _version: int) -> PlanState:
+    return replace(state, workspace=None)
+
+
+def _started(state: PlanState, event: EnvironmentStarted, _version: int) -> PlanState:
+    live = LiveEnvironment(handle=event.handle, purpose=event.purpose)
+    name = event.handle.environment_id
+    return replace(
+        state,
+        environments={**state.environments, name: live},
+        sandbox_refs=(*state.sandbox_refs, f"{event.handle.kind}:{name}"),
+    )
+
+
+def _ended(state: PlanState, event: EnvironmentEnded, _version: int) -> PlanState:
+    left = {k: v for k, v in state.environments.items() if k != event.environment_id}
+    return replace(state, environments=left)
+
+
+def _set_up(state: PlanState, event: SetupFinished, _version: int) -> PlanState:
+    return replace(state, setup=event)
+
+
+def _asked(state: PlanState, event: TurnRequested, _version: int) -> PlanState:
+    if state.asked is not None and state.asked.reserved_tokens:
+        # The earlier answer was lost: it is budgeted as if it had been charged.
+        lost = state.spent.input_tokens + state.asked.reserved_tokens
+        state = replace(state, spent=replace(state.spent, input_tokens=lost))
+    return replace(state, asked=event)
+
+
+def _taken(state: PlanState, event: TurnTaken, _version: int) -> PlanState:
+    spent = replace(
+        state.spent,
+        steps=state.spent.steps + 1,
+        usd=state.spent.usd + (event.usd or 0.0),
+        is_priced=state.spent.is_priced and (event.usd is not None or not event.asked_model),
+        input_tokens=state.spent.input_tokens + event.input_tokens,
+        output_tokens=state.spent.output_tokens + event.output_tokens,
+    )
+    rounds = state.rounds + bool(event.note)
+    return replace(state, turn=event.turn, asked=None, spent=spent, rounds=rounds, validation=None)
+
+
+def _called(state: PlanState, event: ToolCallRequested, _version: int) -> PlanState:
+    opened = {**state.open_calls, event.call_id: event}
+    return replace(state, open_calls=opened, tool_calls=state.tool_calls + 1)
+
+
+def _settled(state: PlanState, event: ToolCallSettled, _version: int) -> PlanState:
+    left = {k: v for k, v in state.open_calls.items() if k != event.call_id}
+    return replace(state, open_calls=left)
+
+
+def _strategy(state: PlanState, event: StrategyRecorded, _version: int) -> PlanState:
+    return replace(state, strategy=event.summary, decision_root_id=event.decision_root_id)
+
+
+def _summarised(state: PlanState, event: WorkSummarised, _version: int) -> PlanState:
+    return replace(state, summary=event.summary)
+
+
+def _captured(state: PlanState, event: ChangeSetCaptured, _version: int) -> PlanState:
+    return replace(state, changeset=event, validation=None)
+
+
+def _validated(state: PlanState, event: Validated, _version: int) -> PlanState:
+    return replace(state, validation=event)
+
+
+def _intended(state: PlanState, event: ApplyIntended, _version: int) -> PlanState:
+    return replace(state, intended=event)
+
+
+def _applied(state: PlanState, event: Applied, _version: int) -> PlanState:
+    return replace(state, handed=(*state.handed, event), intended=None)
+
+
+def _unapplied(state: PlanState, event: Unapplied, _version: int) -> PlanState:
+    if event.is_begun:
+        return replace(state, intended=None)
+    return replace(state, handed=state.handed[:-1])
+
+
+def _declared(state: PlanState, event: InvariantDeclared, _version: int) -> PlanState:
+    invariants = (*state.known.invariants, event.invariant)
+    return replace(state, spec=replace(state.known, invariants=invariants))
+
+
+def _limited(state: PlanState, event: LimitsChanged, _version: int) -> PlanState:
+    return replace(state, spec=replace(state.known, limits=event.limits))
+
+
+def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:
+    if event.phase == Phase.APPLY and "written" not in event.details:  # it has changed nothing
+        state = replace(state, intended=None)
+    if event.code in REFUSED and not event.details.get("retryable") and state.asked is not None:
+        state = replace(state, asked=replace(state.asked, reserved_tokens=0))  # nothing was lost
+    is_over = state.state == State.APPLIED  # another hand-over was done before
+    return state if is_over else replace(state, failure=event)
+
+
+_HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
+    PlanCreated: _created,
+    Placed: _placed,
+    BaseRecorded: _based,
+    InvariantDeclared: _declared,
+    LimitsChanged: _limited,
+    Moved: _moved,
+    DecisionRecorded: _decided,
+    InvariantChecked: _checked,
+    WorkspaceCreated: _workspace,
+    WorkspaceRemoved: _no_workspace,
+    EnvironmentStarted: _started,
+    EnvironmentEnded: _ended,
+    SetupFinished: _set_up,
+    TurnRequested: _asked,
+    TurnTaken: _taken,
+    ToolCallRequested: _called,
+    ToolCallSettled: _settled,
+    StrategyRecorded: _strategy,
+    WorkSummarised: _summarised,
+    ChangeSetCaptured: _captured,
+    Validated: _validated,
+    ApplyIntended: _intended,
+    Applied: _applied,
+    Unapplied: _unapplied,
+    PhaseFailed: _failed,
+}
+
+__all__ = ["REFUSED", "apply", "fold"]
