@@ -3,24 +3,20 @@
 `PATCHYARD_KILLS` sets how many plans are killed (20 in CI), `PATCHYARD_SEED` the seed.
 """
 
-import asyncio
 import itertools
 import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.worksite import Worksite
+from chaos.killing import agents, answered, effects, opened, settlements, started, unsettled
 from patchyard.clients.process import ProcessRef
 
 STEPS = 10
@@ -52,50 +48,8 @@ def script() -> dict[str, Any]:
 @pytest.fixture
 def yard(tmp_path: Path) -> Iterator[Path]:
     with opened(tmp_path / "yard") as folder:
+        (folder / "script.json").write_text(json.dumps(script()))
         yield folder
-
-
-@contextmanager
-def opened(folder: Path) -> Iterator[Path]:
-    """A repository and a home for the plans of one test."""
-    repository = folder / "repo"
-    repository.mkdir(parents=True)
-    (repository / "README").write_text("a repository\n")
-    run = ["git", "-c", "user.name=T", "-c", "user.email=t@localhost"]
-    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
-        subprocess.run([*run, *arguments], cwd=repository, check=True)
-    (folder / "script.json").write_text(json.dumps(script()))
-    yield folder
-    asyncio.run(Worksite(folder=folder).clear())
-
-
-def agents(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    return started(yard, "-m", "patchyard", *arguments)
-
-
-def started(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    environment = {
-        **os.environ,
-        "PATCHYARD_HOME": str(yard / "home"),
-        "WORKSPACE_DIR": str(yard / "workspaces"),
-        "HOME": str(yard),
-    }
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=yard / "repo",
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-def answered(yard: Path, *arguments: str) -> dict[str, Any]:
-    process = agents(yard, *arguments, "--format", "json")
-    out, err = process.communicate(timeout=120)
-    assert out, err.decode()
-    body: dict[str, Any] = json.loads(out)
-    return body
 
 
 def killed_after(yard: Path, events: int, delay_s: float, *arguments: str) -> list[dict[str, Any]]:
@@ -120,6 +74,7 @@ def problem(folder: Path, number: int) -> str | None:
     """Kill one plan, resume it, and say what is wrong then; None when nothing is."""
     rng = random.Random(SEED * 1000 + number)  # noqa: S311 - seeded on purpose
     with opened(folder / str(number)) as yard:
+        (yard / "script.json").write_text(json.dumps(script()))
         command = run_of(yard, "script.json")
         killed_after(yard, rng.randint(1, EVENTS), rng.uniform(0, 0.2), *command)
         if number % 4 == 0:
@@ -181,16 +136,6 @@ def test_an_engine_killed_before_its_first_call_was_sent_sends_it_once(
         assert not ProcessRef(**handle["details"]["init"]).is_alive
 
 
-def effects(yard: Path) -> list[str]:
-    patch = answered(yard, "plan", "diff", "@last")["data"]["patch"]
-    return [line[1:] for line in patch.splitlines() if line.startswith("+step-")]
-
-
-def settlements(yard: Path) -> list[dict[str, Any]]:
-    events = answered(yard, "plan", "events", "@last")["data"]["events"]
-    return [event for event in events if event["event"] == "ToolCallSettled"]
-
-
 def killed_in_call(yard: Path) -> dict[str, Any]:
     """Kill the engine while a command runs that shows both its beginning and its end."""
     command = "echo step-begun >> effects.log; sleep 2; echo step-ended >> effects.log"
@@ -229,11 +174,3 @@ def test_a_call_whose_toolbox_is_gone_is_unknown_and_not_run_again(yard: Path) -
     assert effects(yard) == ["step-begun"]
     (settled,) = settlements(yard)
     assert (settled["success"], settled["error"]) == (False, "OUTCOME_UNKNOWN")
-
-
-def unsettled(yard: Path) -> list[str]:
-    events = answered(yard, "plan", "events", "@last")["data"]["events"]
-    asked = {e["call_id"] for e in events if e["event"] == "ToolCallRequested"}
-    settled = [e["call_id"] for e in events if e["event"] == "ToolCallSettled"]
-    assert len(settled) == len(set(settled))
-    return sorted(asked - set(settled))

@@ -1,0 +1,88 @@
+"""A repository and a home of their own, and the command line at work there, to be killed."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from engine.worksite import Worksite
+
+__all__ = [
+    "agents",
+    "answered",
+    "effects",
+    "journalled",
+    "opened",
+    "settlements",
+    "started",
+    "unsettled",
+]
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Path]:
+    """A repository and a home for the plans of one test; mounts are gone after the block."""
+    repository = folder / "repo"
+    repository.mkdir(parents=True)
+    (repository / "README").write_text("a repository\n")
+    run = ["git", "-c", "user.name=T", "-c", "user.email=t@localhost"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
+        subprocess.run([*run, *arguments], cwd=repository, check=True)
+    yield folder
+    asyncio.run(Worksite(folder=folder).clear())
+
+
+def agents(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return started(yard, "-m", "patchyard", *arguments)
+
+
+def started(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    environment = {
+        **os.environ,
+        "PATCHYARD_HOME": str(yard / "home"),
+        "WORKSPACE_DIR": str(yard / "workspaces"),
+        "HOME": str(yard),
+    }
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=yard / "repo",
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def answered(yard: Path, *arguments: str) -> dict[str, Any]:
+    process = agents(yard, *arguments, "--format", "json")
+    out, err = process.communicate(timeout=120)
+    assert out, err.decode()
+    body: dict[str, Any] = json.loads(out)
+    return body
+
+
+def journalled(yard: Path) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = answered(yard, "plan", "events", "@last")["data"]["events"]
+    return events
+
+
+def effects(yard: Path) -> list[str]:
+    patch = answered(yard, "plan", "diff", "@last")["data"]["patch"]
+    return [line[1:] for line in patch.splitlines() if line.startswith("+step-")]
+
+
+def settlements(yard: Path) -> list[dict[str, Any]]:
+    return [event for event in journalled(yard) if event["event"] == "ToolCallSettled"]
+
+
+def unsettled(yard: Path) -> list[str]:
+    events = journalled(yard)
+    asked = {e["call_id"] for e in events if e["event"] == "ToolCallRequested"}
+    settled = [e["call_id"] for e in events if e["event"] == "ToolCallSettled"]
+    assert len(settled) == len(set(settled))
+    return sorted(asked - set(settled))
