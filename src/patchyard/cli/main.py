@@ -1,5 +1,6 @@
 """The command `agents`: finds the subcommand and imports only that."""
 
+import gc
 import importlib
 import sys
 from collections.abc import Mapping
@@ -21,6 +22,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("patchyard.cli.run:run", "Carry out a task on this repository, with proof."),
     "trust": ("patchyard.cli.trust:trust", "Let a repository's own settings decide."),
 }
+
+
+KEPT_RECORDS = 50_000
+"""New objects between two looks for garbage: a journal is read into many that stay."""
 
 
 class Group(click.Group):
@@ -86,6 +91,7 @@ def agents() -> None:
 
 def main() -> None:
     """Entry point of `agents` and `patchyard`."""
+    gc.set_threshold(KEPT_RECORDS)
     try:
         code = agents.main(prog_name="agents", standalone_mode=False)
     except click.Abort:
@@ -97,4 +103,4 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)  # click returns what Exit was raised with
 
 
-__all__ = ["COMMANDS", "Group", "LazyGroup", "agents", "main"]
+__all__ = ["COMMANDS", "KEPT_RECORDS", "Group", "LazyGroup", "agents", "main"]

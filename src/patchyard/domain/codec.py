@@ -12,6 +12,7 @@ from patchyard.domain.errors import JournalBroken
 
 Convert = Callable[[Any], Any]
 T = TypeVar("T")
+PLAIN = frozenset({str, int, bool, float})  # as JSON has them
 
 
 def to_json(value: Any) -> Any:
@@ -61,11 +62,15 @@ def from_json(record: type[T], body: Any) -> T:
         raise JournalBroken(f"{record.__name__} is not an object in the journal")
     values = {}
     shape: Any = record
-    for name, convert in _converters(shape):
+    for name, plain, convert in _converters(shape):
         if name not in body:
             continue
+        value = body[name]
+        if type(value) is plain:  # most are, and a journal has many of them
+            values[name] = value
+            continue
         try:
-            values[name] = convert(body[name])
+            values[name] = convert(value)
         except (TypeError, ValueError, AttributeError) as error:
             raise JournalBroken(f"{record.__name__}.{name} does not fit: {error}") from error
     try:
@@ -75,9 +80,14 @@ def from_json(record: type[T], body: Any) -> T:
 
 
 @functools.cache
-def _converters(record: Any) -> tuple[tuple[str, Convert], ...]:
+def _converters(record: Any) -> tuple[tuple[str, type | None, Convert], ...]:
+    """Return for each field its name, the type that needs no conversion, and the conversion."""
     hints = typing.get_type_hints(record)
-    return tuple((f.name, _converter(hints[f.name])) for f in dataclasses.fields(record))
+    return tuple(
+        (f.name, hint if hint in PLAIN else None, _converter(hint))
+        for f in dataclasses.fields(record)
+        for hint in [hints[f.name]]
+    )
 
 
 def _converter(hint: Any) -> Convert:

@@ -1,7 +1,6 @@
 """What is so, as a pure fold over what has happened: one handler for each event."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from patchyard.domain.errors import JournalBroken
@@ -35,6 +34,7 @@ from patchyard.domain.events import (
     WorkSummarised,
 )
 from patchyard.domain.plan import Phase, State, check_transition
+from patchyard.domain.records import replace
 from patchyard.domain.state import LiveEnvironment, PlanState
 
 REFUSED = frozenset({"model_failed", "model_unavailable"})  # codes of requests without an answer
@@ -48,10 +48,9 @@ def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanSt
     for version, at, event in events:
         if version != state.version + 1:
             raise JournalBroken(f"event {state.version + 1} of plan {state.plan_id} is missing")
-        spent = _elapsed(state, event, at)
-        state = replace(apply(spent, event, version), version=version, updated=at)
-        if version == 1:
-            state = replace(state, created=at)
+        created = at if version == 1 else state.created
+        after = apply(_elapsed(state, event, at), event, version)
+        state = replace(after, version=version, updated=at, created=created)
     return state
 
 

@@ -43,6 +43,8 @@ ENTRIES = (
 
 T = TypeVar("T")
 
+_DECODER = json.JSONDecoder()
+
 
 class SQLiteJournal:
     """contracts.journal.Journal and Summaries over one file, shared by processes."""
@@ -287,10 +289,10 @@ def _encode(body: Mapping[str, Any]) -> str:
 
 def _decode(text: str, what: str) -> Mapping[str, Any]:
     try:
-        body = json.loads(text)
+        body, end = _DECODER.raw_decode(text)
     except ValueError as error:
         raise JournalBroken(f"{what} cannot be read: {error}") from error
-    if not isinstance(body, dict):
+    if not isinstance(body, dict) or end != len(text):
         raise JournalBroken(f"{what} is not an object")
     return body
 
