@@ -10,6 +10,7 @@ from patchyard.domain.decision import Decision
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.steering import SteeringEvent
 
 EVENT_BYTES = 16 * 1024  # an encoded event is never larger; larger bodies are blobs
 SCHEMA = 1  # version of the shapes below; readers upcast older ones
@@ -116,6 +117,7 @@ class TurnRequested:
     turn: int  # 1, 2, 3 ... within the phase's attempt
     note: str = ""  # the engine's word to the actor, given with this turn
     reserved_tokens: int = 0  # charged when the answer is lost
+    told: int = 0  # how many words of guidance it holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +131,7 @@ class TurnTaken:
     input_tokens: int = 0
     output_tokens: int = 0
     asked_model: bool = False
+    guidance: str = ""  # people's words to the actor, given with this turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,6 +311,7 @@ Event = (
     | Noted
     | Placed
     | Resumed
+    | SteeringEvent
 )
 
 TYPES: Mapping[str, type[Event]] = {record.__name__: record for record in get_args(Event)}

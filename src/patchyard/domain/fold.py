@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from patchyard.domain import steering_fold
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import (
     Applied,
@@ -91,11 +92,12 @@ def _moved(state: PlanState, event: Moved, version: int) -> PlanState:
     if event.phase == Phase.STRATEGIZE and event.state == State.QUEUED:
         began = state.phase != Phase.ACTION
         after = replace(after, reverts=state.reverts + began, attempt_starts=version, turn=0)
+        after = replace(after, asked=None)
     if event.state == State.PROCESSING:
         after = replace(after, attempt=after.attempt + 1)
     if event.state in {State.PROCESSING, State.COMPLETE, State.APPLIED}:
         after = replace(after, failure=None)
-    return after
+    return steering_fold.moved(after)
 
 
 def _decided(state: PlanState, event: DecisionRecorded, _version: int) -> PlanState:
@@ -111,7 +113,8 @@ def _workspace(state: PlanState, event: WorkspaceCreated, _version: int) -> Plan
 
 
 def _no_workspace(state: PlanState, _event: WorkspaceRemoved, _version: int) -> PlanState:
-    return replace(state, workspace=None)
+    steered = replace(state.steered, is_stale=False)
+    return replace(state, workspace=None, steered=steered)
 
 
 def _started(state: PlanState, event: EnvironmentStarted, _version: int) -> PlanState:
@@ -138,7 +141,7 @@ def _asked(state: PlanState, event: TurnRequested, _version: int) -> PlanState:
         # The earlier answer was lost: it is budgeted as if it had been charged.
         lost = state.spent.input_tokens + state.asked.reserved_tokens
         state = replace(state, spent=replace(state.spent, input_tokens=lost))
-    return replace(state, asked=event)
+    return steering_fold.turn_asked(replace(state, asked=event), event.told)
 
 
 def _taken(state: PlanState, event: TurnTaken, _version: int) -> PlanState:
@@ -151,6 +154,7 @@ def _taken(state: PlanState, event: TurnTaken, _version: int) -> PlanState:
         output_tokens=state.spent.output_tokens + event.output_tokens,
     )
     rounds = state.rounds + bool(event.note)
+    state = steering_fold.turn_taken(state)
     return replace(state, turn=event.turn, asked=None, spent=spent, rounds=rounds, validation=None)
 
 
@@ -238,6 +242,7 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     Applied: _applied,
     Unapplied: _unapplied,
     PhaseFailed: _failed,
+    **steering_fold.HANDLERS,
 }
 
 __all__ = ["REFUSED", "apply", "fold"]

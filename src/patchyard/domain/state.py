@@ -21,6 +21,7 @@ from patchyard.domain.events import (
     Validated,
 )
 from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.steering import Steered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,7 @@ class PlanState:
     failure: PhaseFailed | None = None
     spent: Spent = field(default_factory=Spent)
     reverts: int = 0
+    steered: Steered = field(default_factory=Steered)  # pauses, guidance, approvals, retries
 
     @property
     def applied(self) -> Applied | None:
