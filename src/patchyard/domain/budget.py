@@ -1,20 +1,143 @@
-"""Limits of a plan and what was used of them. Pure arithmetic."""
+"""Limits and what was used of them: of one plan, and amounts in general. Pure arithmetic."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchyard.domain.errors import UsageError
 
 UNPRICED_TOKENS = 2_000_000  # bound of a model whose price is not known (interface.md)
+NANO = 1_000_000_000  # a USD; the cheapest token of the price table is 5 of them
+NOISE_DIGITS = 3  # of a nano-USD: what floating point adds to a price below this is none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """What is used or set aside, in whole units, so that sums are exact."""
+
+    nano_usd: int = 0
+    tokens: int = 0  # in and out together
+    steps: int = 0  # turns of an actor
+    calls: int = 0  # of tools
+    ms: int = 0  # of wall time
+
+    def __add__(self, other: "Amount") -> "Amount":
+        return Amount(**{name: getattr(self, name) + getattr(other, name) for name in MEASURES})
+
+    def __sub__(self, other: "Amount") -> "Amount":
+        return Amount(**{name: getattr(self, name) - getattr(other, name) for name in MEASURES})
+
+
+MEASURES = tuple(Amount.__dataclass_fields__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ceiling:
+    """The most of each measure; None: not bounded."""
+
+    nano_usd: int | None = None
+    tokens: int | None = None
+    steps: int | None = None
+    calls: int | None = None
+    ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """What stands in the books of one scope."""
+
+    spent: Amount = Amount()
+    reserved: Amount = Amount()  # the most that what is under way can still come to
+
+    @property
+    def taken(self) -> Amount:
+        """What nobody else can have any more, as far as is known now."""
+        return self.spent + self.reserved
+
+
+def shortages(ceiling: Ceiling, taken: Amount, wanted: Amount) -> Iterator[str]:
+    """Name each measure that `wanted` would pass; one that is not wanted is never short."""
+    for name in MEASURES:
+        limit, more = getattr(ceiling, name), getattr(wanted, name)
+        if limit is not None and more > 0 and getattr(taken, name) + more > limit:
+            yield name
+
+
+def nano(usd: float) -> int:
+    """Return a price in nano-USD, rounded up: what is reserved is never less than what comes."""
+    return math.ceil(round(usd * NANO, NOISE_DIGITS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """One request to a model before it is sent: the most it can take."""
+
+    input_tokens: int  # an upper bound, from the bytes
+    output_tokens: int  # that are wanted at most
+    usd_per_million_input: float | None = None  # None: unknown price
+    usd_per_million_output: float | None = None
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether it can be bounded in money."""
+        return self.usd_per_million_input is not None and self.usd_per_million_output is not None
+
+    def usd(self, output_tokens: int) -> float | None:
+        """Return what it costs at most with so many tokens of answer; None: unknown price."""
+        rate_in, rate_out = self.usd_per_million_input, self.usd_per_million_output
+        if rate_in is None or rate_out is None:
+            return None
+        return (self.input_tokens * rate_in + output_tokens * rate_out) / 1e6
+
+    def amount(self, output_tokens: int) -> Amount:
+        """Return all of it with so many tokens of answer."""
+        return Amount(
+            nano_usd=nano(self.usd(output_tokens) or 0.0),
+            tokens=self.input_tokens + output_tokens,
+        )
+
+
+def affordable(ask: Ask, ceiling: Ceiling, taken: Amount) -> int:
+    """Return the longest answer, in tokens, that fits; negative where not even the question does.
+
+    At most what is asked for.
+    """
+    longest = ask.output_tokens
+    if ceiling.tokens is not None:
+        longest = min(longest, ceiling.tokens - taken.tokens - ask.input_tokens)
+    rate = ask.usd_per_million_output
+    if ceiling.nano_usd is None or not ask.is_priced or rate is None:
+        return longest
+    left = ceiling.nano_usd - taken.nano_usd - ask.amount(0).nano_usd
+    if left < 0:
+        return -1
+    if rate > 0:
+        longest = min(longest, math.floor(left * 1e6 / (rate * NANO)))
+    while longest > 0 and ask.amount(longest).nano_usd + taken.nano_usd > ceiling.nano_usd:
+        longest -= 1  # rounding, by a token or two
+    return longest
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanLimits:
-    """The four limits of a plan. None: not bounded."""
+    """The limits of a plan. None: not bounded."""
 
     usd: float | None = 5.0
     tokens: int | None = None
     steps: int | None = 200  # turns of the actor
     seconds: float | None = 3600.0  # wall time over all phases
+    calls: int | None = None  # of tools
+
+    def ceiling(self, *, is_priced: bool) -> Ceiling:
+        """Return them in whole units; what has no known price is bounded by tokens always."""
+        tokens = UNPRICED_TOKENS if self.tokens is None and not is_priced else self.tokens
+        return Ceiling(
+            nano_usd=None if self.usd is None else round(self.usd * NANO),
+            tokens=tokens,
+            steps=self.steps,
+            calls=self.calls,
+            ms=None if self.seconds is None else round(self.seconds * 1000),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +155,11 @@ class Spent:
     def tokens(self) -> int:
         """Tokens in and out together."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def amount(self) -> Amount:
+        """Money and tokens in whole units."""
+        return Amount(nano_usd=nano(self.usd), tokens=self.tokens)
 
 
 def raised(before: float | None, asked: str, *, name: str) -> float:
@@ -67,4 +195,19 @@ def passed_limit(limits: PlanLimits, spent: Spent) -> str | None:
     return None
 
 
-__all__ = ["UNPRICED_TOKENS", "PlanLimits", "Spent", "passed_limit", "raised"]
+__all__ = [
+    "MEASURES",
+    "NANO",
+    "UNPRICED_TOKENS",
+    "Amount",
+    "Ask",
+    "Ceiling",
+    "PlanLimits",
+    "Spent",
+    "Tally",
+    "affordable",
+    "nano",
+    "passed_limit",
+    "raised",
+    "shortages",
+]

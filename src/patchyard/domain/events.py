@@ -10,6 +10,7 @@ from patchyard.domain.decision import Decision
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.spending import SpendingEvent
 from patchyard.domain.steering import SteeringEvent
 
 EVENT_BYTES = 16 * 1024  # an encoded event is never larger; larger bodies are blobs
@@ -311,6 +312,7 @@ Event = (
     | Noted
     | Placed
     | Resumed
+    | SpendingEvent
     | SteeringEvent
 )
 

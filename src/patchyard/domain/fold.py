@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from patchyard.domain import steering_fold
+from patchyard.domain import spending_fold, steering_fold
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import (
     Applied,
@@ -38,8 +38,6 @@ from patchyard.domain.plan import Phase, State, check_transition
 from patchyard.domain.records import replace
 from patchyard.domain.state import LiveEnvironment, PlanState
 
-REFUSED = frozenset({"model_failed", "model_unavailable"})  # codes of requests without an answer
-
 
 def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanState:
     """Return `state` after `events`, each with its version and time. Pure.
@@ -66,6 +64,8 @@ def _elapsed(state: PlanState, event: Event, at: float) -> PlanState:
 def apply(state: PlanState, event: Event, version: int) -> PlanState:
     """Return `state` after one `event`."""
     handler = _HANDLERS.get(type(event))
+    if state.held is not None or state.awaits_room:
+        state = spending_fold.settled(state, event)
     return state if handler is None else handler(state, event, version)
 
 
@@ -210,7 +210,7 @@ def _limited(state: PlanState, event: LimitsChanged, _version: int) -> PlanState
 def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:
     if event.phase == Phase.APPLY and "written" not in event.details:  # it has changed nothing
         state = replace(state, intended=None)
-    if event.code in REFUSED and not event.details.get("retryable") and state.asked is not None:
+    if state.asked is not None and spending_fold.is_refusal(event):
         state = replace(state, asked=replace(state.asked, reserved_tokens=0))  # nothing was lost
     is_over = state.state == State.APPLIED  # another hand-over was done before
     return state if is_over else replace(state, failure=event)
@@ -243,6 +243,7 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     Unapplied: _unapplied,
     PhaseFailed: _failed,
     **steering_fold.HANDLERS,
+    **spending_fold.HANDLERS,
 }
 
-__all__ = ["REFUSED", "apply", "fold"]
+__all__ = ["apply", "fold"]

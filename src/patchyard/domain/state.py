@@ -21,6 +21,7 @@ from patchyard.domain.events import (
     Validated,
 )
 from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.spending import Held
 from patchyard.domain.steering import Steered
 
 
@@ -67,6 +68,8 @@ class PlanState:
     handed: tuple[Applied, ...] = ()  # hand-overs that were not taken back, oldest first
     failure: PhaseFailed | None = None
     spent: Spent = field(default_factory=Spent)
+    held: Held | None = None  # set aside for a request without an answer
+    awaits_room: str = ""  # which shared budget is waited for
     reverts: int = 0
     steered: Steered = field(default_factory=Steered)  # pauses, guidance, approvals, retries
 

@@ -1,0 +1,110 @@
+"""The books of the purse: its two tables, changed within a transaction that somebody else began."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from patchyard.domain.booking import (
+    Account,
+    Booking,
+    Charged,
+    Move,
+    SetAside,
+    Settled,
+    accounts,
+    require_room,
+)
+from patchyard.domain.budget import MEASURES, Amount, Tally
+
+_SPENT = ", ".join(MEASURES)
+_HELD = ", ".join(f"held_{name}" for name in MEASURES)
+_PLACES = ", ".join("?" for _ in range(2 + 2 * len(MEASURES)))
+TALLY = f"SELECT {_SPENT}, {_HELD} FROM purse WHERE project = ? AND day = ?"  # noqa: S608 - names of our own
+ADD = (
+    f"INSERT INTO purse (project, day, {_SPENT}, {_HELD}) VALUES ({_PLACES})"  # noqa: S608 - names of our own
+    " ON CONFLICT (project, day) DO UPDATE SET "
+    + ", ".join(
+        f"{name} = {name} + excluded.{name}"
+        for name in (*MEASURES, *(f"held_{measure}" for measure in MEASURES))
+    )
+)
+KEEP = "INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+KEPT = f"SELECT project, day, {_SPENT} FROM reservations WHERE stream = ? AND number = ?"  # noqa: S608 - names of our own
+DROP = "DELETE FROM reservations WHERE stream = ? AND number = ?"
+HOLDERS = "SELECT DISTINCT stream FROM reservations ORDER BY stream"
+
+
+def book(connection: sqlite3.Connection, stream: str, booking: Booking) -> None:
+    """Make the moves of `booking` within a transaction that writes.
+
+    Raises LimitReached for one that a limit refuses; the caller rolls back.
+    """
+    for move in booking.moves:
+        _move(connection, stream, booking, move)
+
+
+def _move(connection: sqlite3.Connection, stream: str, booking: Booking, move: Move) -> None:
+    if isinstance(move, Settled):
+        _settle(connection, stream, move.number, move.amount)
+        return
+    if not (isinstance(move, Charged) and move.is_due):
+        tallies = {b.account: tally(connection, b.account) for b in booking.bounds}
+        require_room(booking.bounds, tallies, move.amount)
+    if isinstance(move, SetAside):
+        kept = (stream, move.number, booking.project, booking.day, *_row(move.amount))
+        connection.execute(KEEP, kept)
+        _add(connection, booking.accounts, held=move.amount)
+    else:
+        _add(connection, booking.accounts, spent=move.amount)
+
+
+def _settle(
+    connection: sqlite3.Connection, stream: str, number: int, amount: Amount | None
+) -> None:
+    """Book what a reservation came to; None: all of it."""
+    found = connection.execute(KEPT, (stream, number)).fetchone()
+    if found is None:
+        return
+    project, day, *row = found
+    kept = _amount(row)
+    spent = kept if amount is None else amount
+    _add(connection, accounts(project, day), spent=spent, held=Amount() - kept)
+    connection.execute(DROP, (stream, number))
+
+
+def lose(connection: sqlite3.Connection, stream: str) -> None:
+    """Settle all that a stream has set aside at its most."""
+    query = "SELECT number FROM reservations WHERE stream = ?"
+    for (number,) in connection.execute(query, (stream,)).fetchall():
+        _settle(connection, stream, number, None)
+
+
+def _add(
+    connection: sqlite3.Connection,
+    places: Sequence[Account],
+    *,
+    spent: Amount | None = None,
+    held: Amount | None = None,
+) -> None:
+    row = (*_row(spent or Amount()), *_row(held or Amount()))
+    rows = [(account.project, account.day, *row) for account in places]
+    connection.executemany(ADD, rows)
+
+
+def tally(connection: sqlite3.Connection, account: Account) -> Tally:
+    """Return what stands in an account."""
+    found = connection.execute(TALLY, (account.project, account.day)).fetchone()
+    if found is None:
+        return Tally()
+    count = len(MEASURES)
+    return Tally(spent=_amount(found[:count]), reserved=_amount(found[count:]))
+
+
+def _amount(row: Sequence[int]) -> Amount:
+    return Amount(**dict(zip(MEASURES, row, strict=True)))
+
+
+def _row(amount: Amount) -> tuple[int, ...]:
+    return tuple(getattr(amount, name) for name in MEASURES)
+
+
+__all__ = ["HOLDERS", "book", "lose", "tally"]
