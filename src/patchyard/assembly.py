@@ -24,7 +24,9 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Store
 from patchyard.engine.sites import general_kind
 from patchyard.registry import ACTORS, ENVIRONMENTS, load
-from patchyard.stores.claims import FileClaims
+from patchyard.stores.claims import LeaseClaims
+from patchyard.stores.membership import Membership
+from patchyard.stores.queue import SQLiteQueue
 from patchyard.stores.sqlite import SQLiteJournal
 
 if TYPE_CHECKING:
@@ -49,12 +51,15 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
         journal = SQLiteJournal.open(where.database)
         stack.push_async_callback(journal.close)
         clock = SystemClock()
+        membership = Membership(journal, where.database, clock)
+        stack.callback(membership.rest)
         agent = agent_identity()
         trees = GitTrees(where.home, uid=agent.uid, gid=agent.gid, environ=environ)
         folder = where.tasks or plan_folder(where.home)
         yield Equipment(
             store=Store(journal=journal, summaries=journal),
-            claims=FileClaims(where.claims),
+            claims=LeaseClaims(membership),
+            queue=SQLiteQueue(membership, clock),
             clock=clock,
             trees=trees,
             workspaces=select_workspaces(trees, folder),

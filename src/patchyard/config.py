@@ -19,11 +19,6 @@ class Places:
         """The SQLite journal."""
         return self.home / "patchyard.db"
 
-    @property
-    def claims(self) -> Path:
-        """Lock files, one a plan."""
-        return self.home / "claims"
-
 
 def places(environ: Mapping[str, str]) -> Places:
     """Return the folders that `environ` chooses (default: the XDG data directory).

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from patchyard.clients.clock import SystemClock
-from patchyard.contracts.journal import Journal, NewEvent
+from patchyard.contracts.journal import Fencing, NewEvent
 from patchyard.domain.changeset import Base, FilteredPair
 from patchyard.domain.errors import Conflict, GuardRefused, JournalBroken, UsageError
 from patchyard.domain.events import (
@@ -126,7 +126,7 @@ async def test_a_plan_is_listed_as_soon_as_it_is_on_disk(store: Store) -> None:
 
     dying = SimpleNamespace(append=append)
     with pytest.raises(RuntimeError, match="right after"):
-        await made(Store(journal=cast("Journal", dying), summaries=store.summaries))
+        await made(Store(journal=cast("Fencing", dying), summaries=store.summaries))
     (listed,) = await list_plans(store.summaries, repository=None)
     assert (listed["phase"], listed["state"]) == ("strategize", "queued")
 

@@ -110,8 +110,9 @@ async def test_what_does_not_end_on_cancel_stays_known_and_is_ended_the_next_tim
 async def test_one_plan_has_one_owner(site: Worksite) -> None:
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(ADD))
-        with equipment.claims.claim(plan_id), pytest.raises(Conflict, match="another process"):
-            await workflow.run(plan_id)
+        async with equipment.claims.claim(plan_id):
+            with pytest.raises(Conflict, match="another process"):
+                await workflow.run(plan_id)
 
 
 async def test_a_call_whose_environment_died_is_settled_as_unknown_and_not_run_again(

@@ -86,7 +86,7 @@ async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
     data = await plan_data(ledger)
     text = plan_screen(data)
     waiting = data["waiting"]
-    if waiting and not equipment.claims.is_claimed(ledger.plan_id):
+    if waiting and not await equipment.claims.holder(ledger.plan_id):
         data["waiting"] = {**waiting, "for": "somebody to resume it: nobody works on it"}
         text += f"\n  {paint('waiting', 'cyan')}  nobody works on it: agents plan resume"
     elif waiting:
@@ -160,7 +160,7 @@ async def _tail(equipment: Equipment, ledger: Ledger, *, is_json: bool, after: i
         is_running = state.state in {State.PROCESSING, State.QUEUED}
         if state.version == seen and not is_running:
             return
-        if state.version == seen and not equipment.claims.is_claimed(ledger.plan_id):
+        if state.version == seen and not await equipment.claims.holder(ledger.plan_id):
             return  # nobody works on it: it would be waited for without end
         await asyncio.sleep(FOLLOW_S)
 

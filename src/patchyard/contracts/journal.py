@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from patchyard.domain.chain import Entry
+from patchyard.domain.queue import Lease
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +69,18 @@ class Journal(Protocol):
         ...
 
 
+class Fencing(Journal, Protocol):
+    """Extension: a journal in which the lease of a plan counts."""
+
+    def fenced(self, lease: Lease) -> Journal:
+        """Return the same journal for the owner that holds `lease`.
+
+        Its `append` raises FencedOff once another owner has a higher generation: checked in the
+        same step that writes.
+        """
+        ...
+
+
 class Summaries(Protocol):
     """Read model: one small JSON object a stream, for lists; written by `Journal.append`."""
 
@@ -76,4 +89,4 @@ class Summaries(Protocol):
         ...
 
 
-__all__ = ["Journal", "NewEvent", "StoredEvent", "Summaries"]
+__all__ = ["Fencing", "Journal", "NewEvent", "StoredEvent", "Summaries"]

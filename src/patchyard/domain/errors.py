@@ -6,8 +6,10 @@
     ├── StateRefusal          exit 3: the state does not allow it; look at the plan first
     │   ├── GuardRefused      a transition or precondition of the lifecycle
     │   ├── Conflict          somebody's newer work, or another owner
+    │   │   └── FencedOff     this process was taken for dead; its plan has another owner
     │   ├── ReconciliationBlockedError  an invariant does not hold
-    │   └── ApprovalNeeded    nobody can be asked here
+    │   ├── ApprovalNeeded    nobody can be asked here
+    │   └── PlanPaused        somebody paused the plan
     ├── Unavailable           exit 4: install, start or link what is missing
     │   ├── ContainerUnavailableError
     │   ├── EnvironmentUnavailable
@@ -93,10 +95,23 @@ class Conflict(StateRefusal):
     code = "conflict"
 
 
+class FencedOff(Conflict):
+    """This process gave no sign of life for too long; another one may carry the plan on."""
+
+    code = "fenced_off"
+    default_hint = "`agents plan watch` follows the plan; `agents plan resume` takes it back"
+
+
 class ApprovalNeeded(StateRefusal):
     """An approval is needed and nobody can be asked here."""
 
     code = "approval_needed"
+
+
+class PlanPaused(StateRefusal):
+    """Somebody paused the plan; `agents plan resume` carries it on."""
+
+    code = "paused"
 
 
 class Unavailable(PatchyardError):
@@ -191,12 +206,14 @@ __all__ = [
     "ContainerUnavailableError",
     "EnvironmentBroken",
     "EnvironmentUnavailable",
+    "FencedOff",
     "GuardRefused",
     "JournalBroken",
     "LimitReached",
     "ModelFailed",
     "ModelUnavailable",
     "PatchyardError",
+    "PlanPaused",
     "ProofFailed",
     "ReconciliationBlockedError",
     "StateRefusal",

@@ -10,6 +10,7 @@ from patchyard.contracts.environment import Environment
 from patchyard.contracts.gateway import Gateways
 from patchyard.contracts.handover import HandOver
 from patchyard.contracts.layers import Layers
+from patchyard.contracts.queue import Queue
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
 from patchyard.contracts.workspace import Workspaces
@@ -23,6 +24,7 @@ class Equipment:
 
     store: Store
     claims: Claims
+    queue: Queue
     clock: Clock
     trees: Trees
     workspaces: Workspaces

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from patchyard.contracts.claims import Hold
 from patchyard.contracts.clock import Clock
-from patchyard.contracts.journal import Journal, NewEvent, Summaries
+from patchyard.contracts.journal import Fencing, Journal, NewEvent, Summaries
 from patchyard.domain.errors import UsageError
 from patchyard.domain.events import SCHEMA, TYPES, Body, Event, Moved, PlanCreated, Resumed
 from patchyard.domain.fold import fold
@@ -25,15 +26,19 @@ Listener = Callable[[Event], None]
 class Store:
     """Where the ledger writes: the journal and the summaries beside it."""
 
-    journal: Journal
+    journal: Fencing
     summaries: Summaries
 
 
 class Ledger:
     """The only writer of one plan's stream. What `record` was given is on disk when it returns."""
 
-    def __init__(self, store: Store, clock: Clock, state: PlanState) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, state: PlanState, *, hold: Hold | None = None
+    ) -> None:
+        self.hold = hold  # on the plan; None: nobody else can know of the plan yet, or a reader
         self._store = store
+        self._journal = store.journal if hold is None else store.journal.fenced(hold.lease)
         self._clock = clock
         self.state = state
         self.listeners: list[Listener] = []
@@ -42,10 +47,12 @@ class Ledger:
         self._bodies: dict[str, bytes] = {}
 
     @classmethod
-    async def open(cls, store: Store, clock: Clock, plan_id: str) -> "Ledger":
+    async def open(
+        cls, store: Store, clock: Clock, plan_id: str, *, hold: Hold | None = None
+    ) -> "Ledger":
         """Read plan `plan_id` from the journal. Raises UsageError when there is no such plan."""
         state, _ = await load(store.journal, plan_id)
-        return cls(store, clock, state)
+        return cls(store, clock, state, hold=hold)
 
     @property
     def plan_id(self) -> str:
@@ -100,7 +107,7 @@ class Ledger:
         self, events: Sequence[NewEvent], shown: Mapping[str, Any] | None = None
     ) -> None:
         written = self.state.version - len(self._noted)
-        await self._store.journal.append(
+        await self._journal.append(
             self.plan_id, written, [*self._noted, *events], bodies=self._bodies, summary=shown
         )
         self._noted, self._bodies = [], {}  # not before: what was noted needs its bodies

@@ -25,6 +25,7 @@ from patchyard.domain.events import (
 )
 from patchyard.domain.invariant import Invariant
 from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.queue import Errand
 from patchyard.domain.resource import container_of
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
@@ -57,12 +58,15 @@ class PlanLifecycleService:
 
     @asynccontextmanager
     async def owned(
-        self, plan_id: str, *, listener: Listener | None = None
+        self, plan_id: str, *, errand: Errand = Errand.NONE, listener: Listener | None = None
     ) -> AsyncIterator[Ledger]:
-        """Own the plan and its ledger. Raises Conflict when another process does."""
-        with self._equipment.claims.claim(plan_id):
+        """Own the plan and its ledger. Raises Conflict when another process does.
+
+        `errand` is what workers carry on should this process die.
+        """
+        async with self._equipment.claims.claim(plan_id, errand=errand) as hold:
             store, clock = self._equipment.store, self._equipment.clock
-            ledger = await Ledger.open(store, clock, plan_id)
+            ledger = await Ledger.open(store, clock, plan_id, hold=hold)
             if listener is not None:
                 ledger.listeners.append(listener)
             yield ledger

@@ -115,12 +115,13 @@ class Workflow:
 
     async def cancel(self, plan_id: str) -> PlanState:
         """Stop a plan and its whole process tree, whoever works on it."""
-        if self._equipment.claims.is_claimed(plan_id):
+        await self._equipment.queue.withdraw(plan_id)
+        if await self._equipment.claims.holder(plan_id):
             await control.say(
                 self._equipment.store.journal, self._equipment.clock, plan_id, "cancel"
             )
             for _ in range(CANCEL_POLLS):
-                if not self._equipment.claims.is_claimed(plan_id):
+                if not await self._equipment.claims.holder(plan_id):
                     break
                 await asyncio.sleep(0.05)
         async with self._lifecycle.owned(plan_id) as ledger:

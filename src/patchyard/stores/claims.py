@@ -1,64 +1,74 @@
-"""Claims by file locks: the kernel lets go of them when a process ends, also by `kill -9`."""
+"""Claims by leases in the journal's own file: one that was taken away cannot write there."""
 
-import fcntl
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
-from patchyard.domain.errors import Conflict
+from patchyard.contracts.claims import Hold
+from patchyard.domain.errors import Conflict, PatchyardError
+from patchyard.domain.queue import Errand, Lease, Member
+from patchyard.stores import leasing
+from patchyard.stores.membership import Held, Membership
 
 
-class FileClaims:
-    """contracts.claims.Claims with one lock file a plan under `folder`."""
+class LeaseClaims:
+    """contracts.claims.Claims over the tables of SQLiteJournal."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
 
-    @contextmanager
-    def claim(self, plan_id: str) -> Iterator[None]:
+    @asynccontextmanager
+    async def claim(self, plan_id: str, *, errand: Errand = Errand.NONE) -> AsyncIterator[Hold]:
         """See contracts.claims.Claims."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self._path(plan_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        membership = self._membership
+        journal = membership.journal
+        lease = await journal.within(lambda connection: self._take(connection, plan_id, errand))
+        membership.live()
         try:
-            while not _locked(descriptor, fcntl.LOCK_EX):
-                if not _locked(descriptor, fcntl.LOCK_SH):  # no mere look by `is_claimed`
-                    raise Conflict(
-                        f"plan {plan_id} is being worked on by another process"
-                        f" ({os.pread(descriptor, 100, 0).decode() or 'unknown'})",
-                        hint=f"follow it with `agents plan watch {plan_id}`, or stop it with"
-                        f" `agents plan cancel {plan_id}`",
-                    )
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-                os.sched_yield()
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
-            yield
+            yield Held(membership, lease)
         finally:
-            os.close(descriptor)
+            with suppress(PatchyardError):  # a lease that stays ends with this process
+                await self._release(lease, errand)
 
-    def is_claimed(self, plan_id: str) -> bool:
+    async def _release(self, lease: Lease, errand: Errand) -> None:
+        membership = self._membership
+
+        def release(connection: sqlite3.Connection) -> bool:
+            leasing.give_back(connection, lease, is_done=bool(errand))
+            return leasing.dismiss(connection, lease.member_id)
+
+        if not membership.member.is_worker and await membership.journal.within(release):
+            membership.rest()
+
+    def _take(self, connection: sqlite3.Connection, plan_id: str, errand: Errand) -> Lease:
+        owner = leasing.owner_of(connection, plan_id)
+        if owner is not None and not self._membership.is_dead(owner):
+            raise Conflict(
+                f"plan {plan_id} is being worked on by another process ({named(owner)})",
+                hint=f"follow it with `agents plan watch {plan_id}`, or stop it with"
+                f" `agents plan cancel {plan_id}`",
+            )
+        if owner is not None:
+            leasing.bury(connection, owner)
+        self._membership.enter(connection)
+        member_id = self._membership.member.member_id
+        generation = leasing.grant(connection, plan_id, member_id, errand)
+        if errand:  # done here and now: it need not wait for a worker any more
+            connection.execute("DELETE FROM jobs WHERE job = ?", (plan_id,))
+        return Lease(job_id=plan_id, member_id=member_id, generation=generation)
+
+    async def holder(self, plan_id: str) -> Member | None:
         """See contracts.claims.Claims."""
-        try:
-            descriptor = os.open(self._path(plan_id), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            return not _locked(descriptor, fcntl.LOCK_SH)
-        finally:
-            os.close(descriptor)
-
-    def _path(self, plan_id: str) -> Path:
-        return self._folder / f"{plan_id}.lock"
+        owner = await self._membership.journal.look(
+            lambda connection: leasing.owner_of(connection, plan_id)
+        )
+        return None if owner is None or self._membership.is_dead(owner) else owner
 
 
-def _locked(descriptor: int, kind: int) -> bool:
-    """Take a lock without waiting for it; return whether it is ours."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def named(member: Member) -> str:
+    """Return how people know a member: a worker by its name."""
+    process = f"process {member.seat.pid}"
+    return f"worker {member.name}, {process}" if member.is_worker else process
 
 
-__all__ = ["FileClaims"]
+__all__ = ["LeaseClaims", "named"]

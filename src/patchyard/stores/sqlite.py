@@ -24,6 +24,8 @@ from patchyard.domain.errors import (
     StateRefusal,
     Unavailable,
 )
+from patchyard.domain.queue import Lease
+from patchyard.stores import leasing
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
 BUSY_S = 10.0  # how long another process is waited for
@@ -49,8 +51,9 @@ _DECODER = json.JSONDecoder()
 class SQLiteJournal:
     """contracts.journal.Journal and Summaries over one file, shared by processes."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, fence: Lease | None = None) -> None:
         self._connection = connection
+        self._fence = fence
 
     @classmethod
     def open(cls, path: Path) -> "SQLiteJournal":
@@ -66,6 +69,10 @@ class SQLiteJournal:
         except (sqlite3.Error, OSError) as error:
             raise _translated(error, path) from error
         return cls(connection)
+
+    def fenced(self, lease: Lease) -> "SQLiteJournal":
+        """See contracts.journal.Fencing."""
+        return SQLiteJournal(self._connection, fence=lease)
 
     async def append(
         self,
@@ -87,6 +94,25 @@ class SQLiteJournal:
         await self._tried(lambda: self._append(stream, expected, entries, bodies or {}, summary))
         return expected + len(entries)
 
+    async def within(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work` in one synced step: for what else lies in this file."""
+        return await self._tried(lambda: self._transacted(work))
+
+    async def look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Let `work` read with one statement what else lies in this file."""
+        return await self._tried(lambda: work(self._connection))
+
+    def _transacted(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            done = work(self._connection)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        return done
+
     async def _tried(self, work: Callable[[], T]) -> T:
         """Do `work`, again and again while another process holds the file, up to BUSY_S."""
         deadline = time.monotonic() + BUSY_S
@@ -106,16 +132,14 @@ class SQLiteJournal:
         bodies: Mapping[str, bytes],
         summary: Mapping[str, Any] | None,
     ) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        def write(connection: sqlite3.Connection) -> None:
+            if self._fence is not None:
+                leasing.require(connection, self._fence)
             self._insert(stream, expected, entries, bodies)
             if summary is not None:
-                self._connection.execute(SUMMARISE, (stream, _encode(summary)))
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
+                connection.execute(SUMMARISE, (stream, _encode(summary)))
+
+        self._transacted(write)
 
     def _insert(
         self,

@@ -1,0 +1,137 @@
+"""Leases, members and slots as rows: what claims and the queue both do within a transaction."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from patchyard.clients.process import ProcessRef
+from patchyard.domain.errors import FencedOff
+from patchyard.domain.queue import Errand, Lease, Member, Seat, is_silent
+
+MEMBER = "member, name, boot, namespace, pid, started, beat, since, concurrency, is_draining"
+
+Connection = sqlite3.Connection
+
+
+def require(connection: Connection, lease: Lease) -> None:
+    """Raise FencedOff unless `lease` is the one that counts."""
+    found = connection.execute(
+        "SELECT generation, member FROM leases WHERE job = ?", (lease.job_id,)
+    ).fetchone()
+    if found != (lease.generation, lease.member_id):
+        raise FencedOff(details={"job": lease.job_id, "generation": lease.generation})
+
+
+def grant(connection: Connection, job_id: str, member_id: str, errand: Errand) -> int:
+    """Give the lease of a job to a member and return its generation."""
+    (generation,) = connection.execute(
+        "INSERT INTO leases (job, generation, member, errand) VALUES (?, 1, ?, ?)"
+        " ON CONFLICT (job) DO UPDATE SET generation = generation + 1, member = excluded.member,"
+        " errand = CASE WHEN excluded.errand = '' THEN errand ELSE excluded.errand END"
+        " RETURNING generation",
+        (job_id, member_id, errand),
+    ).fetchone()
+    return int(generation)
+
+
+def give_back(connection: Connection, lease: Lease, *, is_done: bool) -> bool:
+    """End a lease and free its slots; where its work `is_done` nobody goes on with it.
+
+    Returns False, and changes nothing, when it counts no more.
+    """
+    ended = connection.execute(
+        "UPDATE leases SET member = NULL, errand = CASE WHEN ? THEN '' ELSE errand END"
+        " WHERE job = ? AND generation = ? AND member = ?",
+        (is_done, lease.job_id, lease.generation, lease.member_id),
+    )
+    if ended.rowcount == 0:
+        return False
+    connection.execute("DELETE FROM slots WHERE job = ?", (lease.job_id,))
+    return True
+
+
+def dismiss(connection: Connection, member_id: str) -> bool:
+    """Take a member out that owns nothing; return whether it is out."""
+    gone = connection.execute(
+        "DELETE FROM members WHERE member = ? AND NOT EXISTS"
+        " (SELECT 1 FROM leases WHERE leases.member = members.member)",
+        (member_id,),
+    )
+    return gone.rowcount == 1
+
+
+def enrol(connection: Connection, member: Member) -> None:
+    """Enter a member; one that is entered stays as it is."""
+    seat = member.seat
+    connection.execute(
+        f"INSERT OR IGNORE INTO members ({MEMBER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - ours
+        (
+            *(member.member_id, member.name, seat.boot, seat.namespace, seat.pid, seat.started),
+            *(member.beat, member.since, member.concurrency, member.is_draining),
+        ),
+    )
+
+
+def members(connection: Connection, where: str = "TRUE", *values: object) -> Sequence[Member]:
+    """Return the entered members that `where` selects, living or not, oldest first."""
+    rows = connection.execute(
+        f"SELECT {MEMBER} FROM members WHERE {where} ORDER BY since, member",  # noqa: S608 - ours
+        values,
+    ).fetchall()
+    return [
+        Member(
+            member_id=row[0],
+            name=row[1],
+            seat=Seat(boot=row[2], namespace=row[3], pid=row[4], started=row[5]),
+            beat=row[6],
+            since=row[7],
+            concurrency=row[8],
+            is_draining=bool(row[9]),
+        )
+        for row in rows
+    ]
+
+
+def owner_of(connection: Connection, job_id: str) -> Member | None:
+    """Return the member that holds the lease of a job, living or not."""
+    found = members(connection, "member = (SELECT member FROM leases WHERE job = ?)", job_id)
+    return found[0] if found else None
+
+
+def is_dead(member: Member, here: Seat, now: float) -> bool:
+    """Whether a member is silent for too long, or its process has ended."""
+    if is_silent(member, now, here.boot):
+        return True
+    seat = member.seat
+    if seat.namespace != here.namespace:
+        return False  # its number means another process here, or none
+    return not ProcessRef(pid=seat.pid, started=seat.started).is_alive
+
+
+def bury(connection: Connection, member: Member) -> None:
+    """Take from a dead member what it owned. Its jobs wait again, its other plans are orphans."""
+    owned = "SELECT job FROM leases WHERE member = ?"
+    connection.execute(f"DELETE FROM slots WHERE job IN ({owned})", (member.member_id,))  # noqa: S608 - ours
+    connection.execute(
+        "UPDATE leases SET errand = '' WHERE member = ? AND job IN (SELECT job FROM jobs)",
+        (member.member_id,),
+    )
+    connection.execute(
+        "UPDATE jobs SET member = NULL, deaths = deaths + 1 WHERE member = ?", (member.member_id,)
+    )
+    connection.execute("UPDATE leases SET member = NULL WHERE member = ?", (member.member_id,))
+    connection.execute("DELETE FROM members WHERE member = ?", (member.member_id,))
+
+
+__all__ = [
+    "MEMBER",
+    "Connection",
+    "bury",
+    "dismiss",
+    "enrol",
+    "give_back",
+    "grant",
+    "is_dead",
+    "members",
+    "owner_of",
+    "require",
+]

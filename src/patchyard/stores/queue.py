@@ -1,0 +1,241 @@
+"""The queue in the journal's own file: jobs, the lanes they wait in, the slots they take."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+
+from patchyard.contracts.claims import Hold
+from patchyard.contracts.clock import Clock
+from patchyard.domain.errors import Conflict, FencedOff
+from patchyard.domain.queue import DEATHS, Errand, Job, Lease, Limits, Member, next_job, scopes_of
+from patchyard.stores import leasing
+from patchyard.stores.claims import named
+from patchyard.stores.membership import Held, Membership
+
+JOB = "job, errand, project, model, priority, not_before, every_s, queued, number, deaths"
+HEAD = (
+    f"SELECT {JOB} FROM jobs WHERE project = ? AND model = ? AND member IS NULL"  # noqa: S608 - ours
+    " AND not_before <= ? AND deaths < ? AND NOT EXISTS"
+    " (SELECT 1 FROM leases WHERE leases.job = jobs.job AND leases.member IS NOT NULL)"
+    " ORDER BY priority DESC, number LIMIT 1"
+)
+WAITING = "SELECT 1 FROM jobs WHERE project = ? AND model = ? AND member IS NULL LIMIT 1"
+
+
+class SQLiteQueue:
+    """contracts.queue.Queue and Crew over the tables of SQLiteJournal."""
+
+    def __init__(self, membership: Membership, clock: Clock) -> None:
+        self._membership = membership
+        self._journal = membership.journal
+        self._clock = clock
+
+    async def put(self, job: Job) -> None:
+        """See contracts.queue.Queue."""
+        await self._journal.within(lambda connection: _put(connection, job, self._clock.now()))
+
+    async def withdraw(self, job_id: str) -> None:
+        """See contracts.queue.Queue."""
+
+        def withdraw(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM jobs WHERE job = ?", (job_id,))
+            connection.execute("UPDATE leases SET errand = '' WHERE job = ?", (job_id,))
+
+        await self._journal.within(withdraw)
+
+    async def jobs(self) -> Sequence[tuple[Job, str | None]]:
+        """See contracts.queue.Queue."""
+        rows = await self._journal.look(
+            lambda connection: connection.execute(
+                f"SELECT {JOB}, (SELECT name FROM members WHERE members.member = jobs.member)"  # noqa: S608 - ours
+                " FROM jobs ORDER BY number"
+            ).fetchall()
+        )
+        return [(_job(row), row[-1]) for row in rows]
+
+    async def members(self) -> Sequence[Member]:
+        """See contracts.queue.Queue."""
+        found = await self._journal.look(leasing.members)
+        return [member for member in found if not self._membership.is_dead(member)]
+
+    async def join(self, name: str, concurrency: int) -> Member:
+        """See contracts.queue.Crew."""
+        membership = self._membership
+        membership.become(name, concurrency=concurrency)
+
+        def join(connection: sqlite3.Connection) -> None:
+            for other in leasing.members(connection, "name = ? AND concurrency > 0", name):
+                if not membership.is_dead(other):
+                    raise Conflict(
+                        f"there is a worker {name} already ({named(other)})",
+                        hint="give this one another name: `agents worker --name NAME`",
+                    )
+                leasing.bury(connection, other)
+            membership.enter(connection)
+
+        await self._journal.within(join)
+        membership.live()
+        return membership.member
+
+    async def claim(self, room: int, limits: Limits) -> Sequence[tuple[Hold, Job]]:
+        """See contracts.queue.Crew."""
+        if room <= 0:
+            return ()
+        taken = await self._journal.within(
+            lambda connection: list(self._taken(connection, room, limits))
+        )
+        return [(Held(self._membership, lease), job) for lease, job in taken]
+
+    def _taken(
+        self, connection: sqlite3.Connection, room: int, limits: Limits
+    ) -> Iterator[tuple[Lease, Job]]:
+        member = self._membership.member
+        self._membership.enter(connection)
+        now = self._clock.now()
+        taken = dict(connection.execute("SELECT scope, count(*) FROM slots GROUP BY scope"))
+        heads = _heads(connection, now)
+        for _ in range(room):
+            job = next_job(list(heads.values()), taken, limits, worker=member.name)
+            if job is None:
+                return
+            yield _take(connection, job, member), job
+            for scope in scopes_of(job, member.name):
+                taken[scope] = taken.get(scope, 0) + 1
+            _serve(connection, heads, job, now)
+
+    async def settle(self, hold: Hold, *, again_at: float | None = None) -> None:
+        """See contracts.queue.Crew."""
+        lease = hold.lease
+
+        def settle(connection: sqlite3.Connection) -> None:
+            if not leasing.give_back(connection, lease, is_done=True):
+                raise FencedOff
+            if again_at is None:
+                connection.execute("DELETE FROM jobs WHERE job = ?", (lease.job_id,))
+            else:
+                connection.execute(
+                    "UPDATE jobs SET member = NULL, not_before = ? WHERE job = ?",
+                    (again_at, lease.job_id),
+                )
+
+        await self._journal.within(settle)
+
+    async def reap(self) -> Sequence[tuple[str, Errand]]:
+        """See contracts.queue.Crew."""
+        found = await self._journal.look(leasing.members)
+        own = self._membership.member.member_id
+        dead = [each for each in found if each.member_id != own and self._membership.is_dead(each)]
+        if dead:
+            await self._journal.within(lambda connection: self._bury(connection, dead))
+        orphans = await self._journal.look(
+            lambda connection: connection.execute(
+                "SELECT job, errand FROM leases WHERE member IS NULL AND errand <> '' ORDER BY job"
+            ).fetchall()
+        )
+        return [(job_id, Errand(errand)) for job_id, errand in orphans]
+
+    def _bury(self, connection: sqlite3.Connection, dead: Sequence[Member]) -> None:
+        for each in dead:
+            for known in leasing.members(connection, "member = ?", each.member_id):
+                if self._membership.is_dead(known):  # still so, now that nobody else writes
+                    leasing.bury(connection, known)
+
+    async def leave(self, *, is_draining: bool = False) -> None:
+        """See contracts.queue.Crew."""
+        member_id = self._membership.member.member_id
+
+        def leave(connection: sqlite3.Connection) -> None:
+            connection.execute("UPDATE members SET is_draining = 1 WHERE member = ?", (member_id,))
+            if not is_draining:
+                for member in leasing.members(connection, "member = ?", member_id):
+                    leasing.bury(connection, member)
+
+        await self._journal.within(leave)
+        if not is_draining:
+            self._membership.rest()
+
+
+def _put(connection: sqlite3.Connection, job: Job, now: float) -> None:
+    connection.execute(
+        "INSERT INTO jobs (job, errand, project, model, priority, not_before, every_s, queued)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job) DO NOTHING",
+        (
+            *(job.job_id, job.errand, job.project, job.model, job.priority, job.not_before),
+            *(job.every_s, job.queued or now),
+        ),
+    )
+    connection.execute(
+        "INSERT OR IGNORE INTO lanes (project, model) VALUES (?, ?)", (job.project, job.model)
+    )
+    connection.execute(
+        "UPDATE leases SET errand = '' WHERE job = ? AND member IS NULL", (job.job_id,)
+    )
+
+
+Lane = tuple[str, str]
+
+
+def _heads(connection: sqlite3.Connection, now: float) -> dict[Lane, tuple[Job, int]]:
+    """Return the first job that is due of each lane, and when the lane was last served."""
+    heads = {}
+    lanes = connection.execute("SELECT project, model, served FROM lanes").fetchall()
+    for project, model, served in lanes:
+        head = _head(connection, (project, model), now)
+        if head is not None:
+            heads[project, model] = (head, served)
+        elif connection.execute(WAITING, (project, model)).fetchone() is None:
+            connection.execute(
+                "DELETE FROM lanes WHERE project = ? AND model = ?", (project, model)
+            )
+    return heads
+
+
+def _head(connection: sqlite3.Connection, lane: Lane, now: float) -> Job | None:
+    row = connection.execute(HEAD, (*lane, now, DEATHS)).fetchone()
+    return None if row is None else _job(row)
+
+
+def _take(connection: sqlite3.Connection, job: Job, member: Member) -> Lease:
+    generation = leasing.grant(connection, job.job_id, member.member_id, Errand.NONE)
+    connection.execute(
+        "UPDATE jobs SET member = ? WHERE number = ?", (member.member_id, job.number)
+    )
+    connection.executemany(
+        "INSERT OR IGNORE INTO slots VALUES (?, ?)",
+        [(scope, job.job_id) for scope in scopes_of(job, member.name)],
+    )
+    return Lease(
+        job_id=job.job_id, member_id=member.member_id, generation=generation, worker=member.name
+    )
+
+
+def _serve(
+    connection: sqlite3.Connection,
+    heads: dict[Lane, tuple[Job, int]],
+    job: Job,
+    now: float,
+) -> None:
+    """Let the project of `job` be the one served last, and the next of its lane be the head."""
+    (tick,) = connection.execute("SELECT coalesce(max(served), 0) + 1 FROM lanes").fetchone()
+    connection.execute("UPDATE lanes SET served = ? WHERE project = ?", (tick, job.project))
+    for lane, (head, _) in list(heads.items()):
+        if lane[0] == job.project:
+            heads[lane] = (head, tick)
+    lane = (job.project, job.model)
+    following = _head(connection, lane, now)
+    if following is None:
+        del heads[lane]
+    else:
+        heads[lane] = (following, tick)
+
+
+def _job(row: tuple[object, ...]) -> Job:
+    names = JOB.split(", ")
+    values: Mapping[str, object] = dict(zip(names, row, strict=False))
+    return Job(
+        **{name: values[name] for name in names if name not in {"job", "errand"}},  # type: ignore[arg-type]  # as the columns are
+        job_id=str(values["job"]),
+        errand=Errand(str(values["errand"])),
+    )
+
+
+__all__ = ["SQLiteQueue"]
