@@ -31,7 +31,7 @@ class Troubled:
 async def test_a_cancel_is_heard_after_reads_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "POLL_S", 0.001)
     monkeypatch.setattr(control, "TROUBLED_POLL_S", 0.001)
-    heard: asyncio.Queue[str] = asyncio.Queue()
+    heard: asyncio.Queue[control.Word] = asyncio.Queue()
     journal = cast("Journal", Troubled(2))
 
     ear = asyncio.ensure_future(control.listen(journal, "P", heard.put_nowait, after=0))
@@ -39,6 +39,6 @@ async def test_a_cancel_is_heard_after_reads_that_failed(monkeypatch: pytest.Mon
         [ear, asyncio.ensure_future(heard.get())], return_when=asyncio.FIRST_COMPLETED
     )
 
-    assert [each.result() for each in first] == ["cancel"]
+    assert [each.result() for each in first] == [control.Word(number=1, word="cancel")]
     ear.cancel()
     await asyncio.wait([ear])

@@ -12,7 +12,7 @@ DEFAULT = "default"
 DEFAULT_LIMITS = LimitSettings(budget_usd=5.0, max_steps=200, timeout=3600.0, rounds=3)
 
 # Every place adds to these; no place takes another's away.
-SUMMED = frozenset({"invariants", "protected_paths"})
+SUMMED = frozenset({"approvals", "invariants", "protected_paths"})
 
 
 @dataclass(frozen=True, kw_only=True)

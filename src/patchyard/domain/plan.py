@@ -9,6 +9,7 @@ from patchyard.domain.budget import PlanLimits
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import GuardRefused
 from patchyard.domain.invariant import Invariant
+from patchyard.domain.safety import SafetyProfile
 
 
 class Phase(StrEnum):
@@ -144,6 +145,8 @@ class PlanSpec:
     variables: Mapping[str, str] = field(default_factory=dict)  # readable by the agent
     mounts: tuple[str, ...] = ()  # PATH[:ro|rw]
     automation_profile: str = AUTO
+    approvals: tuple[str, ...] = ()  # phases, categories and tools that somebody is asked for
+    safety: SafetyProfile = field(default_factory=SafetyProfile)
     record_to: str | None = None  # file for --record
 
 

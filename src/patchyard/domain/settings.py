@@ -8,6 +8,7 @@ from patchyard.domain.action import Rule, kind_at, rules_of, text_of, texts_of, 
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.faults import Fault, check_keys, kind_of
 from patchyard.domain.project import LimitSettings, Priority, context_value, limits_of
+from patchyard.domain.safety import SafetyProfile, parse_safety
 
 DESTINATIONS = ("none", "worktree", "branch", "merge", "patch")
 
@@ -22,6 +23,7 @@ class Settings:
     agent: str | None = None
     allow_paths: tuple[str, ...] | None = None
     apply: str | None = None
+    approvals: tuple[str, ...] | None = None  # phases, categories, tools to be asked for
     automation_profile: str | None = None
     execution_env_discovery: bool | None = None
     execution_env_priority: Priority | None = None
@@ -33,6 +35,7 @@ class Settings:
     mounts: tuple[str, ...] | None = None
     protected_paths: tuple[str, ...] | None = None
     role: str | None = None
+    safety: SafetyProfile | None = None
     setup: tuple[str, ...] | None = None
     tools: Mapping[str, ExecutionEnvironment] | None = None
     validate: tuple[str, ...] | None = None
@@ -41,7 +44,9 @@ class Settings:
 
 KEYS = tuple(Settings.__dataclass_fields__)
 TEXTS = frozenset({"agent", "automation_profile", "model", "role"})
-LISTS = frozenset({"allow_paths", "include", "mounts", "protected_paths", "setup", "validate"})
+LISTS = frozenset(
+    {"allow_paths", "approvals", "include", "mounts", "protected_paths", "setup", "validate"}
+)
 
 
 def parse_settings(value: Any) -> Settings:
@@ -80,6 +85,7 @@ _PARSERS: Mapping[str, Any] = {
     "execution_environment": lambda value: kind_at(value, ("execution_environment",)),
     "invariants": lambda value: rules_of(value, ("invariants",)),
     "limits": lambda value: limits_of(value, ("limits",)),
+    "safety": lambda value: parse_safety(value, ("safety",)),
     "tools": lambda value: tools_of(value, ("tools",)),
     "variables": _variables,
 }

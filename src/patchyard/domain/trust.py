@@ -10,7 +10,7 @@ from patchyard.domain.environment import ALIASES, ExecutionEnvironment
 from patchyard.domain.project import LimitSettings
 
 # Says what work is, or tightens what it may reach: counts always. Limits count where stricter.
-ALWAYS = frozenset({"invariants", "limits", "protected_paths", "setup", "validate"})
+ALWAYS = frozenset({"approvals", "invariants", "limits", "protected_paths", "setup", "validate"})
 
 UNCONFINED = frozenset(
     {

@@ -1,29 +1,50 @@
-"""Words from other processes to the owner of a plan: `cancel`, for now."""
+"""Words from other processes to the owner of a plan. They are on disk, numbered, and kept."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from patchyard.contracts.clock import Clock
-from patchyard.contracts.journal import Journal, NewEvent
+from patchyard.contracts.journal import Journal, NewEvent, StoredEvent
 from patchyard.domain.errors import Conflict, PatchyardError
 
 POLL_S = 0.2
 TROUBLED_POLL_S = 1.0
 
+CANCEL = "cancel"
+PAUSE = "pause"
+PROMPT = "prompt"
 
-async def say(journal: Journal, clock: Clock, plan_id: str, word: str) -> None:
-    """Leave `word` for whoever works on `plan_id`."""
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """One word to the owner."""
+
+    number: int  # 1, 2, 3 ... of this plan's words
+    word: str  # CANCEL, PAUSE, PROMPT
+    text: str = ""
+    source: str = ""  # the command that said it
+    word_id: str = ""
+
+
+async def say(
+    journal: Journal, clock: Clock, plan_id: str, word: str, *, text: str = "", source: str = ""
+) -> int:
+    """Leave `word` for whoever works on `plan_id`; return its number."""
     stream = _stream(plan_id)
     while True:
         version = len(await journal.read(stream))
-        event = NewEvent(type="Word", schema=1, at=clock.now(), body={"word": word})
+        body = {"word": word}
+        if text:
+            body |= {"text": text, "source": source, "id": clock.new_id()}
+        event = NewEvent(type="Word", schema=1, at=clock.now(), body=body)
         try:
             await journal.append(stream, version, [event])
         except Conflict as error:
             if "found" not in error.details:  # not another's word: the database is locked
                 raise
             continue
-        return
+        return version + 1
 
 
 async def words(journal: Journal, plan_id: str) -> int:
@@ -31,8 +52,13 @@ async def words(journal: Journal, plan_id: str) -> int:
     return len(await journal.read(_stream(plan_id)))
 
 
+async def read(journal: Journal, plan_id: str, *, after: int) -> Sequence[Word]:
+    """Return the words after the first `after`."""
+    return [_word(event) for event in await journal.read(_stream(plan_id), after=after)]
+
+
 async def listen(
-    journal: Journal, plan_id: str, heard: Callable[[str], None], *, after: int
+    journal: Journal, plan_id: str, heard: Callable[[Word], None], *, after: int
 ) -> None:
     """Call `heard` with each word after the first `after`. Runs until cancelled.
 
@@ -50,11 +76,33 @@ async def listen(
         pause_s = POLL_S
         for event in events:
             after = event.version
-            heard(str(event.body.get("word", "")))
+            heard(_word(event))
+
+
+def _word(event: StoredEvent) -> Word:
+    body = event.body
+    return Word(
+        number=event.version,
+        word=str(body.get("word", "")),
+        text=str(body.get("text", "")),
+        source=str(body.get("source", "")),
+        word_id=str(body.get("id", "")),
+    )
 
 
 def _stream(plan_id: str) -> str:
     return f"control:{plan_id}"
 
 
-__all__ = ["POLL_S", "TROUBLED_POLL_S", "listen", "say", "words"]
+__all__ = [
+    "CANCEL",
+    "PAUSE",
+    "POLL_S",
+    "PROMPT",
+    "TROUBLED_POLL_S",
+    "Word",
+    "listen",
+    "read",
+    "say",
+    "words",
+]

@@ -1,0 +1,56 @@
+"""Trying again what fails only for a while: the same step, after a wait that the journal shows."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from patchyard.domain.errors import EnvironmentBroken, ModelUnavailable, PatchyardError
+from patchyard.domain.retry import PASSING_TROUBLES, spread_of, wait_before
+from patchyard.domain.state import PlanState
+from patchyard.domain.steering import RetryPlanned
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.steering import Steering
+
+T = TypeVar("T")
+
+
+async def persisting(
+    work: Callable[[], Awaitable[T]],
+    ledger: Ledger,
+    steering: Steering,
+    passes: Callable[[PatchyardError, PlanState], bool],
+) -> T:
+    """Do `work`, again after each failure that `passes`, for as often as the plan allows a step."""
+    number = 0
+    while True:
+        try:
+            return await work()
+        except PatchyardError as error:
+            number += 1
+            most = ledger.state.known.safety.max_retries_per_step
+            if number > most or not passes(error, ledger.state):
+                raise
+            wait_s = wait_before(number, details=error.details, spread=spread_of(ledger.plan_id))
+            planned = RetryPlanned(
+                code=error.code,
+                message=error.message[:1000],
+                number=number,
+                most=most,
+                wait_s=wait_s,
+            )
+            await ledger.record(planned)
+        await steering.wait(planned.wait_s)
+
+
+def model_recovers(error: PatchyardError, state: PlanState) -> bool:
+    """Whether a model may answer after a while; one that never answered yet is not there."""
+    if isinstance(error, ModelUnavailable):
+        return error.details.get("kind") in PASSING_TROUBLES and state.spent.tokens > 0
+    return error.retryable
+
+
+def place_recovers(error: PatchyardError, _state: PlanState) -> bool:
+    """Whether another environment may do what the lost one did not."""
+    return isinstance(error, EnvironmentBroken) and error.retryable
+
+
+__all__ = ["model_recovers", "persisting", "place_recovers"]

@@ -1,0 +1,210 @@
+"""What the owner of a plan hears from others, and asks of them, while it carries the plan on."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from patchyard.contracts.actor import Wanted
+from patchyard.contracts.approver import Approver, Nobody
+from patchyard.contracts.tool import Tool
+from patchyard.domain.automation import automation
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.errors import ApprovalNeeded, PlanPaused
+from patchyard.domain.plan import Phase
+from patchyard.domain.safety import asking, refusal
+from patchyard.domain.steering import (
+    SHOWN_CHARS,
+    ApprovalAsked,
+    ApprovalUsed,
+    Approved,
+    Guided,
+    Paused,
+    Rejected,
+    Subject,
+)
+from patchyard.engine import control
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+
+NOT_ALLOWED = "NOT_ALLOWED"
+REJECTED = "REJECTED"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permit:
+    """Whether a call may be made."""
+
+    code: str = ""  # of the refusal; empty: it may
+    message: str = ""
+    used: tuple[ApprovalUsed, ...] = ()  # journalled together with the call's intent
+
+
+class Steering:
+    """One owner's ear and voice. `step` is called between two steps of the work."""
+
+    def __init__(
+        self, equipment: Equipment, ledger: Ledger, *, approver: Approver | None = None
+    ) -> None:
+        self._journal = equipment.store.journal
+        self._clock = equipment.clock
+        self._ledger = ledger
+        self._approver = approver or Nobody()
+        self._is_rung = True  # something may have been said before
+        self._pausing = asyncio.Event()
+
+    def hear(self, word: control.Word) -> None:
+        """Note that something was said; it takes effect at the next step."""
+        self._is_rung = True
+        if word.word == control.PAUSE:
+            self._pausing.set()
+
+    async def step(self) -> None:
+        """Take in what was said. Raises PlanPaused, and the plan is held then."""
+        if self._is_rung:
+            await self.take_in()
+        if self._pausing.is_set():
+            await self._ledger.record(Paused(reason="plan pause"))
+            raise paused(self._ledger.plan_id)
+
+    async def take_in(self) -> None:
+        """Journal the guidance that was given to this plan, each word once."""
+        self._is_rung = False
+        heard = self._ledger.state.steered.heard
+        for word in await control.read(self._journal, self._ledger.plan_id, after=heard):
+            if word.word == control.PROMPT:
+                await self._ledger.record(
+                    Guided(
+                        guidance_id=word.word_id,
+                        text=word.text,
+                        source=word.source,
+                        word=word.number,
+                    )
+                )
+
+    async def wait(self, seconds: float) -> None:
+        """Wait, but not once the plan is to pause. Raises PlanPaused."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._pausing.wait()
+        await self.step()
+
+    async def answer_open(self) -> None:
+        """Put the question that a plan was stopped by once more. Raises ApprovalNeeded."""
+        asked = self._ledger.state.steered.asked
+        if asked is not None:
+            await self._put(asked)
+
+    async def permit(
+        self, wanted: Wanted, tool: Tool, kind: ExecutionEnvironment, *, turn: int
+    ) -> Permit:
+        """Say whether a call may be made. Raises ApprovalNeeded where nobody can be asked."""
+        spec = self._ledger.state.known
+        name, effect = tool.spec.name, tool.spec.effect
+        refused = refusal(spec.safety, name, effect, kind)
+        if refused is not None:
+            return Permit(code=NOT_ALLOWED, message=refused)
+        setting = asking(spec.approvals, name, effect)
+        why = f"approvals: {setting}" if setting else ""
+        if not why and effect in automation(spec.automation_profile).calls:
+            why = f"profile {spec.automation_profile}"
+        if not why or self._ledger.state.phase != Phase.EXECUTE:
+            return Permit()
+        starts = self._ledger.state.attempt_starts
+        digest = digest_of([starts, turn, wanted.ref, name, wanted.arguments])
+        shown = f"{name} in {kind}: {_text(wanted.arguments)}"
+        verdict = await self.decided(Subject.CALL, name, digest, shown=shown[:SHOWN_CHARS], why=why)
+        used = (ApprovalUsed(digest=digest),)
+        if isinstance(verdict, Approved):
+            return Permit(used=used)
+        said = f": {verdict.reason}" if verdict.reason else ""
+        message = f"a person refused this call{said}. Do it another way, or finish without it."
+        return Permit(code=REJECTED, message=message, used=used)
+
+    async def decided(
+        self, subject: Subject, name: str, digest: str, *, shown: str, why: str
+    ) -> Approved | Rejected:
+        """Return the verdict on exactly this, asked for now when there is none.
+
+        Raises ApprovalNeeded where nobody can be asked; the question stays open then.
+        """
+        steered = self._ledger.state.steered
+        known = steered.verdicts.get(digest)
+        if known is not None:
+            return known
+        asked = steered.asked
+        if asked is None or asked.digest != digest:
+            asked = ApprovalAsked(
+                approval_id=self._clock.new_id(),
+                subject=subject,
+                name=name,
+                digest=digest,
+                shown=shown,
+                why=why,
+            )
+            await self._ledger.record(asked)
+        return await self._put(asked)
+
+    async def _put(self, asked: ApprovalAsked) -> Approved | Rejected:
+        profile = automation(self._ledger.state.known.automation_profile)
+        said = await self._approver.ask(asked) if profile.is_asking else None
+        if said is None:
+            raise needed(self._ledger.plan_id, asked)
+        verdict: Approved | Rejected = Approved(
+            approval_id=asked.approval_id, digest=asked.digest, by=said.by
+        )
+        if not said.is_approved:
+            verdict = Rejected(
+                approval_id=asked.approval_id,
+                digest=asked.digest,
+                by=said.by,
+                reason=said.reason,
+            )
+        await self._ledger.record(verdict)
+        return verdict
+
+
+def paused(plan_id: str) -> PlanPaused:
+    """Return the error that ends the work on a paused plan."""
+    return PlanPaused(
+        f"plan {plan_id} is paused", hint=f"`agents plan resume {plan_id}` carries it on"
+    )
+
+
+def needed(plan_id: str, asked: ApprovalAsked) -> ApprovalNeeded:
+    """Return the error of a question that nobody is there to answer."""
+    return ApprovalNeeded(
+        f"{asked.name} waits for approval ({asked.why})",
+        hint=f"`agents plan approve {plan_id}` and `agents plan resume {plan_id}` go on;"
+        f" `agents plan reject {plan_id} REASON` says no",
+        details={
+            "approval_id": asked.approval_id,
+            "subject": str(asked.subject),
+            "name": asked.name,
+            "digest": asked.digest,
+            "shown": asked.shown,
+        },
+    )
+
+
+def digest_of(facts: Any) -> str:
+    """Return the hash that an approval is bound to."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _text(arguments: Mapping[str, Any] | None) -> str:
+    return json.dumps(arguments or {}, ensure_ascii=False)
+
+
+__all__ = [
+    "NOT_ALLOWED",
+    "REJECTED",
+    "Permit",
+    "Steering",
+    "digest_of",
+    "needed",
+    "paused",
+]
