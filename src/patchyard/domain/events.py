@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from patchyard.domain.body import Body
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
+from patchyard.domain.checkpoint import CheckpointEvent
 from patchyard.domain.decision import Decision
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.invariant import Invariant, Scope
@@ -15,15 +17,6 @@ from patchyard.domain.steering import SteeringEvent
 
 EVENT_BYTES = 16 * 1024  # an encoded event is never larger; larger bodies are blobs
 SCHEMA = 1  # version of the shapes below; readers upcast older ones
-
-
-@dataclass(frozen=True, kw_only=True)
-class Body:
-    """A JSON value that may be large: kept inline, or in a blob by its digest."""
-
-    value: Any = None  # inline, when `digest` is None
-    digest: str | None = None  # SHA-256 of the blob that holds the encoded value
-    size: int = 0  # bytes encoded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,6 +307,7 @@ Event = (
     | Resumed
     | SpendingEvent
     | SteeringEvent
+    | CheckpointEvent
 )
 
 TYPES: Mapping[str, type[Event]] = {record.__name__: record for record in get_args(Event)}

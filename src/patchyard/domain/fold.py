@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from patchyard.domain import spending_fold, steering_fold
+from patchyard.domain import checkpoint_fold, spending_fold, steering_fold
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import (
     Applied,
@@ -155,17 +155,24 @@ def _taken(state: PlanState, event: TurnTaken, _version: int) -> PlanState:
     )
     rounds = state.rounds + bool(event.note)
     state = steering_fold.turn_taken(state)
-    return replace(state, turn=event.turn, asked=None, spent=spent, rounds=rounds, validation=None)
+    return replace(
+        state,
+        turn=event.turn, calls_of_turn=0, asked=None, spent=spent, rounds=rounds, validation=None,
+    )  # fmt: skip
 
 
 def _called(state: PlanState, event: ToolCallRequested, _version: int) -> PlanState:
-    opened = {**state.open_calls, event.call_id: event}
-    return replace(state, open_calls=opened, tool_calls=state.tool_calls + 1)
+    return replace(
+        state,
+        open_calls={**state.open_calls, event.call_id: event},
+        tool_calls=state.tool_calls + 1,
+        calls_of_turn=state.calls_of_turn + 1,
+    )
 
 
 def _settled(state: PlanState, event: ToolCallSettled, _version: int) -> PlanState:
     left = {k: v for k, v in state.open_calls.items() if k != event.call_id}
-    return replace(state, open_calls=left)
+    return checkpoint_fold.settled(replace(state, open_calls=left), event)
 
 
 def _strategy(state: PlanState, event: StrategyRecorded, _version: int) -> PlanState:
@@ -242,6 +249,7 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     Applied: _applied,
     Unapplied: _unapplied,
     PhaseFailed: _failed,
+    **checkpoint_fold.HANDLERS,
     **steering_fold.HANDLERS,
     **spending_fold.HANDLERS,
 }

@@ -20,6 +20,7 @@ from patchyard.domain.events import (
     TurnRequested,
     Validated,
 )
+from patchyard.domain.marks import Mark
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.spending import Held
 from patchyard.domain.steering import Steered
@@ -71,6 +72,10 @@ class PlanState:
     held: Held | None = None  # set aside for a request without an answer
     awaits_room: str = ""  # which shared budget is waited for
     reverts: int = 0
+    calls_of_turn: int = 0  # that were asked for since the last turn
+    checkpoints: tuple[Mark, ...] = ()  # oldest first; the way back to each
+    restoring: str = ""  # the checkpoint that the files are being brought back to
+    repeats: Mapping[str, int] = field(default_factory=dict)  # open calls that were sent again
     steered: Steered = field(default_factory=Steered)  # pauses, guidance, approvals, retries
 
     @property

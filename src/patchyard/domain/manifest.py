@@ -1,0 +1,100 @@
+"""What lies in a workspace: one entry a path, and what changes from one look to the next."""
+
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from patchyard.domain.errors import JournalBroken
+
+BELOW = "/"  # at the end of a path that is gone: all below it too
+ORIGIN = "@"  # begins `held` of what is a copy of ours: the number of the origin follows
+LEFT_OUT = "~"  # `held` of a folder whose content was not looked at
+
+
+class Entry(NamedTuple):
+    """One file, link, folder or whiteout as it lay there."""
+
+    mode: int  # kind and permissions, as st_mode
+    size: int = 0
+    mtime: int = 0  # ns
+    ctime: int = 0  # ns; 0: it changed too lately to be told by its times
+    ino: int = 0
+    held: str = ""  # a file's SHA-256 or origin, a link's target
+    link: str = ""  # the same for all names of one file; empty when it has one name
+    attributes: tuple[tuple[str, str], ...] = ()  # extended ones; bytes as Latin-1
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether others may lie below it."""
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it has content."""
+        return stat.S_ISREG(self.mode)
+
+    def is_alike(self, other: "Entry") -> bool:
+        """Whether a restore would make the same of both."""
+        return self[:3] == other[:3] and self[5:] == other[5:]
+
+
+Manifest = Mapping[str, Entry]  # by path; "" is the root itself
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delta:
+    """What one look found different from the one before."""
+
+    put: Mapping[str, Entry] = field(default_factory=dict)  # new and changed ones
+    gone: Sequence[str] = ()
+    touched: Mapping[str, Entry] = field(default_factory=dict)  # alike, but for ctime and inode
+    stored: int = 0  # bytes that were new in the store
+    is_fuzzy: bool = False  # something changed, or could not be read, while it was looked at
+
+
+def applied(manifest: dict[str, Entry], put: Manifest, gone: Iterable[str]) -> None:
+    """Change `manifest` to what it is after a delta."""
+    for path in gone:
+        if path.endswith(BELOW):
+            for deeper in [each for each in manifest if each.startswith(path)]:
+                del manifest[deeper]
+        else:
+            manifest.pop(path, None)
+    manifest.update(put)
+
+
+def to_rows(put: Manifest, gone: Sequence[str]) -> dict[str, Any]:
+    """Return a delta as JSON."""
+    return {
+        "put": {path: [*entry[:7], [*map(list, entry.attributes)]] for path, entry in put.items()},
+        "gone": list(gone),
+    }
+
+
+def from_rows(value: Any) -> tuple[dict[str, Entry], list[str]]:
+    """Return what `to_rows` took. Raises JournalBroken for anything else."""
+    try:
+        put = {str(path): _entry_of(*row) for path, row in value["put"].items()}
+        return put, [str(path) for path in value["gone"]]
+    except (TypeError, KeyError, IndexError, ValueError, AttributeError) as error:
+        raise JournalBroken(f"a checkpoint's manifest does not fit: {error!r}") from error
+
+
+def _entry_of(*row: Any) -> Entry:
+    mode, size, mtime, ctime, ino, held, link, attributes = row
+    named = tuple((str(name), str(text)) for name, text in attributes)
+    return Entry(mode, size, mtime, ctime, ino, held, link, named)
+
+
+__all__ = [
+    "BELOW",
+    "LEFT_OUT",
+    "ORIGIN",
+    "Delta",
+    "Entry",
+    "Manifest",
+    "applied",
+    "from_rows",
+    "to_rows",
+]
