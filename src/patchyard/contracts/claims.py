@@ -23,7 +23,7 @@ class Hold(Protocol):
         """
         ...
 
-    def on_loss(self, told: Callable[[], None]) -> None:
+    def on_loss(self, told: Callable[[], object]) -> None:
         """Have `told` called, in the event loop, once another process has taken the plan."""
         ...
 

@@ -47,8 +47,12 @@ class Crew(Protocol):
         """
         ...
 
-    async def settle(self, hold: Hold, *, again_at: float | None = None) -> None:
+    async def settle(
+        self, hold: Hold, *, again_at: float | None = None, has_failed: bool = False
+    ) -> None:
         """Give lease and slots back; the job is done, or waits until `again_at` (epoch).
+
+        A job that `has_failed` too often waits for a person, as one whose owners die.
 
         Raises FencedOff when another worker has it by now; nothing is changed then.
         """

@@ -12,6 +12,7 @@ from patchyard.domain.decision import Decision
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.queue import Taken
 from patchyard.domain.spending import SpendingEvent
 from patchyard.domain.steering import SteeringEvent
 
@@ -141,6 +142,7 @@ class ToolCallRequested:
     kind: ExecutionEnvironment | None = None
     level: str = ""  # which level of the chain decided
     reason: str = ""
+    checkpoint_id: str = ""  # the files were as there when it was sent; empty: not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,6 +307,7 @@ Event = (
     | Noted
     | Placed
     | Resumed
+    | Taken
     | SpendingEvent
     | SteeringEvent
     | CheckpointEvent

@@ -35,6 +35,7 @@ from patchyard.domain.events import (
     WorkSummarised,
 )
 from patchyard.domain.plan import Phase, State, check_transition
+from patchyard.domain.queue import Taken
 from patchyard.domain.records import replace
 from patchyard.domain.state import LiveEnvironment, PlanState
 
@@ -55,7 +56,7 @@ def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanSt
 
 def _elapsed(state: PlanState, event: Event, at: float) -> PlanState:
     """Count the time since the last event while the plan was being worked on."""
-    if state.state != State.PROCESSING or isinstance(event, Resumed):
+    if state.state != State.PROCESSING or isinstance(event, (Resumed, Taken)):
         return state
     seconds = state.spent.seconds + max(0.0, at - state.updated)
     return replace(state, spent=replace(state.spent, seconds=seconds))

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from patchyard.domain.plan import PlanSpec
+
 HEARTBEAT_S = 3.0  # between two signs of life (design, "Scale by standing on others")
 DEAD_S = 10.0  # without one: whoever owned plans owns them no more
 DEATHS = 10  # owners that a job may outlive before it waits for a person
@@ -102,6 +104,25 @@ class Taken:
     slots: tuple[str, ...] = ()
 
 
+def job_of(
+    plan_id: str,
+    spec: PlanSpec,
+    *,
+    errand: Errand = Errand.RUN,
+    priority: int = 0,
+    not_before: float = 0.0,
+) -> Job:
+    """Return the job of a plan: in the lane of its project (else its repository) and its model."""
+    return Job(
+        job_id=plan_id,
+        errand=errand,
+        project=spec.project or spec.repository,
+        model=spec.model if spec.agent == "model" else "",
+        priority=priority,
+        not_before=not_before,
+    )
+
+
 def scopes_of(job: Job, worker: str) -> tuple[str, ...]:
     """Return the slots that `job` takes while `worker` carries it out."""
     if job.errand == Errand.CHORE:
@@ -161,6 +182,7 @@ __all__ = [
     "Taken",
     "full_scope",
     "is_silent",
+    "job_of",
     "next_job",
     "scopes_of",
 ]

@@ -9,6 +9,7 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.events import WorkspaceCreated
 from patchyard.engine.answers import whole
+from patchyard.engine.checkpoints import finish_restore
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 
@@ -58,6 +59,7 @@ async def reading_ground(equipment: Equipment, ledger: Ledger, base: Base) -> As
     try:
         yield give
     finally:
+        await ledger.confirm()
         await workspaces.discard(name)  # an earlier life may have made it
 
 
@@ -71,6 +73,7 @@ async def working_ground(
     if known is not None:
         workspace = from_json(WorkspaceRef, known)
         await whole(workspaces.open(base, workspace), undo=lambda _: workspaces.close(workspace))
+        await finish_restore(equipment, ledger, workspace)
     else:
         folders = ledger.state.known.include
         creating = workspaces.create(
@@ -85,6 +88,7 @@ async def working_ground(
     try:
         yield workspace
     finally:
+        await ledger.confirm()
         await workspaces.close(workspace)
 
 

@@ -104,7 +104,11 @@ async def started(
 async def ended(
     equipment: Equipment, ledger: Ledger, handle: EnvironmentHandle, reason: str = ""
 ) -> None:
-    """End an environment and journal that. Raises EnvironmentBroken when it stays: it is open."""
+    """End an environment and journal that. Raises EnvironmentBroken when it stays: it is open.
+
+    Raises FencedOff, and leaves it, when another owner of the plan may be using it.
+    """
+    await ledger.confirm()
     await equipment.environment(handle.kind).end(handle)
     await ledger.record(EnvironmentEnded(environment_id=handle.environment_id, reason=reason))
 

@@ -30,14 +30,14 @@ class Heart:
         self._path = path
         self._clock = clock
         self._stopping = threading.Event()
-        self._told: list[Callable[[], None]] = []
+        self._told: list[Callable[[], object]] = []
 
     def start(self) -> None:
         """Begin; who listens for the loss is told in this event loop."""
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._run, args=(loop,), name="heartbeat", daemon=True).start()
 
-    def on_loss(self, told: Callable[[], None]) -> None:
+    def on_loss(self, told: Callable[[], object]) -> None:
         """Have `told` called once the member was taken for dead."""
         self._told.append(told)
 
@@ -146,7 +146,7 @@ class Membership:
         leasing.require(connection, lease)
         self.enter(connection)
 
-    def on_loss(self, told: Callable[[], None]) -> None:
+    def on_loss(self, told: Callable[[], object]) -> None:
         """Have `told` called in the event loop once this process was taken for dead."""
         if self._heart is not None:
             self._heart.on_loss(told)
@@ -163,7 +163,7 @@ class Held:
         """See contracts.claims.Hold."""
         await self._membership.confirm(self.lease)
 
-    def on_loss(self, told: Callable[[], None]) -> None:
+    def on_loss(self, told: Callable[[], object]) -> None:
         """See contracts.claims.Hold."""
         self._membership.on_loss(told)
 

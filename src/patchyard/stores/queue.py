@@ -102,7 +102,9 @@ class SQLiteQueue:
                 taken[scope] = taken.get(scope, 0) + 1
             _serve(connection, heads, job, now)
 
-    async def settle(self, hold: Hold, *, again_at: float | None = None) -> None:
+    async def settle(
+        self, hold: Hold, *, again_at: float | None = None, has_failed: bool = False
+    ) -> None:
         """See contracts.queue.Crew."""
         lease = hold.lease
 
@@ -113,8 +115,9 @@ class SQLiteQueue:
                 connection.execute("DELETE FROM jobs WHERE job = ?", (lease.job_id,))
             else:
                 connection.execute(
-                    "UPDATE jobs SET member = NULL, not_before = ? WHERE job = ?",
-                    (again_at, lease.job_id),
+                    "UPDATE jobs SET member = NULL, not_before = ?, deaths = deaths + ?"
+                    " WHERE job = ?",
+                    (again_at, has_failed, lease.job_id),
                 )
 
         await self._journal.within(settle)
