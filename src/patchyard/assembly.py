@@ -4,10 +4,11 @@ import os
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchyard.ceilings import SettingsBudgets
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
@@ -26,10 +27,12 @@ from patchyard.engine.sites import general_kind
 from patchyard.registry import ACTORS, ENVIRONMENTS, load
 from patchyard.stores.claims import LeaseClaims
 from patchyard.stores.membership import Membership
+from patchyard.stores.purse import SQLitePurse
 from patchyard.stores.queue import SQLiteQueue
 from patchyard.stores.sqlite import SQLiteJournal
 
 if TYPE_CHECKING:
+    from patchyard.models.budgeted import BudgetedModel
     from patchyard.models.providers import Catalogue
 
 
@@ -57,7 +60,12 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
         trees = GitTrees(where.home, uid=agent.uid, gid=agent.gid, environ=environ)
         folder = where.tasks or plan_folder(where.home)
         yield Equipment(
-            store=Store(journal=journal, summaries=journal),
+            store=Store(
+                journal=journal,
+                summaries=journal,
+                budgets=SettingsBudgets(environ, journal, clock),
+            ),
+            purse=SQLitePurse(journal),
             claims=LeaseClaims(membership),
             queue=SQLiteQueue(membership, clock),
             clock=clock,
@@ -94,7 +102,7 @@ class _Actors:
         self._environ = environ
         self._stack = stack
         self._plans = plans
-        self._models: dict[str, Model] = {}  # by plan: a recording is at one plan's place
+        self._models: dict[str, _Metered] = {}  # by plan: a recording is at one plan's place
 
     async def open(self, casting: Casting) -> Actor:
         """Return the actor for one phase. Raises UnknownName, UsageError, ModelUnavailable."""
@@ -106,13 +114,16 @@ class _Actors:
             asks_nobody: Actor = kind()
             return asks_nobody
         if casting.plan_id not in self._models:
-            model = await self._model(casting)
-            self._stack.push_async_callback(model.close)
-            self._models[casting.plan_id] = model
-        made: Actor = kind(model=self._models[casting.plan_id], on_text=casting.on_text)
+            found = await self._model(casting)
+            self._stack.push_async_callback(found.model.close)
+            self._models[casting.plan_id] = found
+        metered = self._models[casting.plan_id]
+        metered.budgeted.meter = casting.meter
+        made: Actor = kind(model=metered.model, on_text=casting.on_text)
         return made
 
-    async def _model(self, casting: Casting) -> Model:
+    async def _model(self, casting: Casting) -> "_Metered":
+        from patchyard.models.budgeted import BudgetedModel  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.choosing import choose, terms  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
 
@@ -131,15 +142,25 @@ class _Actors:
             casting.on_wait(said)
         if isinstance(model, RecordedModel):
             _require_strength(choice.name, model.head.environment, here)
+        budgeted = BudgetedModel(model)
         if spec.record_to is None:
-            return model
-        return RecordingModel(
-            model,
+            return _Metered(model=budgeted, budgeted=budgeted)
+        recording = RecordingModel(
+            budgeted,
             Path(spec.record_to),
             places=catalogue.placeholders(),
             environment=str(here),
             plan=casting.plan_id,
         )
+        return _Metered(model=recording, budgeted=budgeted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Metered:
+    """A plan's model, and the wrapper in it that each phase's meter is given to."""
+
+    model: Model
+    budgeted: "BudgetedModel"
 
 
 def model_catalogue(environ: Mapping[str, str]) -> "Catalogue":

@@ -7,7 +7,7 @@ import pytest
 from patchyard.domain.faults import Fault
 from patchyard.domain.project import LIMIT_KEYS, LimitSettings
 from patchyard.domain.settings import KEYS, RESERVED, parse_settings
-from patchyard.domain.trust import ALWAYS, admit, digest_of, stricter, warning
+from patchyard.domain.trust import ALWAYS, NEVER, admit, digest_of, stricter, warning
 
 KNOWN = frozenset({*KEYS, *RESERVED})
 
@@ -36,8 +36,15 @@ DANGEROUS: dict[str, Any] = {
 }
 
 
-def test_every_known_key_is_in_the_table_or_counts_always() -> None:
-    assert set(DANGEROUS) | ALWAYS == KNOWN
+def test_every_known_key_is_in_a_table_or_counts_always() -> None:
+    assert set(DANGEROUS) | ALWAYS | {NEVER} == KNOWN
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_a_repository_never_sets_the_budget_that_other_plans_share(*, is_trusted: bool) -> None:
+    stated = {NEVER: {"total_usd": 1e6}, "validate": ["make"]}
+    admitted = admit(stated, KNOWN, is_trusted=is_trusted)
+    assert (dict(admitted.body), admitted.ignored) == ({"validate": ["make"]}, (NEVER,))
 
 
 @pytest.mark.parametrize("key", sorted(DANGEROUS))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from patchyard.domain.booking import Booking
 from patchyard.domain.chain import Entry
 from patchyard.domain.queue import Lease
 
@@ -41,14 +42,17 @@ class Journal(Protocol):
         *,
         bodies: Mapping[str, bytes] | None = None,
         summary: Mapping[str, Any] | None = None,
+        booking: Booking | None = None,
     ) -> int:
         """Append after version `expected` and return the new version.
 
         `bodies` are blobs by digest that the events name, `summary` is what lists show of the
-        stream from now on; they are stored in the same step.
+        stream from now on, `booking` is what they move in the shared purse; they are stored in the
+        same step.
         Each event is hashed together with the hash of the one before it (domain/chain.py).
         Raises Conflict when the stream has another version (somebody else writes it), or when
         another process holds the store for too long; while it does, the event loop goes on.
+        Raises LimitReached when a limit of `booking` has no room.
         """
         ...
 

@@ -1,8 +1,9 @@
-"""The seam to language models: one question, one answer."""
+"""The seam to language models: one question, one answer; and to who pays for it."""
 
 from collections.abc import Callable
 from typing import Protocol
 
+from patchyard.domain.budget import Ask
 from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest
 
 OnText = Callable[[str], None]
@@ -42,4 +43,20 @@ class Model(Protocol):
         ...
 
 
-__all__ = ["Model", "OnText", "OnWait"]
+class Meter(Protocol):
+    """Pays for the requests of one plan: whoever sends one asks it first."""
+
+    async def reserve(self, ask: Ask) -> int:
+        """Set aside the most that a request may cost, and return how long its answer may be.
+
+        In tokens, at most what was asked for; on disk when it returns. Waits for others that have
+        the rest of a shared budget set aside. Raises LimitReached: nothing may be sent then.
+        """
+        ...
+
+    def release(self, reason: str) -> None:
+        """Give it back: the provider refused the request, or nobody was reached."""
+        ...
+
+
+__all__ = ["Meter", "Model", "OnText", "OnWait"]

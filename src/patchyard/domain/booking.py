@@ -79,6 +79,11 @@ class Charged:
 Move = SetAside | Settled | Charged
 
 
+def is_refusable(move: Move) -> bool:
+    """Whether a limit can be in the way of it; what has happened is booked in any case."""
+    return isinstance(move, SetAside) or (isinstance(move, Charged) and not move.is_due)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Booking:
     """Moves of one plan that are booked together, or not at all."""
@@ -129,6 +134,7 @@ def refusal(bound: Bound, tally: Tally, wanted: Amount, measure: str) -> LimitRe
         " and `agents plan resume` goes on; nothing is lost",
         details={
             "setting": key,
+            "measure": KEYS[measure],
             "scope": bound.account.title,
             "limit": limit,
             "spent": spent,
@@ -150,6 +156,7 @@ __all__ = [
     "Settled",
     "accounts",
     "day_of",
+    "is_refusable",
     "refusal",
     "require_room",
 ]

@@ -32,11 +32,17 @@ class Setting:
 
 
 def effective(layers: Sequence[Layer]) -> Mapping[str, Setting]:
-    """Return each setting by name, limits as `limits.NAME`; the first layer that says it wins."""
+    """Return each setting by name, limits as `limits.NAME`, shared budgets as `budget.NAME`.
+
+    The first layer that says it wins.
+    """
     found: dict[str, Setting] = {}
     for key in KEYS:
         if key == "limits":
             found.update(_limits(layers))
+            continue
+        if key == "budget":
+            found.update(_budget(layers))
             continue
         said = [
             Setting(value=value, origin=layer.origin)
@@ -64,6 +70,15 @@ def _limits(layers: Sequence[Layer]) -> Mapping[str, Setting]:
                 break
         found[f"limits.{field.name}"] = chosen
     return found
+
+
+def _budget(layers: Sequence[Layer]) -> Mapping[str, Setting]:
+    """Return what is said of shared budgets; of the many keys most never are."""
+    found: dict[str, Setting] = {}
+    for layer in layers:
+        for key, value in (layer.settings.budget or {}).items():
+            found.setdefault(f"budget.{key}", Setting(value=value, origin=layer.origin))
+    return dict(sorted(found.items()))
 
 
 def limits_in_force(layers: Sequence[Layer]) -> LimitSettings:

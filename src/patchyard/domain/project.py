@@ -6,11 +6,14 @@ from enum import StrEnum
 from typing import Any
 
 from patchyard.domain.action import kind_at, texts_of
+from patchyard.domain.ceilings import BUDGET_KEYS, PROJECT, Budget, budget_of
+from patchyard.domain.durations import seconds_of
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.resource import Resource
 
 CONTEXT_KEYS = (
+    "budget",
     "execution_env_discovery",
     "execution_env_priority",
     "execution_environment",
@@ -19,7 +22,8 @@ CONTEXT_KEYS = (
     "setup",
     "validate",
 )
-LIMIT_KEYS = ("budget_usd", "max_steps", "max_tokens", "rounds", "timeout")
+WHOLE_LIMITS = ("max_calls", "max_steps", "max_tokens", "rounds")
+LIMIT_KEYS = ("budget_usd", "max_calls", "max_steps", "max_tokens", "rounds", "timeout")
 
 
 class Priority(StrEnum):
@@ -36,6 +40,7 @@ class LimitSettings:
     budget_usd: float | None = None
     max_tokens: int | None = None
     max_steps: int | None = None
+    max_calls: int | None = None  # of tools
     timeout: float | None = None  # seconds
     rounds: int | None = None
 
@@ -53,6 +58,7 @@ class Project:
     validate: tuple[str, ...] | None = None
     protected_paths: tuple[str, ...] | None = None
     limits: LimitSettings | None = None
+    budget: Budget | None = None  # of all its plans together
     resources: tuple[str, ...] = ()  # names of linked ones
     is_implicit: bool = False  # made for a checkout by itself
 
@@ -78,13 +84,16 @@ def context_value(key: str, value: Any) -> Any:
         return value
     if key == "limits":
         return limits_of(value, (key,))
+    if key == "budget":
+        own = tuple(name for name in BUDGET_KEYS if name.startswith(PROJECT))
+        return budget_of(value, (key,), keys=own)
     return texts_of({key: value}, key)
 
 
 def limits_of(value: Any, place: Place) -> LimitSettings:
     """Return limits from a mapping. Raises Fault."""
     body = check_keys(value, place, LIMIT_KEYS)
-    whole = {key: body[key] for key in ("max_steps", "max_tokens", "rounds") if key in body}
+    whole = {key: body[key] for key in WHOLE_LIMITS if key in body}
     for key, item in whole.items():
         if isinstance(item, bool) or not isinstance(item, int) or item < 0:
             raise Fault((*place, key), "must be a whole number, 0 or more")
@@ -94,21 +103,6 @@ def limits_of(value: Any, place: Place) -> LimitSettings:
             raise Fault((*place, key), "must be a number, 0 or more")
     timeout = seconds_of(body["timeout"], (*place, "timeout")) if "timeout" in body else None
     return LimitSettings(**whole, **numbers, timeout=timeout)
-
-
-def seconds_of(value: Any, place: Place) -> float:
-    """Return the seconds of `90`, `90s`, `30m`, `1h`. Raises Fault."""
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-    text = str(value).strip()
-    unit = units.get(text[-1:], 1.0)
-    number = text[:-1] if text[-1:] in units else text
-    try:
-        seconds = float(number) * unit
-    except ValueError:
-        seconds = -1.0
-    if isinstance(value, bool) or not 0 < seconds < float("inf"):
-        raise Fault(place, f"{text!r} is not a duration", hint="write it like 90s, 30m or 1h")
-    return seconds
 
 
 __all__ = [

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchyard.domain.action import Rule, kind_at, rules_of, text_of, texts_of, tools_of
+from patchyard.domain.ceilings import Budget, budget_of
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.faults import Fault, check_keys, kind_of
 from patchyard.domain.project import LimitSettings, Priority, context_value, limits_of
@@ -25,6 +26,7 @@ class Settings:
     apply: str | None = None
     approvals: tuple[str, ...] | None = None  # phases, categories, tools to be asked for
     automation_profile: str | None = None
+    budget: Budget | None = None  # shared limits: of all plans, of a day, of a project
     execution_env_discovery: bool | None = None
     execution_env_priority: Priority | None = None
     execution_environment: ExecutionEnvironment | None = None
@@ -82,6 +84,7 @@ def _variables(value: Any) -> Mapping[str, str]:
 
 _PARSERS: Mapping[str, Any] = {
     "apply": _apply,
+    "budget": lambda value: budget_of(value, ("budget",)),
     "execution_environment": lambda value: kind_at(value, ("execution_environment",)),
     "invariants": lambda value: rules_of(value, ("invariants",)),
     "limits": lambda value: limits_of(value, ("limits",)),

@@ -10,6 +10,7 @@ from patchyard.contracts.environment import Environment
 from patchyard.contracts.gateway import Gateways
 from patchyard.contracts.handover import HandOver
 from patchyard.contracts.layers import Layers
+from patchyard.contracts.purse import Purse
 from patchyard.contracts.queue import Queue
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
@@ -25,6 +26,7 @@ class Equipment:
     store: Store
     claims: Claims
     queue: Queue
+    purse: Purse
     clock: Clock
     trees: Trees
     workspaces: Workspaces

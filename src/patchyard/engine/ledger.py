@@ -8,10 +8,13 @@ from typing import Any
 from patchyard.contracts.claims import Hold
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.journal import Fencing, Journal, NewEvent, Summaries
+from patchyard.contracts.purse import Budgets
+from patchyard.domain.booking import Booking, Bound, Move, day_of, is_refusable
 from patchyard.domain.errors import UsageError
 from patchyard.domain.events import SCHEMA, TYPES, Body, Event, Moved, PlanCreated, Resumed
 from patchyard.domain.fold import fold
 from patchyard.domain.plan import State
+from patchyard.domain.spending_fold import moves
 from patchyard.domain.state import PlanState
 from patchyard.engine.rows import Vocabulary, from_row, read_body, to_row
 
@@ -22,12 +25,24 @@ SLEPT_S = 10.0  # that the clock went on by more than time did; a clock set righ
 Listener = Callable[[Event], None]
 
 
+class Unbounded:
+    """contracts.purse.Budgets without any limit."""
+
+    async def bounds(self, _project: str, _day: str) -> Sequence[Bound]:
+        """See contracts.purse.Budgets."""
+        return ()
+
+
+UNBOUNDED = Unbounded()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """Where the ledger writes: the journal and the summaries beside it."""
+    """Where the ledger writes: the journal, the summaries beside it, and what bounds both."""
 
     journal: Fencing
     summaries: Summaries
+    budgets: Budgets = UNBOUNDED  # what plans share
 
 
 class Ledger:
@@ -45,6 +60,7 @@ class Ledger:
         self._seen = (clock.now(), clock.monotonic())
         self._noted: list[NewEvent] = []
         self._bodies: dict[str, bytes] = {}
+        self._moves: list[Move] = []  # of what was noted, in the shared purse
 
     @classmethod
     async def open(
@@ -62,15 +78,17 @@ class Ledger:
     async def record(self, *events: Event) -> None:
         """Append `events`, and what was noted before them, in one step and fold them in.
 
-        Raises Conflict when another process wrote meanwhile, GuardRefused on a forbidden move;
-        nothing is written then.
+        What they cost is booked with them. Raises Conflict when another process wrote meanwhile,
+        GuardRefused on a forbidden move, LimitReached where a shared budget has no room; nothing
+        is written then.
         """
         at = self._clock.now()
         events = (*self._woken(at), *events)
-        after = self._folded(events, at)
+        after, moves = self._folded(events, at)
         is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
         shown = summary(after) if is_listed else None
-        await self._append(self._encoded(events, at), shown)
+        booking = await self._booking((*self._moves, *moves), at)
+        await self._append(self._encoded(events, at), shown, booking)
         self._take(after, events)
 
     def note(self, *events: Event) -> None:
@@ -81,8 +99,9 @@ class Ledger:
         """
         at = self._clock.now()
         events = (*self._woken(at), *events)
-        after = self._folded(events, at)
+        after, moves = self._folded(events, at)
         self._noted += self._encoded(events, at)
+        self._moves += moves
         self._take(after, events)
 
     def _woken(self, at: float) -> Sequence[Event]:
@@ -93,24 +112,46 @@ class Ledger:
         is_working = self.state.state == State.PROCESSING
         return (Resumed(process=os.getpid()),) if has_slept and is_working else ()
 
-    def _folded(self, events: Sequence[Event], at: float) -> PlanState:
-        version = self.state.version
-        return fold(
-            self.state,
-            [(version + number, at, event) for number, event in enumerate(events, start=1)],
-        )
+    def _folded(self, events: Sequence[Event], at: float) -> tuple[PlanState, Sequence[Move]]:
+        state, moved = self.state, list[Move]()
+        for event in events:
+            moved += moves(state, event)
+            state = fold(state, [(state.version + 1, at, event)])
+        return state, moved
+
+    async def _booking(self, moved: Sequence[Move], at: float) -> Booking | None:
+        """Return what is booked together with events; only what can be refused needs limits."""
+        if not moved:
+            return None
+        project, day = self.state.spec.project or "" if self.state.spec else "", day_of(at)
+        is_bounded = any(map(is_refusable, moved))
+        bounds = await self._store.budgets.bounds(project, day) if is_bounded else ()
+        return Booking(project=project, day=day, moves=tuple(moved), bounds=tuple(bounds))
 
     def _encoded(self, events: Sequence[Event], at: float) -> list[NewEvent]:
         return [to_row(event, PLAN, at, self._bodies) for event in events]
 
     async def _append(
-        self, events: Sequence[NewEvent], shown: Mapping[str, Any] | None = None
+        self,
+        events: Sequence[NewEvent],
+        shown: Mapping[str, Any] | None = None,
+        booking: Booking | None = None,
     ) -> None:
         written = self.state.version - len(self._noted)
         await self._journal.append(
-            self.plan_id, written, [*self._noted, *events], bodies=self._bodies, summary=shown
+            self.plan_id,
+            written,
+            [*self._noted, *events],
+            bodies=self._bodies,
+            summary=shown,
+            booking=booking,
         )
-        self._noted, self._bodies = [], {}  # not before: what was noted needs its bodies
+        self._noted, self._bodies, self._moves = [], {}, []  # not before: they need each other
+
+    async def _flush(self) -> None:
+        """Write what was noted."""
+        if self._noted:
+            await self._append([], booking=await self._booking(self._moves, self._clock.now()))
 
     def _take(self, after: PlanState, events: Sequence[Event]) -> None:
         self.state = after
@@ -124,14 +165,12 @@ class Ledger:
 
     async def events(self, *, after: int = 0) -> Sequence[tuple[int, float, Event]]:
         """Return the plan's events after version `after`; what was noted is written first."""
-        if self._noted:
-            await self._append([])
+        await self._flush()
         return await read_events(self._store.journal, self.plan_id, after=after)
 
     async def head(self) -> str:
         """Return the hash of the plan's last event; what was noted is written first."""
-        if self._noted:
-            await self._append([])
+        await self._flush()
         last = self.state.version - 1
         entries = await self._store.journal.entries(self.plan_id, after=last)
         return entries[-1].hash

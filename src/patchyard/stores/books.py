@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from patchyard.domain.booking import (
     Account,
     Booking,
-    Charged,
     Move,
     SetAside,
     Settled,
     accounts,
+    is_refusable,
     require_room,
 )
 from patchyard.domain.budget import MEASURES, Amount, Tally
@@ -46,7 +46,7 @@ def _move(connection: sqlite3.Connection, stream: str, booking: Booking, move: M
     if isinstance(move, Settled):
         _settle(connection, stream, move.number, move.amount)
         return
-    if not (isinstance(move, Charged) and move.is_due):
+    if is_refusable(move):
         tallies = {b.account: tally(connection, b.account) for b in booking.bounds}
         require_room(booking.bounds, tallies, move.amount)
     if isinstance(move, SetAside):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from patchyard.contracts.journal import NewEvent, StoredEvent
+from patchyard.domain.booking import Booking
 from patchyard.domain.chain import Entry, chained
 from patchyard.domain.errors import (
     Conflict,
@@ -25,7 +26,7 @@ from patchyard.domain.errors import (
     Unavailable,
 )
 from patchyard.domain.queue import Lease
-from patchyard.stores import leasing
+from patchyard.stores import books, leasing
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
 BUSY_S = 10.0  # how long another process is waited for
@@ -82,6 +83,7 @@ class SQLiteJournal:
         *,
         bodies: Mapping[str, bytes] | None = None,
         summary: Mapping[str, Any] | None = None,
+        booking: Booking | None = None,
     ) -> int:
         """See contracts.journal.Journal."""
         entries = [
@@ -91,7 +93,17 @@ class SQLiteJournal:
             )
             for number, event in enumerate(events, start=1)
         ]  # fmt: skip
-        await self._tried(lambda: self._append(stream, expected, entries, bodies or {}, summary))
+
+        def write(connection: sqlite3.Connection) -> None:
+            if self._fence is not None:
+                leasing.require(connection, self._fence)
+            self._insert(stream, expected, entries, bodies or {})
+            if summary is not None:
+                connection.execute(SUMMARISE, (stream, _encode(summary)))
+            if booking is not None:
+                books.book(connection, stream, booking)
+
+        await self.within(write)
         return expected + len(entries)
 
     async def within(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -123,23 +135,6 @@ class SQLiteJournal:
                 if not _is_busy(error) or time.monotonic() > deadline:
                     raise _translated(error, None) from error
             await asyncio.sleep(RETRY_S)
-
-    def _append(
-        self,
-        stream: str,
-        expected: int,
-        entries: Sequence[Entry],
-        bodies: Mapping[str, bytes],
-        summary: Mapping[str, Any] | None,
-    ) -> None:
-        def write(connection: sqlite3.Connection) -> None:
-            if self._fence is not None:
-                leasing.require(connection, self._fence)
-            self._insert(stream, expected, entries, bodies)
-            if summary is not None:
-                connection.execute(SUMMARISE, (stream, _encode(summary)))
-
-        self._transacted(write)
 
     def _insert(
         self,

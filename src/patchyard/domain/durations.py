@@ -1,0 +1,23 @@
+"""Durations as people write them."""
+
+from typing import Any
+
+from patchyard.domain.faults import Fault, Place
+
+
+def seconds_of(value: Any, place: Place) -> float:
+    """Return the seconds of `90`, `90s`, `30m`, `1h`. Raises Fault."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    text = str(value).strip()
+    unit = units.get(text[-1:], 1.0)
+    number = text[:-1] if text[-1:] in units else text
+    try:
+        seconds = float(number) * unit
+    except ValueError:
+        seconds = -1.0
+    if isinstance(value, bool) or not 0 < seconds < float("inf"):
+        raise Fault(place, f"{text!r} is not a duration", hint="write it like 90s, 30m or 1h")
+    return seconds
+
+
+__all__ = ["seconds_of"]
