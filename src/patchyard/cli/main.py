@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "project": ("patchyard.cli.project:project", "Name repositories and set what counts there."),
     "resource": ("patchyard.cli.resource:resource", "Say what projects may use."),
     "run": ("patchyard.cli.run:run", "Carry out a task on this repository, with proof."),
+    "worker": ("patchyard.cli.worker:worker", "Carry out plans that wait in the queue."),
     "trust": ("patchyard.cli.trust:trust", "Let a repository's own settings decide."),
 }
 

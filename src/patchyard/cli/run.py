@@ -46,6 +46,9 @@ MORE = "may be repeated"
 @click.option("--record", type=str, help="Write every model request and reply to this file.")
 @click.option("--automation-profile", help="manual only makes the plan; others go on like auto.")
 @click.option("--require-changes", is_flag=True, help="Exit 1 when nothing changed.")
+@click.option("-d", "--detach", is_flag=True, help="Queue it for `agents worker`; return at once.")
+@click.option("--priority", type=int, default=0, help="With -d: higher is taken first; 0 else.")
+@click.option("--not-before", help="With -d: wait so long at least, like 90s, 30m, 1h.")
 @click.option("--stream", is_flag=True, help="Show progress while it happens.")
 @format_option
 def run(output_format: str, **options: Any) -> None:
@@ -83,7 +86,13 @@ async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outco
         automation_profile=options["automation_profile"],
         requires_changes=options["require_changes"],
     )
-    return await run_plan(asked, dict(os.environ), is_json=is_json, stream=stream)
+    environ = dict(os.environ)
+    if not options["detach"]:
+        return await run_plan(asked, environ, is_json=is_json, stream=stream)
+    from patchyard.cli.detached import queue_plan  # noqa: PLC0415 - only with -d
+
+    delay_s = parse_duration(options["not_before"]) if options["not_before"] else 0.0
+    return await queue_plan(asked, environ, priority=options["priority"], delay_s=delay_s)
 
 
 def read_task(text: str) -> str:
