@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,10 +21,14 @@ from patchyard.contracts.model import Model
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import StateRefusal, UnknownName, UsageError
 from patchyard.domain.plan import PlanSpec
+from patchyard.domain.queue import Job
+from patchyard.engine.dispatcher import Chores, Dispatcher, Told
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Store
 from patchyard.engine.sites import general_kind
+from patchyard.engine.worker import Terms, Worker
 from patchyard.registry import ACTORS, ENVIRONMENTS, load
+from patchyard.stores.blobs import FileBlobSpaces
 from patchyard.stores.claims import LeaseClaims
 from patchyard.stores.membership import Membership
 from patchyard.stores.purse import SQLitePurse
@@ -56,6 +60,7 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
         clock = SystemClock()
         membership = Membership(journal, where.database, clock)
         stack.callback(membership.rest)
+        queue = SQLiteQueue(membership, clock)
         agent = agent_identity()
         trees = GitTrees(where.home, uid=agent.uid, gid=agent.gid, environ=environ)
         folder = where.tasks or plan_folder(where.home)
@@ -67,10 +72,12 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
             ),
             purse=SQLitePurse(journal),
             claims=LeaseClaims(membership),
-            queue=SQLiteQueue(membership, clock),
+            queue=queue,
+            crew=queue,
             clock=clock,
             trees=trees,
             workspaces=select_workspaces(trees, folder),
+            blobs=FileBlobSpaces(where.home / "checkpoints"),
             layers=LayerCache(folder / ".layers"),
             handover=GitHandOver(trees),
             environments=_environments(where, clock, environ),
@@ -78,6 +85,19 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
             gateways=_LateGateways(environ),
             actor=_Actors(environ, stack, folder).open,
         )
+
+
+@asynccontextmanager
+async def open_worker(
+    environ: Mapping[str, str], terms: Terms, *, told: Told
+) -> AsyncIterator[tuple[Worker, Sequence[Job]]]:
+    """Yield a worker of this installation, and the jobs that are always there."""
+    chores = Chores(work={}, every_s={})
+    async with open_equipment(environ) as equipment:
+        dispatcher = Dispatcher(
+            equipment, lambda: open_equipment(environ), chores=chores, told=told
+        )
+        yield Worker(equipment, dispatcher, terms, told=told), chores.jobs()
 
 
 class _LateGateways:
@@ -236,4 +256,4 @@ def _make_home(home: Path) -> None:
         )
 
 
-__all__ = ["model_catalogue", "open_equipment", "require_actor"]
+__all__ = ["model_catalogue", "open_equipment", "open_worker", "require_actor"]

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from patchyard.contracts.actor import Actor, Casting
+from patchyard.contracts.blobs import BlobSpaces
 from patchyard.contracts.claims import Claims
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.environment import Environment
@@ -11,7 +12,7 @@ from patchyard.contracts.gateway import Gateways
 from patchyard.contracts.handover import HandOver
 from patchyard.contracts.layers import Layers
 from patchyard.contracts.purse import Purse
-from patchyard.contracts.queue import Queue
+from patchyard.contracts.queue import Crew, Queue
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
 from patchyard.contracts.workspace import Workspaces
@@ -26,10 +27,12 @@ class Equipment:
     store: Store
     claims: Claims
     queue: Queue
+    crew: Crew  # this process as a worker
     purse: Purse
     clock: Clock
     trees: Trees
     workspaces: Workspaces
+    blobs: BlobSpaces  # what checkpoints keep
     layers: Layers
     handover: HandOver
     environments: Mapping[ExecutionEnvironment, Environment]

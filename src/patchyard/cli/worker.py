@@ -1,0 +1,73 @@
+"""`agents worker`: takes plans from the queue and carries them out, until it is told to stop."""
+
+import asyncio
+import os
+import platform
+import signal
+import sys
+
+import click
+
+from patchyard.cli.outcome import Outcome, carry_out, format_option, heard, visible
+from patchyard.domain.errors import UsageError
+
+KILLED = 137  # as the shell says of a process that SIGKILL ended
+DRAIN_S = 30.0
+
+
+@click.command(epilog="Example: agents worker --concurrency 4")
+@click.option("--concurrency", type=int, default=2, show_default=True, help="Plans at once.")
+@click.option("--name", default="", help="What others know it by; machine and process by default.")
+@click.option(
+    "--drain",
+    default=f"{DRAIN_S:g}s",
+    show_default=True,
+    help="How long running plans may take to stop when it is told to end.",
+)
+@format_option
+def worker(concurrency: int, name: str, drain: str, output_format: str) -> None:
+    """Take plans from the queue and carry them out, those of dead processes too.
+
+    The first SIGTERM or Ctrl-C lets it take no new plan and brings the running ones to where
+    another worker goes on; the second ends it at once.
+    """
+
+    async def work() -> Outcome:
+        return await _work(concurrency, name or _own_name(), drain)
+
+    carry_out("worker", output_format, work)
+
+
+async def _work(concurrency: int, name: str, drain: str) -> Outcome:
+    from patchyard.assembly import open_worker  # noqa: PLC0415 - heavy, and only now needed
+    from patchyard.engine.worker import Terms  # noqa: PLC0415 - likewise
+    from patchyard.intake import parse_duration  # noqa: PLC0415 - likewise
+
+    if concurrency < 1:
+        raise UsageError(f"--concurrency must be 1 or more, not {concurrency}")
+    terms = Terms(name=name, concurrency=concurrency, drain_s=parse_duration(drain))
+    async with open_worker(os.environ, terms, told=_say) as (one, chores):
+        loop = asyncio.get_running_loop()
+
+        def end() -> None:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                loop.add_signal_handler(number, os._exit, KILLED)
+            one.drain()
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, end)
+        _say(f"worker {name}: up to {concurrency} at once")
+        await one.run(chores)
+    return Outcome(data={"worker": name}, text=f"worker {name}: ended")
+
+
+def _say(text: str) -> None:
+    with heard(sys.stderr):
+        click.echo(visible(text), err=True)
+
+
+def _own_name() -> str:
+    return f"{platform.node() or 'worker'}-{os.getpid()}"
+
+
+__all__ = ["DRAIN_S", "KILLED", "worker"]

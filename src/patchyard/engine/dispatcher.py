@@ -1,0 +1,142 @@
+"""Carries out jobs of the queue: each with an engine of its own, and settled once."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+
+from patchyard.contracts.claims import Claims, Hold
+from patchyard.domain.errors import FencedOff, PatchyardError
+from patchyard.domain.plan import State
+from patchyard.domain.queue import CHORE, Errand, Job, Member, job_of
+from patchyard.domain.state import PlanState
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import load
+from patchyard.engine.workflow import Workflow
+
+AT_REST = frozenset({State.ERRORED, State.CONSTRAINED, State.CANCELLED, State.APPLIED})
+PAUSE_S = 5.0  # before a job that could not be carried out is tried again; longer each time
+
+Opening = Callable[[], AbstractAsyncContextManager[Equipment]]
+Chore = Callable[[Equipment], Awaitable[None]]
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chores:
+    """What workers do for the installation at intervals, one of them at a time."""
+
+    work: Mapping[str, Chore]
+    every_s: Mapping[str, float]
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Return the job of each."""
+        return tuple(
+            Job(job_id=f"{CHORE}{name}", errand=Errand.CHORE, every_s=self.every_s[name])
+            for name in sorted(self.work)
+        )
+
+
+class Given:
+    """contracts.claims.Claims of one plan that is owned already; settled by who gave it."""
+
+    def __init__(self, claims: Claims, hold: Hold) -> None:
+        self._claims = claims
+        self._hold = hold
+
+    @asynccontextmanager
+    async def claim(self, plan_id: str, *, errand: Errand = Errand.NONE) -> AsyncIterator[Hold]:
+        """See contracts.claims.Claims."""
+        if plan_id == self._hold.lease.job_id:
+            yield self._hold
+            return
+        async with self._claims.claim(plan_id, errand=errand) as hold:
+            yield hold
+
+    async def holder(self, plan_id: str) -> Member | None:
+        """See contracts.claims.Claims."""
+        return await self._claims.holder(plan_id)
+
+
+class Dispatcher:
+    """Carries out one job after the other for one worker."""
+
+    def __init__(
+        self, equipment: Equipment, opening: Opening, *, chores: Chores, told: Told
+    ) -> None:
+        self._equipment = equipment
+        self._crew = equipment.crew
+        self._opening = opening
+        self._chores = chores
+        self._told = told
+
+    async def adopt(self) -> None:
+        """Let the plans of dead commands wait for a worker, where there is more to do."""
+        equipment = self._equipment
+        for plan_id, errand in await self._crew.reap():
+            try:
+                state, _ = await load(equipment.store.journal, plan_id)
+            except PatchyardError as error:
+                self._told(f"plan {plan_id}: {error.message}")
+                await equipment.queue.withdraw(plan_id)
+                continue
+            if state.state in AT_REST:
+                await equipment.queue.withdraw(plan_id)
+            else:
+                self._told(f"plan {plan_id}: its owner is gone")
+                await equipment.queue.put(job_of(plan_id, state.known, errand=errand))
+
+    async def carry_out(self, hold: Hold, job: Job) -> None:
+        """Do `job` and give its lease and slots back. Cancelled, it is left for another worker.
+
+        What stops a plan stands in its journal; all else that goes wrong is told, and the job is
+        tried again after a pause.
+        """
+        now = self._equipment.clock.now
+        try:
+            said = await self._done(hold, job)
+        except FencedOff:
+            self._told(f"{job.job_id}: another worker has it")
+            return
+        except PatchyardError as error:
+            said = error.message
+        except BaseException:
+            await self._crew.settle(hold, again_at=now())
+            raise
+        self._told(f"{job.job_id}: {said}")
+        await self._settle(hold, job)
+
+    async def _settle(self, hold: Hold, job: Job) -> None:
+        now = self._equipment.clock.now()
+        if job.every_s:
+            await self._crew.settle(hold, again_at=now + job.every_s)
+        elif await self._is_at_rest(job):
+            await self._crew.settle(hold)
+        else:
+            pause_s = PAUSE_S * 2**job.deaths
+            await self._crew.settle(hold, again_at=now + pause_s, has_failed=True)
+
+    async def _is_at_rest(self, job: Job) -> bool:
+        """Whether nothing of this errand is left to do but by a person."""
+        state, _ = await load(self._equipment.store.journal, job.job_id)
+        return state.state in AT_REST or state.state == State.COMPLETE
+
+    async def _done(self, hold: Hold, job: Job) -> str:
+        async with self._opening() as opened:
+            equipment = replace(opened, claims=Given(opened.claims, hold))
+            if job.errand == Errand.CHORE:
+                await self._chores.work[job.job_id.removeprefix(CHORE)](equipment)
+                return "done"
+            self._told(f"plan {job.job_id}: begun ({job.errand})")
+            state = await _errand(Workflow(equipment), job)
+            return f"{state.phase}/{state.state}"
+
+
+async def _errand(workflow: Workflow, job: Job) -> PlanState:
+    if job.errand == Errand.STRATEGIZE:
+        return await workflow.strategize(job.job_id)
+    if job.errand == Errand.EXECUTE:
+        return await workflow.execute(job.job_id)
+    return await workflow.run(job.job_id)
+
+
+__all__ = ["AT_REST", "PAUSE_S", "Chore", "Chores", "Dispatcher", "Given", "Opening", "Told"]

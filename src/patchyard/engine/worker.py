@@ -1,0 +1,125 @@
+"""The life of a worker: it joins, takes what is due, and leaves without losing anything."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+
+from patchyard.domain.errors import Conflict, FencedOff, PatchyardError
+from patchyard.domain.queue import Job, Limits
+from patchyard.engine.dispatcher import Dispatcher, Told
+from patchyard.engine.equipment import Equipment
+
+POLL_S = 0.25  # between two looks at the queue
+REAP_S = 1.0  # between two looks for the dead
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How a worker works."""
+
+    name: str
+    concurrency: int
+    limits: Limits = field(default_factory=Limits)
+    drain_s: float = 30.0  # how long plans may take to come to a stop when it leaves
+
+
+class Worker:
+    """Takes jobs from the queue until it is told to drain."""
+
+    def __init__(
+        self, equipment: Equipment, dispatcher: Dispatcher, terms: Terms, *, told: Told
+    ) -> None:
+        self._crew = equipment.crew
+        self._queue = equipment.queue
+        self._dispatcher = dispatcher
+        self._terms = terms
+        self._told = told
+        self._draining = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+        self._reaped = float("-inf")
+
+    def drain(self) -> None:
+        """Take no new job, bring the running ones to a stop, leave."""
+        self._draining.set()
+
+    async def run(self, jobs: Sequence[Job] = ()) -> None:
+        """Work until drained. `jobs` are those that are always there: the chores.
+
+        Raises Conflict when a living worker has the name.
+        """
+        terms = self._terms
+        await self._crew.join(terms.name, terms.concurrency)
+        for job in jobs:
+            await self._queue.put(job)
+        try:
+            while not self._draining.is_set():
+                await self._round()
+        finally:
+            await self._leave()
+
+    async def _round(self) -> None:
+        """Look once: for the dead, for what is due; then wait a moment."""
+        try:
+            await self._look()
+        except FencedOff:
+            await self._begin_again()
+        except PatchyardError as error:  # the database is locked or full: it may not stay so
+            self._told(error.message)
+        await self._wait(self._running, POLL_S)
+
+    async def _look(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._reaped >= REAP_S:
+            self._reaped = now
+            await self._dispatcher.adopt()
+        room = self._terms.concurrency - len(self._running)
+        for hold, job in await self._crew.claim(room, self._terms.limits):
+            task = asyncio.create_task(self._dispatcher.carry_out(hold, job), name=job.job_id)
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._told(f"{task.get_name()}: {error!r}")
+
+    async def _begin_again(self) -> None:
+        """Give up what another worker has by now, and be a new member."""
+        self._told("this worker was taken for dead: it begins again")
+        await self._cancelled(list(self._running))
+        await self._crew.join(self._terms.name, self._terms.concurrency)
+
+    async def _wait(self, running: set[asyncio.Task[None]], seconds: float) -> None:
+        """Wait until a job ends, a drain begins, or the time is over."""
+        waking = asyncio.ensure_future(self._draining.wait())
+        try:
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait({waking, *running}, timeout=seconds, return_when=first)
+        finally:
+            waking.cancel()
+
+    async def _leave(self) -> None:
+        running = list(self._running)
+        if running:
+            await _quietly(self._crew.leave(is_draining=True))
+            self._told(f"stopping {len(running)}")
+        await self._cancelled(running)
+        await _quietly(self._crew.leave())
+
+    async def _cancelled(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._terms.drain_s)
+
+
+async def _quietly(work: Awaitable[None]) -> None:
+    """Await what the process's end does as well."""
+    try:
+        await work
+    except (Conflict, PatchyardError):
+        return
+
+
+__all__ = ["POLL_S", "REAP_S", "Terms", "Worker"]
