@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from patchyard.contracts.blobs import Blobs
 from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.manifest import Delta, Manifest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,4 +83,29 @@ class Workspaces(Protocol):
         ...
 
 
-__all__ = ["CallWindow", "WorkspaceRef", "Workspaces"]
+@runtime_checkable
+class Checkpointing(Protocol):
+    """Extension: workspaces whose content can be kept, and brought back to what it was."""
+
+    async def checkpoint(
+        self, base: Base, ref: WorkspaceRef, previous: Manifest, *, blobs: Blobs
+    ) -> Delta:
+        """Look at what was written, keep contents that are new, return what differs.
+
+        `previous` is what the last look came to, empty before the first. An entry whose size,
+        times and inode are as before is not read again. Raises Unavailable on a full disk.
+        """
+        ...
+
+    async def restore(
+        self, base: Base, ref: WorkspaceRef, manifest: Manifest, *, blobs: Blobs
+    ) -> None:
+        """Bring all that was written back to `manifest`, and mount it.
+
+        No environment may use it. What it is now is made beside and swapped in: a kill leaves the
+        one or the other. Raises JournalBroken when a content is lost; nothing is changed then.
+        """
+        ...
+
+
+__all__ = ["CallWindow", "Checkpointing", "WorkspaceRef", "Workspaces"]

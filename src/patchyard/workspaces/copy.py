@@ -14,12 +14,15 @@ from patchyard.clients.placer import Placer
 from patchyard.clients.reader import Reader
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
+from patchyard.domain.manifest import ORIGIN
 from patchyard.workspaces import whole
 from patchyard.workspaces.bases import run
 from patchyard.workspaces.ignores import Ignores
 from patchyard.workspaces.sight import Sight, Tracked
 from patchyard.workspaces.strategy import Strategy, deleted
+from patchyard.workspaces.survey import Known
 
+CHUNK_BYTES = 1024 * 1024
 GONE = ".patchyard-gone"  # in a layer: what setup deleted, NUL between the paths
 
 
@@ -58,6 +61,25 @@ class CopyWorkspaces(Strategy):
 
     def _walk(self, ref: WorkspaceRef, reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
         return whole.walk(reader, tracked, ignores, json.loads(_notes(ref).read_text()))
+
+    def _origins(self, base: Base, ref: WorkspaceRef) -> tuple[Path, ...]:
+        layers = (Path(folder) for folder in ref.details["layers"])
+        checkout = Path(ref.details["checkout"])
+        return (*layers, checkout, self._trees.synthetic_git(base))
+
+    def _known(self, base: Base, ref: WorkspaceRef) -> Known:
+        notes: whole.Notes = json.loads(_notes(ref).read_text())
+        origins = self._origins(base, ref)
+
+        def known(path: str, descriptor: int, status: os.stat_result) -> str:
+            is_as_made = notes.get(path) == whole.fingerprint(status)
+            for number, origin in enumerate(origins):
+                if _is_copy(origin / path, status):
+                    is_alike = is_as_made or _holds(descriptor, origin / path)
+                    return f"{ORIGIN}{number}" if is_alike else ""
+            return ""
+
+        return known
 
     def _give_git(self, synthetic: Path, root: Path) -> list[list[str]]:
         """Put the agent's `.git` in; return what of ours has to be seen read-only inside.
@@ -107,6 +129,28 @@ def _without(left_out: Path) -> Callable[[str, list[str]], list[str]]:
         return names if Path(folder) == left_out else []
 
     return ignore
+
+
+def _is_copy(kept: Path, status: os.stat_result) -> bool:
+    """Whether a file of ours has the size and the time of another, as a copy has."""
+    try:
+        own = kept.lstat()
+    except OSError:
+        return False
+    same = (own.st_size, own.st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    return same and stat.S_ISREG(own.st_mode)
+
+
+def _holds(descriptor: int, kept: Path) -> bool:
+    """Whether an open file has the content of one of ours; it is at its beginning afterwards."""
+    with kept.open("rb") as own:
+        while piece := own.read(CHUNK_BYTES):
+            if os.read(descriptor, len(piece)) != piece:
+                break
+        else:
+            piece = os.read(descriptor, 1)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return not piece
 
 
 def _is_alike(kept: Path, now: Path) -> bool:

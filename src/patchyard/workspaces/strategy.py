@@ -2,19 +2,24 @@
 
 import abc
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from patchyard.clients.reader import Reader
+from patchyard.contracts.blobs import Blobs
 from patchyard.contracts.workspace import CallWindow, WorkspaceRef
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Unavailable
+from patchyard.domain.manifest import Delta, Manifest
 from patchyard.workspaces import materials
 from patchyard.workspaces.capture import Capture
 from patchyard.workspaces.ignores import Ignores
 from patchyard.workspaces.pinned import GitTrees
+from patchyard.workspaces.rebuilding import Rebuilding, swap_in, tidy
 from patchyard.workspaces.sight import Sight, Tracked
+from patchyard.workspaces.survey import Known, Survey
 
 
 class Strategy(abc.ABC):
@@ -48,13 +53,25 @@ class Strategy(abc.ABC):
 
     async def open(self, base: Base, ref: WorkspaceRef) -> Path:
         """Return its root, ready to be used. Raises Unavailable when what was written is gone."""
-        return await asyncio.to_thread(self._open, base, ref)
+        return await asyncio.to_thread(self._reopen, base, ref)
 
     async def capture(
         self, base: Base, ref: WorkspaceRef, *, windows: Sequence[CallWindow] = ()
     ) -> ChangeSet:
         """Read what was written with our own reader and store what changed."""
         return await asyncio.to_thread(self._capture, base, ref, tuple(windows))
+
+    async def checkpoint(
+        self, base: Base, ref: WorkspaceRef, previous: Manifest, *, blobs: Blobs
+    ) -> Delta:
+        """Keep what was written; see contracts.workspace.Checkpointing."""
+        return await asyncio.to_thread(self._checkpoint, base, ref, previous, blobs)
+
+    async def restore(
+        self, base: Base, ref: WorkspaceRef, manifest: Manifest, *, blobs: Blobs
+    ) -> None:
+        """Bring it back; see contracts.workspace.Checkpointing."""
+        await asyncio.to_thread(self._restore, base, ref, manifest, blobs)
 
     async def layer(self, ref: WorkspaceRef) -> Path | None:
         """Return a folder that holds just what was written since the start."""
@@ -86,6 +103,12 @@ class Strategy(abc.ABC):
             details={**details, "layers": [str(layer) for layer in reversed(layers)]},
         )
 
+    def _reopen(self, base: Base, ref: WorkspaceRef) -> Path:
+        written = self._written(ref)
+        if not written.exists():
+            tidy(written, Path(ref.root).parent / "own")
+        return self._open(base, ref)
+
     def _capture(self, base: Base, ref: WorkspaceRef, windows: Sequence[CallWindow]) -> ChangeSet:
         git = self._trees.git_of(base)
         tracked = self._trees.tracked(base)
@@ -98,6 +121,31 @@ class Strategy(abc.ABC):
             sight = self._walk(ref, reader, tracked, ignores)
             capture = Capture(git=git, base=base, tracked=tracked, reader=reader, lower=layers)
             return capture.finish(sight, windows)
+
+    def _checkpoint(self, base: Base, ref: WorkspaceRef, previous: Manifest, blobs: Blobs) -> Delta:
+        known = self._known(base, ref)
+        with blobs.writing() as writer:
+            return Survey(previous=previous, writer=writer, known=known).of(self._written(ref))
+
+    def _restore(self, base: Base, ref: WorkspaceRef, manifest: Manifest, blobs: Blobs) -> None:
+        rebuilding = Rebuilding(
+            manifest,
+            blobs,
+            owner=(ref.owner_uid, ref.owner_gid),
+            origins=self._origins(base, ref),
+        )
+        root = Path(ref.root)
+        self._close(root)
+        swap_in(self._written(ref), root.parent / "own", rebuilding.make)
+        self._open(base, ref)
+
+    def _origins(self, _base: Base, _ref: WorkspaceRef) -> tuple[Path, ...]:
+        """Return the trees of ours that a manifest's files may be copies of."""
+        return ()
+
+    def _known(self, _base: Base, _ref: WorkspaceRef) -> Known:
+        """Return who says which origin a file is a copy of."""
+        return _of_no_origin
 
     def _remove(self, root: Path) -> None:
         self._close(root)
@@ -126,6 +174,10 @@ class Strategy(abc.ABC):
     @abc.abstractmethod
     def _walk(self, ref: WorkspaceRef, reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
         """Return what differs from the base."""
+
+
+def _of_no_origin(_path: str, _descriptor: int, _status: os.stat_result) -> str:
+    return ""
 
 
 def deleted(ref: WorkspaceRef) -> Unavailable:

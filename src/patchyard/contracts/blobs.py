@@ -1,0 +1,47 @@
+"""The seam to kept contents: files by their SHA-256, one space a plan. All of it blocks."""
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+
+class BlobWriter(Protocol):
+    """Takes contents in; they are on disk when the block that gave it has ended."""
+
+    def keep(self, source: int) -> str:
+        """Store what the descriptor `source` holds from here to its end; return its digest."""
+        ...
+
+    @property
+    def stored(self) -> int:
+        """Bytes that were new so far."""
+        ...
+
+
+class Blobs(Protocol):
+    """The contents that one plan's checkpoints name."""
+
+    def writing(self) -> AbstractContextManager[BlobWriter]:
+        """Take contents in. Raises Unavailable on a full disk."""
+        ...
+
+    def copy(self, digest: str, target: int) -> None:
+        """Write a content to the descriptor `target`.
+
+        Raises JournalBroken when it is missing or does not match its digest.
+        """
+        ...
+
+
+class BlobSpaces(Protocol):
+    """All spaces of one installation."""
+
+    def of(self, plan_id: str) -> Blobs:
+        """Return the space of a plan; made when something is first stored."""
+        ...
+
+    def remove(self, plan_id: str) -> None:
+        """Delete the space of a plan. Idempotent."""
+        ...
+
+
+__all__ = ["BlobSpaces", "BlobWriter", "Blobs"]

@@ -1,0 +1,173 @@
+"""Checkpoints of a plan's files: made before what may change them, and the way back to one."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
+from patchyard.domain.changeset import Base
+from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, Trigger
+from patchyard.domain.errors import JournalBroken
+from patchyard.domain.manifest import Entry, applied, from_rows, to_rows
+from patchyard.domain.tooling import Effect
+from patchyard.engine.answers import whole
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.places import ended
+from patchyard.engine.rows import body_of
+
+FEWEST_ROWS = 200  # of deltas, before the whole manifest is written once more
+
+
+class Checkpoints:
+    """Makes the checkpoints of one plan at work, each as a difference to the one before."""
+
+    def __init__(
+        self,
+        equipment: Equipment,
+        ledger: Ledger,
+        workspaces: Checkpointing,
+        ground: Callable[[], Awaitable[WorkspaceRef]],
+    ) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+        self._workspaces = workspaces
+        self._ground = ground
+        self._blobs = equipment.blobs.of(ledger.plan_id)
+        self._manifest: dict[str, Entry] | None = None  # None: not read from the journal yet
+        self._last = ""  # the checkpoint that `_manifest` is of
+        self._rows = 0  # of deltas since the whole manifest was written
+        self._may_differ = True  # the files may have changed since
+
+    async def before(self, call_id: str, tool: str, effect: Effect) -> str:
+        """Make one before a call that may write; return the checkpoint its files are at.
+
+        Empty where there is none. The event reaches the disk together with the call's intent.
+        """
+        if effect == Effect.READ:
+            return ""
+        is_asked = Trigger.BEFORE_TOOL in self._ledger.state.known.checkpoints
+        if self._may_differ and is_asked:
+            await self._make(Trigger.BEFORE_TOOL, call_id=call_id, tool=tool)
+        at = "" if self._may_differ else self._last
+        self._may_differ = True
+        return at
+
+    async def after(self, call_id: str, tool: str, *, success: bool) -> None:
+        """Make one after a call, where that was asked for."""
+        wanted = self._ledger.state.known.checkpoints
+        trigger = Trigger.AFTER_TOOL
+        if trigger not in wanted:
+            if success or Trigger.ON_ERROR not in wanted:
+                return
+            trigger = Trigger.ON_ERROR
+        await self._make(trigger, call_id=call_id, tool=tool)
+
+    async def end_round(self) -> None:
+        """Make one of what a round of work came to."""
+        if self._may_differ:
+            await self._make(Trigger.PHASE)
+
+    async def _make(self, trigger: Trigger, *, call_id: str = "", tool: str = "") -> None:
+        manifest = await self._known()
+        base, workspace = _base(self._ledger), await self._ground()
+        delta = await whole(
+            self._workspaces.checkpoint(base, workspace, manifest, blobs=self._blobs)
+        )
+        applied(manifest, {**delta.put, **delta.touched}, delta.gone)
+        rows = len(delta.put) + len(delta.gone)
+        self._rows += rows
+        is_whole = not self._last or self._rows > max(FEWEST_ROWS, len(manifest))
+        if is_whole:
+            self._rows = 0
+        value = to_rows(manifest, ()) if is_whole else to_rows(delta.put, delta.gone)
+        made = CheckpointMade(
+            checkpoint_id=self._equipment.clock.new_id(),
+            trigger=trigger,
+            turn=self._ledger.state.turn,
+            manifest=body_of(value),
+            previous="" if is_whole else self._last,
+            call_id=call_id,
+            tool=tool,
+            files=len(manifest),
+            stored=delta.stored,
+            is_fuzzy=delta.is_fuzzy,
+        )
+        self._ledger.note(made)
+        self._last = made.checkpoint_id
+        self._may_differ = False
+
+    async def _known(self) -> dict[str, Entry]:
+        if self._manifest is None:
+            marks = self._ledger.state.checkpoints
+            self._last = marks[-1].checkpoint_id if marks else ""
+            self._manifest = await manifest_of(self._ledger, self._last)
+        return self._manifest
+
+    async def restore(self, checkpoint_id: str) -> None:
+        """Bring the files back. No environment may be there; the intent is journalled."""
+        workspace = await self._ground()
+        self._manifest = await bring_back(
+            self._equipment, self._ledger, self._workspaces, workspace, checkpoint_id
+        )
+        self._last, self._may_differ = checkpoint_id, False
+
+
+async def manifest_of(ledger: Ledger, checkpoint_id: str) -> dict[str, Entry]:
+    """Return all that lay there at a checkpoint. Raises JournalBroken when it is not whole."""
+    if not checkpoint_id:
+        return {}
+    made = {
+        event.checkpoint_id: event
+        for _, _, event in await ledger.events()
+        if isinstance(event, CheckpointMade)
+    }
+    manifest: dict[str, Entry] = {}
+    for event in reversed(_chain(made, checkpoint_id)):
+        put, gone = from_rows(await ledger.value(event.manifest))
+        applied(manifest, put, gone)
+    return manifest
+
+
+def _chain(made: Mapping[str, CheckpointMade], checkpoint_id: str) -> list[CheckpointMade]:
+    """Return the checkpoint and those it is a difference to, newest first."""
+    chain: list[CheckpointMade] = []
+    while checkpoint_id:
+        if checkpoint_id not in made or len(chain) > len(made):
+            raise JournalBroken(f"checkpoint {checkpoint_id} is missing in the journal")
+        chain.append(made[checkpoint_id])
+        checkpoint_id = chain[-1].previous
+    return chain
+
+
+async def bring_back(
+    equipment: Equipment,
+    ledger: Ledger,
+    workspaces: Checkpointing,
+    workspace: WorkspaceRef,
+    checkpoint_id: str,
+) -> dict[str, Entry]:
+    """Restore the files of a checkpoint and journal that; return what lies there now."""
+    manifest = await manifest_of(ledger, checkpoint_id)
+    blobs = equipment.blobs.of(ledger.plan_id)
+    await whole(workspaces.restore(_base(ledger), workspace, manifest, blobs=blobs))
+    await ledger.record(FilesRestored(checkpoint_id=checkpoint_id))
+    return {path: entry._replace(ctime=0) for path, entry in manifest.items()}
+
+
+async def finish_restore(equipment: Equipment, ledger: Ledger, workspace: WorkspaceRef) -> None:
+    """Do what a killed life had only begun: nothing goes on before the files are back."""
+    checkpoint_id = ledger.state.restoring
+    if not checkpoint_id or not isinstance(equipment.workspaces, Checkpointing):
+        return
+    for live in list(ledger.state.environments.values()):
+        await ended(equipment, ledger, live.handle, "its files are brought back")
+    await bring_back(equipment, ledger, equipment.workspaces, workspace, checkpoint_id)
+
+
+def _base(ledger: Ledger) -> Base:
+    base = ledger.state.base
+    if base is None:
+        raise JournalBroken("the plan has no base although it was executed")
+    return base
+
+
+__all__ = ["FEWEST_ROWS", "Checkpoints", "bring_back", "finish_restore", "manifest_of"]

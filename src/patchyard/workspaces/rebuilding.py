@@ -1,0 +1,146 @@
+"""Builds a tree anew from a manifest, beside the one in use, and swaps the two."""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from patchyard.clients.reader import OPEN_FOLDER
+from patchyard.clients.syncing import sync_file_system, sync_folder
+from patchyard.contracts.blobs import Blobs
+from patchyard.domain.errors import JournalBroken
+from patchyard.domain.manifest import ORIGIN, Entry, Manifest
+from patchyard.workspaces.materials import delete
+
+BEGUN, WHOLE, OLD = "restoring", "restored", "discarded"  # in a workspace's own folder
+FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+COPY_BYTES = 16 * 1024 * 1024
+
+
+class Rebuilding:
+    """One tree that is made of a manifest, in a folder that nobody else can reach."""
+
+    def __init__(
+        self, manifest: Manifest, blobs: Blobs, *, owner: tuple[int, int], origins: tuple[Path, ...]
+    ) -> None:
+        """Take what to make, who it belongs to, and what origins name."""
+        self._manifest = manifest
+        self._blobs = blobs
+        self._owner = owner
+        self._origins = origins
+        self._linked: dict[str, str] = {}  # from a file's mark to the first of its names
+
+    def make(self, root: Path) -> None:
+        """Make the tree at `root`, which must not be there. Raises JournalBroken, OSError."""
+        root.mkdir(mode=0o700)
+        self._root = os.open(root, OPEN_FOLDER)
+        open_folders = [("", self._root)]
+        try:
+            for path in sorted(self._manifest, key=lambda each: each.split("/")):
+                if path:
+                    self._leave_all_but(open_folders, path)
+                    self._make(open_folders, path, self._manifest[path])
+            self._leave_all_but(open_folders, "")
+            self._finish("", self._root)
+        finally:
+            for _, descriptor in open_folders:
+                os.close(descriptor)
+
+    def _leave_all_but(self, open_folders: list[tuple[str, int]], path: str) -> None:
+        """Close the folders that `path` does not lie in; their times are set then."""
+        while open_folders[-1][0] and not path.startswith(f"{open_folders[-1][0]}/"):
+            folder, descriptor = open_folders.pop()
+            try:
+                self._finish(folder, descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _make(self, open_folders: list[tuple[str, int]], path: str, entry: Entry) -> None:
+        parent, _, name = path.rpartition("/")
+        above, at = open_folders[-1]
+        if above != parent:
+            raise JournalBroken(f"a checkpoint names {path!r}, and no folder above it")
+        if entry.is_folder:
+            os.mkdir(name, 0o700, dir_fd=at)
+            open_folders.append((path, os.open(name, OPEN_FOLDER, dir_fd=at)))
+        elif entry.is_file:
+            self._file(at, name, path, entry)
+        elif stat.S_ISLNK(entry.mode):
+            os.symlink(os.fsencode(entry.held), os.fsencode(name), dir_fd=at)
+            self._own_name(at, name, entry)
+        elif stat.S_ISCHR(entry.mode):
+            os.mknod(name, stat.S_IFCHR, 0, dir_fd=at)  # a whiteout; an agent can make no device
+        elif not stat.S_ISBLK(entry.mode):
+            os.mknod(name, entry.mode, dir_fd=at)
+            self._own_name(at, name, entry)
+
+    def _own_name(self, at: int, name: str, entry: Entry) -> None:
+        """Give what cannot be opened its owner and time."""
+        os.chown(name, *self._owner, dir_fd=at, follow_symlinks=False)
+        os.utime(name, ns=(entry.mtime, entry.mtime), dir_fd=at, follow_symlinks=False)
+
+    def _file(self, at: int, name: str, path: str, entry: Entry) -> None:
+        first = self._linked.setdefault(entry.link, path) if entry.link else path
+        if first != path:
+            os.link(first, name, src_dir_fd=self._root, dst_dir_fd=at, follow_symlinks=False)
+            return
+        target = os.open(name, FRESH, 0o600, dir_fd=at)
+        try:
+            if entry.held.startswith(ORIGIN):
+                _copy(self._origins[int(entry.held[len(ORIGIN) :])] / path, target)
+            else:
+                self._blobs.copy(entry.held, target)
+            self._own(target, entry)
+        finally:
+            os.close(target)
+
+    def _finish(self, path: str, descriptor: int) -> None:
+        if path in self._manifest:
+            self._own(descriptor, self._manifest[path])
+
+    def _own(self, descriptor: int, entry: Entry) -> None:
+        """Set owner, attributes, permissions, and last the time."""
+        os.fchown(descriptor, *self._owner)
+        for name, value in entry.attributes:
+            os.setxattr(descriptor, name, value.encode("latin-1"))
+        os.fchmod(descriptor, stat.S_IMODE(entry.mode))
+        os.utime(descriptor, ns=(entry.mtime, entry.mtime))
+
+
+def _copy(source: Path, target: int) -> None:
+    """Copy a file of ours."""
+    opened = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        while os.copy_file_range(opened, target, COPY_BYTES):
+            continue
+    finally:
+        os.close(opened)
+
+
+def tidy(current: Path, own: Path) -> None:
+    """Finish a swap that a kill cut short, and delete what a restore left behind."""
+    if (own / WHOLE).is_dir() and not current.exists():
+        (own / WHOLE).rename(current)
+    for name in (BEGUN, WHOLE, OLD):
+        delete(own / name)
+
+
+def swap_in(current: Path, own: Path, make: Callable[[Path], None]) -> None:
+    """Let `make` build a tree, and put it in place of `current` once it is whole on disk.
+
+    `own` lies on the same file system. Nobody may use `current`; it is deleted.
+    """
+    tidy(current, own)
+    make(own / BEGUN)
+    sync_file_system(own)
+    (own / BEGUN).rename(own / WHOLE)
+    sync_folder(own)
+    if current.exists():
+        current.rename(own / OLD)
+    (own / WHOLE).rename(current)
+    sync_folder(own)
+    sync_folder(current.parent)
+    delete(own / OLD)
+
+
+__all__ = ["BEGUN", "OLD", "WHOLE", "Rebuilding", "swap_in", "tidy"]

@@ -1,0 +1,202 @@
+"""Looks at a tree that an agent may have arranged, and keeps what is new since the last look.
+
+By descriptors, following no link. An entry whose status is as before is not opened.
+"""
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchyard.clients.reader import MAX_DEPTH, OPEN_FILE, OPEN_FOLDER
+from patchyard.contracts.blobs import BlobWriter
+from patchyard.domain.manifest import LEFT_OUT, Delta, Entry, Manifest
+from patchyard.workspaces.whole import TICKS_NS
+
+OPAQUE = "trusted.overlay.opaque"
+OWN_ATTRIBUTES = ("user.", "system.posix_acl_")  # prefixes of what an agent may set itself
+
+Known = Callable[[str, int, os.stat_result], str]
+"""What an open file is a copy of, as `Entry.held` says it; empty where it must be kept itself."""
+
+
+@dataclass(kw_only=True)
+class Survey:
+    """One look at one tree."""
+
+    previous: Manifest
+    writer: BlobWriter
+    known: Known
+    present: set[str] = field(default_factory=set)
+    put: dict[str, Entry] = field(default_factory=dict)
+    touched: dict[str, Entry] = field(default_factory=dict)
+    is_fuzzy: bool = False
+    settled: int = field(default_factory=lambda: time.time_ns() - TICKS_NS)
+
+    def of(self, root: str | os.PathLike[str]) -> Delta:
+        """Look at the tree at `root`. Raises OSError when it is none."""
+        at = os.open(root, OPEN_FOLDER & ~os.O_NOFOLLOW)
+        try:
+            self._take("", _entry(os.fstat(at), attributes=_attributes(at)))
+            self._enter(at, "", 0)
+        finally:
+            os.close(at)
+        return Delta(
+            put=self.put,
+            gone=sorted(self.previous.keys() - self.present),
+            touched=self.touched,
+            stored=self.writer.stored,
+            is_fuzzy=self.is_fuzzy,
+        )
+
+    def _enter(self, at: int, prefix: str, depth: int) -> None:
+        """Look at all that is in the folder open as `at`."""
+        previous, present, folders = self.previous, self.present, []
+        with os.scandir(at) as listed:
+            for each in listed:
+                try:
+                    status = each.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    self.is_fuzzy = True
+                    continue
+                path = prefix + each.name
+                before = previous.get(path)
+                mode = status.st_mode
+                if (
+                    before is not None
+                    and before.ctime == status.st_ctime_ns
+                    and before.ino == status.st_ino
+                    and before.size == status.st_size
+                    and before.mode == mode
+                ):
+                    present.add(path)
+                    if stat.S_ISDIR(mode):
+                        folders.append(each.name)
+                elif stat.S_ISDIR(mode):
+                    folders.append(each.name)
+                else:
+                    self._look(at, path, each.name, status)
+        for name in folders:
+            self._descend(at, prefix + name, name, depth + 1)
+
+    def _descend(self, at: int, path: str, name: str, depth: int) -> None:
+        try:
+            with _opened(at, name, OPEN_FOLDER) as (inner, status):
+                before = self.previous.get(path)
+                if before is None or before.ctime != status.st_ctime_ns or before.held:
+                    held = LEFT_OUT if depth > MAX_DEPTH else ""
+                    self._take(path, _entry(status, held=held, attributes=_attributes(inner)))
+                self.present.add(path)
+                if depth <= MAX_DEPTH:
+                    self._enter(inner, f"{path}/", depth)
+                else:
+                    self.is_fuzzy = True
+        except OSError:  # it became something else, or went, under our eyes
+            self.is_fuzzy = True
+
+    def _look(self, at: int, path: str, name: str, status: os.stat_result) -> None:
+        """Take in what is no folder and may have changed."""
+        try:
+            if stat.S_ISREG(status.st_mode):
+                self._take(path, self._file(at, path, name))
+            elif stat.S_ISLNK(status.st_mode):
+                target = os.fsdecode(os.readlink(os.fsencode(name), dir_fd=at))
+                self._take(path, self._settled(_entry(status, held=target)))
+            else:
+                self._take(path, _entry(status))
+        except OSError:
+            self.is_fuzzy = True
+
+    def _file(self, at: int, path: str, name: str) -> Entry:
+        with _opened(at, name, OPEN_FILE) as (descriptor, status):
+            held = self.known(path, descriptor, status) or self.writer.keep(descriptor)
+            after = os.fstat(descriptor)
+            link = f"{status.st_ino}.{status.st_ctime_ns}" if status.st_nlink > 1 else ""
+            entry = _entry(status, held=held, link=link, attributes=_attributes(descriptor))
+        if after.st_ctime_ns != status.st_ctime_ns:
+            self.is_fuzzy = True
+            return entry._replace(ctime=0)
+        return self._settled(entry)
+
+    def _settled(self, entry: Entry) -> Entry:
+        """Let what changed just now be looked at again: the same tick may hold another change."""
+        return entry if entry.ctime < self.settled else entry._replace(ctime=0)
+
+    def _take(self, path: str, entry: Entry) -> None:
+        self.present.add(path)
+        before = self.previous.get(path)
+        if before is not None and before.is_alike(entry):
+            self.touched[path] = entry
+        else:
+            self.put[path] = entry
+
+
+def _entry(
+    status: os.stat_result,
+    *,
+    held: str = "",
+    link: str = "",
+    attributes: tuple[tuple[str, str], ...] = (),
+) -> Entry:
+    is_folder = stat.S_ISDIR(status.st_mode)
+    return Entry(
+        status.st_mode,
+        0 if is_folder else status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
+        held,
+        link,
+        attributes,
+    )
+
+
+def _attributes(descriptor: int) -> tuple[tuple[str, str], ...]:
+    """Return what an overlay says of a folder, and what the agent may have set itself."""
+    try:
+        names = os.listxattr(descriptor)
+        kept = [name for name in names if name == OPAQUE or name.startswith(OWN_ATTRIBUTES)]
+        return tuple((name, os.getxattr(descriptor, name).decode("latin-1")) for name in kept)
+    except OSError:  # a file system without them, or one taken away meanwhile
+        return ()
+
+
+@contextlib.contextmanager
+def _opened(at: int, name: str, flags: int) -> Iterator[tuple[int, os.stat_result]]:
+    """Open an entry; one that its owner closed to itself is lent the right meanwhile."""
+    try:
+        descriptor = os.open(name, flags, dir_fd=at)
+    except PermissionError:
+        with _lent(at, name, flags) as lent:
+            yield lent
+        return
+    try:
+        yield descriptor, os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _lent(at: int, name: str, flags: int) -> Iterator[tuple[int, os.stat_result]]:
+    """As `_opened`, for an engine that is the owner and no root."""
+    place = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:
+        status = os.fstat(place)
+        handle = f"/proc/self/fd/{place}"
+        Path(handle).chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
+        try:
+            descriptor = os.open(handle, flags & ~os.O_NOFOLLOW)
+            try:
+                yield descriptor, status
+            finally:
+                os.close(descriptor)
+        finally:
+            Path(handle).chmod(stat.S_IMODE(status.st_mode))
+    finally:
+        os.close(place)
+
+
+__all__ = ["OPAQUE", "Known", "Survey"]
