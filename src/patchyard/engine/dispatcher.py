@@ -1,11 +1,19 @@
 """Carries out jobs of the queue: each with an engine of its own, and settled once."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from patchyard.contracts.claims import Claims, Hold
-from patchyard.domain.errors import FencedOff, PatchyardError
+from patchyard.domain.errors import (
+    ApprovalNeeded,
+    FencedOff,
+    GuardRefused,
+    PatchyardError,
+    PlanPaused,
+    WorkerLeft,
+)
 from patchyard.domain.plan import State
 from patchyard.domain.queue import CHORE, Errand, Job, Member, job_of
 from patchyard.domain.state import PlanState
@@ -14,6 +22,7 @@ from patchyard.engine.ledger import load
 from patchyard.engine.workflow import Workflow
 
 AT_REST = frozenset({State.ERRORED, State.CONSTRAINED, State.CANCELLED, State.APPLIED})
+HOLDING = (ApprovalNeeded, GuardRefused, PlanPaused)  # until a person says something
 PAUSE_S = 5.0  # before a job that could not be carried out is tried again; longer each time
 
 Opening = Callable[[], AbstractAsyncContextManager[Equipment]]
@@ -68,6 +77,7 @@ class Dispatcher:
         self._opening = opening
         self._chores = chores
         self._told = told
+        self.leaving = asyncio.Event()  # plans are left at their next step, for other workers
 
     async def adopt(self) -> None:
         """Let the plans of dead commands wait for a worker, where there is more to do."""
@@ -91,25 +101,30 @@ class Dispatcher:
         What stops a plan stands in its journal; all else that goes wrong is told, and the job is
         tried again after a pause.
         """
-        now = self._equipment.clock.now
+        now, is_held = self._equipment.clock.now, False
         try:
             said = await self._done(hold, job)
         except FencedOff:
             self._told(f"{job.job_id}: another worker has it")
             return
+        except WorkerLeft:
+            self._told(f"{job.job_id}: left for the next worker")
+            await self._crew.settle(hold, again_at=now())
+            return
         except PatchyardError as error:
             said = error.message
+            is_held = isinstance(error, HOLDING)
         except BaseException:
             await self._crew.settle(hold, again_at=now())
             raise
         self._told(f"{job.job_id}: {said}")
-        await self._settle(hold, job)
+        await self._settle(hold, job, is_held=is_held)
 
-    async def _settle(self, hold: Hold, job: Job) -> None:
+    async def _settle(self, hold: Hold, job: Job, *, is_held: bool) -> None:
         now = self._equipment.clock.now()
         if job.every_s:
             await self._crew.settle(hold, again_at=now + job.every_s)
-        elif await self._is_at_rest(job):
+        elif is_held or await self._is_at_rest(job):
             await self._crew.settle(hold)
         else:
             pause_s = PAUSE_S * 2**job.deaths
@@ -127,7 +142,7 @@ class Dispatcher:
                 await self._chores.work[job.job_id.removeprefix(CHORE)](equipment)
                 return "done"
             self._told(f"plan {job.job_id}: begun ({job.errand})")
-            state = await _errand(Workflow(equipment), job)
+            state = await _errand(Workflow(equipment, leaving=self.leaving), job)
             return f"{state.phase}/{state.state}"
 
 
@@ -139,4 +154,14 @@ async def _errand(workflow: Workflow, job: Job) -> PlanState:
     return await workflow.run(job.job_id)
 
 
-__all__ = ["AT_REST", "PAUSE_S", "Chore", "Chores", "Dispatcher", "Given", "Opening", "Told"]
+__all__ = [
+    "AT_REST",
+    "HOLDING",
+    "PAUSE_S",
+    "Chore",
+    "Chores",
+    "Dispatcher",
+    "Given",
+    "Opening",
+    "Told",
+]

@@ -15,12 +15,18 @@ from patchyard.engine.ledger import Ledger
 
 Ground = Callable[[], Awaitable[WorkspaceRef]]  # gives the tree, made when it is first needed
 
+Confirm = Callable[[], Awaitable[None]]
+
 PURPOSES = ("plan", "proof", "setup")
 
 
 def ground_name(plan_id: str, purpose: str) -> str:
     """Return the name of a plan's tree for `purpose`: the same in each life, so that none stays."""
     return f"{plan_id}-{purpose}"
+
+
+async def _unasked() -> None:
+    """Nobody else can know of the tree."""
 
 
 @asynccontextmanager
@@ -32,14 +38,20 @@ async def ground(
     layers: Sequence[Path] = (),
     tree: str | None = None,
     folders: Sequence[str] = (),
+    confirm: Confirm = _unasked,
 ) -> AsyncIterator[WorkspaceRef]:
-    """Lend a tree of `base`, or of `tree` over it; after the block it is gone."""
+    """Lend a tree of `base`, or of `tree` over it; after the block it is gone.
+
+    `confirm` raises when the plan has another owner, who may be using a tree of that name.
+    """
+    await confirm()
     create = workspaces.create
     try:
         yield await whole(
             create(base, workspace_id=name, layers=layers, tree=tree, folders=folders)
         )
     finally:
+        await confirm()
         await workspaces.discard(name)
 
 
@@ -103,6 +115,7 @@ def given(workspace: WorkspaceRef) -> Ground:
 
 __all__ = [
     "PURPOSES",
+    "Confirm",
     "Ground",
     "given",
     "ground",

@@ -76,6 +76,7 @@ class Handing:
     async def _carry_out(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         intent = await self._intent(base, changeset, order)
         await self._processing()
+        await self._ledger.confirm()
         return await whole(self._written(base, changeset, order, intent))
 
     async def _written(

@@ -103,6 +103,7 @@ class Prover:
             layers=self._layers,
             tree=tree,
             folders=self._ledger.state.known.include,
+            confirm=self._ledger.confirm,
         )
         async with (
             lent as workspace,

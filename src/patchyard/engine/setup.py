@@ -116,7 +116,14 @@ class Setup:
         workspaces = self._equipment.workspaces
         spec = self._ledger.state.known
         name = ground_name(self._ledger.plan_id, "setup")
-        lent = ground(workspaces, base, name=name, tree=tree, folders=spec.include)
+        lent = ground(
+            workspaces,
+            base,
+            name=name,
+            tree=tree,
+            folders=spec.include,
+            confirm=self._ledger.confirm,
+        )
         async with lent as workspace:
             async with visit(self._equipment, self._ledger, workspace, purpose="setup") as toolbox:
                 await self._with_indexes(toolbox, spec.setup)

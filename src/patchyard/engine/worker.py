@@ -11,6 +11,7 @@ from patchyard.engine.equipment import Equipment
 
 POLL_S = 0.25  # between two looks at the queue
 REAP_S = 1.0  # between two looks for the dead
+CANCEL_S = 15.0  # for environments to end, once their plans are cancelled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +105,16 @@ class Worker:
         if running:
             await _quietly(self._crew.leave(is_draining=True))
             self._told(f"stopping {len(running)}")
-        await self._cancelled(running)
+            self._dispatcher.leaving.set()
+            await asyncio.wait(running, timeout=self._terms.drain_s)
+        await self._cancelled([task for task in running if not task.done()])
         await _quietly(self._crew.leave())
 
     async def _cancelled(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=self._terms.drain_s)
+            await asyncio.wait(tasks, timeout=CANCEL_S)
 
 
 async def _quietly(work: Awaitable[None]) -> None:
