@@ -205,12 +205,12 @@ async def test_a_word_reaches_the_owner_and_only_new_ones_do(store: Store) -> No
     clock = SystemClock()
     await control.say(store.journal, clock, "P", "old")
     said = await control.words(store.journal, "P")
-    heard: asyncio.Queue[str] = asyncio.Queue()
+    heard: asyncio.Queue[control.Word] = asyncio.Queue()
     ear = asyncio.create_task(control.listen(store.journal, "P", heard.put_nowait, after=said))
     await asyncio.sleep(0)
     await control.say(store.journal, clock, "P", "cancel")
     async with asyncio.timeout(10):
-        assert await heard.get() == "cancel"
+        assert (await heard.get()).word == "cancel"
     ear.cancel()
     await asyncio.wait([ear])
     assert heard.empty()

@@ -27,7 +27,8 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import started
 from patchyard.engine.report import plan_data
-from patchyard.engine.workflow import Cancelled, Workflow, stop
+from patchyard.engine.stopping import stop
+from patchyard.engine.workflow import Cancelled, Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 

@@ -31,6 +31,8 @@ def _task(brief: Brief) -> str:
     ]
     if brief.strategy:
         parts.append(f"# The plan\n\n{brief.strategy.strip()}")
+    if brief.findings:
+        parts.append("# What came of an earlier attempt\n\n" + "\n\n".join(brief.findings))
     return "\n\n".join(parts)
 
 

@@ -27,6 +27,7 @@ class Brief:
     strategy: str = ""  # execute only: what strategize concluded
     steps: tuple[Mapping[str, Any], ...] = ()  # recipe only: the action's declared steps
     arguments: Mapping[str, str] = field(default_factory=dict)  # of the action
+    findings: tuple[str, ...] = ()  # what earlier attempts came to, oldest first
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from patchyard.domain.budget import PlanLimits
+from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import GuardRefused
 from patchyard.domain.invariant import Invariant
@@ -76,7 +77,9 @@ TRANSITIONS: Mapping[Step, frozenset[Step]] = {
     (Phase.EXECUTE, State.PROCESSING): frozenset(
         {(Phase.EXECUTE, state) for state in (State.COMPLETE, *_STOPPED)}
     ),
-    (Phase.EXECUTE, State.COMPLETE): frozenset({(Phase.APPLY, State.QUEUED), _BACK_TO_START}),
+    (Phase.EXECUTE, State.COMPLETE): frozenset(
+        {(Phase.APPLY, State.QUEUED), (Phase.EXECUTE, State.QUEUED), _BACK_TO_START}  # corrected
+    ),
     **{
         (Phase.EXECUTE, state): frozenset(
             {(Phase.EXECUTE, State.PROCESSING), (Phase.EXECUTE, State.QUEUED), _BACK_TO_START}
@@ -144,6 +147,7 @@ class PlanSpec:
     include: tuple[str, ...] = ()  # ignored folders that come along read-only
     variables: Mapping[str, str] = field(default_factory=dict)  # readable by the agent
     mounts: tuple[str, ...] = ()  # PATH[:ro|rw]
+    checkpoints: tuple[Trigger, ...] = DEFAULT_TRIGGERS  # when they are made
     automation_profile: str = AUTO
     approvals: tuple[str, ...] = ()  # phases, categories and tools that somebody is asked for
     safety: SafetyProfile = field(default_factory=SafetyProfile)

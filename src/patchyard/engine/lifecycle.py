@@ -8,9 +8,11 @@ from typing import Any
 from patchyard.domain.changeset import Base
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import (
+    ApprovalNeeded,
     GuardRefused,
     LimitReached,
     PatchyardError,
+    PlanPaused,
     ProofFailed,
     ReconciliationBlockedError,
 )
@@ -25,7 +27,7 @@ from patchyard.domain.events import (
 )
 from patchyard.domain.invariant import Invariant
 from patchyard.domain.plan import Phase, PlanSpec, State
-from patchyard.domain.queue import Errand
+from patchyard.domain.queue import Errand, Lease, Taken, job_of, scopes_of
 from patchyard.domain.resource import container_of
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
@@ -69,7 +71,14 @@ class PlanLifecycleService:
             ledger = await Ledger.open(store, clock, plan_id, hold=hold)
             if listener is not None:
                 ledger.listeners.append(listener)
+            if hold.lease.worker:
+                await ledger.record(_taken(hold.lease, ledger.state))
             yield ledger
+
+
+def _taken(lease: Lease, state: PlanState) -> Taken:
+    slots = scopes_of(job_of(state.plan_id, state.known), lease.worker)
+    return Taken(worker=lease.worker, generation=lease.generation, slots=slots)
 
 
 def require_strategy(state: PlanState) -> None:
@@ -125,10 +134,14 @@ def require_result(state: PlanState) -> None:
     )
 
 
-async def begin(ledger: Ledger, phase: Phase) -> bool:
-    """Bring the plan to `phase`/processing; return whether there are earlier steps to take up."""
+def has_steps(state: PlanState) -> bool:
+    """Whether the present phase has steps of an earlier life to take up."""
+    return state.turn > 0 or state.asked is not None
+
+
+async def begin(ledger: Ledger, phase: Phase) -> None:
+    """Bring the plan to `phase`/processing."""
     state = ledger.state
-    has_steps = state.phase == phase and (state.turn > 0 or state.asked is not None)
     if (state.phase, state.state) == (phase, State.PROCESSING):
         await ledger.record(Resumed(process=os.getpid()))
     elif state.phase == phase and state.state != State.COMPLETE:
@@ -136,7 +149,6 @@ async def begin(ledger: Ledger, phase: Phase) -> bool:
     else:
         queued = Moved(phase=phase, state=State.QUEUED)
         await ledger.record(queued, Moved(phase=phase, state=State.PROCESSING))
-    return has_steps
 
 
 @asynccontextmanager
@@ -144,6 +156,8 @@ async def settling(ledger: Ledger, phase: Phase) -> AsyncIterator[None]:
     """Turn what ends a phase early into the plan's state, with the reason (B7, B8)."""
     try:
         yield
+    except (ApprovalNeeded, PlanPaused):
+        raise  # the plan is held where it is
     except PatchyardError as error:
         state = State.CONSTRAINED if isinstance(error, CONSTRAINING) else State.ERRORED
         moved = Moved(phase=phase, state=state, reason=error.message[:500])
@@ -197,6 +211,7 @@ __all__ = [
     "begin",
     "declare",
     "failure_of",
+    "has_steps",
     "place",
     "require_result",
     "require_strategy",

@@ -24,11 +24,14 @@ from patchyard.engine.capture import Capture
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import Ground, given, reading_ground, working_ground
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.lifecycle import begin, require_strategy, settling
+from patchyard.engine.lifecycle import begin, has_steps, require_strategy, settling
+from patchyard.engine.persisting import persisting, place_recovers
 from patchyard.engine.places import Places
 from patchyard.engine.proof import Prover
+from patchyard.engine.reverting import freshened
 from patchyard.engine.sessions import at_work
 from patchyard.engine.setup import Setup
+from patchyard.engine.steering import Steering
 from patchyard.engine.watching import Watching
 
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
@@ -38,10 +41,16 @@ class PlanExecutor:
     """Carries one owned plan through its two working phases."""
 
     def __init__(
-        self, equipment: Equipment, ledger: Ledger, *, watching: Watching | None = None
+        self,
+        equipment: Equipment,
+        ledger: Ledger,
+        steering: Steering,
+        *,
+        watching: Watching | None = None,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
+        self._steering = steering
         self._watching = watching or Watching()
 
     async def strategize(self) -> None:
@@ -52,16 +61,19 @@ class PlanExecutor:
         state = self._ledger.state
         if state.phase != Phase.STRATEGIZE or state.state == State.COMPLETE:
             return
-        is_taken_up = await begin(self._ledger, Phase.STRATEGIZE)
+        await begin(self._ledger, Phase.STRATEGIZE)
         async with settling(self._ledger, Phase.STRATEGIZE), self._bounded():
-            base = await self._base()
-            root_id = await self._root()
-            async with (
-                reading_ground(self._equipment, self._ledger, base) as ground,
-                self._at_work(Phase.STRATEGIZE, ground) as (loop, _),
-            ):
-                turn = await self._last_turn(loop, is_taken_up=is_taken_up)
-            await self._conclude(turn, root_id)
+            await persisting(self._think, self._ledger, self._steering, place_recovers)
+
+    async def _think(self) -> None:
+        base = await self._base()
+        root_id = await self._root()
+        async with (
+            reading_ground(self._equipment, self._ledger, base) as ground,
+            self._at_work(Phase.STRATEGIZE, ground) as (loop, _),
+        ):
+            turn = await self._last_turn(loop)
+        await self._conclude(turn, root_id)
 
     async def execute(self) -> None:
         """Do the work in the sandbox, capture it and prove it (B4 to B8).
@@ -73,21 +85,22 @@ class PlanExecutor:
         require_strategy(state)
         if state.phase == Phase.APPLY or (state.phase, state.state) == _EXECUTED:
             return
-        is_taken_up = await begin(self._ledger, Phase.EXECUTE)
+        await begin(self._ledger, Phase.EXECUTE)
         async with settling(self._ledger, Phase.EXECUTE):
             try:
                 async with self._bounded():
-                    await self._work(is_taken_up=is_taken_up)
+                    await persisting(self._work, self._ledger, self._steering, place_recovers)
             except LimitReached:
                 await self._keep()
                 raise
             await self._ledger.record(Moved(phase=Phase.EXECUTE, state=State.COMPLETE))
 
-    async def _work(self, *, is_taken_up: bool) -> None:
+    async def _work(self) -> None:
         base = await self._base()
+        await freshened(self._equipment, self._ledger)
         layers = await Setup(self._equipment, self._ledger).layers(base)
         prover = Prover(self._equipment, self._ledger, layers)
-        if not is_taken_up:
+        if not has_steps(self._ledger.state):
             held = await invariants.check(self._ledger, prover, base, tree=None, when="before")
             invariants.require_held(held)
         async with (
@@ -95,9 +108,25 @@ class PlanExecutor:
             self._at_work(Phase.EXECUTE, given(workspace)) as (loop, places),
         ):
             capture = Capture(self._equipment, self._ledger, prover, workspace)
-            turn = await self._last_turn(loop, is_taken_up=is_taken_up)
-            while (complaint := await self._proven(turn, places, capture)) is not None:
-                turn = await loop.run(note=complaint)
+            turn = await self._last_turn(loop)
+            while (word := await self._next_word(turn, places, capture)) is not None:
+                turn = await loop.run(note=word)
+
+    async def _next_word(self, turn: Turn, places: Places, capture: Capture) -> str | None:
+        """Prove a round of work; return what to go on with, None when all is done and said."""
+        is_over = turn.failure and not turn.can_go_on
+        if not is_over and await self._is_guided():
+            return ""
+        complaint = await self._proven(turn, places, capture)
+        if complaint is None and await self._is_guided():
+            return ""
+        return complaint
+
+    async def _is_guided(self) -> bool:
+        """Whether there is guidance that the actor has not heard."""
+        await self._steering.step()
+        await self._steering.take_in()
+        return bool(self._ledger.state.steered.guidance)
 
     async def _keep(self) -> None:
         """Capture what a plan has when a limit stops it: unproven, for `plan diff`."""
@@ -119,9 +148,9 @@ class PlanExecutor:
         await places.end()
         return await capture.prove()
 
-    async def _last_turn(self, loop: AgentLoop, *, is_taken_up: bool) -> Turn:
+    async def _last_turn(self, loop: AgentLoop) -> Turn:
         """Return the final turn, the one of an earlier life when that settled the matter."""
-        turn = await loop.take_up() if is_taken_up else None
+        turn = await loop.take_up() if has_steps(self._ledger.state) else None
         if turn is not None and not turn.can_go_on:
             return turn
         asked = self._ledger.state.asked
@@ -130,7 +159,9 @@ class PlanExecutor:
     def _at_work(
         self, phase: Phase, ground: Ground
     ) -> AbstractAsyncContextManager[tuple[AgentLoop, Places]]:
-        return at_work(self._equipment, self._ledger, phase, ground, watching=self._watching)
+        return at_work(
+            self._equipment, self._ledger, phase, ground, self._steering, watching=self._watching
+        )
 
     async def _base(self) -> Base:
         state = self._ledger.state

@@ -82,12 +82,14 @@ class Prover:
         try:
             return await self._alone(base, command, tree=tree)
         except EnvironmentBroken as lost:
-            raise EnvironmentBroken(
+            twice = EnvironmentBroken(
                 f"the environment of `{command}` was lost twice ({lost.message}), so that it"
                 " neither passed nor failed",
                 hint=f"look whether the machine runs out of memory, then"
                 f" `agents plan resume {self._ledger.plan_id}` proves again; nothing is lost",
-            ) from lost
+            )
+            twice.retryable = False  # it was tried again
+            raise twice from lost
 
     async def _alone(self, base: Base, command: str, *, tree: str | None) -> GateResult:
         async with self.fresh(base, tree=tree, purpose="proof") as toolbox:

@@ -5,24 +5,34 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from patchyard.contracts.actor import Brief, Casting, Session
 from patchyard.contracts.tool import Tool
+from patchyard.contracts.workspace import Checkpointing
 from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment
 from patchyard.domain.invariant import reconcile
 from patchyard.domain.plan import Phase
 from patchyard.domain.state import PlanState
 from patchyard.domain.tooling import Effect
 from patchyard.engine.agent_loop import AgentLoop
+from patchyard.engine.budgeting import PlanMeter
+from patchyard.engine.checkpoints import Checkpoints
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import Ground
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
 from patchyard.engine.sites import general_kind, specs_for
+from patchyard.engine.steering import Steering
 from patchyard.engine.tool_runner import ToolRunner
 from patchyard.engine.watching import Watching
 
 
 @asynccontextmanager
 async def at_work(
-    equipment: Equipment, ledger: Ledger, phase: Phase, ground: Ground, *, watching: Watching
+    equipment: Equipment,
+    ledger: Ledger,
+    phase: Phase,
+    ground: Ground,
+    steering: Steering,
+    *,
+    watching: Watching,
 ) -> AsyncIterator[tuple[AgentLoop, Places]]:
     """Open the actor's session and its environments; both end with the block."""
     spec = ledger.state.known
@@ -46,16 +56,34 @@ async def at_work(
             path = (await ground()).root
         tools = equipment.tools(path)
         brief = _brief(ledger.state, phase, workspace_path=path, tools=tools)
-        session = await _session(equipment, ledger.state, brief, watching)
+        meter = PlanMeter(equipment, ledger, on_wait=watching.on_wait)
+        session = await _session(equipment, ledger.state, brief, watching, meter)
         closing.push_async_callback(session.close)
         runner = ToolRunner(
-            equipment, ledger, places, tools=tools, phase=phase, on_output=watching.on_output
+            equipment,
+            ledger,
+            places,
+            tools=tools,
+            phase=phase,
+            on_output=watching.on_output,
+            checkpoints=_checkpoints(equipment, ledger, phase, ground),
+            steering=steering,
         )
-        yield AgentLoop(ledger, session, runner), places
+        yield AgentLoop(ledger, session, runner, steering, meter), places
+
+
+def _checkpoints(
+    equipment: Equipment, ledger: Ledger, phase: Phase, ground: Ground
+) -> Checkpoints | None:
+    """Return who keeps the files; nothing is written while planning."""
+    workspaces = equipment.workspaces
+    if phase != Phase.EXECUTE or not isinstance(workspaces, Checkpointing):
+        return None
+    return Checkpoints(equipment, ledger, workspaces, ground)
 
 
 async def _session(
-    equipment: Equipment, state: PlanState, brief: Brief, watching: Watching
+    equipment: Equipment, state: PlanState, brief: Brief, watching: Watching, meter: PlanMeter
 ) -> Session:
     casting = Casting(
         plan_id=state.plan_id,
@@ -63,6 +91,7 @@ async def _session(
         phase=brief.phase,
         on_text=watching.on_text,
         on_wait=watching.on_wait,
+        meter=meter,
     )
     actor = await equipment.actor(casting)
     return await actor.begin(brief)
@@ -89,6 +118,7 @@ def _brief(
         strategy=state.strategy if phase == Phase.EXECUTE else "",
         steps=spec.steps,
         arguments=spec.arguments,
+        findings=state.steered.findings,
     )
 
 

@@ -13,7 +13,7 @@ from patchyard.contracts.approver import Approver, Nobody
 from patchyard.contracts.tool import Tool
 from patchyard.domain.automation import automation
 from patchyard.domain.environment import ExecutionEnvironment
-from patchyard.domain.errors import ApprovalNeeded, PlanPaused
+from patchyard.domain.errors import ApprovalNeeded, PlanPaused, WorkerLeft
 from patchyard.domain.plan import Phase
 from patchyard.domain.safety import asking, refusal
 from patchyard.domain.steering import (
@@ -47,12 +47,18 @@ class Steering:
     """One owner's ear and voice. `step` is called between two steps of the work."""
 
     def __init__(
-        self, equipment: Equipment, ledger: Ledger, *, approver: Approver | None = None
+        self,
+        equipment: Equipment,
+        ledger: Ledger,
+        *,
+        approver: Approver | None = None,
+        leaving: asyncio.Event | None = None,
     ) -> None:
         self._journal = equipment.store.journal
         self._clock = equipment.clock
         self._ledger = ledger
         self._approver = approver or Nobody()
+        self._leaving = leaving or asyncio.Event()
         self._is_rung = True  # something may have been said before
         self._pausing = asyncio.Event()
 
@@ -63,12 +69,17 @@ class Steering:
             self._pausing.set()
 
     async def step(self) -> None:
-        """Take in what was said. Raises PlanPaused, and the plan is held then."""
+        """Take in what was said. Raises PlanPaused, and the plan is held then.
+
+        Raises WorkerLeft where the next worker goes on.
+        """
         if self._is_rung:
             await self.take_in()
         if self._pausing.is_set():
             await self._ledger.record(Paused(reason="plan pause"))
             raise paused(self._ledger.plan_id)
+        if self._leaving.is_set():
+            raise WorkerLeft
 
     async def take_in(self) -> None:
         """Journal the guidance that was given to this plan, each word once."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchyard.contracts.actor import Answered, Wanted
@@ -13,6 +13,7 @@ from patchyard.domain.errors import EnvironmentBroken, UnknownName, UsageError
 from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.routing import Chain, ExecutionEnvironmentResolver, Route
+from patchyard.domain.steering import ApprovalUsed
 from patchyard.domain.tooling import (
     READ_OUTPUT,
     Effect,
@@ -22,10 +23,13 @@ from patchyard.domain.tooling import (
     result_from_wire,
 )
 from patchyard.engine.answers import answer_in_time
+from patchyard.engine.checkpoints import Checkpoints
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
+from patchyard.engine.recovery import Recovery
 from patchyard.engine.rows import body_of
+from patchyard.engine.steering import Steering
 
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 
@@ -35,7 +39,7 @@ _CANCELLED = {"success": False, "error": "CANCELLED", "message": "the call was c
 class ToolRunner:
     """All tool calls of one phase go through here (B5)."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one collaborator each
         self,
         equipment: Equipment,
         ledger: Ledger,
@@ -44,6 +48,8 @@ class ToolRunner:
         tools: Mapping[str, Tool],
         phase: Phase,
         on_output: OnOutput | None = None,
+        checkpoints: Checkpoints | None = None,
+        steering: Steering | None = None,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
@@ -51,7 +57,11 @@ class ToolRunner:
         self._tools = tools
         self._phase = phase
         self._on_output = on_output
+        self._checkpoints = checkpoints
+        self._steering = steering or Steering(equipment, ledger)
+        self._recovery = Recovery(ledger, places, tools=tools, phase=phase, checkpoints=checkpoints)
         self._resolver = ExecutionEnvironmentResolver()
+        self._cause = ""  # why the environment of the present call is gone
         self._settled: list[tuple[Toolbox, str]] = []  # calls whose results the toolbox still holds
 
     async def run(self, wanted: Wanted, *, turn: int) -> Answered:
@@ -77,7 +87,12 @@ class ToolRunner:
                 " from writing. Use the reading tools, or plan with `--in process`.",
             )
             return await self._answer_here(call_id, wanted, result, turn=turn)
-        return await self._send(call_id, wanted, (op, args), route, turn=turn)
+        permit = await self._steering.permit(wanted, tool, route.kind, turn=turn)
+        if permit.code:
+            result = _refused(call_id, permit.code, permit.message)
+            return await self._answer_here(call_id, wanted, result, turn=turn, used=permit.used)
+        sent = self._send(call_id, wanted, (op, args), route, turn=turn, used=permit.used)
+        return await sent
 
     def _admit(
         self, call_id: str, wanted: Wanted
@@ -113,36 +128,68 @@ class ToolRunner:
         route: Route,
         *,
         turn: int,
+        used: Sequence[ApprovalUsed] = (),
     ) -> Answered:
         handle, toolbox = await self._places.toolbox(route.kind)
-        await self._ledger.record(
-            ToolCallRequested(
-                call_id=call_id,
-                turn=turn,
-                ref=wanted.ref,
-                name=wanted.name,
-                arguments=body_of(wanted.arguments),
-                environment_id=handle.environment_id,
-                kind=route.kind,
-                level=route.level,
-                reason=route.reason,
-            )
+        call = ToolCallRequested(
+            call_id=call_id,
+            turn=turn,
+            ref=wanted.ref,
+            name=wanted.name,
+            arguments=body_of(wanted.arguments),
+            environment_id=handle.environment_id,
+            kind=route.kind,
+            level=route.level,
+            reason=route.reason,
+            checkpoint_id=await self._kept(call_id, wanted.name),
         )
+        await self._ledger.record(*used, call)
+        await self._forget_written()
+        payload = await self._sent(call, toolbox, operation)
+        if payload is None:
+            payload = await self._recovered(call, operation)
+        answered = await self._settle(call_id, wanted.ref, wanted.name, payload)
+        if self._checkpoints is not None and self._tools[wanted.name].spec.effect != Effect.READ:
+            success = answered.result.success
+            await self._checkpoints.after(call_id, wanted.name, success=success)
+        return answered
+
+    async def _kept(self, call_id: str, name: str) -> str:
+        """Keep the files before a call that may write; return the checkpoint that holds them."""
+        if self._checkpoints is None:
+            return ""
+        return await self._checkpoints.before(call_id, name, self._tools[name].spec.effect)
+
+    async def _sent(
+        self, call: ToolCallRequested, toolbox: Toolbox, operation: tuple[str, Mapping[str, Any]]
+    ) -> Mapping[str, Any] | None:
+        """Send a call, or attach to it; None where its environment was lost meanwhile."""
         op, args = operation
         try:
-            waiting = toolbox.call(call_id, op, args, on_output=self._on_output)
+            waiting = toolbox.call(call.call_id, op, args, on_output=self._on_output)
             payload = await answer_in_time(waiting, args)
         except EnvironmentBroken as error:
-            await self._places.replace(route.kind, error.message)
-            lost = _unknown_outcome(error.message)
-            return await self._settle(call_id, wanted.ref, wanted.name, lost)
+            self._cause = error.message
+            if call.kind is not None:
+                await self._places.replace(call.kind, error.message)
+            return None
         except asyncio.CancelledError:
-            await _cancel(toolbox, call_id)
-            await self._settle(call_id, wanted.ref, wanted.name, _CANCELLED)
+            await self._ledger.confirm()  # another owner may be waiting for this very call
+            await _cancel(toolbox, call.call_id)
+            await self._settle(call.call_id, call.ref, call.name, _CANCELLED)
             raise
-        await self._forget_written()
-        self._settled.append((toolbox, call_id))
-        return await self._settle(call_id, wanted.ref, wanted.name, payload)
+        self._settled.append((toolbox, call.call_id))
+        return payload
+
+    async def _recovered(
+        self, call: ToolCallRequested, operation: tuple[str, Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        """Return what a call comes to whose environment is gone."""
+        while (toolbox := await self._recovery.prepared(call, self._cause)) is not None:
+            payload = await self._sent(call, toolbox, operation)
+            if payload is not None:
+                return payload
+        return _unknown_outcome(self._cause)
 
     async def _forget_written(self) -> None:
         """Let the toolboxes drop the results that are on disk by now."""
@@ -151,41 +198,49 @@ class ToolRunner:
             with contextlib.suppress(EnvironmentBroken):
                 await toolbox.forget((call_id,))
 
-    async def settle_left_over(
-        self, event: ToolCallRequested, handle: EnvironmentHandle | None
-    ) -> Answered:
+    async def settle_left_over(self, event: ToolCallRequested) -> Answered:
         """Settle a call that an earlier life of the engine had sent, by the design's rule."""
+        call = self._ledger.state.open_calls.get(event.call_id, event)  # it may have been repeated
+        live = self._ledger.state.environments.get(call.environment_id)
+        self._cause = "the engine was killed and the environment is gone"
         payload: Mapping[str, Any] | None = None
-        if handle is not None and event.kind is not None:
-            payload = await self._attached(event, event.kind)
+        if call.kind is not None and call.name in self._tools:
+            wanted = await self._ledger.value(call.arguments)
+            operation = self._tools[call.name].prepare(wanted)
+            if live is not None:
+                payload = await self._attached(call, live.handle, operation)
+            if payload is None:
+                payload = await self._recovered(call, operation)
         if payload is None:
-            payload = _unknown_outcome("the engine was killed and the environment is gone")
-        return await self._settle(event.call_id, event.ref, event.name, payload, reattached=True)
+            payload = _unknown_outcome(self._cause)
+        return await self._settle(call.call_id, call.ref, call.name, payload, reattached=True)
 
     async def _attached(
-        self, event: ToolCallRequested, kind: ExecutionEnvironment
+        self,
+        call: ToolCallRequested,
+        live: EnvironmentHandle,
+        operation: tuple[str, Mapping[str, Any]],
     ) -> Mapping[str, Any] | None:
-        """Wait for a call that runs on; None where nothing is known of it any more."""
-        handle, toolbox = await self._places.toolbox(kind)
-        if handle.environment_id != event.environment_id:
+        """Wait for a call that runs on; None where nothing is known of it any more.
+
+        A toolbox knows all its calls: one that was never sent is sent now.
+        """
+        handle, toolbox = await self._places.toolbox(live.kind)
+        if handle.environment_id != call.environment_id:
             return None
-        op, args = self._tools[event.name].prepare(await self._ledger.value(event.arguments))
-        on_output = self._on_output
-        try:
-            attached = toolbox.attach(event.call_id, on_output=on_output)
-            payload = await answer_in_time(attached, args)
-            if payload is None:  # a toolbox knows all its calls: this one was never sent
-                sent = toolbox.call(event.call_id, op, args, on_output=on_output)
-                payload = await answer_in_time(sent, args)
-        except EnvironmentBroken as error:
-            await self._places.replace(kind, error.message)
-            return None
-        return payload
+        return await self._sent(call, toolbox, operation)
 
     async def _answer_here(
-        self, call_id: str, wanted: Wanted, result: ToolResult, *, turn: int
+        self,
+        call_id: str,
+        wanted: Wanted,
+        result: ToolResult,
+        *,
+        turn: int,
+        used: Sequence[ApprovalUsed] = (),
     ) -> Answered:
         await self._ledger.record(
+            *used,
             ToolCallRequested(
                 call_id=call_id,
                 turn=turn,
@@ -195,7 +250,7 @@ class ToolRunner:
                 environment_id="",
                 level="engine",
                 reason="answered by the engine itself",
-            )
+            ),
         )
         payload = {**result.data, "success": result.success, "message": result.message}
         if result.error:

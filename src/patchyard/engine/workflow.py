@@ -14,23 +14,27 @@ Each step journals what it came to (ledger), so that a killed plan goes on where
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.contracts.approver import Approver
 from patchyard.domain.changeset import Base
-from patchyard.domain.codec import from_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError, WorkFailed
-from patchyard.domain.events import Moved, Noted, ToolCallSettled
-from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.plan import Phase, PlanSpec
+from patchyard.domain.queue import Errand
 from patchyard.domain.state import PlanState
+from patchyard.domain.steering import PauseEnded
 from patchyard.engine import control
+from patchyard.engine.approving import approve_phase, command_approves
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.grounds import PURPOSES, ground_name
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService, place, require_strategy
-from patchyard.engine.places import ended
 from patchyard.engine.plan_executor import PlanExecutor
+from patchyard.engine.reverting import may_by_itself, revert
+from patchyard.engine.steering import Steering, paused
+from patchyard.engine.stopping import stop
 from patchyard.engine.watching import Watching
+
+Work = Callable[[Ledger, PlanExecutor, Steering], Awaitable[None]]
 
 CANCEL_POLLS = 200  # of 50 ms: how long an owner may take to stop
 
@@ -44,9 +48,18 @@ class Cancelled(WorkFailed):
 class Workflow:
     """Carries plans from task to change set, and on from wherever they stopped."""
 
-    def __init__(self, equipment: Equipment, *, watching: Watching | None = None) -> None:
+    def __init__(
+        self,
+        equipment: Equipment,
+        *,
+        watching: Watching | None = None,
+        approver: Approver | None = None,
+        leaving: asyncio.Event | None = None,
+    ) -> None:
         self._equipment = equipment
         self._watching = watching or Watching()
+        self._approver = approver
+        self._leaving = leaving  # set when plans are to be left to the next worker
         self._lifecycle = PlanLifecycleService(equipment)
 
     async def create(self, spec: PlanSpec, *, base: Base | None = None) -> str:
@@ -55,48 +68,77 @@ class Workflow:
         return ledger.plan_id
 
     async def run(self, plan_id: str) -> PlanState:
-        """Strategize, execute, and apply where the plan says so; from wherever it stands."""
+        """Strategize, execute, and apply where the plan says so; from wherever it stands.
 
-        async def work(ledger: Ledger, executor: PlanExecutor) -> None:
+        Raises PlanPaused while the plan is paused, ApprovalNeeded where somebody has to say so.
+        """
+        return await self._owned(plan_id, self._whole_way, Errand.RUN, ends_pause=False)
+
+    async def resume(self, plan_id: str) -> PlanState:
+        """Carry on as `run` does, a paused plan too."""
+        return await self._owned(plan_id, self._whole_way, Errand.RUN)
+
+    async def _whole_way(self, ledger: Ledger, executor: PlanExecutor, steering: Steering) -> None:
+        await steering.answer_open()
+        while True:
             await executor.strategize()  # 1 and 2
-            await executor.execute()  # 3 to 6
-            await Handing(self._equipment, ledger).hand_over()  # 7
-
-        return await self._owned(plan_id, work)
+            await approve_phase(ledger, steering, Phase.EXECUTE)
+            try:
+                await executor.execute()  # 3 to 6
+                break
+            except PatchyardError as error:
+                if not may_by_itself(error, ledger.state):
+                    raise
+            by = f"profile {ledger.state.known.automation_profile}"
+            await revert(self._equipment, ledger, to=Phase.STRATEGIZE, by=by)
+        handing = Handing(self._equipment, ledger)
+        if ledger.state.known.apply_to != "none":
+            await approve_phase(ledger, steering, Phase.APPLY)
+        await handing.hand_over()  # 7
 
     async def strategize(self, plan_id: str) -> PlanState:
         """Only plan; idempotent once complete."""
-        return await self._owned(plan_id, lambda _, executor: executor.strategize())
+        return await self._owned(
+            plan_id, lambda _, executor, __: executor.strategize(), Errand.STRATEGIZE
+        )
 
     async def execute(self, plan_id: str, *, kind: ExecutionEnvironment | None = None) -> PlanState:
         """Only execute and prove, in `kind` where it is said (A12).
 
-        Refused unless strategize is complete (B14).
+        Refused unless strategize is complete (B14). Who says so approves that it begins.
         """
 
-        async def work(ledger: Ledger, executor: PlanExecutor) -> None:
+        async def work(ledger: Ledger, executor: PlanExecutor, _: Steering) -> None:
             require_strategy(ledger.state)
             if kind is not None:
                 await place(self._equipment, ledger, kind, "--execution-environment")
+            await command_approves(ledger, Phase.EXECUTE)
             await executor.execute()
 
-        return await self._owned(plan_id, work)
+        return await self._owned(plan_id, work, Errand.EXECUTE)
 
     async def _owned(
-        self, plan_id: str, work: Callable[[Ledger, PlanExecutor], Awaitable[None]]
+        self, plan_id: str, work: Work, errand: Errand, *, ends_pause: bool = True
     ) -> PlanState:
-        """Do `work` on a plan that this process owns, while listening for a cancel."""
-        watching = self._watching
+        """Do `work` on a plan that this process owns, while listening to others."""
         said = await control.words(self._equipment.store.journal, plan_id)
-        async with self._lifecycle.owned(plan_id, listener=watching.on_event) as ledger:
-            executor = PlanExecutor(self._equipment, ledger, watching=watching)
-            job = asyncio.ensure_future(work(ledger, executor))
-            ear = asyncio.ensure_future(self._obey(plan_id, job, after=said))
+        listener = self._watching.on_event
+        async with self._lifecycle.owned(plan_id, errand=errand, listener=listener) as ledger:
+            await _ready(ledger, ends_pause=ends_pause)
+            steering = Steering(
+                self._equipment, ledger, approver=self._approver, leaving=self._leaving
+            )
+            executor = PlanExecutor(self._equipment, ledger, steering, watching=self._watching)
+            job = asyncio.ensure_future(work(ledger, executor, steering))
+            ledger.on_loss(job.cancel)
+            ear = asyncio.ensure_future(self._obey(plan_id, job, steering, after=said))
             try:
                 await job
             except asyncio.CancelledError:
                 job.cancel()
                 await asyncio.wait([job])
+                if _is_interrupted() and ledger.is_of_a_worker:
+                    raise  # it stays as it is, for the next worker
                 await stop(self._equipment, ledger, "cancelled")
                 if _is_interrupted():
                     raise
@@ -106,10 +148,14 @@ class Workflow:
                 await asyncio.wait([ear])
             return ledger.state
 
-    async def _obey(self, plan_id: str, job: asyncio.Future[None], *, after: int) -> None:
-        def heard(word: str) -> None:
-            if word == "cancel":
+    async def _obey(
+        self, plan_id: str, job: asyncio.Future[None], steering: Steering, *, after: int
+    ) -> None:
+        def heard(word: control.Word) -> None:
+            if word.word == control.CANCEL:
                 job.cancel()
+            else:
+                steering.hear(word)
 
         await control.listen(self._equipment.store.journal, plan_id, heard, after=after)
 
@@ -118,7 +164,7 @@ class Workflow:
         await self._equipment.queue.withdraw(plan_id)
         if await self._equipment.claims.holder(plan_id):
             await control.say(
-                self._equipment.store.journal, self._equipment.clock, plan_id, "cancel"
+                self._equipment.store.journal, self._equipment.clock, plan_id, control.CANCEL
             )
             for _ in range(CANCEL_POLLS):
                 if not await self._equipment.claims.holder(plan_id):
@@ -129,39 +175,13 @@ class Workflow:
             return ledger.state
 
 
-async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
-    """End what is left of a plan's work and say that it is cancelled. Idempotent."""
-    for live in list(ledger.state.environments.values()):
-        try:
-            await ended(equipment, ledger, live.handle, reason)
-        except PatchyardError as error:
-            await ledger.record(Noted(text=error.message))  # it stays open, to be ended again
-    for call_id in list(ledger.state.open_calls):
-        await ledger.record(
-            ToolCallSettled(
-                call_id=call_id, success=False, message="the plan was cancelled", error="CANCELLED"
-            )
-        )
-    await _unmount(equipment, ledger)
-    state = ledger.state
-    cancellable = {
-        (Phase.STRATEGIZE, State.QUEUED),
-        (Phase.STRATEGIZE, State.PROCESSING),
-        (Phase.STRATEGIZE, State.COMPLETE),
-        (Phase.EXECUTE, State.QUEUED),
-        (Phase.EXECUTE, State.PROCESSING),
-    }
-    if (state.phase, state.state) in cancellable:
-        moved = Moved(phase=state.phase, state=State.CANCELLED, reason=reason)
-        await ledger.record(moved)
-
-
-async def _unmount(equipment: Equipment, ledger: Ledger) -> None:
-    """Take away the mounts of a life that was killed; the plan's own tree keeps its content."""
-    for purpose in PURPOSES:
-        await equipment.workspaces.discard(ground_name(ledger.plan_id, purpose))
-    if ledger.state.workspace is not None:
-        await equipment.workspaces.close(from_json(WorkspaceRef, ledger.state.workspace))
+async def _ready(ledger: Ledger, *, ends_pause: bool) -> None:
+    """Take a paused plan out of its pause, or leave it alone. Raises PlanPaused."""
+    if ledger.state.steered.paused is None:
+        return
+    if not ends_pause:
+        raise paused(ledger.plan_id)
+    await ledger.record(PauseEnded())
 
 
 def _is_interrupted() -> bool:
@@ -170,4 +190,4 @@ def _is_interrupted() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-__all__ = ["CANCEL_POLLS", "Cancelled", "Workflow", "stop"]
+__all__ = ["CANCEL_POLLS", "Cancelled", "Work", "Workflow"]

@@ -1,0 +1,56 @@
+"""Ending what is left of a plan's work: environments, open calls, mounts."""
+
+from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.domain.codec import from_json
+from patchyard.domain.errors import PatchyardError
+from patchyard.domain.events import Moved, Noted, ToolCallSettled
+from patchyard.domain.plan import Phase, State
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.grounds import PURPOSES, ground_name
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.places import ended
+
+CANCELLABLE = frozenset(
+    {
+        (Phase.STRATEGIZE, State.QUEUED),
+        (Phase.STRATEGIZE, State.PROCESSING),
+        (Phase.STRATEGIZE, State.COMPLETE),
+        (Phase.EXECUTE, State.QUEUED),
+        (Phase.EXECUTE, State.PROCESSING),
+    }
+)
+
+
+async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
+    """End what is left of a plan's work and say that it is cancelled. Idempotent.
+
+    Raises FencedOff, and touches nothing, when another process owns the plan by now.
+    """
+    await ledger.confirm()
+    for live in list(ledger.state.environments.values()):
+        try:
+            await ended(equipment, ledger, live.handle, reason)
+        except PatchyardError as error:
+            await ledger.record(Noted(text=error.message))  # it stays open, to be ended again
+    for call_id in list(ledger.state.open_calls):
+        await ledger.record(
+            ToolCallSettled(
+                call_id=call_id, success=False, message="the plan was cancelled", error="CANCELLED"
+            )
+        )
+    await _unmount(equipment, ledger)
+    state = ledger.state
+    if (state.phase, state.state) in CANCELLABLE:
+        moved = Moved(phase=state.phase, state=State.CANCELLED, reason=reason)
+        await ledger.record(moved)
+
+
+async def _unmount(equipment: Equipment, ledger: Ledger) -> None:
+    """Take away the mounts of a life that was killed; the plan's own tree keeps its content."""
+    for purpose in PURPOSES:
+        await equipment.workspaces.discard(ground_name(ledger.plan_id, purpose))
+    if ledger.state.workspace is not None:
+        await equipment.workspaces.close(from_json(WorkspaceRef, ledger.state.workspace))
+
+
+__all__ = ["CANCELLABLE", "stop"]
