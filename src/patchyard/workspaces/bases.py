@@ -14,6 +14,7 @@ from pathlib import Path
 
 from patchyard.clients.git import FREE_SPACE, Git, is_full_disk
 from patchyard.clients.locks import locked
+from patchyard.clients.syncing import put_in_place
 from patchyard.clients.treewriter import SHA1_HEX
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Unavailable, WorkFailed
@@ -63,7 +64,7 @@ class Bases:
         if os.geteuid() == 0:
             run("chown", "-hR", "--from=0:0", f"{self.uid}:{self.gid}", "--", str(made))
         _age(index)
-        made.rename(place)
+        put_in_place(made, place)
         write_whole(self._near_file(git), tree)
 
     def _near_file(self, git: Git) -> Path:
@@ -108,7 +109,7 @@ class Bases:
                 _clear(made)
                 made.mkdir()
                 self._make_git(git, base, history, made / ".git")
-                made.rename(place)
+                put_in_place(made, place)
         return place
 
     def _make_git(self, git: Git, base: Base, history: Path, inside: Path) -> None:

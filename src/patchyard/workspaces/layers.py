@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+from patchyard.clients.syncing import put_in_place
+
 
 class LayerCache:
     """contracts.layers.Layers under one folder on the same file system as the workspaces."""
@@ -21,11 +23,12 @@ class LayerCache:
         shutil.rmtree(written / ".git", ignore_errors=True)
         layer = self._folder / key
         try:
-            written.rename(layer)
+            put_in_place(written, layer)
         except OSError:
             if not layer.is_dir():
                 raise
-            shutil.rmtree(written)  # another process was faster; theirs is the same
+            # Another process was faster; theirs is the same.
+            shutil.rmtree(written, ignore_errors=True)
         return layer
 
 

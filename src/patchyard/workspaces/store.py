@@ -12,6 +12,7 @@ from pathlib import Path
 
 from patchyard.clients.git import Git, text
 from patchyard.clients.locks import locked
+from patchyard.clients.syncing import put_in_place
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.source import Source
 
@@ -46,7 +47,7 @@ class Store:
             (made / "info").mkdir(exist_ok=True)
             (made / "info" / "attributes").write_text(RAW_BYTES)
             self._borrow(made)
-            made.rename(self.git_dir)
+            put_in_place(made, self.git_dir)
 
     @property
     def like(self) -> str:
@@ -89,7 +90,7 @@ class Store:
                 " `git fetch --refetch --no-filter` first",
                 details={"stderr": done.err},
             )
-        made.rename(place)
+        put_in_place(made, place)
 
     def _lenders(self, commit: str, folder: Path) -> list[Path]:
         known = sorted(folder.glob("*.git"), key=os.path.getmtime, reverse=True)

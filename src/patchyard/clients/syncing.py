@@ -1,0 +1,40 @@
+"""Moves what was made into place so that a machine that loses its power has it whole or not."""
+
+import ctypes
+import os
+from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def put_in_place(made: Path, place: Path) -> None:
+    """Rename the folder `made` to `place`, all of it on disk before, the new name after.
+
+    Raises OSError when something is there already, or the disk refuses.
+    """
+    sync_file_system(made)
+    made.rename(place)
+    sync_folder(place.parent)
+
+
+def sync_file_system(path: Path) -> None:
+    """Write all that the file system of `path` holds back to the disk: syncfs(2)."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _libc.syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(path))
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in `folder` to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+__all__ = ["put_in_place", "sync_file_system", "sync_folder"]
