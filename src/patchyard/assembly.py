@@ -2,6 +2,7 @@
 
 import os
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from patchyard.configuration import user_file
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.environment import Environment
 from patchyard.contracts.gateway import Opened
+from patchyard.contracts.leftovers import Keeper
 from patchyard.contracts.model import Model
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import StateRefusal, UnknownName, UsageError
@@ -31,6 +33,7 @@ from patchyard.registry import ACTORS, ENVIRONMENTS, load
 from patchyard.stores.blobs import FileBlobSpaces
 from patchyard.stores.claims import LeaseClaims
 from patchyard.stores.membership import Membership
+from patchyard.stores.pruning import SQLitePruning
 from patchyard.stores.purse import SQLitePurse
 from patchyard.stores.queue import SQLiteQueue
 from patchyard.stores.sqlite import SQLiteJournal
@@ -64,13 +67,14 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
         agent = agent_identity()
         trees = GitTrees(where.home, uid=agent.uid, gid=agent.gid, environ=environ)
         folder = where.tasks or plan_folder(where.home)
+        station = _station(where, clock, environ)
+        environments = {kind: load(path)(station) for kind, path in ENVIRONMENTS.items()}
         yield Equipment(
             store=Store(
                 journal=journal,
                 summaries=journal,
-                budgets=SettingsBudgets(environ, journal, clock),
+                    budgets=SettingsBudgets(environ, journal, clock),
             ),
-            purse=SQLitePurse(journal),
             claims=LeaseClaims(membership),
             queue=queue,
             crew=queue,
@@ -80,7 +84,9 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
             blobs=FileBlobSpaces(where.home / "checkpoints"),
             layers=LayerCache(folder / ".layers"),
             handover=GitHandOver(trees),
-            environments=_environments(where, clock, environ),
+            environments=environments,
+            keepers=_keepers(where, folder, station, environments),
+            pruning=SQLitePruning(journal),
             tools=toolset,
             gateways=_LateGateways(environ),
             actor=_Actors(environ, stack, folder).open,
@@ -227,17 +233,39 @@ def _require_strength(name: str, recorded_in: str, here: ExecutionEnvironment) -
     )
 
 
-def _environments(
-    where: Places, clock: SystemClock, environ: Mapping[str, str]
-) -> Mapping[ExecutionEnvironment, Environment]:
-    station = Station(
+def _station(where: Places, clock: SystemClock, environ: Mapping[str, str]) -> Station:
+    return Station(
         runtime=where.home / "run",
         new_id=clock.new_id,
         search_path=environ.get("PATH", ""),
         home=environ.get("HOME", "/"),
         private=(str(where.home),),
     )
-    return {kind: load(path)(station) for kind, path in ENVIRONMENTS.items()}
+
+
+def _keepers(
+    where: Places,
+    folder: Path,
+    station: Station,
+    environments: Mapping[ExecutionEnvironment, Environment],
+) -> Sequence[Keeper]:
+    """Return who knows what of ours is on this machine."""
+    from patchyard.clients.temporaries import TemporaryKeeper  # noqa: PLC0415 - for the janitor
+    from patchyard.environments.keeping import EnvironmentKeeper  # noqa: PLC0415 - likewise
+    from patchyard.workspaces.keeping import (  # noqa: PLC0415 - likewise
+        MountKeeper,
+        WorkspaceKeeper,
+        shared_keepers,
+    )
+
+    label = None if where.tasks is None else str(where.home)
+    return [
+        EnvironmentKeeper(station, environments),
+        MountKeeper(folder, label),
+        WorkspaceKeeper(folder, label),
+        *shared_keepers(where.home, folder),
+        TemporaryKeeper(home=where.home, workspaces=folder, outside=Path(tempfile.gettempdir())),
+    ]
 
 
 def _make_home(home: Path) -> None:

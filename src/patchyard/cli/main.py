@@ -13,6 +13,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("patchyard.cli.demo:demo", "Run the main job on a bundled task, without key or net."),
     "doctor": ("patchyard.cli.doctor:doctor", "Say what works here, what does not, and the cure."),
     "env": ("patchyard.cli.env:env", "Say which kinds of environment work here."),
+    "disk": ("patchyard.cli.disk:disk", "Say what lies where, how much, and what may go."),
+    "gc": ("patchyard.cli.gc:gc", "Return what plans have left on this machine."),
     "init": ("patchyard.cli.init:init", "Write settings for this repository, found by its files."),
     "invariant": ("patchyard.cli.invariant:invariant", "Say what must stay true."),
     "model": ("patchyard.cli.model:model", "Say which models can be asked."),

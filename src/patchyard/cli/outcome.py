@@ -252,6 +252,8 @@ def one_line(text: str) -> str:
 
 def visible(text: str) -> str:
     """Return `text` with control characters escaped, but for line breaks and tabs."""
+    if text.isprintable():
+        return text
     return "".join(
         char if char in "\n\t" or (char.isprintable() and not 0xDC80 <= ord(char) <= 0xDCFF)
         else f"\\x{ord(char) & 0xFF:02x}" if ord(char) < 0x100 or 0xDC80 <= ord(char) <= 0xDCFF

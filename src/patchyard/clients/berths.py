@@ -5,9 +5,9 @@ Knows neither walls nor kinds.
 
 import asyncio
 import contextlib
+import json
 import os
 import re
-import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +16,14 @@ from typing import Any
 from patchyard.clients.identity import AgentIdentity, agent_identity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.process import ProcessRef, identify
+from patchyard.clients.removal import remove_tree
 from patchyard.clients.toolbox import (
     ToolboxClient,
     ToolboxOptions,
     bind_listener,
     toolbox_command,
 )
+from patchyard.domain.codec import to_json
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -34,6 +36,7 @@ from patchyard.domain.ids import is_ulid
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 LISTEN_FD = 3  # where a toolbox finds its listening socket
 SAID_BYTES = 16 * 1024
+NOTE = "handle.json"  # in an environment's folder
 CHILD_PID = re.compile(rb'"child-pid":\s*(\d+)\D')
 
 
@@ -59,7 +62,8 @@ class Station:
 class Berth:
     """One environment's folder while it starts."""
 
-    def __init__(self, station: Station, environment_id: str) -> None:
+    def __init__(self, station: Station, environment_id: str, *, plan_id: str) -> None:
+        self.plan_id = plan_id
         self.directory = berth_directory(station, environment_id)
         station.prepare()
         self.directory.mkdir(mode=0o700)
@@ -68,13 +72,21 @@ class Berth:
     def handle(
         self, kind: ExecutionEnvironment, workspace_path: str, details: Mapping[str, Any]
     ) -> EnvironmentHandle:
-        """Return how to find what was started here; `details` are the kind's own."""
-        return EnvironmentHandle(
+        """Return how to find what was started here; `details` are the kind's own.
+
+        It is noted in the folder too: an engine killed before it could journal it leaves a trace.
+        """
+        handle = EnvironmentHandle(
             environment_id=self.directory.name,
             kind=kind,
             workspace_path=workspace_path,
             details={"socket": self.path.name, "boot": boot_id(), **details},
         )
+        note = json.dumps({"plan_id": self.plan_id, "handle": to_json(handle)})
+        made = self.directory / f".{NOTE}"
+        made.write_text(note)
+        made.replace(self.directory / NOTE)
+        return handle
 
     def close_listener(self) -> None:
         """Let go of the listening socket: from now on only the toolbox holds it."""
@@ -95,8 +107,7 @@ def berth_directory(station: Station, environment_id: str) -> Path:
 
 def remove_berth(directory: Path) -> None:
     """Remove an environment's folder, if it is there."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(directory)
+    remove_tree(directory)
 
 
 async def first_contact(path: Path) -> None:
@@ -240,6 +251,7 @@ class Pipe:
 
 __all__ = [
     "LISTEN_FD",
+    "NOTE",
     "Berth",
     "Pipe",
     "Station",

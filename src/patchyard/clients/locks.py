@@ -14,14 +14,29 @@ PAUSE_S = 0.02
 
 @contextlib.contextmanager
 def locked(path: Path, *, timeout_s: float = 600.0) -> Iterator[None]:
-    """Hold the lock `path` (made when missing). Raises Conflict when it stays taken."""
+    """Hold the lock `path` (made when missing). Raises Conflict when it stays taken.
+
+    Whoever holds it may delete the file: who waited then waits for the new one.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            _take(descriptor, path, deadline)
+            if _is_at(descriptor, path):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the file that is locked is the one that others will find."""
     try:
-        _take(descriptor, path, time.monotonic() + timeout_s)
-        yield
-    finally:
-        os.close(descriptor)
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _take(descriptor: int, path: Path, deadline: float) -> None:

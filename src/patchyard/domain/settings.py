@@ -8,6 +8,7 @@ from patchyard.domain.action import Rule, kind_at, rules_of, text_of, texts_of, 
 from patchyard.domain.ceilings import Budget, budget_of
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.faults import Fault, check_keys, kind_of
+from patchyard.domain.keeping import Keep, keep_of
 from patchyard.domain.project import LimitSettings, Priority, context_value, limits_of
 from patchyard.domain.safety import SafetyProfile, parse_safety
 
@@ -32,6 +33,7 @@ class Settings:
     execution_environment: ExecutionEnvironment | None = None
     include: tuple[str, ...] | None = None  # ignored folders that come along read-only
     invariants: tuple[Rule, ...] | None = None
+    keep: Keep | None = None  # how long, and how much room must stay free
     limits: LimitSettings | None = None
     model: str | None = None
     mounts: tuple[str, ...] | None = None
@@ -87,6 +89,7 @@ _PARSERS: Mapping[str, Any] = {
     "budget": lambda value: budget_of(value, ("budget",)),
     "execution_environment": lambda value: kind_at(value, ("execution_environment",)),
     "invariants": lambda value: rules_of(value, ("invariants",)),
+    "keep": lambda value: keep_of(value, ("keep",)),
     "limits": lambda value: limits_of(value, ("limits",)),
     "safety": lambda value: parse_safety(value, ("safety",)),
     "tools": lambda value: tools_of(value, ("tools",)),

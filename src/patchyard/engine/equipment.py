@@ -1,6 +1,6 @@
 """What the use cases work with: one adapter for each seam, put together by assembly.py."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchyard.contracts.actor import Actor, Casting
@@ -11,7 +11,8 @@ from patchyard.contracts.environment import Environment
 from patchyard.contracts.gateway import Gateways
 from patchyard.contracts.handover import HandOver
 from patchyard.contracts.layers import Layers
-from patchyard.contracts.purse import Purse
+from patchyard.contracts.leftovers import Keeper
+from patchyard.contracts.pruning import Pruning
 from patchyard.contracts.queue import Crew, Queue
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
@@ -28,7 +29,6 @@ class Equipment:
     claims: Claims
     queue: Queue
     crew: Crew  # this process as a worker
-    purse: Purse
     clock: Clock
     trees: Trees
     workspaces: Workspaces
@@ -38,6 +38,8 @@ class Equipment:
     environments: Mapping[ExecutionEnvironment, Environment]
     tools: Callable[[str], Mapping[str, Tool]]  # by the workspace's path inside
     gateways: Gateways
+    keepers: Sequence[Keeper]  # of what is on the machine of ours
+    pruning: Pruning
     actor: Callable[[Casting], Awaitable[Actor]]  # raises UnknownName, ModelUnavailable
 
     def environment(self, kind: ExecutionEnvironment) -> Environment:

@@ -77,10 +77,11 @@ class HostEnvironment:
         _refuse_closed(spec.workspace.source, identity)
         environment_id = self._station.new_id()
         with contextlib.ExitStack() as undo:
-            berth = Berth(self._station, environment_id)
+            berth = Berth(self._station, environment_id, plan_id=spec.plan_id)
             undo.callback(berth.discard)
             home = self._make_home(environment_id, identity)
             undo.callback(_remove_home, home)
+            berth.handle(self.kind, spec.workspace.source, {"home": home})
             root = await self._run(spec, identity, berth, home or self._station.home)
             undo.pop_all()
         details = {"root": to_details(root), "home": home}

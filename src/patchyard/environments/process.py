@@ -129,10 +129,11 @@ class ProcessEnvironment:
         view = self._view(spec, identity)
         environment_id = self._station.new_id()
         with contextlib.ExitStack() as undo:
-            berth = Berth(self._station, environment_id)
+            berth = Berth(self._station, environment_id, plan_id=spec.plan_id)
             undo.callback(berth.discard)
             group = _make_group(environment_id, spec)
             undo.callback(cgroups.remove_group, group)
+            berth.handle(self.kind, spec.workspace.target, {"group": list(group)})
             command = _toolbox_command(spec, view, identity, group)
             with contextlib.ExitStack() as stack:
                 attempt = _Attempt(stack, group)

@@ -1,0 +1,34 @@
+"""The seam to what is left on the machine: each family of things says what is there of ours."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from patchyard.domain.retention import Family, Found
+
+
+class Keeper(Protocol):
+    """All things of one family that this installation made, known by their labels."""
+
+    @property
+    def family(self) -> Family:
+        """What it keeps."""
+        ...
+
+    async def found(self) -> Sequence[Found]:
+        """Return what is there; nothing that this installation did not make."""
+        ...
+
+    async def size(self, found: Found) -> int:
+        """Return the bytes that it takes on its disk, as far as that can be read."""
+        ...
+
+    async def give_back(self, found: Found, *, unused_since: float) -> bool:
+        """Return it to the machine; False when it was made use of after that moment.
+
+        Idempotent, and killed at any point it can be repeated. Raises StateRefusal naming what is
+        in the way (a mount in it), OSError.
+        """
+        ...
+
+
+__all__ = ["Keeper"]

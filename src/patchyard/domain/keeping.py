@@ -1,0 +1,60 @@
+"""How long things are kept and how much room must be left, as settings say it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from patchyard.domain.faults import Fault, Place, check_keys
+from patchyard.domain.project import seconds_of
+from patchyard.domain.retention import Retention
+
+KEYS = ("workspaces", "journals", "free")
+UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|TiB)?")
+FREE_BYTES = 1024**3  # below this no plan is begun (issue 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keep:
+    """One place's say; None is "not said"."""
+
+    workspaces: float | None = None  # seconds after a finished plan's last event
+    journals: float | None = None  # seconds after the last event of one that is at rest
+    free: int | None = None  # bytes that must be free for a plan to begin
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What counts of all places."""
+
+    retention: Retention
+    free: int
+
+
+def keep_of(value: Any, place: Place) -> Keep:
+    """Return what a mapping says. Raises Fault."""
+    body = check_keys(value, place, KEYS)
+    times = {key: seconds_of(body[key], (*place, key)) for key in KEYS[:2] if key in body}
+    free = bytes_of(body["free"], (*place, "free")) if "free" in body else None
+    return Keep(**times, free=free)
+
+
+def bytes_of(value: Any, place: Place) -> int:
+    """Return the bytes of `1000`, `512 MiB`, `1.5GiB`. Raises Fault."""
+    found = None if isinstance(value, bool) else SIZE.fullmatch(str(value).strip())
+    if found is None:
+        raise Fault(place, f"{value!r} is no size", hint="write it like 512MiB or 2GiB")
+    return int(float(found[1]) * UNITS[found[2] or ""])
+
+
+def rules_of(said: Sequence[Keep]) -> Rules:
+    """Return what counts; of each value, what the first place says of it."""
+    usual = Retention()
+    workspaces = next((k.workspaces for k in said if k.workspaces is not None), usual.workspaces)
+    journals = next((k.journals for k in said if k.journals is not None), usual.journals)
+    free = next((k.free for k in said if k.free is not None), FREE_BYTES)
+    return Rules(retention=Retention(workspaces=workspaces, journals=journals), free=free)
+
+
+__all__ = ["FREE_BYTES", "KEYS", "UNITS", "Keep", "Rules", "bytes_of", "keep_of", "rules_of"]

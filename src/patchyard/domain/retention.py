@@ -1,0 +1,231 @@
+"""What may go: decided from what lies there, who made it, and how its plan stands. Pure."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from patchyard.domain.ids import LENGTH, is_ulid
+from patchyard.domain.plan import Phase, State
+from patchyard.domain.state import PlanState
+
+DAY_S = 86_400.0
+GRACE_S = 3600.0  # what was asked for so lately may be about to be used
+DEMO = "patchyard-demo-"  # begins the name of a demo's folder
+START_S = 600.0  # an environment that no plan knows after so long never will be known
+
+
+class Family(StrEnum):
+    """The kinds of things that Patchyard leaves on a machine."""
+
+    ENVIRONMENT = "environment"
+    MOUNT = "mount"  # of a workspace
+    WORKSPACE = "workspace"  # a plan's own tree, and those for one purpose
+    BASE = "base"  # our checkout of a tree, and the `.git` that goes with it
+    LAYER = "layer"  # what setup wrote
+    STORE = "store"  # our objects and histories of one repository
+    TEMPORARY = "temporary"  # of a process that was killed
+    JOURNAL = "journal"
+
+
+CACHES = frozenset({Family.BASE, Family.LAYER, Family.STORE})  # shared, and made again
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """One thing of ours."""
+
+    family: Family
+    name: str  # unique in its family
+    place: str  # where it lies
+    plan_id: str = ""  # whose it is; empty: of no single plan
+    used: float = 0.0  # seconds since the epoch: when it was last made use of
+    is_live: bool = False  # something works there at this moment
+    is_labelled: bool = True  # its label names this installation; else only its plan tells
+    details: Mapping[str, Any] = field(default_factory=dict)  # the keeper's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """How long things are kept, in seconds."""
+
+    workspaces: float = 7 * DAY_S  # of finished plans, after their last event
+    journals: float = 90 * DAY_S  # of plans that nobody carries on; their workspaces go with them
+    caches: float = GRACE_S  # bases, layers and stores that no plan needs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removed:
+    """A plan whose journal was kept long enough: all that is still known of it."""
+
+    plan_id: str
+    events: int
+    head: str  # hash of its last event
+    at: float  # when it was removed, seconds since the epoch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What becomes of one thing, and why."""
+
+    found: Found
+    may_go: bool
+    reason: str
+
+
+def is_finished(state: PlanState) -> bool:
+    """Whether the work is done: its change set is stored, or applied."""
+    if state.phase == Phase.APPLY:
+        return state.state == State.APPLIED
+    return (state.phase, state.state) == (Phase.EXECUTE, State.COMPLETE)
+
+
+def is_under_way(state: PlanState) -> bool:
+    """Whether the plan is being worked on, or waits to be: it never goes by itself."""
+    return state.state in {State.QUEUED, State.PROCESSING}
+
+
+def is_journal_due(state: PlanState, now: float, retention: Retention) -> bool:
+    """Whether everything of a plan may go: nobody works on it, nor has for that long."""
+    return not is_under_way(state) and now - state.updated > retention.journals
+
+
+def is_workspace_due(state: PlanState, now: float, retention: Retention) -> bool:
+    """Whether a plan's own tree may go; one that stopped keeps its work for `plan resume`."""
+    is_done = is_finished(state) and now - state.updated > retention.workspaces
+    return is_done or is_journal_due(state, now, retention)
+
+
+def owner_of(name: str) -> str:
+    """Return the plan that a workspace's name begins with, empty for none."""
+    plan_id = name[:LENGTH]
+    return plan_id if is_ulid(plan_id) else ""
+
+
+def named_by(state: PlanState) -> frozenset[str]:
+    """Return the places and trees that a plan names: what lies there it may need again."""
+    found: set[str] = set()
+    if state.base is not None:
+        found |= {state.base.tree, state.base.store}
+    if state.setup is not None:
+        found |= {state.setup.layer, state.setup.key}
+    if state.workspace is not None:
+        found |= set(_texts(state.workspace))
+    return frozenset(found - {""})
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for item in value.values() for text in _texts(item)]
+    if isinstance(value, (list, tuple)):
+        return [text for item in value for text in _texts(item)]
+    return []
+
+
+def is_named(found: Found, names: frozenset[str]) -> bool:
+    """Whether one of `names` is the thing itself, or lies in it."""
+    below = f"{found.place}/"
+    base = found.name.partition(".")[0]  # TREE, and TREE.git-COMMIT-BRANCH beside it
+    return any(name in {found.name, found.place, base} or name.startswith(below) for name in names)
+
+
+def judged_cache(found: Found, needed: frozenset[str], now: float, retention: Retention) -> Verdict:
+    """Judge what plans share: it goes when none needs it and none asked for it lately."""
+    if is_named(found, needed):
+        return Verdict(found=found, may_go=False, reason="a plan needs it")
+    if now - found.used < retention.caches:
+        return Verdict(found=found, may_go=False, reason="it was asked for lately")
+    return Verdict(found=found, may_go=True, reason="no plan needs it")
+
+
+def judged_environment(found: Found, state: PlanState | None, now: float) -> Verdict:
+    """Judge an environment whose plan, if any, is owned by nobody else at this moment.
+
+    One that still runs is left to its plan while that can be taken up again: it ends by itself.
+    """
+    if state is None:
+        is_old = now - found.used > START_S and not found.is_live  # alive it will end by itself
+        reason = "no plan knows of it" if is_old else "it may just have been started"
+        return Verdict(found=found, may_go=is_old, reason=reason)
+    if found.is_live and is_under_way(state):
+        return Verdict(found=found, may_go=False, reason="its plan can still be taken up there")
+    return Verdict(found=found, may_go=True, reason="nobody works there any more")
+
+
+def judged_mount(found: Found, *, is_used: bool) -> Verdict:
+    """Judge the mount of a workspace whose plan is owned by nobody; taken up it mounts again."""
+    reason = "an environment of its plan still runs" if is_used else "nobody works there any more"
+    return Verdict(found=found, may_go=not is_used, reason=reason)
+
+
+def judged_workspace(
+    found: Found, state: PlanState, now: float, retention: Retention, *, is_used: bool
+) -> Verdict:
+    """Judge a workspace whose plan is owned by nobody else at this moment.
+
+    `is_used`: an environment of the plan still runs.
+    """
+    if is_used:
+        return Verdict(found=found, may_go=False, reason="an environment of its plan still runs")
+    if found.name != state.plan_id:
+        return Verdict(found=found, may_go=True, reason="it was made for one purpose only")
+    if is_workspace_due(state, now, retention):
+        return Verdict(found=found, may_go=True, reason="its plan has been finished for long")
+    if state.workspace is None:
+        return Verdict(found=found, may_go=True, reason="its plan has given it up")
+    return Verdict(found=found, may_go=False, reason="its plan is kept")
+
+
+def judged_temporary(found: Found, now: float, retention: Retention) -> Verdict:
+    """Judge what a process has left half made; a demo's repository is kept as a workspace is."""
+    kept_s = retention.workspaces if found.name.startswith(DEMO) else GRACE_S
+    if found.is_live or now - found.used < kept_s:
+        return Verdict(found=found, may_go=False, reason="somebody may be at work there")
+    return Verdict(found=found, may_go=True, reason="nobody works there any more")
+
+
+def judged_orphan(found: Found, now: float) -> Verdict:
+    """Judge a workspace, or its mount, of no plan in this journal."""
+    if not found.is_labelled:
+        reason = "it may be of another installation"
+    elif now - found.used < GRACE_S:
+        reason = "it may just have been made"
+    else:
+        return Verdict(found=found, may_go=True, reason="its plan is in the journal no more")
+    return Verdict(found=found, may_go=False, reason=reason)
+
+
+def store_key(repository: str) -> str:
+    """Return the name of our folder for the repository at this path."""
+    return hashlib.sha256(repository.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+__all__ = [
+    "CACHES",
+    "DAY_S",
+    "DEMO",
+    "GRACE_S",
+    "START_S",
+    "Family",
+    "Found",
+    "Removed",
+    "Retention",
+    "Verdict",
+    "is_finished",
+    "is_journal_due",
+    "is_named",
+    "is_under_way",
+    "is_workspace_due",
+    "judged_cache",
+    "judged_environment",
+    "judged_mount",
+    "judged_orphan",
+    "judged_temporary",
+    "judged_workspace",
+    "named_by",
+    "owner_of",
+    "store_key",
+]

@@ -1,0 +1,226 @@
+"""Returns what plans and killed processes have left on the machine. Decides nothing itself.
+
+Beside running plans: what belongs to one plan is only touched while its claim is held here, what
+plans share only when none of them names it and none asked for it lately. Killed at any point it
+begins again where it was.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from patchyard.domain import retention
+from patchyard.domain.errors import Conflict, PatchyardError
+from patchyard.domain.events import EnvironmentEnded, WorkspaceRemoved
+from patchyard.domain.plan import State
+from patchyard.domain.retention import Family, Found, Retention, Verdict
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.lifecycle import PlanLifecycleService
+
+OF_PLANS = (Family.ENVIRONMENT, Family.MOUNT, Family.WORKSPACE)  # in the order they are returned
+TAKEN = "another process works on its plan"
+UNDER_WAY = frozenset({str(State.QUEUED), str(State.PROCESSING)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Returned:
+    """What became of one thing."""
+
+    verdict: Verdict
+    bytes: int = 0  # that it takes, or took, on its disk
+    is_done: bool = False  # it is gone; never in a dry run
+    obstacle: str = ""  # why it is still there although it may go
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """One pass."""
+
+    things: Sequence[Returned]
+    is_dry: bool
+
+    @property
+    def freed(self) -> int:
+        """Bytes given back, or in a dry run: to be given back."""
+        return sum(
+            each.bytes
+            for each in self.things
+            if each.is_done or (self.is_dry and each.verdict.may_go and not each.obstacle)
+        )
+
+
+class Janitor:
+    """One pass over all that this installation has on the machine."""
+
+    def __init__(
+        self,
+        equipment: Equipment,
+        *,
+        kept: Retention,
+        is_dry: bool = False,
+        weighs: bool = True,
+    ) -> None:
+        """Take the seams and how long to keep; `weighs` says whether sizes are wanted."""
+        self._equipment = equipment
+        self._keepers = {keeper.family: keeper for keeper in equipment.keepers}
+        self._pruning = equipment.pruning
+        self._kept = kept
+        self._is_dry = is_dry
+        self._weighs = weighs
+        self._now = equipment.clock.now()
+        self._lifecycle = PlanLifecycleService(equipment)
+        self._done: list[Returned] = []
+        self._needed: set[str] = set()  # by plans that stay
+        self._pruned = 0
+
+    async def sweep(self) -> Sweep:
+        """Look at everything, return what may go, and say what became of each thing."""
+        listed = dict(await self._equipment.store.summaries.summaries())
+        found = {family: await keeper.found() for family, keeper in self._keepers.items()}
+        of_plans = _by_plan([each for family in OF_PLANS for each in found.get(family, ())])
+        old = {plan for plan, row in listed.items() if self._may_be_due(row)}
+        busy = {plan for plan, row in listed.items() if row.get("state") in UNDER_WAY}
+        for plan_id in sorted({*of_plans, *old, *busy}):
+            things = of_plans.get(plan_id, [])
+            if plan_id not in listed:
+                await self._orphans(things)
+            elif things or plan_id in old:
+                await self._plan(plan_id, things)
+            else:
+                await self._need(plan_id)
+        stores = {retention.store_key(str(row.get("repository", ""))) for row in listed.values()}
+        self._needed |= stores
+        for family in retention.CACHES:
+            for each in found.get(family, ()):
+                needed = frozenset(self._needed)
+                await self._judge(retention.judged_cache(each, needed, self._now, self._kept))
+        for each in found.get(Family.TEMPORARY, ()):
+            await self._judge(retention.judged_temporary(each, self._now, self._kept))
+        if self._pruned:
+            await self._pruning.sweep_bodies()
+        return Sweep(things=tuple(self._done), is_dry=self._is_dry)
+
+    def _may_be_due(self, row: Mapping[str, object]) -> bool:
+        updated = row.get("updated")
+        return isinstance(updated, (int, float)) and self._now - updated > self._kept.journals
+
+    async def _plan(self, plan_id: str, things: Sequence[Found]) -> None:
+        """Return what one plan has no use for, while nobody else can own it."""
+        try:
+            async with self._ledger(plan_id) as ledger:
+                await self._owned(ledger, things)
+        except Conflict:
+            await self._taken(plan_id, things)
+
+    @asynccontextmanager
+    async def _ledger(self, plan_id: str) -> AsyncIterator[Ledger]:
+        """Own the plan, where something may be changed; else only read it."""
+        equipment = self._equipment
+        if not self._is_dry:
+            async with self._lifecycle.owned(plan_id) as ledger:
+                yield ledger
+            return
+        if await equipment.claims.holder(plan_id) is not None:
+            raise Conflict(TAKEN)
+        yield await Ledger.open(equipment.store, equipment.clock, plan_id)
+
+    async def _taken(self, plan_id: str, things: Sequence[Found]) -> None:
+        await self._need(plan_id)
+        for each in things:
+            await self._judge(Verdict(found=each, may_go=False, reason=TAKEN))
+
+    async def _need(self, plan_id: str) -> None:
+        """Keep what a plan names."""
+        ledger = await Ledger.open(self._equipment.store, self._equipment.clock, plan_id)
+        self._needed |= retention.named_by(ledger.state)
+
+    async def _owned(self, ledger: Ledger, things: Sequence[Found]) -> None:
+        is_used = False
+        for each in _of(things, Family.ENVIRONMENT):
+            verdict = retention.judged_environment(each, ledger.state, self._now)
+            is_used |= each.is_live and not verdict.may_go
+            if await self._judge(verdict) and each.name in ledger.state.environments:
+                ended = EnvironmentEnded(environment_id=each.name, reason="returned by the janitor")
+                await ledger.record(ended)
+        for each in _of(things, Family.MOUNT):
+            await self._judge(retention.judged_mount(each, is_used=is_used))
+        for each in _of(things, Family.WORKSPACE):
+            await self._workspace(ledger, each, is_used=is_used)
+        if retention.is_journal_due(ledger.state, self._now, self._kept):
+            await self._journal(ledger)
+        else:
+            self._needed |= retention.named_by(ledger.state)
+
+    async def _workspace(self, ledger: Ledger, each: Found, *, is_used: bool) -> None:
+        state = ledger.state
+        verdict = retention.judged_workspace(each, state, self._now, self._kept, is_used=is_used)
+        is_own = each.name == state.plan_id and state.workspace is not None
+        if verdict.may_go and is_own and not self._is_dry:
+            await ledger.record(WorkspaceRemoved(workspace_id=each.name))
+        await self._judge(verdict)
+
+    async def _journal(self, ledger: Ledger) -> None:
+        state = ledger.state
+        found = Found(
+            family=Family.JOURNAL,
+            name=state.plan_id,
+            place=f"plan {state.plan_id}",
+            plan_id=state.plan_id,
+            used=state.updated,
+        )
+        verdict = Verdict(found=found, may_go=True, reason="its plan has been at rest for long")
+        is_left = any(
+            each.verdict.found.plan_id == state.plan_id and not each.is_done for each in self._done
+        )
+        if is_left or self._is_dry:
+            obstacle = "something of it is still there" if is_left and not self._is_dry else ""
+            self._done.append(Returned(verdict=verdict, obstacle=obstacle))
+            return
+        removed = retention.Removed(
+            plan_id=state.plan_id,
+            events=state.version,
+            head=await ledger.head(),
+            at=self._now,
+        )
+        await self._pruning.forget(removed)
+        self._pruned += 1
+        self._done.append(Returned(verdict=verdict, is_done=True))
+
+    async def _orphans(self, things: Sequence[Found]) -> None:
+        """Return what no plan of this journal knows."""
+        for each in things:
+            if each.family == Family.ENVIRONMENT:
+                await self._judge(retention.judged_environment(each, None, self._now))
+            else:
+                await self._judge(retention.judged_orphan(each, self._now))
+
+    async def _judge(self, verdict: Verdict) -> bool:
+        """Do what the verdict says and keep what came of it; return whether the thing is gone."""
+        found = verdict.found
+        keeper = self._keepers[found.family]
+        size = await keeper.size(found) if self._weighs else 0
+        done, obstacle = False, ""
+        if verdict.may_go and not self._is_dry:
+            try:
+                done = await keeper.give_back(found, unused_since=found.used)
+            except (PatchyardError, OSError) as error:
+                obstacle = error.message if isinstance(error, PatchyardError) else str(error)
+            else:
+                obstacle = "" if done else "somebody has just made use of it"
+        self._done.append(Returned(verdict=verdict, bytes=size, is_done=done, obstacle=obstacle))
+        return done
+
+
+def _by_plan(things: Sequence[Found]) -> dict[str, list[Found]]:
+    found: dict[str, list[Found]] = {}
+    for each in things:
+        found.setdefault(each.plan_id, []).append(each)
+    return found
+
+
+def _of(things: Sequence[Found], family: Family) -> list[Found]:
+    return [each for each in things if each.family == family]
+
+
+__all__ = ["Janitor", "Returned", "Sweep"]

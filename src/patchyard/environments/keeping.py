@@ -1,0 +1,99 @@
+"""The environments of this installation that are still there in some way, for the janitor."""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from patchyard.clients.berths import NOTE, Station
+from patchyard.clients.removal import size_of
+from patchyard.contracts.environment import Environment
+from patchyard.domain.codec import from_json
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
+from patchyard.domain.errors import JournalBroken
+from patchyard.domain.ids import is_ulid
+from patchyard.domain.retention import Family, Found
+
+CONNECT_S = 1.0
+
+
+class EnvironmentKeeper:
+    """contracts.leftovers.Keeper over the folders that environments are reached through."""
+
+    family = Family.ENVIRONMENT
+
+    def __init__(
+        self, station: Station, environments: Mapping[ExecutionEnvironment, Environment]
+    ) -> None:
+        self._station = station
+        self._environments = environments
+
+    async def found(self) -> Sequence[Found]:
+        """See contracts.leftovers.Keeper."""
+        return await asyncio.to_thread(self._found)
+
+    def _found(self) -> Sequence[Found]:
+        runtime = self._station.runtime
+        try:
+            names = sorted(filter(is_ulid, (place.name for place in runtime.iterdir())))
+        except FileNotFoundError:
+            return []
+        return [_one(runtime / name) for name in names]
+
+    async def size(self, found: Found) -> int:
+        """See contracts.leftovers.Keeper."""
+        return await asyncio.to_thread(size_of, Path(found.place))
+
+    async def give_back(self, found: Found, *, unused_since: float) -> bool:
+        """End it with all that runs there; see contracts.leftovers.Keeper."""
+        if found.used > unused_since:
+            return False
+        handle = _noted(Path(found.place))[1]
+        await self._environments[handle.kind].end(handle)
+        return True
+
+
+def _one(berth: Path) -> Found:
+    return Found(
+        family=Family.ENVIRONMENT,
+        name=berth.name,
+        place=str(berth),
+        plan_id=_noted(berth)[0],
+        used=berth.stat().st_mtime,
+        is_live=any(_answers(path) for path in berth.iterdir() if path.is_socket()),
+    )
+
+
+def _answers(path: Path) -> bool:
+    """Whether a process listens at that socket; it knows nothing of who asked."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(CONNECT_S)
+        descriptor = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)
+        try:
+            connection.connect(f"/proc/self/fd/{descriptor}/{path.name}")  # whatever its length
+        except (ConnectionError, FileNotFoundError):
+            return False
+        except OSError:
+            return True  # too many wait there already
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def _noted(berth: Path) -> tuple[str, EnvironmentHandle]:
+    """Return the plan and how to end it; of one killed at its very start there is but a folder."""
+    handle = EnvironmentHandle(
+        environment_id=berth.name, kind=ExecutionEnvironment.PROCESS, workspace_path=""
+    )
+    try:
+        note = json.loads((berth / NOTE).read_bytes())
+        noted = from_json(EnvironmentHandle, note["handle"])
+        return str(note["plan_id"]), replace(noted, environment_id=berth.name)
+    except (FileNotFoundError, JournalBroken, KeyError, TypeError, ValueError):
+        return "", handle
+
+
+__all__ = ["CONNECT_S", "EnvironmentKeeper"]

@@ -1,0 +1,6 @@
+CREATE TABLE removed (
+    plan_id TEXT    PRIMARY KEY,
+    events  INTEGER NOT NULL,
+    head    TEXT    NOT NULL,
+    at      REAL    NOT NULL
+) WITHOUT ROWID;

@@ -1,0 +1,167 @@
+"""What lies on the machine of bases, layers, stores and workspaces, for the janitor."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from patchyard.clients.mounts import unmount
+from patchyard.clients.removal import (
+    MountedInside,
+    mounts_below,
+    remove_tree,
+    set_aside,
+    size_of,
+)
+from patchyard.clients.shelves import Shelf
+from patchyard.domain.retention import Family, Found, owner_of
+
+LABEL = "label"  # file in a workspace's `own`: which installation made it
+
+
+def shared_keepers(home: Path, folder: Path) -> "list[ShelfKeeper]":
+    """Return the keepers of what plans share: in the home, and beside the workspaces."""
+    label = str(home)
+    bases = [Shelf(home / "bases" / name, label) for name in _listed(home / "bases")]
+    return [
+        ShelfKeeper(Family.BASE, bases),
+        ShelfKeeper(Family.LAYER, [Shelf(folder / ".layers", label)]),
+        ShelfKeeper(Family.STORE, [Shelf(home / "trees", label)]),
+    ]
+
+
+class ShelfKeeper:
+    """contracts.leftovers.Keeper over shelves: shared things that can be made again."""
+
+    def __init__(self, family: Family, shelves: Sequence[Shelf]) -> None:
+        self.family = family
+        self._shelves = {str(shelf.folder): shelf for shelf in shelves}
+
+    async def found(self) -> Sequence[Found]:
+        """See contracts.leftovers.Keeper."""
+        return [
+            Found(
+                family=self.family,
+                name=name,
+                place=str(shelf.folder / name),
+                used=shelf.used(name),
+                is_labelled=not shelf.is_shared(name),
+            )
+            for shelf in self._shelves.values()
+            for name in shelf.names()
+        ]
+
+    async def size(self, found: Found) -> int:
+        """See contracts.leftovers.Keeper."""
+        return await asyncio.to_thread(size_of, Path(found.place))
+
+    async def give_back(self, found: Found, *, unused_since: float) -> bool:
+        """See contracts.leftovers.Keeper."""
+        shelf = self._shelves[os.path.dirname(found.place)]  # noqa: PTH120 - a key
+        return await asyncio.to_thread(shelf.give_back, found.name, unused_since=unused_since)
+
+
+class WorkspaceKeeper:
+    """contracts.leftovers.Keeper over the folder of workspaces."""
+
+    family = Family.WORKSPACE
+
+    def __init__(self, folder: Path, label: str | None) -> None:
+        self._folder = folder
+        self._label = label
+
+    async def found(self) -> Sequence[Found]:
+        """See contracts.leftovers.Keeper."""
+        return [self._found(place) for place in _workspaces(self._folder)]
+
+    def _found(self, place: Path) -> Found:
+        return _one(self.family, place, place, self._label)
+
+    async def size(self, found: Found) -> int:
+        """See contracts.leftovers.Keeper."""
+        return await asyncio.to_thread(size_of, Path(found.place))
+
+    async def give_back(self, found: Found, *, unused_since: float) -> bool:
+        """See contracts.leftovers.Keeper."""
+        del unused_since  # whoever asks owns the plan
+        await asyncio.to_thread(self._remove, Path(found.place))
+        return True
+
+    def _remove(self, place: Path) -> None:
+        if os.geteuid() == 0:
+            unmount(place / "root")
+        for mount in mounts_below(place):
+            raise MountedInside(place, mount)
+        remove_tree(set_aside(place))
+
+
+class MountKeeper:
+    """contracts.leftovers.Keeper of the mounts of workspaces."""
+
+    family = Family.MOUNT
+
+    def __init__(self, folder: Path, label: str | None) -> None:
+        self._folder = folder
+        self._label = label
+
+    async def found(self) -> Sequence[Found]:
+        """See contracts.leftovers.Keeper."""
+        mounted = set(mounts_below(self._folder))
+        return [
+            _one(self.family, place, place / "root", self._label)
+            for place in _workspaces(self._folder)
+            if str(place / "root") in mounted
+        ]
+
+    async def size(self, found: Found) -> int:
+        """See contracts.leftovers.Keeper. A mount takes no room of its own."""
+        del found
+        return 0
+
+    async def give_back(self, found: Found, *, unused_since: float) -> bool:
+        """See contracts.leftovers.Keeper."""
+        del unused_since
+        await asyncio.to_thread(unmount, Path(found.place))
+        return True
+
+
+def _one(family: Family, workspace: Path, place: Path, label: str | None) -> Found:
+    """Describe a workspace; without a `label` to look for, the whole folder is this home's."""
+    note = workspace / "own" / LABEL
+    return Found(
+        family=family,
+        name=workspace.name,
+        place=str(place),
+        plan_id=owner_of(workspace.name),
+        used=workspace.lstat().st_mtime,
+        is_labelled=label is None or (note.is_file() and note.read_bytes() == os.fsencode(label)),
+    )
+
+
+def _workspaces(folder: Path) -> list[Path]:
+    """Return the folders of workspaces that this user made."""
+    found = []
+    for name in _listed(folder):
+        place = folder / name
+        if owner_of(name) and _is_own_folder(place):
+            found.append(place)
+    return found
+
+
+def _is_own_folder(place: Path) -> bool:
+    try:
+        facts = place.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid()
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return sorted(place.name for place in folder.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+__all__ = ["LABEL", "MountKeeper", "ShelfKeeper", "WorkspaceKeeper", "shared_keepers"]

@@ -1,0 +1,127 @@
+"""Deleting what somebody hostile has arranged."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from patchyard.clients.mounts import unmount
+from patchyard.clients.removal import MountedInside, mounts_below, remove_tree, set_aside, size_of
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+
+
+def test_a_link_is_deleted_and_what_it_names_stays(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("mine")
+    tree = tmp_path / "tree"
+    (tree / "inner").mkdir(parents=True)
+    (tree / "inner/link").symlink_to(kept)
+    (tree / "file").symlink_to(kept / "file")
+    remove_tree(tree)
+    assert not tree.exists()
+    assert (kept / "file").read_text() == "mine"
+
+
+def test_a_link_in_place_of_the_tree_is_deleted_alone(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("mine")
+    (tmp_path / "tree").symlink_to(kept)
+    remove_tree(tmp_path / "tree")
+    assert (kept / "file").read_text() == "mine"
+    assert not (tmp_path / "tree").is_symlink()
+
+
+def test_what_is_not_there_is_fine(tmp_path: Path) -> None:
+    remove_tree(tmp_path / "none")
+    remove_tree(tmp_path / "none/of/it")
+
+
+def test_a_tree_deeper_than_descriptors_reach_is_deleted(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    at = os.open(tree, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=at)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = deeper
+    os.close(at)
+    remove_tree(tree)
+    assert not tree.exists()
+
+
+def test_folders_that_were_closed_are_deleted(tmp_path: Path) -> None:
+    closed = tmp_path / "tree/closed"
+    (closed / "inner").mkdir(parents=True)
+    (closed / "inner/file").write_text("x")
+    (closed / "inner").chmod(0)
+    closed.chmod(0)
+    remove_tree(tmp_path / "tree")
+    assert not (tmp_path / "tree").exists()
+
+
+@needs_root
+def test_a_bind_mount_in_the_tree_keeps_all_of_it(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("mine")
+    inside = tmp_path / "tree/a b"
+    inside.mkdir(parents=True)
+    (tmp_path / "tree/other").write_text("x")
+    subprocess.run(["mount", "--bind", kept, inside], check=True)
+    try:
+        assert list(mounts_below(tmp_path / "tree")) == [str(inside)]
+        with pytest.raises(MountedInside, match="a b"):
+            remove_tree(tmp_path / "tree")
+        assert (tmp_path / "tree/other").exists()
+        assert (kept / "file").read_text() == "mine"
+    finally:
+        unmount(inside)
+
+
+@needs_root
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_mount_that_was_not_seen_beforehand_is_not_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_file: bool
+) -> None:
+    kept, inside = tmp_path / "kept", tmp_path / "tree/inside"
+    inside.parent.mkdir()
+    if is_file:
+        kept.write_text("mine")
+        inside.touch()
+    else:
+        kept.mkdir()
+        (kept / "file").write_text("mine")
+        inside.mkdir()
+    subprocess.run(["mount", "--bind", kept, inside], check=True)
+    monkeypatch.setattr("patchyard.clients.removal.MOUNTINFO", tmp_path / "none")
+    (tmp_path / "none").touch()
+    try:
+        with pytest.raises(MountedInside, match="inside"):
+            remove_tree(tmp_path / "tree")
+        assert kept.read_text() == "mine" if is_file else (kept / "file").read_text() == "mine"
+    finally:
+        unmount(inside)
+
+
+def test_what_is_set_aside_is_not_there_any_more_and_can_be_deleted(tmp_path: Path) -> None:
+    place = tmp_path / "tree"
+    (place / "inner").mkdir(parents=True)
+    gone = set_aside(place)
+    assert not place.exists()
+    remove_tree(gone)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_size_counts_a_file_with_two_names_once(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a").write_bytes(b"x" * 1_000_000)
+    alone = size_of(tree)
+    (tree / "b").hardlink_to(tree / "a")
+    assert size_of(tree) == alone >= 1_000_000
+    assert size_of(tmp_path / "none") == 0
