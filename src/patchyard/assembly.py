@@ -73,7 +73,8 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
             store=Store(
                 journal=journal,
                 summaries=journal,
-                    budgets=SettingsBudgets(environ, journal, clock),
+                purse=SQLitePurse(journal),
+                budgets=SettingsBudgets(environ, journal, clock),
             ),
             claims=LeaseClaims(membership),
             queue=queue,

@@ -28,6 +28,7 @@ from patchyard.engine import control
 from patchyard.engine.finding import find_plan, list_plans
 from patchyard.engine.ledger import Ledger, Store
 from patchyard.engine.rows import WHOLE, body_of
+from patchyard.stores.purse import SQLitePurse
 from patchyard.stores.sqlite import SQLiteJournal
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +40,7 @@ QUEUED = Moved(phase=Phase.STRATEGIZE, state=State.QUEUED)
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     journal = SQLiteJournal.open(tmp_path / "patchyard.db")
-    yield Store(journal=journal, summaries=journal)
+    yield Store(journal=journal, summaries=journal, purse=SQLitePurse(journal))
     await journal.close()
 
 
@@ -126,7 +127,9 @@ async def test_a_plan_is_listed_as_soon_as_it_is_on_disk(store: Store) -> None:
 
     dying = SimpleNamespace(append=append)
     with pytest.raises(RuntimeError, match="right after"):
-        await made(Store(journal=cast("Fencing", dying), summaries=store.summaries))
+        await made(
+            Store(journal=cast("Fencing", dying), summaries=store.summaries, purse=store.purse)
+        )
     (listed,) = await list_plans(store.summaries, repository=None)
     assert (listed["phase"], listed["state"]) == ("strategize", "queued")
 
@@ -221,7 +224,7 @@ async def test_what_was_noted_keeps_its_body_when_the_first_writing_of_it_fails(
 ) -> None:
     monkeypatch.setattr("patchyard.stores.sqlite.BUSY_S", 0.01)
     journal = SQLiteJournal.open(tmp_path / "patchyard.db")
-    ledger = await made(Store(journal=journal, summaries=journal))
+    ledger = await made(Store(journal=journal, summaries=journal, purse=SQLitePurse(journal)))
     large = "y" * 9000
     ledger.note(ToolCallSettled(call_id="c", success=True, message="", data=body_of(large)))
     other = sqlite3.connect(tmp_path / "patchyard.db", isolation_level=None)

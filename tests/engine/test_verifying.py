@@ -15,6 +15,7 @@ from patchyard.domain.state import PlanState
 from patchyard.engine.ledger import Ledger, Store
 from patchyard.engine.rows import body_of
 from patchyard.engine.verifying import Verification, verify
+from patchyard.stores.purse import SQLitePurse
 from patchyard.stores.sqlite import SQLiteJournal
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +32,11 @@ def path(tmp_path: Path) -> Path:
 async def ledger(path: Path) -> AsyncIterator[Ledger]:
     """A plan of eight events, the last but one with a body beside it."""
     journal = SQLiteJournal.open(path)
-    ledger = Ledger(Store(journal=journal, summaries=journal), CLOCK, PlanState(plan_id="P"))
+    ledger = Ledger(
+        Store(journal=journal, summaries=journal, purse=SQLitePurse(journal)),
+        CLOCK,
+        PlanState(plan_id="P"),
+    )
     queued = Moved(phase=Phase.STRATEGIZE, state=State.QUEUED)
     await ledger.record(PlanCreated(spec=PlanSpec(task="mend", repository="/srv/repo")), queued)
     await ledger.record(Moved(phase=Phase.STRATEGIZE, state=State.PROCESSING))

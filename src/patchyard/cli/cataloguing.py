@@ -105,6 +105,7 @@ def context_data(project: Project) -> dict[str, Any]:
         "limits": None
         if limits is None
         else {k: v for k, v in vars(limits).items() if v is not None},
+        "budget": None if project.budget is None else dict(project.budget),
     }
 
 

@@ -8,8 +8,17 @@ from typing import Any
 from patchyard.contracts.claims import Hold
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.journal import Fencing, Journal, NewEvent, Summaries
-from patchyard.contracts.purse import Budgets
-from patchyard.domain.booking import Booking, Bound, Move, day_of, is_refusable
+from patchyard.contracts.purse import Budgets, Purse
+from patchyard.domain.booking import (
+    Account,
+    Booking,
+    Bound,
+    Move,
+    accounts,
+    day_of,
+    is_refusable,
+)
+from patchyard.domain.budget import Ceiling, Tally
 from patchyard.domain.errors import UsageError
 from patchyard.domain.events import SCHEMA, TYPES, Body, Event, Moved, PlanCreated, Resumed
 from patchyard.domain.fold import fold
@@ -42,7 +51,8 @@ class Store:
 
     journal: Fencing
     summaries: Summaries
-    budgets: Budgets = UNBOUNDED  # what plans share
+    purse: Purse
+    budgets: Budgets = UNBOUNDED  # of that purse
 
 
 class Ledger:
@@ -123,7 +133,7 @@ class Ledger:
         """Return what is booked together with events; only what can be refused needs limits."""
         if not moved:
             return None
-        project, day = self.state.spec.project or "" if self.state.spec else "", day_of(at)
+        project, day = self._booked_in(at)
         is_bounded = any(map(is_refusable, moved))
         bounds = await self._store.budgets.bounds(project, day) if is_bounded else ()
         return Booking(project=project, day=day, moves=tuple(moved), bounds=tuple(bounds))
@@ -158,6 +168,20 @@ class Ledger:
         for event in events:
             for listener in self.listeners:
                 listener(event)
+
+    async def accounts(self) -> Sequence[tuple[Account, Ceiling, Tally]]:
+        """Return the shared accounts that the plan counts in, with their limits of now."""
+        project, day = self._booked_in(self._clock.now())
+        found = accounts(project, day)
+        bounds = await self._store.budgets.bounds(project, day)
+        ceilings = {bound.account: bound.ceiling for bound in bounds}
+        tallies = await self._store.purse.tallies(found)
+        return [(each, ceilings.get(each, Ceiling()), tallies[each]) for each in found]
+
+    def _booked_in(self, at: float) -> tuple[str, str]:
+        """Return the project and the day that something counts in."""
+        spec = self.state.spec
+        return (spec.project or "" if spec is not None else "", day_of(at))
 
     async def value(self, body: Body) -> Any:
         """Return the JSON value of `body`, read from its blob when it is not inline."""

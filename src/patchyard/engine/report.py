@@ -9,6 +9,7 @@ from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
+from patchyard.engine.accounts import shared_budgets
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.sites import general_kind
 
@@ -47,7 +48,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
             "sandbox_refs": list(state.sandbox_refs),
             "checkpoints": [],
         },
-        "cost": _cost(state),
+        "cost": _cost(state) | {"budgets": await shared_budgets(ledger)},
         "reach": reach(spec),
         "waiting": _waiting(state),
         "findings": [to_json(finding) for finding in changeset.findings] if changeset else [],
@@ -172,6 +173,7 @@ def _cost(state: PlanState) -> dict[str, Any]:
             "tokens": limits.tokens,
             "steps": limits.steps,
             "seconds": limits.seconds,
+            "calls": limits.calls,
         },
     }
 

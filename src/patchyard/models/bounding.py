@@ -69,7 +69,7 @@ def plain(text: str) -> int:
 
 def escaped(text: str) -> int:
     """Return the bytes of a text in which a server may escape whatever JSON can be escaped."""
-    odd = _ODD.findall(text)
+    odd: list[str] = _ODD.findall(text)
     pairs = sum(character > "\uffff" for character in odd)
     spaces = text.count(",") + text.count(":")  # that another JSON writer puts after them
     return len(text) + spaces + (ESCAPED - 1) * len(odd) + ESCAPED * pairs

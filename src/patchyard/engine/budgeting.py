@@ -1,0 +1,138 @@
+"""Pays for one plan: sets aside the most a request can cost, in its own limits and the shared ones.
+
+The intent of a turn and what is set aside for it are written in one step, and a refusal writes
+neither. Requests of other plans that are under way hold room which they will mostly not need:
+it is waited for, not counted as gone.
+"""
+
+import asyncio
+
+from patchyard.contracts.model import OnWait
+from patchyard.domain.budget import Ask, affordable
+from patchyard.domain.errors import LimitReached
+from patchyard.domain.events import TurnRequested
+from patchyard.domain.spending import Released, Reserved, RoomAwaited
+from patchyard.domain.spending_fold import settled
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+
+LEAST_TOKENS = 512  # of an answer: in less nothing can be said, and it would be paid for
+AMPLE_TOKENS = 4_096  # a longer answer is rare: with room for one nobody waits
+WAIT_S = 300.0  # for others that have a shared budget set aside
+POLL_S = 0.1
+RAISE = "`agents plan limit` raises it, `agents plan resume` goes on; nothing is lost"
+
+
+class PlanMeter:
+    """contracts.model.Meter of one plan, while one process works on it."""
+
+    def __init__(
+        self, equipment: Equipment, ledger: Ledger, *, on_wait: OnWait | None = None
+    ) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+        self._on_wait = on_wait
+        self._intent: TurnRequested | None = None
+
+    def begin(self, intent: TurnRequested) -> None:
+        """Note a turn that is about to be asked for; it is recorded with its first request."""
+        self._intent = intent
+
+    async def end(self) -> None:
+        """Record the turn now, where no model had to be asked for it."""
+        if self._intent is not None:
+            await self._ledger.record(self._intent)
+            self._intent = None
+
+    async def reserve(self, ask: Ask) -> int:
+        """See contracts.model.Meter."""
+        wanted = longest = self._own_room(ask)
+        least = min(LEAST_TOKENS, ask.output_tokens)
+        ends = self._equipment.clock.monotonic() + WAIT_S
+        is_told = False
+        while True:
+            try:
+                await self._record(ask, wanted)
+            except LimitReached as refused:
+                if "scope" not in refused.details:
+                    raise
+                fits, possible = await self._shared_room(ask)
+                wanted = min(longest, fits)
+                if wanted >= min(longest, AMPLE_TOKENS):
+                    continue
+                is_over = self._equipment.clock.monotonic() > ends
+                if possible < least or is_over or not await self._is_held():
+                    if wanted < least:
+                        raise
+                    continue
+                if not is_told:
+                    await self._say(refused)
+                    is_told = True
+                await asyncio.sleep(POLL_S)
+            else:
+                return wanted
+
+    def release(self, reason: str) -> None:
+        """See contracts.model.Meter."""
+        if self._ledger.state.held is not None:
+            self._ledger.note(Released(reason=reason[:500]))
+
+    def _own_room(self, ask: Ask) -> int:
+        """Return the longest answer that the plan's own limits allow. Raises LimitReached."""
+        state = self._ledger.state
+        lost = settled(state, TurnRequested(turn=0))  # a request before this one is lost now
+        limits, spent = state.limits, lost.spent
+        ceiling = limits.ceiling(is_priced=ask.is_priced and spent.is_priced)
+        longest = affordable(ask, ceiling, spent.amount)
+        least = min(LEAST_TOKENS, ask.output_tokens)
+        if longest >= least:
+            return longest
+        more = ask.amount(least)
+        if ceiling.tokens is not None and spent.tokens + more.tokens > ceiling.tokens:
+            limit = f"the limit of {ceiling.tokens} tokens"
+            used, wanted = f"{spent.tokens:,} are used", f"{more.tokens:,}"
+        else:
+            limit = f"the limit of {limits.usd:g} USD"
+            used, wanted = f"{spent.usd:.4f} are used", f"{ask.usd(least) or 0.0:.4f}"
+        raise LimitReached(
+            f"{limit} of this plan has no room: {used}, and the next request may take {wanted}",
+            hint=RAISE,
+        )
+
+    async def _record(self, ask: Ask, output_tokens: int) -> None:
+        reserved = Reserved(
+            input_tokens=ask.input_tokens,
+            output_tokens=output_tokens,
+            usd=ask.usd(output_tokens),
+        )
+        intent = () if self._intent is None else (self._intent,)
+        await self._ledger.record(*intent, reserved)
+        self._intent = None
+
+    async def _shared_room(self, ask: Ask) -> tuple[int, int]:
+        """Return the longest answers that fit now, and that would if nothing were set aside."""
+        rows = await self._ledger.accounts()
+        now = [affordable(ask, ceiling, tally.taken) for _, ceiling, tally in rows]
+        then = [affordable(ask, ceiling, tally.spent) for _, ceiling, tally in rows]
+        return min(now), min(then)
+
+    async def _is_held(self) -> bool:
+        """Whether others hold room and live; what the dead held is settled at its most."""
+        is_any = False
+        for plan_id in await self._equipment.store.purse.holders():
+            if plan_id == self._ledger.plan_id:
+                continue
+            if await self._equipment.claims.holder(plan_id) is None:
+                await self._equipment.store.purse.lose(plan_id)
+            else:
+                is_any = True
+        return is_any
+
+    async def _say(self, refused: LimitReached) -> None:
+        text = f"room in {refused.details['setting']}, which other plans have set aside"
+        await self._ledger.record(RoomAwaited(text=text))
+        if self._on_wait is not None:
+            self._on_wait(text)
+
+
+__all__ = ["AMPLE_TOKENS", "LEAST_TOKENS", "RAISE", "PlanMeter"]
