@@ -114,8 +114,18 @@ def moving(pulse: Pulse, spoken: SpokenLines) -> Iterator[None]:
     def write(text: str) -> None:
         console.print(Text.from_ansi(text), soft_wrap=True)
 
-    with Live(get_renderable=frame, console=console, refresh_per_second=REFRESH_HZ, transient=True):
-        spoken.write = write
+    line = Live(
+        get_renderable=frame, console=console, refresh_per_second=REFRESH_HZ, transient=True
+    )
+
+    @contextmanager
+    def hushed() -> Iterator[None]:
+        line.stop()
+        yield
+        line.start()
+
+    with line:
+        spoken.write, spoken.hush = write, hushed
         yield
 
 

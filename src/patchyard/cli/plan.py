@@ -7,10 +7,13 @@ from patchyard.cli.main import LazyGroup
 _ACT = "patchyard.cli.plan_act"
 _SHOW = "patchyard.cli.plan_show"
 _HAND = "patchyard.cli.plan_hand"
+_STEER = "patchyard.cli.plan_steer"
 
 COMMANDS = {
     "apply": (f"{_HAND}:apply", "Hand the change set over to the repository."),
+    "approve": (f"{_STEER}:approve", "Say yes to what a plan waits for."),
     "cancel": (f"{_ACT}:cancel", "Stop a plan and its whole process tree."),
+    "correct": (f"{_STEER}:correct", "Set a plan right with guidance."),
     "diff": (f"{_HAND}:diff", "Print the change set as a patch."),
     "errors": (f"{_SHOW}:errors", "Show why a plan stopped."),
     "events": (f"{_SHOW}:events", "Print what happened, in order."),
@@ -19,7 +22,11 @@ COMMANDS = {
     "limit": ("patchyard.cli.plan_limit:limit", "Set the limits of a plan anew."),
     "list": (f"{_SHOW}:list_plans_command", "List the plans, newest first."),
     "logs": (f"{_SHOW}:logs", "Print the whole result of one tool call."),
+    "pause": (f"{_STEER}:pause", "Hold a plan after its present call."),
+    "prompt": (f"{_STEER}:prompt", "Give guidance, told with the next turn."),
+    "reject": (f"{_STEER}:reject", "Say no to what a plan waits for."),
     "resume": (f"{_ACT}:resume", "Carry a plan on from where it stopped."),
+    "revert": (f"{_STEER}:revert", "Take a plan back to an earlier phase."),
     "route": (f"{_SHOW}:route", "Say where each tool runs and which level decided."),
     "shell": ("patchyard.cli.plan_shell:shell", "Look around behind the same walls."),
     "status": (f"{_SHOW}:status", "Show where a plan stands."),

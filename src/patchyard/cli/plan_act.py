@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import click
 
+from patchyard.cli.asking import TerminalApprover
 from patchyard.cli.opening import opened
 from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option
 from patchyard.cli.progress import SpokenLines
@@ -48,8 +49,8 @@ def execute(plan_id: str, output_format: str, kind: str | None, *, stream: bool)
 @stream_option
 @format_option
 def resume(plan_id: str, output_format: str, *, stream: bool) -> None:
-    """Carry a plan on from where it stopped: crash, cancel, limit or failure."""
-    _work("plan resume", plan_id, lambda w, p: w.run(p), output_format, stream=stream)
+    """Carry a plan on from where it stopped: crash, cancel, pause, approval, limit or failure."""
+    _work("plan resume", plan_id, lambda w, p: w.resume(p), output_format, stream=stream)
 
 
 @click.command(epilog="Example: agents plan cancel @last")
@@ -78,7 +79,8 @@ def _work(command: str, plan_id: str, job: Job, output_format: str, *, stream: b
             spoken = SpokenLines(running=[call.name for call in state.open_calls.values()])
             is_json = output_format == JSON
             with watching(found, is_json=is_json, stream=stream, spoken=spoken) as watched:
-                work = job(Workflow(equipment, watching=watched), found)
+                approver = TerminalApprover(spoken, is_json=is_json)
+                work = job(Workflow(equipment, watching=watched, approver=approver), found)
                 return await carried(equipment, found, work)
 
     carry_out(command, output_format, work, stream=stream)

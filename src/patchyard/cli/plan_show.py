@@ -40,6 +40,7 @@ from patchyard.engine.finding import list_plans
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.tool_runner import route_of
+from patchyard.engine.waiting import is_held
 
 EVENT_SHOWN = 160  # characters of an event's fields in a list
 FOLLOW_S = 0.2  # between two looks at the journal
@@ -86,7 +87,9 @@ async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
     data = await plan_data(ledger)
     text = plan_screen(data)
     waiting = data["waiting"]
-    if waiting and not await equipment.claims.holder(ledger.plan_id):
+    if waiting and is_held(ledger.state):
+        text += f"\n  {paint('waiting', 'cyan')}  for {visible(waiting['for'])}"
+    elif waiting and not await equipment.claims.holder(ledger.plan_id):
         data["waiting"] = {**waiting, "for": "somebody to resume it: nobody works on it"}
         text += f"\n  {paint('waiting', 'cyan')}  nobody works on it: agents plan resume"
     elif waiting:

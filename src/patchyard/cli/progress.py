@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from patchyard.domain.events import (
     Validated,
 )
 from patchyard.domain.plan import Phase, State
+from patchyard.domain.steering import Approved, Guided, Paused, Rejected, RetryPlanned, Reverted
 from patchyard.engine.report import base_line
 
 Line = Callable[[Any], str | None]
@@ -67,6 +69,7 @@ class SpokenLines:
         running: Sequence[str] = (),
     ) -> None:
         self.write: Callable[[str], None] = _to_stderr
+        self.hush: Callable[[], AbstractContextManager[None]] = nullcontext  # no moving line in it
         self._held = [opening] if opening else []
         self._kind = kind
         self._running = list(running)  # tools that an earlier life of the engine left at work
@@ -213,6 +216,33 @@ def _noted(event: Noted) -> str:
     return f"{_mark('note')} {visible(event.text)}"
 
 
+def _guided(event: Guided) -> str:
+    return f"  {_mark('guidance')} {visible(event.text.splitlines()[0])[:PLAN_SHOWN]}"
+
+
+def _paused(_event: Paused) -> str:
+    return f"  {_mark('paused')} until `agents plan resume`"
+
+
+def _retry(event: RetryPlanned) -> str:
+    said = visible(event.message.splitlines()[0])[:PLAN_SHOWN]
+    return f"  {_mark('retry')} {event.number} of {event.most} in {event.wait_s:g} s: {said}"
+
+
+def _reverted(event: Reverted) -> str:
+    why = visible((event.reason or event.findings or event.by).splitlines()[0])[:PLAN_SHOWN]
+    return f"{_mark('back')} to {event.to_phase} ({event.by}): {why}"
+
+
+def _approved(event: Approved) -> str:
+    return f"  {_mark('approved')} by {visible(event.by)}"
+
+
+def _rejected(event: Rejected) -> str:
+    said = f": {visible(event.reason)[:PLAN_SHOWN]}" if event.reason else ""
+    return f"  {_mark('rejected')} by {visible(event.by)}{said}"
+
+
 def _mark(word: str) -> str:
     return paint(f"{word}:", "cyan", to_stderr=True)
 
@@ -228,6 +258,12 @@ _LINES: Mapping[type[Event], Line] = {
     ChangeSetCaptured: _captured,
     Validated: _validated,
     Noted: _noted,
+    Guided: _guided,
+    Paused: _paused,
+    RetryPlanned: _retry,
+    Reverted: _reverted,
+    Approved: _approved,
+    Rejected: _rejected,
 }
 
 __all__ = ["OUTPUT_LINE", "PLAN_SHOWN", "JsonLines", "SpokenLines"]

@@ -160,6 +160,9 @@ def _error(data: Mapping[str, Any]) -> list[str]:
 
 def _next(data: Mapping[str, Any]) -> list[str]:
     plan = data["plan_id"]
+    if data.get("approval"):
+        yes = f"agents plan approve {plan}   (or reject; then agents plan resume {plan})"
+        return [_row("next", yes)]
     if applied := data.get("applied"):
         where = f" ({visible(applied['reference'])})" if applied.get("reference") else ""
         done = f"applied to {applied['to']}{where}; take it back with `agents plan unapply {plan}`"

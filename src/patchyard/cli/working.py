@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from patchyard.assembly import open_equipment, require_actor
+from patchyard.cli.asking import TerminalApprover
 from patchyard.cli.outcome import Interrupted, Outcome, heard, is_open, paint, say_warnings, visible
 from patchyard.cli.progress import JsonLines, SpokenLines
 from patchyard.cli.screen import plan_screen
@@ -80,7 +81,8 @@ async def run_plan(
         seen = watching(plan_id, is_json=is_json, stream=stream, spoken=spoken, limits=spec.limits)
         with seen as watched:
             announce(watched, spec, base)
-            work = Workflow(equipment, watching=watched).run(plan_id)
+            approver = TerminalApprover(spoken, is_json=is_json)
+            work = Workflow(equipment, watching=watched, approver=approver).run(plan_id)
             return await carried(equipment, plan_id, work)
 
 

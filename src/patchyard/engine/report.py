@@ -7,11 +7,12 @@ from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError
-from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.state import PlanState
 from patchyard.engine.accounts import shared_budgets
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.sites import general_kind
+from patchyard.engine.waiting import approval, waiting
 
 _STEPS = (Phase.STRATEGIZE, Phase.EXECUTE, Phase.APPLY)
 
@@ -50,7 +51,13 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         },
         "cost": _cost(state) | {"budgets": await shared_budgets(ledger)},
         "reach": reach(spec),
-        "waiting": _waiting(state),
+        "waiting": waiting(state),
+        "approval": approval(state),
+        "automation": {
+            "profile": spec.automation_profile,
+            "reverts": state.reverts,
+            "retries_per_step": spec.safety.max_retries_per_step,
+        },
         "findings": [to_json(finding) for finding in changeset.findings] if changeset else [],
         "error_message": state.failure.message if state.failure else None,
         "error_details": _error_details(state),
@@ -185,17 +192,6 @@ async def _applied(ledger: Ledger) -> dict[str, Any] | None:
         return None
     receipt = await ledger.value(applied.record)
     return {"to": applied.to, "reference": receipt.get("reference")}
-
-
-def _waiting(state: PlanState) -> dict[str, Any] | None:
-    if state.state != State.PROCESSING:
-        return None
-    if state.open_calls:
-        call = list(state.open_calls.values())[-1]
-        return {"for": f"{call.name} in {call.kind or 'the engine'}", "since": state.updated}
-    if state.asked is not None:
-        return {"for": f"the actor's turn {state.asked.turn}", "since": state.updated}
-    return {"for": f"the next step of {state.phase}", "since": state.updated}
 
 
 def _error_details(state: PlanState) -> dict[str, Any] | None:
