@@ -18,7 +18,7 @@ HEAD = (
     " (SELECT 1 FROM leases WHERE leases.job = jobs.job AND leases.member IS NOT NULL)"
     " ORDER BY priority DESC, number LIMIT 1"
 )
-WAITING = "SELECT 1 FROM jobs WHERE project = ? AND model = ? AND member IS NULL LIMIT 1"
+USED = "SELECT 1 FROM jobs WHERE project = ? AND model = ? LIMIT 1"
 
 
 class SQLiteQueue:
@@ -185,7 +185,7 @@ def _heads(connection: sqlite3.Connection, now: float) -> dict[Lane, tuple[Job, 
         head = _head(connection, (project, model), now)
         if head is not None:
             heads[project, model] = (head, served)
-        elif connection.execute(WAITING, (project, model)).fetchone() is None:
+        elif connection.execute(USED, (project, model)).fetchone() is None:
             connection.execute(
                 "DELETE FROM lanes WHERE project = ? AND model = ?", (project, model)
             )

@@ -36,7 +36,7 @@ CREATE TABLE jobs (
     member     TEXT
 );
 
-CREATE INDEX jobs_waiting ON jobs (project, model, priority DESC, number) WHERE member IS NULL;
+CREATE INDEX jobs_of_lane ON jobs (project, model, member, priority DESC, number);
 
 CREATE INDEX jobs_by_member ON jobs (member) WHERE member IS NOT NULL;
 
