@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from patchyard.clients.syncing import put_in_place
 from patchyard.clients.toolbox import TOOLBOX_FOLDER
 
 COMPILE = (
@@ -47,7 +48,7 @@ def compiled_toolbox(shelf: Path, interpreter: str) -> Path:
             )
         _open_to_all(made)
         with contextlib.suppress(OSError):  # another engine was quicker
-            made.rename(place)
+            put_in_place(made, place)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return place

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from patchyard.clients.git import Git, text
 from patchyard.clients.locks import locked
+from patchyard.clients.shelves import Shelf
 from patchyard.clients.syncing import put_in_place
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.source import Source
@@ -29,9 +30,10 @@ class Store:
         self.source = source
         self.git_dir = folder / "store.git"
         config = folder / "gitconfig"
-        if not config.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            write_whole(config, _own_config(source))
+        with store_shelf(folder.parent).using(folder.name):
+            if not config.exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                write_whole(config, _own_config(source))
         self.user_git = Git(home=git.home, config=config)
         self.git = self.user_git.at(self.git_dir)
 
@@ -111,6 +113,11 @@ class Store:
         _write_alternates(git_dir, lenders)
 
 
+def store_shelf(folder: Path) -> Shelf:
+    """Return the stores of one home, by repository."""
+    return Shelf(folder, str(folder.parent))
+
+
 def _own_config(source: Source) -> str:
     places = dict.fromkeys((source.top, source.git_dir, source.common_dir))
     lines = "".join(f"\tdirectory = {_quoted(str(place))}\n" for place in places)
@@ -159,9 +166,12 @@ def init(git: Git, place: Path, object_format: str) -> None:
 
 
 def write_whole(path: Path, content: str) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part."""
+    """Write a file so that a reader, and a later boot, sees the old content or the new."""
     made = path.with_name(f"{path.name}.new-{threading.get_native_id()}")  # threads write at once
-    made.write_bytes(os.fsencode(content))
+    with made.open("wb") as file:
+        file.write(os.fsencode(content))
+        file.flush()
+        os.fsync(file.fileno())
     made.replace(path)
 
 
@@ -172,4 +182,4 @@ def parts(output: bytes) -> Iterator[str]:
             yield os.fsdecode(part)
 
 
-__all__ = ["Store", "alternates_of", "init", "parts", "write_whole"]
+__all__ = ["Store", "alternates_of", "init", "parts", "store_shelf", "write_whole"]
