@@ -81,6 +81,24 @@ class Ledger:
         return cls(store, clock, state, hold=hold)
 
     @property
+    def is_of_a_worker(self) -> bool:
+        """Whether a worker owns the plan, and not a command that somebody waits for."""
+        return self.hold is not None and bool(self.hold.lease.worker)
+
+    async def confirm(self) -> None:
+        """Raise FencedOff when another process owns the plan by now.
+
+        To be asked before anything is ended or taken away that it may be using.
+        """
+        if self.hold is not None:
+            await self.hold.confirm()
+
+    def on_loss(self, told: Callable[[], object]) -> None:
+        """Have `told` called once another process has taken the plan."""
+        if self.hold is not None:
+            self.hold.on_loss(told)
+
+    @property
     def plan_id(self) -> str:
         """The plan this ledger is of."""
         return self.state.plan_id
