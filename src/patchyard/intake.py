@@ -17,6 +17,7 @@ from patchyard.configuration import (
     user_file,
 )
 from patchyard.domain.action import Action, Filled, Rule, use
+from patchyard.domain.automation import automation
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.detection import detect
 from patchyard.domain.environment import ExecutionEnvironment, parse_kind
@@ -24,9 +25,10 @@ from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
-from patchyard.domain.plan import AUTO, MANUAL, PROFILES, ROLES, PlanSpec
+from patchyard.domain.plan import AUTO, ROLES, PlanSpec
 from patchyard.domain.project import LimitSettings, Project, seconds_of
 from patchyard.domain.resource import container_of
+from patchyard.domain.safety import APPROVALS, SafetyProfile
 from patchyard.domain.settings import DESTINATIONS, Settings
 from patchyard.intake_mounts import checked_includes, checked_mounts
 
@@ -106,7 +108,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     spec = _placed(spec, asked, environ, settings, project, holdings)
     spec, notes = _with_commands(spec, settings, filled, sight)
     spec = replace(spec, invariants=_invariants(settings, holdings, spec, filled))
-    return Intake(spec=spec, notes=notes, warnings=(*settings.warnings, *_hasty(spec)))
+    return Intake(spec=spec, notes=notes, warnings=settings.warnings)
 
 
 def _top(place: str) -> Path:
@@ -167,6 +169,7 @@ def _spec(
     steps = action.steps if action else ()
     agent = settings.value("agent") or ("recipe" if steps else "model")
     own_variables = settings.value("variables") or {}
+    safety = settings.value("safety") or SafetyProfile()
     return PlanSpec(
         task=filled.task if filled else asked.task,
         repository=str(top),
@@ -178,7 +181,7 @@ def _spec(
         agent=agent,
         model=_found_again(settings.value("model") or ""),
         role=_role(settings.value("role") or (action.role if action else "") or "developer"),
-        limits=_limits(settings, agent),
+        limits=_limits(settings, agent, safety),
         rounds=settings.value("limits.rounds"),
         apply_to=settings.value("apply") or "none",
         requires_changes=asked.requires_changes,
@@ -188,6 +191,8 @@ def _spec(
         variables={**own_variables, **_variables(asked.variables, environ)},
         mounts=checked_mounts(settings.value("mounts") or (), environ, str(top)),
         automation_profile=_profile(settings.value("automation_profile") or AUTO),
+        approvals=_approvals(settings.value("approvals") or (), str(top)),
+        safety=safety,
         record_to=str(Path(asked.record_to).absolute()) if asked.record_to else None,
     )
 
@@ -207,25 +212,30 @@ def _role(name: str) -> str:
 
 
 def _profile(name: str) -> str:
-    if name not in PROFILES:
-        raise UnknownName.among("automation profile", name, PROFILES)
+    automation(name)  # an unknown one is an error
     return name
 
 
-def _hasty(spec: PlanSpec) -> tuple[str, ...]:
-    """Say that a profile which would ask before some steps does not do so yet."""
-    profile = spec.automation_profile
-    if profile == MANUAL or PROFILES.index(profile) >= PROFILES.index(AUTO):
-        return ()
-    return (f"automation profile {profile} asks for nothing yet: the plan goes on as under auto",)
+def _approvals(names: tuple[str, ...], workspace: str) -> tuple[str, ...]:
+    """Return the phases, categories and tools to be asked for. Raises UnknownName."""
+    from patchyard.tools.toolset import toolset  # noqa: PLC0415 - not for `--help`
+
+    known = {*APPROVALS, *toolset(workspace)} if names else set()
+    for name in names:
+        if name not in known:
+            raise UnknownName.among("approval", name, known)
+    return names
 
 
-def _limits(settings: Configuration, agent: str) -> PlanLimits:
+def _limits(settings: Configuration, agent: str, safety: SafetyProfile) -> PlanLimits:
     steps = settings.values["limits.max_steps"]
+    usd = settings.value("limits.budget_usd")
+    if safety.max_cost_per_plan is not None:
+        usd = min(usd, safety.max_cost_per_plan)
     # A recipe is bounded by its steps and its time; the default is meant for models.
     unbounded = agent == "recipe" and steps.origin == "default"
     return PlanLimits(
-        usd=settings.value("limits.budget_usd"),
+        usd=usd,
         tokens=settings.value("limits.max_tokens"),
         steps=None if unbounded else steps.value,
         seconds=settings.value("limits.timeout"),

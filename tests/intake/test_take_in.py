@@ -359,17 +359,6 @@ def test_what_does_not_fit_is_named(top: Path, asked: dict[str, Any], said: str)
         taken(top, **asked)
 
 
-@pytest.mark.parametrize("profile", ["review", "supervised", "cautious", "trusted"])
-def test_a_profile_that_would_ask_says_that_it_does_not_yet(top: Path, profile: str) -> None:
-    (warning,) = taken(top, automation_profile=profile).warnings
-    assert f"{profile} asks for nothing yet" in warning
-
-
-@pytest.mark.parametrize("profile", ["manual", "auto", "ci", "full-auto"])
-def test_a_profile_that_is_what_it_says_needs_no_words(top: Path, profile: str) -> None:
-    assert taken(top, automation_profile=profile).warnings == ()
-
-
 def test_variables_and_durations_are_read(top: Path) -> None:
     spec = taken(top, variables=("A=b=c", "LANG"), environ={"LANG": "C"}).spec
     assert spec.variables == {"A": "b=c", "LANG": "C"}

@@ -29,11 +29,13 @@ from patchyard.domain.invariant import Invariant
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.queue import Errand, Lease, Taken, job_of, scopes_of
 from patchyard.domain.resource import container_of
+from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, Listener
 from patchyard.engine.machine import refused_by_machine
+from patchyard.engine.sites import kinds_of
 
 _BEGIN = (Phase.STRATEGIZE, State.QUEUED)
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
@@ -50,6 +52,7 @@ class PlanLifecycleService:
 
     async def create(self, spec: PlanSpec, *, base: Base | None = None) -> Ledger:
         """Make a plan, on `base` when that is known already, and queue it for strategize."""
+        require_walls(spec)
         plan_id = self._equipment.clock.new_id()
         state = PlanState(plan_id=plan_id)
         ledger = Ledger(self._equipment.store, self._equipment.clock, state)
@@ -79,6 +82,16 @@ class PlanLifecycleService:
 def _taken(lease: Lease, state: PlanState) -> Taken:
     slots = scopes_of(job_of(state.plan_id, state.known), lease.worker)
     return Taken(worker=lease.worker, generation=lease.generation, slots=slots)
+
+
+def require_walls(spec: PlanSpec) -> None:
+    """Raise GuardRefused where a plan asks for walls and could run where there are none."""
+    bare = sorted(set(kinds_of(spec)) & UNCONFINED)
+    if spec.safety.require_sandbox and bare:
+        raise GuardRefused(
+            f"the safety profile requires a sandbox, and the plan could run on {', '.join(bare)}",
+            hint="take another kind: `--in process`",
+        )
 
 
 def require_strategy(state: PlanState) -> None:
@@ -215,5 +228,6 @@ __all__ = [
     "place",
     "require_result",
     "require_strategy",
+    "require_walls",
     "settling",
 ]

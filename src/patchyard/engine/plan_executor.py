@@ -24,10 +24,17 @@ from patchyard.engine.capture import Capture
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import Ground, given, reading_ground, working_ground
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.lifecycle import begin, has_steps, require_strategy, settling
+from patchyard.engine.lifecycle import (
+    begin,
+    has_steps,
+    require_strategy,
+    require_walls,
+    settling,
+)
 from patchyard.engine.persisting import persisting, place_recovers
 from patchyard.engine.places import Places
 from patchyard.engine.proof import Prover
+from patchyard.engine.restarts import after_restart
 from patchyard.engine.reverting import freshened
 from patchyard.engine.sessions import at_work
 from patchyard.engine.setup import Setup
@@ -61,6 +68,7 @@ class PlanExecutor:
         state = self._ledger.state
         if state.phase != Phase.STRATEGIZE or state.state == State.COMPLETE:
             return
+        require_walls(state.known)
         await begin(self._ledger, Phase.STRATEGIZE)
         async with settling(self._ledger, Phase.STRATEGIZE), self._bounded():
             await persisting(self._think, self._ledger, self._steering, place_recovers)
@@ -85,6 +93,8 @@ class PlanExecutor:
         require_strategy(state)
         if state.phase == Phase.APPLY or (state.phase, state.state) == _EXECUTED:
             return
+        require_walls(state.known)
+        await after_restart(self._equipment, self._ledger)
         await begin(self._ledger, Phase.EXECUTE)
         async with settling(self._ledger, Phase.EXECUTE):
             try:

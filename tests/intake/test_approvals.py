@@ -1,0 +1,54 @@
+"""Profiles, approvals and the safety profile on their way from settings to a plan's spec."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.holdings import Holdings
+from patchyard.domain.plan import PROFILES
+from patchyard.intake import Asked, Intake, take_in
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "-q", "shop"], cwd=tmp_path, check=True)
+    return tmp_path / "shop"
+
+
+def taken(top: Path, *, profile: str | None = None, **environ: str) -> Intake:
+    asked = Asked(task="t", repository=str(top), automation_profile=profile)
+    return take_in(asked, {"HOME": str(top), "PATH": "", **environ}, Holdings())
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_profile_of_the_table_is_known_and_needs_no_warning(top: Path, profile: str) -> None:
+    intake = taken(top, profile=profile)
+    assert (intake.spec.automation_profile, intake.warnings) == (profile, ())
+
+
+def test_an_unknown_profile_is_an_error(top: Path) -> None:
+    with pytest.raises(UnknownName, match="unknown automation profile 'supervise'"):
+        taken(top, PATCHYARD_AUTOMATION_PROFILE="supervise")
+
+
+def test_approvals_of_all_places_count_and_an_unknown_one_is_named(top: Path) -> None:
+    folder = top / ".patchyard"
+    folder.mkdir()
+    (folder / "config.yaml").write_text("approvals: [apply]\n")
+    subprocess.run(["git", "add", "-A"], cwd=top, check=True)
+    spec = taken(top, PATCHYARD_APPROVALS="[execute_command, write]").spec
+    assert spec.approvals == ("execute_command", "write", "apply")
+    with pytest.raises(UnknownName, match="unknown approval 'aply'"):
+        taken(top, PATCHYARD_APPROVALS="aply")
+
+
+def test_the_safety_profile_lowers_the_budget_and_never_raises_it(top: Path) -> None:
+    for said, usd in (("{max_cost_per_plan: 0.5}", 0.5), ("{max_cost_per_plan: 50}", 5.0)):
+        assert taken(top, PATCHYARD_SAFETY=said).spec.limits.usd == usd
+
+
+def test_a_wrong_safety_profile_is_named_with_its_place(top: Path) -> None:
+    with pytest.raises(UsageError, match="PATCHYARD_SAFETY: must be true or false"):
+        taken(top, PATCHYARD_SAFETY="{require_sandbox: maybe}")
