@@ -83,7 +83,10 @@ class Worksite:
     def asked(self, *execute: Mapping[str, Any], **options: Any) -> Asked:
         """Return what a `run` with that script asks for."""
         strategize = options.pop("strategize", ())
-        model = self.script([*execute, done()], strategize)
+        return self.asked_of(self.script([*execute, done()], strategize), **options)
+
+    def asked_of(self, model: str, **options: Any) -> Asked:
+        """Return what a `run` with that model asks for."""
         options.setdefault("kind", "process")
         return Asked(task="do it", repository=str(self.repository), model=model, **options)
 

@@ -1,0 +1,102 @@
+"""Workers as processes of their own, over one worksite, to be killed, stopped and told to end."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.worksite import Worksite
+from patchyard.domain.events import Event
+from patchyard.domain.queue import job_of
+from patchyard.engine.ledger import load, read_events
+
+__all__ = ["LONGEST_S", "WorkerCrew", "crewed"]
+
+LONGEST_S = 60.0
+
+
+@dataclass(kw_only=True)
+class WorkerCrew:
+    """The workers of one worksite."""
+
+    site: Worksite
+    working: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, name: str, *options: str) -> subprocess.Popen[str]:
+        """Start a worker and return once it takes plans."""
+        words = ["worker", "--name", name, *options]
+        process = self.spawn(*words)
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        assert first.startswith(f"worker {name}: up to"), first
+        self.working.append(process)
+        return process
+
+    def spawn(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command of ours."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "patchyard", *words],
+            cwd=self.site.repository,
+            env=self.site.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def agents(self, *words: str) -> dict[str, Any]:
+        """Run one command to its end and return its JSON object."""
+        out, err = self.spawn(*words, "--format", "json").communicate(timeout=LONGEST_S)
+        assert out, err
+        body: dict[str, Any] = json.loads(out)
+        return body
+
+    def status(self, plan_id: str) -> dict[str, Any]:
+        """Return what `plan status` says of a plan."""
+        data: dict[str, Any] = self.agents("plan", "status", plan_id)["data"]
+        return data
+
+    async def queue(self, model: str, *, priority: int = 0, **options: Any) -> str:
+        """Make a plan of a scripted model and leave it to the workers; return its id."""
+        async with self.site.open() as (equipment, workflow):
+            asked = self.site.asked_of(model, **options)
+            plan_id = await self.site.made(workflow, asked)
+            state, _ = await load(equipment.store.journal, plan_id)
+            await equipment.queue.put(job_of(plan_id, state.known, priority=priority))
+            return plan_id
+
+    async def events(self, plan_id: str) -> Sequence[tuple[int, float, Event]]:
+        """Return what the journal holds of a plan."""
+        async with self.site.open() as (equipment, _):
+            return await read_events(equipment.store.journal, plan_id)
+
+    async def until(self, plan_id: str, kind: type[Event], *, count: int = 1) -> None:
+        """Return once the journal holds so many events of a kind. Fails after a minute."""
+        deadline = time.monotonic() + LONGEST_S
+        async with self.site.open() as (equipment, _):
+            while time.monotonic() < deadline:
+                found = await read_events(equipment.store.journal, plan_id)
+                if sum(isinstance(event, kind) for _, _, event in found) >= count:
+                    return
+                time.sleep(0.02)  # noqa: ASYNC251 - other processes work meanwhile
+        raise AssertionError(f"no {kind.__name__} in {LONGEST_S:g} s")
+
+    def end(self) -> None:
+        """End all that still work."""
+        for process in self.working:
+            process.kill()
+            process.communicate(timeout=LONGEST_S)
+
+
+@contextlib.contextmanager
+def crewed(site: Worksite) -> Iterator[WorkerCrew]:
+    """Yield a crew over `site`; none of it works on after the block."""
+    crew = WorkerCrew(site=site)
+    try:
+        yield crew
+    finally:
+        crew.end()

@@ -1,0 +1,218 @@
+"""Workers as processes: what one leaves, however it ends, another carries on."""
+
+import json
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crews import LONGEST_S, WorkerCrew, crewed
+from engine.worksite import Worksite, call, done
+from patchyard.domain.events import ToolCallRequested, ToolCallSettled, WorkSummarised
+from patchyard.domain.queue import Taken
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.service("bubblewrap"),
+    pytest.mark.slow,
+    pytest.mark.timeout(180),
+]
+
+TAKEN_OVER_S = 15.0  # issue: a dead worker's plans go on within it
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
+    made = Worksite.make(tmp_path, {"a.txt": "one\n"})
+    yield made
+    await made.clear()
+
+
+@pytest.fixture
+def crew(site: Worksite) -> Iterator[WorkerCrew]:
+    with crewed(site) as made:
+        yield made
+
+
+def steps(count: int, *, seconds: float) -> list[dict[str, Any]]:
+    """Steps that each show when they begin and when they end."""
+    return [
+        call(
+            "execute_command",
+            command=f"echo {n} begun >> log; sleep {seconds}; echo {n} ended >> log",
+            timeout_s=50,
+        )
+        for n in range(count)
+    ]
+
+
+def shown(count: int) -> list[str]:
+    return [f"{n} {what}" for n in range(count) for what in ("begun", "ended")]
+
+
+def log(crew: WorkerCrew, plan_id: str) -> list[str]:
+    patch = crew.agents("plan", "diff", plan_id)["data"]["patch"]
+    return [line[1:] for line in patch.splitlines() if line[:1] == "+" and line[:2] != "++"]
+
+
+async def workers_of(crew: WorkerCrew, plan_id: str) -> list[tuple[str, int]]:
+    found = await crew.events(plan_id)
+    taken = [event for _, _, event in found if isinstance(event, Taken)]
+    return [(event.worker, event.generation) for event in taken]
+
+
+async def test_a_detached_run_returns_at_once_and_a_worker_carries_it_out(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    model = site.script([*steps(1, seconds=0), done()])
+    body = crew.agents("run", "do it", "--model", model, "--validate", "", "-d")
+    plan_id = body["data"]["plan_id"]
+    assert (body["exit_code"], body["data"]["workers"]) == (0, [])
+    assert (body["data"]["phase"], body["data"]["state"]) == ("strategize", "queued")
+    crew.start("w")
+    await crew.until(plan_id, WorkSummarised)
+    end = crew.agents("plan", "watch", plan_id)
+    assert (end["data"]["phase"], end["data"]["state"]) == ("execute", "complete")
+    assert log(crew, plan_id) == shown(1)
+    assert await workers_of(crew, plan_id) == [("w", 1)]
+
+
+async def test_a_killed_workers_plan_goes_on_in_time_with_each_effect_once(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    plan_id = await crew.queue(site.script([*steps(3, seconds=0.5), done()]))
+    first = crew.start("first")
+    await crew.until(plan_id, ToolCallRequested)
+    crew.start("second")
+    first.kill()
+    killed = time.time()
+    await crew.until(plan_id, WorkSummarised)
+    assert await workers_of(crew, plan_id) == [("first", 1), ("second", 2)]
+    taken = [at for _, at, event in await crew.events(plan_id) if isinstance(event, Taken)]
+    assert taken[-1] - killed < TAKEN_OVER_S
+    assert log(crew, plan_id) == shown(3)
+
+
+async def test_a_worker_carries_on_what_a_killed_command_had_begun(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    model = site.script([*steps(2, seconds=0.5), done()])
+    command = crew.spawn("run", "do it", "--model", model, "--stream", "--format", "json")
+    assert command.stdout is not None
+    plan_id = ""
+    for line in command.stdout:
+        event = json.loads(line)
+        plan_id = event["plan_id"]
+        if event["event"] == "ToolCallRequested":
+            break
+    command.kill()
+    command.communicate(timeout=LONGEST_S)
+    crew.start("w")
+    await crew.until(plan_id, WorkSummarised)
+    assert log(crew, plan_id) == shown(2)
+
+
+async def test_a_stopped_worker_that_comes_back_cannot_write_and_works_on_as_another(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    plan_id = await crew.queue(site.script([*steps(6, seconds=1.5), done()]))
+    stopped = crew.start("stopped")
+    await crew.until(plan_id, ToolCallRequested, count=2)
+    crew.start("other")
+    stopped.send_signal(signal.SIGSTOP)
+    silent = time.time()
+    await crew.until(plan_id, Taken, count=2)
+    assert time.time() - silent < TAKEN_OVER_S
+    stopped.send_signal(signal.SIGCONT)
+    await crew.until(plan_id, WorkSummarised)
+    assert await workers_of(crew, plan_id) == [("stopped", 1), ("other", 2)]
+    assert log(crew, plan_id) == shown(6)
+    assert crew.agents("plan", "verify", plan_id)["exit_code"] == 0
+    crew.working[1].send_signal(signal.SIGTERM)
+    crew.working[1].wait(LONGEST_S)
+    after = await crew.queue(site.script([*steps(1, seconds=0), done()]))
+    await crew.until(after, WorkSummarised)
+    assert await workers_of(crew, after) == [("stopped", 1)]
+
+
+async def test_a_worker_told_to_end_leaves_its_plan_at_a_step_for_the_next(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    plan_id = await crew.queue(site.script([*steps(4, seconds=0.7), done()]))
+    first = crew.start("first")
+    await crew.until(plan_id, ToolCallRequested)
+    first.send_signal(signal.SIGTERM)
+    _, said = first.communicate(timeout=LONGEST_S)
+    assert (first.returncode, "left for the next worker" in said) == (0, True)
+    data = crew.status(plan_id)
+    assert (data["phase"], data["state"]) == ("execute", "processing")
+    found = await crew.events(plan_id)
+    settled = [event for _, _, event in found if isinstance(event, ToolCallSettled)]
+    assert [event.success for event in settled] == [True]
+    crew.start("second")
+    await crew.until(plan_id, WorkSummarised)
+    assert log(crew, plan_id) == shown(4)
+
+
+async def test_a_call_that_outlasts_the_time_to_end_is_cancelled_and_the_plan_goes_on(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    hang = call("execute_command", command="echo hanging > log; sleep 600", timeout_s=500)
+    plan_id = await crew.queue(site.script([hang, *steps(1, seconds=0), done()]))
+    first = crew.start("first", "--drain", "1s")
+    await crew.until(plan_id, ToolCallRequested)
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=LONGEST_S)
+    assert first.returncode == 0
+    crew.start("second")
+    await crew.until(plan_id, WorkSummarised)
+    assert log(crew, plan_id)[-2:] == shown(1)
+
+
+async def test_a_second_signal_ends_a_worker_at_once(site: Worksite, crew: WorkerCrew) -> None:
+    hang = call("execute_command", command="sleep 600", timeout_s=500)
+    plan_id = await crew.queue(site.script([hang, done()]))
+    worker = crew.start("w")
+    await crew.until(plan_id, ToolCallRequested)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.stderr is not None
+    while "stopping" not in worker.stderr.readline():
+        pass
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(LONGEST_S) == 128 + signal.SIGKILL
+    crew.agents("plan", "cancel", plan_id)
+
+
+async def test_a_second_worker_of_one_name_is_refused(crew: WorkerCrew) -> None:
+    crew.start("w")
+    body = crew.agents("worker", "--name", "w")
+    assert (body["exit_code"], body["error"]["code"]) == (3, "conflict")
+    assert "another name" in body["error"]["hint"]
+
+
+async def test_a_plan_that_waits_for_a_worker_can_be_cancelled(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    plan_id = await crew.queue(site.script([*steps(1, seconds=0), done()]))
+    assert crew.agents("plan", "cancel", plan_id)["data"]["state"] == "cancelled"
+    last = await crew.queue(site.script([*steps(1, seconds=0), done()]))
+    crew.start("w")
+    await crew.until(last, WorkSummarised)
+    assert await workers_of(crew, plan_id) == []
+
+
+async def test_a_plan_that_a_worker_has_can_be_cancelled(site: Worksite, crew: WorkerCrew) -> None:
+    hang = call("execute_command", command="sleep 600", timeout_s=500)
+    plan_id = await crew.queue(site.script([hang, done()]))
+    crew.start("w")
+    await crew.until(plan_id, ToolCallRequested)
+    assert crew.agents("plan", "cancel", plan_id)["data"]["state"] == "cancelled"
+    async with site.open() as (equipment, _):
+        assert await equipment.queue.jobs() == []
+
+
+async def test_a_worker_that_is_to_do_nothing_at_once_is_refused(crew: WorkerCrew) -> None:
+    assert crew.agents("worker", "--concurrency", "0")["exit_code"] == 2
