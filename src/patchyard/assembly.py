@@ -83,7 +83,7 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
             trees=trees,
             workspaces=select_workspaces(trees, folder),
             blobs=FileBlobSpaces(where.home / "checkpoints"),
-            layers=LayerCache(folder / ".layers"),
+            layers=LayerCache(folder / ".layers", str(where.home)),
             handover=GitHandOver(trees),
             environments=environments,
             keepers=_keepers(where, folder, station, environments),

@@ -17,7 +17,7 @@ def written(tmp_path: Path) -> Path:
 
 
 def test_a_layer_is_found_once_it_is_kept(tmp_path: Path, written: Path) -> None:
-    cache = LayerCache(tmp_path / "layers")
+    cache = LayerCache(tmp_path / "layers", "here")
     assert cache.find("k") is None
 
     kept = cache.keep("k", written)
@@ -30,7 +30,7 @@ def test_a_layer_is_found_once_it_is_kept(tmp_path: Path, written: Path) -> None
 
 
 def test_the_first_of_two_that_made_the_same_layer_wins(tmp_path: Path, written: Path) -> None:
-    cache = LayerCache(tmp_path / "layers")
+    cache = LayerCache(tmp_path / "layers", "here")
     first = tmp_path / "first"
     (first / "lib").mkdir(parents=True)
     (first / "lib/module.py").write_text("x = 0\n")
@@ -46,5 +46,5 @@ def test_a_layer_that_cannot_be_moved_is_an_error_and_stays(tmp_path: Path, writ
     (tmp_path / "layers").mkdir()
     (tmp_path / "layers/k").write_text("somebody's file")
     with pytest.raises(NotADirectoryError):
-        LayerCache(tmp_path / "layers").keep("k", written)
+        LayerCache(tmp_path / "layers", "here").keep("k", written)
     assert (written / "lib/module.py").exists()

@@ -38,7 +38,7 @@ async def test_whatever_the_umask_the_agent_can_pass_the_folders_made_for_it(
 ) -> None:
     before = os.umask(0o077)
     try:
-        materials.make_place(tmp_path / "w/tasks/one")
+        materials.make_place(tmp_path / "w/tasks/one", tmp_path / "home")
     finally:
         os.umask(before)
     made = (tmp_path / "w", tmp_path / "w/tasks", tmp_path / "w/tasks/one")
@@ -154,7 +154,7 @@ async def test_a_layers_links_and_modes_are_nobodys_change(lab: Lab) -> None:
     await lab.workspaces.close(setup)
     written = await lab.workspaces.layer(setup)
     assert written is not None
-    layer = LayerCache(lab.repo.parent / "layers").keep("k", written)
+    layer = LayerCache(lab.repo.parent / "layers", "here").keep("k", written)
     ref, root = await lab.workspace(base, layers=(layer,))
     assert (root / "lib/same").readlink() == Path("target")
     for name in ("same", "other"):

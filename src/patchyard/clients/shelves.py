@@ -19,9 +19,13 @@ LOCK, USED = ".lock", ".used"
 class Shelf:
     """One folder of such things."""
 
-    def __init__(self, folder: Path, label: str) -> None:
-        """Take the folder, made when first needed, and what names this installation: one line."""
+    def __init__(self, folder: Path, label: str, *, beside: tuple[str, ...] = ()) -> None:
+        """Take the folder, made when first needed, and what names this installation: one line.
+
+        `beside` ends the names of further files, `.NAME` and that, which go with the thing.
+        """
         self.folder = folder
+        self._ends = (*beside, USED, LOCK)
         self._label = label.encode("utf-8", "backslashreplace").replace(b"\n", b"\\n")
 
     @contextlib.contextmanager
@@ -80,8 +84,8 @@ class Shelf:
                 return False
             place = self.folder / name
             gone = [set_aside(place)] if os.path.lexists(place) else []
-            (self.folder / f".{name}{USED}").unlink(missing_ok=True)
-            (self.folder / f".{name}{LOCK}").unlink()
+            for end in self._ends:
+                (self.folder / f".{name}{end}").unlink(missing_ok=True)
         for each in gone:
             remove_tree(each)
         return True

@@ -11,7 +11,9 @@ from pathlib import Path
 from patchyard.clients.removal import GONE, remove_tree, set_aside, size_of
 from patchyard.domain.retention import Family, Found
 
-HALF = re.compile(r"\.gone-\d+-.+|\.[0-9a-f]+(?:\.git)?\.new|(?:store|[0-9a-f]+)\.git\.new-\d+")
+HALF = re.compile(
+    r"\.gone-\d+-.+|\.[0-9a-f]+(?:\.git[0-9a-f-]*)?\.new|(?:store|[0-9a-f]+)\.git\.new-\d+"
+)
 PROBE = re.compile(r"\.probe-\w{8}")  # beside workspaces: whether an overlay can be mounted
 COPY = re.compile(r"tmp\w{8}")  # among environments: a copy of the toolbox
 OUTSIDE = re.compile(r"patchyard-(?:check|demo|bench)-\w{8}")  # as `tempfile` names them

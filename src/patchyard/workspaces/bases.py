@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from patchyard.clients.git import FREE_SPACE, Git, is_full_disk
-from patchyard.clients.locks import locked
+from patchyard.clients.shelves import Shelf
 from patchyard.clients.syncing import put_in_place
 from patchyard.clients.treewriter import SHA1_HEX
 from patchyard.domain.changeset import Base
@@ -23,6 +23,7 @@ from patchyard.workspaces.store import alternates_of, init, write_whole
 AGENT = '[user]\n\tname = "Patchyard agent"\n\temail = agent@patchyard.invalid\n'
 INSIDE = "\tfilemode = true\n\tbare = false\n\tcheckStat = minimal\n\ttrustctime = false\n"
 
+INDEX = ".index"  # ends the name of a checkout's index
 LARGE_INDEX_BYTES = 100_000  # about 1,000 files
 RUN_TIMEOUT_S = 600.0
 
@@ -33,15 +34,13 @@ class Bases:
     def __init__(self, folder: Path, *, uid: int, gid: int) -> None:
         """Take the folder; it is made when first needed."""
         self.folder = folder / str(uid)
+        self._shelf = base_shelf(folder, self.folder.name)
         self.uid = uid
         self.gid = gid
 
     def checkout(self, git: Git, tree: str) -> Path:
         """Return the checkout of `tree`. `git` looks at the store that holds it."""
-        place = self.folder / tree
-        if place.exists():
-            return place
-        with locked(self.folder / f".{tree}.lock"):
+        with self._shelf.using(tree) as place:
             if not place.exists():
                 self._build(git, tree, place)
         return place
@@ -55,8 +54,9 @@ class Bases:
         if near is None:
             made.mkdir()
         else:
-            run("cp", "-al", "--", str(near), str(made))
-            shutil.copy2(self.folder / f".{near.name}.index", index)
+            with self._shelf.using(near.name):
+                run("cp", "-al", "--", str(near), str(made))
+                shutil.copy2(self.folder / f".{near.name}.index", index)
         looking = git.at(git.git_dir, work_tree=made, index=index)
         looking.run("read-tree", "--reset", "-u", tree, cwd=made)
         if near is not None:
@@ -99,13 +99,11 @@ class Bases:
     def synthetic_git(self, git: Git, base: Base, history: Path) -> Path:
         """Return a folder that holds just `.git`: the base's history, readable, and no more."""
         branch = hashlib.sha256(os.fsencode(base.branch or "")).hexdigest()[:16]
-        place = self.folder / f"{base.tree}.git-{base.commit}-{branch}"
-        if place.exists():
-            return place
+        name = f"{base.tree}.git-{base.commit}-{branch}"
         self.checkout(git, base.tree)
-        with locked(self.folder / f".{base.tree}.lock"):
+        with self._shelf.using(name) as place:
             if not place.exists():
-                made = self.folder / f".{base.tree}.git.new"
+                made = self.folder / f".{name}.new"
                 _clear(made)
                 made.mkdir()
                 self._make_git(git, base, history, made / ".git")
@@ -139,6 +137,11 @@ class Bases:
         if os.geteuid() == 0:
             run("chown", "-hR", f"{self.uid}:{self.gid}", "--", str(inside.parent))
         _link_packs(history, inside / "objects" / "pack")
+
+
+def base_shelf(folder: Path, owner: str) -> Shelf:
+    """Return the checkouts of one owner below `folder`, each with its index beside it."""
+    return Shelf(folder / owner, str(folder.parent), beside=(INDEX,))
 
 
 def _config(kind: str, conversions: Mapping[str, str]) -> str:
@@ -211,4 +214,4 @@ def run(*command: str) -> None:
     )
 
 
-__all__ = ["Bases", "run"]
+__all__ = ["Bases", "base_shelf", "run"]

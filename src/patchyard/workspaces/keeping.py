@@ -7,27 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchyard.clients.mounts import unmount
-from patchyard.clients.removal import (
-    MountedInside,
-    mounts_below,
-    remove_tree,
-    set_aside,
-    size_of,
-)
+from patchyard.clients.removal import mounts_below, size_of
 from patchyard.clients.shelves import Shelf
 from patchyard.domain.retention import Family, Found, owner_of
-
-LABEL = "label"  # file in a workspace's `own`: which installation made it
+from patchyard.workspaces import materials
+from patchyard.workspaces.bases import base_shelf
+from patchyard.workspaces.materials import LABEL
+from patchyard.workspaces.store import store_shelf
 
 
 def shared_keepers(home: Path, folder: Path) -> "list[ShelfKeeper]":
     """Return the keepers of what plans share: in the home, and beside the workspaces."""
     label = str(home)
-    bases = [Shelf(home / "bases" / name, label) for name in _listed(home / "bases")]
+    bases = [base_shelf(home / "bases", name) for name in _listed(home / "bases")]
     return [
         ShelfKeeper(Family.BASE, bases),
         ShelfKeeper(Family.LAYER, [Shelf(folder / ".layers", label)]),
-        ShelfKeeper(Family.STORE, [Shelf(home / "trees", label)]),
+        ShelfKeeper(Family.STORE, [store_shelf(home / "trees")]),
     ]
 
 
@@ -91,9 +87,7 @@ class WorkspaceKeeper:
     def _remove(self, place: Path) -> None:
         if os.geteuid() == 0:
             unmount(place / "root")
-        for mount in mounts_below(place):
-            raise MountedInside(place, mount)
-        remove_tree(set_aside(place))
+        materials.delete(place)
 
 
 class MountKeeper:
@@ -164,4 +158,4 @@ def _listed(folder: Path) -> list[str]:
         return []
 
 
-__all__ = ["LABEL", "MountKeeper", "ShelfKeeper", "WorkspaceKeeper", "shared_keepers"]
+__all__ = ["MountKeeper", "ShelfKeeper", "WorkspaceKeeper", "shared_keepers"]

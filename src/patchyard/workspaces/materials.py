@@ -8,17 +8,21 @@ from pathlib import Path
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import FREE_SPACE, is_full_disk
 from patchyard.clients.placer import Placer
+from patchyard.clients.removal import MountedInside, mounts_below, remove_tree, set_aside
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
-from patchyard.workspaces.bases import run
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.sight import GITLINK
 
+LABEL = "label"  # in `own`: which home's it is
 
-def make_place(place: Path) -> None:
+
+def make_place(place: Path, home: Path) -> None:
     """Make the folder of one workspace, traversable, and in it `own`, which is only ours.
+
+    A label in it names our home: other installations may keep theirs in the same folder.
 
     The folders above it, for all of them, are made when missing: to be passed, not to be read.
     """
@@ -29,17 +33,18 @@ def make_place(place: Path) -> None:
     place.mkdir()
     place.chmod(0o711)
     (place / "own").mkdir(mode=0o700)
+    (place / "own" / LABEL).write_bytes(os.fsencode(home))
 
 
 def delete(place: Path) -> None:
-    """Delete a workspace's folder, whatever modes its owner left. Nothing there is fine."""
-    if not place.exists():
-        return
-    try:
-        run("rm", "-rf", "--one-file-system", "--", str(place))
-    except WorkFailed:
-        run("chmod", "-R", "u+rwX", "--", str(place))
-        run("rm", "-rf", "--one-file-system", "--", str(place))
+    """Delete a workspace's folder, whatever modes its owner left. Nothing there is fine.
+
+    Raises MountedInside: what somebody has mounted in it is never entered.
+    """
+    for mount in mounts_below(place):
+        raise MountedInside(place, mount)
+    if place.is_dir():
+        remove_tree(set_aside(place))
 
 
 @contextlib.contextmanager
@@ -109,4 +114,4 @@ def turn_into(trees: GitTrees, base: Base, tree: str, root: Path) -> None:
         ) from error
 
 
-__all__ = ["delete", "make_folders", "make_place", "reading", "turn_into"]
+__all__ = ["LABEL", "delete", "make_folders", "make_place", "reading", "turn_into"]

@@ -1,6 +1,5 @@
 """What is known of the user's repository, read once and only as data; nothing is written there."""
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from patchyard.clients.git import Git, text
 from patchyard.domain.errors import UsageError
+from patchyard.domain.retention import store_key
 
 FACTS = (
     "rev-parse",
@@ -35,7 +35,7 @@ class Source:
     @property
     def key(self) -> str:
         """Name of our folder for this repository."""
-        return hashlib.sha256(os.fsencode(self.top)).hexdigest()[:16]
+        return store_key(os.fsdecode(self.top))
 
     @property
     def conversions(self) -> dict[str, str]:

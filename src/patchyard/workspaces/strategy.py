@@ -92,7 +92,7 @@ class Strategy(abc.ABC):
     def _create(self, base: Base, workspace_id: str, layers: Sequence[Path]) -> WorkspaceRef:
         root = self._folder / workspace_id / "root"
         self._remove(root)  # what a killed engine left under this name
-        materials.make_place(root.parent)
+        materials.make_place(root.parent, self._trees.home)
         details = self._fill(base, root, [*reversed(layers)])
         return WorkspaceRef(
             workspace_id=workspace_id,
