@@ -78,7 +78,7 @@ async def test_a_call_taken_up_again_has_the_time_it_was_given(
     handle, _ = await runner._places.toolbox(KIND)
     event = asked(handle, "execute_command", command="echo hi", timeout_s="45")
     await runner._ledger.record(event)
-    answered = await runner.settle_left_over(event, handle)
+    answered = await runner.settle_left_over(event)
     assert answered.result.data["stdout"] == "hi\n"
     assert limits == [45, 45]
 
@@ -90,7 +90,7 @@ async def test_a_call_of_another_environment_is_not_sent_to_the_one_that_runs_no
     gone = replace(here, environment_id="01J00000000000000000000001")
     event = asked(gone, "write_file", path="twice.txt", content="again")
     await runner._ledger.record(event)
-    answered = await runner.settle_left_over(event, gone)
+    answered = await runner.settle_left_over(event)
     assert answered.result.error == "OUTCOME_UNKNOWN"
     assert await asyncio.to_thread(os.listdir, open_folder) == []
 

@@ -14,6 +14,7 @@ from patchyard.workspaces.materials import delete
 
 BEGUN, WHOLE, OLD = "restoring", "restored", "discarded"  # in a workspace's own folder
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+SINGLY = 256  # so many entries are synced one by one; more at once by syncfs
 COPY_BYTES = 16 * 1024 * 1024
 
 
@@ -28,10 +29,15 @@ class Rebuilding:
         self._blobs = blobs
         self._owner = owner
         self._origins = origins
+        self._is_root = os.geteuid() == 0  # else all of it is the engine's own user's anyway
+        self._is_synced_singly = len(manifest) <= SINGLY
         self._linked: dict[str, str] = {}  # from a file's mark to the first of its names
 
     def make(self, root: Path) -> None:
-        """Make the tree at `root`, which must not be there. Raises JournalBroken, OSError."""
+        """Make the tree at `root`, where nothing is; it is on disk then.
+
+        Raises JournalBroken, OSError.
+        """
         root.mkdir(mode=0o700)
         self._root = os.open(root, OPEN_FOLDER)
         open_folders = [("", self._root)]
@@ -45,6 +51,8 @@ class Rebuilding:
         finally:
             for _, descriptor in open_folders:
                 os.close(descriptor)
+        if not self._is_synced_singly:
+            sync_file_system(root)
 
     def _leave_all_but(self, open_folders: list[tuple[str, int]], path: str) -> None:
         """Close the folders that `path` does not lie in; their times are set then."""
@@ -76,7 +84,8 @@ class Rebuilding:
 
     def _own_name(self, at: int, name: str, entry: Entry) -> None:
         """Give what cannot be opened its owner and time."""
-        os.chown(name, *self._owner, dir_fd=at, follow_symlinks=False)
+        if self._is_root:
+            os.chown(name, *self._owner, dir_fd=at, follow_symlinks=False)
         os.utime(name, ns=(entry.mtime, entry.mtime), dir_fd=at, follow_symlinks=False)
 
     def _file(self, at: int, name: str, path: str, entry: Entry) -> None:
@@ -100,11 +109,14 @@ class Rebuilding:
 
     def _own(self, descriptor: int, entry: Entry) -> None:
         """Set owner, attributes, permissions, and last the time."""
-        os.fchown(descriptor, *self._owner)
+        if self._is_root:
+            os.fchown(descriptor, *self._owner)
         for name, value in entry.attributes:
             os.setxattr(descriptor, name, value.encode("latin-1"))
         os.fchmod(descriptor, stat.S_IMODE(entry.mode))
         os.utime(descriptor, ns=(entry.mtime, entry.mtime))
+        if self._is_synced_singly:
+            os.fsync(descriptor)
 
 
 def _copy(source: Path, target: int) -> None:
@@ -132,7 +144,6 @@ def swap_in(current: Path, own: Path, make: Callable[[Path], None]) -> None:
     """
     tidy(current, own)
     make(own / BEGUN)
-    sync_file_system(own)
     (own / BEGUN).rename(own / WHOLE)
     sync_folder(own)
     if current.exists():

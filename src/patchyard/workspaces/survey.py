@@ -14,6 +14,7 @@ from pathlib import Path
 from patchyard.clients.reader import MAX_DEPTH, OPEN_FILE, OPEN_FOLDER
 from patchyard.contracts.blobs import BlobWriter
 from patchyard.domain.manifest import LEFT_OUT, Delta, Entry, Manifest
+from patchyard.workspaces.sight import is_whiteout
 from patchyard.workspaces.whole import TICKS_NS
 
 OPAQUE = "trusted.overlay.opaque"
@@ -105,6 +106,8 @@ class Survey:
             elif stat.S_ISLNK(status.st_mode):
                 target = os.fsdecode(os.readlink(os.fsencode(name), dir_fd=at))
                 self._take(path, self._settled(_entry(status, held=target)))
+            elif is_whiteout(status):
+                self._take(path, _entry(status)._replace(mtime=0))
             else:
                 self._take(path, _entry(status))
         except OSError:
