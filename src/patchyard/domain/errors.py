@@ -10,6 +10,7 @@
     │   ├── ReconciliationBlockedError  an invariant does not hold
     │   ├── ApprovalNeeded    nobody can be asked here
     │   └── PlanPaused        somebody paused the plan
+    │       └── WorkerLeft    its worker was told to end; the next one goes on
     ├── Unavailable           exit 4: install, start or link what is missing
     │   ├── ContainerUnavailableError
     │   ├── EnvironmentUnavailable
@@ -112,6 +113,12 @@ class PlanPaused(StateRefusal):
     """Somebody paused the plan; `agents plan resume` carries it on."""
 
     code = "paused"
+
+
+class WorkerLeft(PlanPaused):
+    """The worker was told to end; another one carries the plan on."""
+
+    code = "worker_left"
 
 
 class Unavailable(PatchyardError):
@@ -221,4 +228,5 @@ __all__ = [
     "UnknownName",
     "UsageError",
     "WorkFailed",
+    "WorkerLeft",
 ]
