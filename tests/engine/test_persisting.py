@@ -1,0 +1,96 @@
+"""Failures that pass by themselves: the same step again, a bounded number of times."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from engine.told import ENDING, Recorder, state_of, until, with_actor, writing
+from engine.worksite import ADD, Worksite
+from patchyard.contracts.actor import Answered, Turn
+from patchyard.domain.errors import ModelFailed, PlanPaused
+from patchyard.domain.events import TurnTaken
+from patchyard.domain.plan import Phase, State
+from patchyard.domain.safety import SafetyProfile
+from patchyard.domain.steering import RetryPlanned
+from patchyard.engine import persisting
+from patchyard.engine.directing import Directing
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.report import plan_data
+from patchyard.engine.watching import Watching
+from patchyard.engine.workflow import Workflow
+from patchyard.intake import Asked, spec_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+
+class Busy(Recorder):
+    """An actor whose model is busy at first."""
+
+    def __init__(self, turns: Sequence[Turn], busy: int) -> None:
+        super().__init__(turns)
+        self.busy = busy
+
+    async def next(self, answers: Sequence[Answered], *, note: str = "") -> Turn:
+        if self.busy:
+            self.busy -= 1
+            raise ModelFailed("slow down", retryable=True, details={"retry_after_s": 0.01})
+        return await super().next(answers, note=note)
+
+
+async def busy_plan(
+    site: Worksite, equipment: Equipment, busy: int, most: int = 3
+) -> tuple[Workflow, str]:
+    workflow = Workflow(
+        with_actor(equipment, Busy([writing(1), ENDING], busy)),
+        watching=Watching(on_event=site.heard.append),
+    )
+    asked: Asked = site.asked(ADD)
+    spec = spec_of(asked, site.environ)
+    safety = SafetyProfile(max_retries_per_step=most)
+    return workflow, await workflow.create(replace(spec, safety=safety))
+
+
+async def test_a_busy_model_is_asked_again_in_the_same_place(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persisting, "wait_before", lambda *_, **__: 0.01)
+    async with site.open() as (equipment, _):
+        workflow, plan_id = await busy_plan(site, equipment, 3)
+        ended = await workflow.run(plan_id)
+        events = await (await site.ledger(equipment, plan_id)).events()
+    planned = [event for _, _, event in events if isinstance(event, RetryPlanned)]
+    assert [(each.number, each.most, each.code) for each in planned] == [
+        (number, 3, "model_failed") for number in (1, 2, 3)
+    ]
+    assert ended.state == State.COMPLETE
+    assert len([1 for _, _, event in events if isinstance(event, TurnTaken)]) == 3
+    assert ended.steered.retry is None
+
+
+async def test_retries_end_where_the_plan_says_so(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persisting, "wait_before", lambda *_, **__: 0.01)
+    async with site.open() as (equipment, _):
+        workflow, plan_id = await busy_plan(site, equipment, 2, most=1)
+        with pytest.raises(ModelFailed, match="slow down"):
+            await workflow.run(plan_id)
+        state = await state_of(site, equipment, plan_id)
+        assert (state.phase, state.state) == (Phase.EXECUTE, State.ERRORED)
+        assert (await workflow.resume(plan_id)).state == State.COMPLETE
+
+
+async def test_a_wait_for_a_busy_model_is_shown_and_ends_with_a_pause(site: Worksite) -> None:
+    async with site.open() as (equipment, _):
+        workflow, plan_id = await busy_plan(site, equipment, 1)
+        working = asyncio.create_task(workflow.run(plan_id))
+        async with asyncio.timeout(20):
+            await until(site, RetryPlanned)
+            shown = (await plan_data(await site.ledger(equipment, plan_id)))["waiting"]["for"]
+            await Directing(equipment).pause(plan_id)
+            with pytest.raises(PlanPaused):
+                await working
+        assert "retry 1 of 3" in shown
+        assert (await workflow.resume(plan_id)).state == State.COMPLETE

@@ -1,0 +1,121 @@
+"""Plans that go back: counted, bounded, told what was found, begun on the base."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.told import ENDING, Recorder, heard, until, with_actor, writing
+from engine.worksite import ADD, Worksite, call, done
+from patchyard.contracts.actor import Brief, Casting
+from patchyard.domain.errors import Conflict, GuardRefused, PlanPaused, ProofFailed
+from patchyard.domain.events import ToolCallRequested
+from patchyard.domain.plan import Phase, State
+from patchyard.domain.steering import Paused
+from patchyard.engine.directing import Directing
+from patchyard.engine.workflow import Workflow
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+
+async def test_a_revert_tells_the_next_strategy_what_failed_and_begins_on_the_base(
+    site: Worksite,
+) -> None:
+    recorder = Recorder([writing(1), ENDING])
+    strategist = Recorder([ENDING])
+    async with site.open() as (equipment, _):
+
+        async def actor(casting: Casting) -> Any:
+            return recorder if casting.phase == Phase.EXECUTE else strategist
+
+        equipped = replace(equipment, actor=actor)
+        workflow = Workflow(equipped)
+        asked = site.asked(ADD, validate=("echo no such luck; test -e 2.txt",), rounds=0)
+        plan_id = await site.made(workflow, asked)
+        with pytest.raises(ProofFailed):
+            await workflow.run(plan_id)
+        directing = Directing(equipment)
+        reverted = await directing.revert(plan_id, to=Phase.STRATEGIZE, reason="another file")
+        assert (reverted.phase, reverted.state) == (Phase.STRATEGIZE, State.QUEUED)
+        assert reverted.reverts == 1
+        recorder.turns = [writing(2), ENDING]
+        ended = await workflow.resume(plan_id)
+    (findings,) = strategist.briefs[-1].findings
+    assert "another file" in findings
+    assert "no such luck" in findings
+    assert ended.state == State.COMPLETE
+    assert ended.changeset is not None
+    assert ended.changeset.files == 1  # nothing of the first attempt is left
+
+
+async def test_reverts_are_bounded_and_refused_where_they_lead_nowhere(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD))
+        directing = Directing(equipment)
+        with pytest.raises(GuardRefused, match="nothing to go back from"):
+            await directing.revert(plan_id, to=Phase.STRATEGIZE)
+        with pytest.raises(GuardRefused, match="execute has not begun"):
+            await directing.revert(plan_id, to=Phase.EXECUTE)
+        for _ in range(5):
+            await workflow.strategize(plan_id)
+            await directing.revert(plan_id, to=Phase.STRATEGIZE)
+        await workflow.strategize(plan_id)
+        with pytest.raises(GuardRefused, match="went back 5 times"):
+            await directing.revert(plan_id, to=Phase.STRATEGIZE)
+
+
+async def test_a_profile_that_allows_it_finds_another_way_by_itself(site: Worksite) -> None:
+    recorder = Recorder([writing(1), ENDING])
+    async with site.open() as (equipment, _):
+        equipped = with_actor(equipment, recorder)
+        begin = recorder.begin
+
+        async def other_way(brief: Brief) -> Recorder:
+            if brief.findings:
+                recorder.turns = [writing(2), ENDING]
+            return await begin(brief)
+
+        recorder.begin = other_way  # type: ignore[method-assign]
+        workflow = Workflow(equipped)
+        asked = site.asked(
+            ADD, validate=("test -e 2.txt",), rounds=0, automation_profile="full-auto"
+        )
+        ended = await workflow.run(await site.made(workflow, asked))
+    assert (ended.phase, ended.state, ended.reverts) == (Phase.EXECUTE, State.COMPLETE, 1)
+
+
+async def test_a_correction_plans_anew_with_the_guidance(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD))
+        await workflow.run(plan_id)
+        corrected = await Directing(equipment).correct(plan_id, "revert", "in another folder")
+    assert (corrected.phase, corrected.state) == (Phase.STRATEGIZE, State.QUEUED)
+    assert corrected.steered.findings == ("in another folder",)
+
+
+async def test_who_carries_a_plan_on_is_not_reverted_from_elsewhere(site: Worksite) -> None:
+    slow = call("execute_command", command="sleep 1", timeout_s=20)
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(slow))
+        working = asyncio.create_task(workflow.run(plan_id))
+        await until(site, ToolCallRequested)
+        with pytest.raises(Conflict):
+            await Directing(equipment).revert(plan_id, to=Phase.STRATEGIZE)
+        await working
+
+
+async def test_a_paused_plan_goes_back_when_it_is_told_to(site: Worksite) -> None:
+    slow = call("execute_command", command="sleep 0.3", timeout_s=20)
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(slow, done()))
+        working = asyncio.create_task(workflow.run(plan_id))
+        await until(site, ToolCallRequested)
+        await Directing(equipment).pause(plan_id)
+        with pytest.raises(PlanPaused):
+            await working
+        assert heard(site, Paused)
+        reverted = await Directing(equipment).revert(plan_id, to=Phase.EXECUTE)
+        assert (reverted.phase, reverted.state, reverted.turn) == (Phase.EXECUTE, State.QUEUED, 0)
+        ended = await workflow.resume(plan_id)
+    assert ended.state == State.COMPLETE
