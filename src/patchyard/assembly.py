@@ -14,7 +14,7 @@ from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
 from patchyard.config import Places, places
-from patchyard.configuration import user_file
+from patchyard.configuration import configure, user_file
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.environment import Environment
 from patchyard.contracts.gateway import Opened
@@ -23,7 +23,7 @@ from patchyard.contracts.model import Model
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import StateRefusal, UnknownName, UsageError
 from patchyard.domain.plan import PlanSpec
-from patchyard.domain.queue import Job
+from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Chores, Dispatcher, Told
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Store
@@ -100,11 +100,12 @@ async def open_worker(
 ) -> AsyncIterator[tuple[Worker, Sequence[Job]]]:
     """Yield a worker of this installation, and the jobs that are always there."""
     chores = Chores(work={}, every_s={})
+    limits = configure(environ).value("slots") or Limits()
     async with open_equipment(environ) as equipment:
         dispatcher = Dispatcher(
             equipment, lambda: open_equipment(environ), chores=chores, told=told
         )
-        yield Worker(equipment, dispatcher, terms, told=told), chores.jobs()
+        yield Worker(equipment, dispatcher, replace(terms, limits=limits), told=told), chores.jobs()
 
 
 class _LateGateways:

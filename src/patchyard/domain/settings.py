@@ -10,7 +10,9 @@ from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.faults import Fault, check_keys, kind_of
 from patchyard.domain.keeping import Keep, keep_of
 from patchyard.domain.project import LimitSettings, Priority, context_value, limits_of
+from patchyard.domain.queue import Limits
 from patchyard.domain.safety import SafetyProfile, parse_safety
+from patchyard.domain.slots import slots_of
 
 DESTINATIONS = ("none", "worktree", "branch", "merge", "patch")
 
@@ -41,6 +43,7 @@ class Settings:
     role: str | None = None
     safety: SafetyProfile | None = None
     setup: tuple[str, ...] | None = None
+    slots: Limits | None = None  # how many plans workers carry out at once
     tools: Mapping[str, ExecutionEnvironment] | None = None
     validate: tuple[str, ...] | None = None
     variables: Mapping[str, str] | None = None
@@ -92,6 +95,7 @@ _PARSERS: Mapping[str, Any] = {
     "keep": lambda value: keep_of(value, ("keep",)),
     "limits": lambda value: limits_of(value, ("limits",)),
     "safety": lambda value: parse_safety(value, ("safety",)),
+    "slots": lambda value: slots_of(value, ("slots",)),
     "tools": lambda value: tools_of(value, ("tools",)),
     "variables": _variables,
 }

@@ -11,7 +11,7 @@ from patchyard.domain.project import LimitSettings
 
 # Says what work is, or tightens what it may reach: counts always. Limits count where stricter.
 ALWAYS = frozenset({"approvals", "invariants", "limits", "protected_paths", "setup", "validate"})
-NEVER = "budget"  # is of plans beside those of this repository
+NEVER = frozenset({"budget", "slots"})  # are of plans beside those of this repository
 
 UNCONFINED = frozenset(
     {
@@ -44,8 +44,8 @@ def digest_of(files: Mapping[str, bytes]) -> str:
 def admit(body: Any, known: frozenset[str], *, is_trusted: bool) -> Admitted:
     """Leave out what a repository may not decide.
 
-    Keys that nobody knows stay in, so that reading them names the mistake. The kind `host` and
-    shared budgets are left out even when the settings are trusted.
+    Keys that nobody knows stay in, so that reading them names the mistake. The kind `host`, shared
+    budgets and slots are left out even when the settings are trusted.
     """
     if not isinstance(body, Mapping):
         return Admitted(body=body)
@@ -54,9 +54,9 @@ def admit(body: Any, known: frozenset[str], *, is_trusted: bool) -> Admitted:
     if _is_unconfined(kept.get("execution_environment")):
         del kept["execution_environment"]
         ignored.append("execution_environment")
-    if NEVER in kept:
-        del kept[NEVER]
-        ignored.append(NEVER)
+    for name in sorted(NEVER & set(kept)):
+        del kept[name]
+        ignored.append(name)
     tools = kept.get("tools")
     if isinstance(tools, Mapping):
         bad = [name for name, entry in tools.items() if _names_host(entry)]
