@@ -119,7 +119,9 @@ def _published() -> str | None:
 
 PROBES: dict[str, Callable[[], str | None]] = {
     "bubblewrap": lambda: _fails("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"),
+    "c-compiler": lambda: _fails("cc", "--version"),
     "control-groups": _control_groups,
+    "loop-devices": lambda: _fails("losetup", "--find"),
     "node": lambda: _fails("node", "--version"),
     "npm-index": _npm,
     "ordinary-user": _ordinary_user,

@@ -1,0 +1,128 @@
+"""A disk that is full, or that fails to sync: the plan stops with a name for it, and goes on after.
+
+The failing sync is a library of our own, loaded before the C library into the engine alone.
+"""
+
+import itertools
+import json
+import os
+import random
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.disks import Machine, machine
+from chaos.matrix import case, lost
+
+SEED = int(os.environ.get("PATCHYARD_SEED", "20261121"))
+TROUBLES = int(os.environ.get("PATCHYARD_TROUBLES", "1"))
+FILES = [("README", "a repository\n")]
+
+pytestmark = [
+    pytest.mark.service("bubblewrap"),
+    pytest.mark.service("root"),
+    pytest.mark.service("loop-devices"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300 + 30 * TROUBLES),
+]
+
+FAILING = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static int fails(void) {
+    const char *trouble = getenv("SYNC_TROUBLE");
+    return trouble && access(trouble, F_OK) == 0;
+}
+
+int fsync(int fd) {
+    if (fails()) { errno = EIO; return -1; }
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd);
+}
+
+int fdatasync(int fd) {
+    if (fails()) { errno = EIO; return -1; }
+    return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
+}
+"""
+
+
+def run_of(folder: Path, seed: int) -> tuple[str, ...]:
+    script = folder / f"{seed}.json"
+    script.write_text(case(seed).script)
+    return ("run", "steps", "--model", f"scripted:{script}")
+
+
+def undisturbed(folder: Path, *words: str) -> str:
+    with machine(folder / "whole", FILES) as here:
+        return str(here.answer(*words)["data"]["changeset"]["tree"])
+
+
+def begun(
+    here: Machine, rng: random.Random, *words: str, **variables: str
+) -> tuple["subprocess.Popen[bytes]", list[dict[str, Any]]]:
+    """Start a command; return it some time after it told of some events, and what it told."""
+    process = here.agents(*words, "--stream", "--format", "json", **variables)
+    assert process.stdout is not None
+    told = [json.loads(line) for line in itertools.islice(process.stdout, rng.randint(1, 100))]
+    threading.Event().wait(rng.choice((0.0, rng.uniform(0, 0.2))))
+    return process, told
+
+
+def ended(process: "subprocess.Popen[bytes]") -> list[dict[str, Any]]:
+    out, err = process.communicate(timeout=120)
+    assert b"Traceback" not in err, err.decode()
+    assert process.returncode in {0, 4}, err.decode()
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def gone_on(here: Machine, told: list[dict[str, Any]], wanted: str, *words: str) -> None:
+    """Let the plan end now that the trouble is over; nothing of it must show."""
+    known = here.answer("plan", "list")["data"]["plans"]
+    end = here.answer(*(("plan", "resume", "@last") if known else words))
+    assert end["exit_code"] == 0, end["error"]
+    events = here.answer("plan", "events", "@last")["data"]["events"]
+    assert lost(told, events) == []
+    assert end["data"]["changeset"]["tree"] == wanted
+
+
+@pytest.mark.parametrize("number", range(TROUBLES))
+def test_a_full_disk_stops_a_plan_and_room_lets_it_go_on(tmp_path: Path, number: int) -> None:
+    seed = SEED + number
+    rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+    words = run_of(tmp_path, seed)
+    wanted = undisturbed(tmp_path, *words)
+    with machine(tmp_path / "full", FILES) as here:
+        process, told = begun(here, rng, *words)
+        with here.full():
+            told += ended(process)
+        gone_on(here, told, wanted, *words)
+
+
+@pytest.mark.service("c-compiler")
+@pytest.mark.parametrize("number", range(TROUBLES))
+def test_a_disk_that_does_not_sync_stops_a_plan_and_loses_nothing(
+    tmp_path: Path, number: int
+) -> None:
+    source, library = tmp_path / "failing.c", tmp_path / "failing.so"
+    source.write_text(FAILING)
+    compile_it = ["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
+    subprocess.run(compile_it, check=True)
+    trouble = tmp_path / "trouble"
+    variables = {"LD_PRELOAD": str(library), "SYNC_TROUBLE": str(trouble)}
+    seed = SEED + number
+    rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+    words = run_of(tmp_path, seed)
+    wanted = undisturbed(tmp_path, *words)
+    with machine(tmp_path / "failing", FILES) as here:
+        process, told = begun(here, rng, *words, **variables)
+        trouble.touch()
+        told += ended(process)
+        trouble.unlink()
+        gone_on(here, told, wanted, *words)
