@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from patchyard.clients.boot import boot_id
 from patchyard.clients.identity import AgentIdentity, agent_identity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.process import ProcessRef, identify
@@ -33,7 +34,6 @@ from patchyard.domain.environment import (
 from patchyard.domain.errors import EnvironmentBroken, PatchyardError, UsageError
 from patchyard.domain.ids import is_ulid
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 LISTEN_FD = 3  # where a toolbox finds its listening socket
 SAID_BYTES = 16 * 1024
 NOTE = "handle.json"  # in an environment's folder
@@ -146,11 +146,6 @@ def read_said(descriptor: int) -> str:
     return ""
 
 
-def boot_id() -> str:
-    """Return the name of this boot; process numbers mean nothing in another."""
-    return BOOT_ID.read_text(encoding="ascii").strip()
-
-
 def to_details(process: ProcessRef | None) -> dict[str, int] | None:
     """Return a process as it is journalled."""
     return None if process is None else {"pid": process.pid, "started": process.started}
@@ -257,7 +252,6 @@ __all__ = [
     "Station",
     "agent_of",
     "berth_directory",
-    "boot_id",
     "connect",
     "first_contact",
     "from_details",

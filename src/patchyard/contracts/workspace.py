@@ -107,5 +107,13 @@ class Checkpointing(Protocol):
         """
         ...
 
+    async def outlived(self, ref: WorkspaceRef) -> bool:
+        """Whether the machine restarted since: what was not synced may be lost."""
+        ...
+
+    async def accept(self, ref: WorkspaceRef) -> None:
+        """Take what lies there now for what was written, after a restart. `restore` does too."""
+        ...
+
 
 __all__ = ["CallWindow", "Checkpointing", "WorkspaceRef", "Workspaces"]

@@ -84,7 +84,9 @@ async def working_ground(
     workspaces = equipment.workspaces
     if known is not None:
         workspace = from_json(WorkspaceRef, known)
-        await whole(workspaces.open(base, workspace), undo=lambda _: workspaces.close(workspace))
+        if not ledger.state.restoring:  # else what is there does not count, and it is opened after
+            opening = workspaces.open(base, workspace)
+            await whole(opening, undo=lambda _: workspaces.close(workspace))
         await finish_restore(equipment, ledger, workspace)
     else:
         folders = ledger.state.known.include

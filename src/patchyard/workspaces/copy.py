@@ -19,6 +19,7 @@ from patchyard.workspaces import whole
 from patchyard.workspaces.bases import run
 from patchyard.workspaces.ignores import Ignores
 from patchyard.workspaces.sight import Sight, Tracked
+from patchyard.workspaces.store import write_whole
 from patchyard.workspaces.strategy import Strategy, deleted
 from patchyard.workspaces.survey import Known
 
@@ -42,7 +43,7 @@ class CopyWorkspaces(Strategy):
             _lay(layer, root)
         mounts = self._give_git(trees.synthetic_git(base), root)
         notes = root.parent / "own" / "notes.json"
-        notes.write_text(json.dumps(whole.note(root)))
+        write_whole(notes, json.dumps(whole.note(root)))
         return {"notes": str(notes), "mounts": mounts, "checkout": str(checkout)}
 
     def _open(self, base: Base, ref: WorkspaceRef) -> Path:

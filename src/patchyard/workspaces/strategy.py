@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from patchyard.clients.boot import boot_id
 from patchyard.clients.reader import Reader
 from patchyard.contracts.blobs import Blobs
 from patchyard.contracts.workspace import CallWindow, WorkspaceRef
@@ -49,6 +50,7 @@ class Strategy(abc.ABC):
         if tree is not None and tree != base.tree:
             await asyncio.to_thread(materials.turn_into, self._trees, base, tree, Path(ref.root))
         await asyncio.to_thread(materials.make_folders, ref, folders)
+        await self.accept(ref)
         return ref
 
     async def open(self, base: Base, ref: WorkspaceRef) -> Path:
@@ -72,6 +74,18 @@ class Strategy(abc.ABC):
     ) -> None:
         """Bring it back; see contracts.workspace.Checkpointing."""
         await asyncio.to_thread(self._restore, base, ref, manifest, blobs)
+        await self.accept(ref)
+
+    async def outlived(self, ref: WorkspaceRef) -> bool:
+        """Whether it is of an earlier boot; see contracts.workspace.Checkpointing."""
+        try:
+            return _boot_file(ref).read_bytes() != boot_id().encode("ascii")
+        except FileNotFoundError:
+            return True
+
+    async def accept(self, ref: WorkspaceRef) -> None:
+        """Say that it is of this boot; a word that is lost with the power needs no sync."""
+        _boot_file(ref).write_bytes(boot_id().encode("ascii"))
 
     async def layer(self, ref: WorkspaceRef) -> Path | None:
         """Return a folder that holds just what was written since the start."""
@@ -136,6 +150,8 @@ class Strategy(abc.ABC):
         )
         root = Path(ref.root)
         self._close(root)
+        if not (root.parent / "own").is_dir():  # even its name was lost with the power
+            materials.make_place(root.parent, self._trees.home)
         swap_in(self._written(ref), root.parent / "own", rebuilding.make)
         self._open(base, ref)
 
@@ -174,6 +190,10 @@ class Strategy(abc.ABC):
     @abc.abstractmethod
     def _walk(self, ref: WorkspaceRef, reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
         """Return what differs from the base."""
+
+
+def _boot_file(ref: WorkspaceRef) -> Path:
+    return Path(ref.root).parent / "own" / "boot"
 
 
 def _of_no_origin(_path: str, _descriptor: int, _status: os.stat_result) -> str:

@@ -1,0 +1,46 @@
+"""What a restart of the machine means for a plan: its files may be older than its journal."""
+
+from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
+from patchyard.domain.checkpoint import RolledBack
+from patchyard.domain.codec import from_json
+from patchyard.domain.events import Noted
+from patchyard.domain.plan import Phase
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.recovery import CONFINED, reaches_out
+from patchyard.engine.sites import general_kind
+
+UNSYNCED = (
+    "the machine restarted while this plan was at work: what its last calls wrote may not have"
+    " reached the disk, and cannot be done again by itself"
+)
+
+
+async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
+    """Go back to the last checkpoint, files and conversation, where the machine restarted since.
+
+    Where calls can reach beyond the workspace nothing is done again, and the plan says so.
+    """
+    state, workspaces = ledger.state, equipment.workspaces
+    if state.workspace is None or state.phase != Phase.EXECUTE:
+        return
+    if not isinstance(workspaces, Checkpointing):
+        return
+    workspace = from_json(WorkspaceRef, state.workspace)
+    if state.restoring or not await workspaces.outlived(workspace):
+        return
+    spec = state.known
+    is_confined = general_kind(spec) in CONFINED and not reaches_out(spec)
+    if is_confined and state.checkpoints:
+        last = state.checkpoints[-1]
+        reason = "the machine restarted"
+        await ledger.record(
+            RolledBack(checkpoint_id=last.checkpoint_id, version=last.version, reason=reason)
+        )
+        return
+    if state.tool_calls:
+        await ledger.record(Noted(text=UNSYNCED))
+    await workspaces.accept(workspace)
+
+
+__all__ = ["UNSYNCED", "after_restart"]
