@@ -84,6 +84,8 @@ class QueueMachine(RuleBasedStateMachine):
             post = self._run(self._hall.post(f"w{number}", AT_ONCE))
             self._posts.append(post)
             self._seen.append(self._fresh(post))
+        for number in range(4):
+            self.put(project="pq"[number % 2], model="m", worker=0)
 
     def _run(self, work: Awaitable[T]) -> T:
         async def awaited() -> T:
@@ -109,9 +111,19 @@ class QueueMachine(RuleBasedStateMachine):
         self._run(self._posts[worker].queue.put(job(name, project=project, model=model)))
         self._jobs[name] = Known(project=project, model=model)
 
-    @rule(seconds=st.sampled_from([1.0, DEAD_S / 2, DEAD_S + 1]))
+    @rule(seconds=st.sampled_from([1.0, DEAD_S / 2]))
     def wait(self, seconds: float) -> None:
         self._hall.clock.seconds += seconds
+
+    @rule(worker=st.integers(0, 2))
+    def stop(self, worker: int) -> None:
+        """One worker is stopped for long; the others see to what it had."""
+        self._hall.clock.seconds += DEAD_S / 2 + 1
+        others = [number for number in range(WORKERS) if number != worker]
+        for number in others:
+            self.beat(number)
+        self._hall.clock.seconds += DEAD_S / 2
+        self.reap(others[0])
 
     @rule(worker=st.integers(0, 2))
     def beat(self, worker: int) -> None:
