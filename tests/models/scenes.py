@@ -44,14 +44,16 @@ class Scene:
         self.server.faults = []
         self.server.answering = lambda _: working(self.server)
 
-    def configure(self, url: str, **settings: Any) -> dict[str, str]:
+    def configure(self, url: str, *, retries: int = 0, **settings: Any) -> dict[str, str]:
         """Write the provider `house` down and return the engine's environment."""
         house = {"kind": KINDS[self.fmt], "base_url": url, "api_key_env": "HOUSE_KEY", **settings}
         folder = self.site.folder / "config" / "patchyard"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "models.yaml").write_text(json.dumps({"providers": {"house": house}}))
         config = str(self.site.folder / "config")
-        return {**self.site.environ, "XDG_CONFIG_HOME": config, "HOUSE_KEY": KEY}
+        safety = f"{{max_retries_per_step: {retries}}}"
+        own = {"XDG_CONFIG_HOME": config, "HOUSE_KEY": KEY, "PATCHYARD_SAFETY": safety}
+        return {**self.site.environ, **own}
 
     async def carry(self, environ: dict[str, str], plan_id: str = "", **options: Any) -> "Ended":
         """Run a new plan, or carry one on, as one command does."""

@@ -11,8 +11,9 @@ from models.scenes import KEY, PLAN, SERVERS, TASK, Scene, leaks, set_up, workin
 from models.servers import USAGE
 from patchyard.assembly import open_equipment
 from patchyard.domain.errors import ModelFailed
-from patchyard.domain.events import LimitsChanged
+from patchyard.domain.events import Event, LimitsChanged
 from patchyard.domain.plan import Phase, State
+from patchyard.domain.steering import RetryPlanned
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
 from patchyard.models.scripted import ScriptedReply
@@ -117,6 +118,12 @@ CASES = [
 ]
 
 
+async def read_back(scene: Scene, plan_id: str) -> list[Event]:
+    async with open_equipment(scene.site.environ) as equipment:
+        ledger = await scene.site.ledger(equipment, plan_id)
+        return [event for _, _, event in await ledger.events()]
+
+
 @pytest.mark.parametrize(("fmt", "name"), CASES)
 async def test_a_fault_ends_in_a_clear_state_and_the_plan_goes_on(
     fmt: str, name: str, tmp_path: Path
@@ -141,6 +148,20 @@ async def test_a_fault_ends_in_a_clear_state_and_the_plan_goes_on(
     assert resumed.state.changeset.files == 1
     assert KEY not in ended.words
     assert leaks(tmp_path) == []
+
+
+@pytest.mark.parametrize("fault", ["cut", "status:429", "status:500"])
+async def test_a_fault_that_passes_is_waited_out_by_itself(fault: str, tmp_path: Path) -> None:
+    scene = set_up("chat", tmp_path)
+    scene.be_well()
+    scene.server.faults = ["", "", fault]
+    async with scene.server.running() as url:
+        ended = await scene.carry(scene.configure(url, retries=1))
+        events = await read_back(scene, ended.plan_id)
+    assert ended.error is None
+    assert [event.number for event in events if isinstance(event, RetryPlanned)] == [1]
+    assert ended.state.changeset is not None
+    assert ended.state.changeset.files == 1
 
 
 @pytest.mark.parametrize("fmt", SERVERS)
