@@ -27,6 +27,10 @@ COMMANDS = {
     "reject": (f"{_STEER}:reject", "Say no to what a plan waits for."),
     "resume": (f"{_ACT}:resume", "Carry a plan on from where it stopped."),
     "revert": (f"{_STEER}:revert", "Take a plan back to an earlier phase."),
+    "rollback": (
+        "patchyard.cli.plan_rollback:rollback",
+        "Take files and conversation back to a checkpoint.",
+    ),
     "route": (f"{_SHOW}:route", "Say where each tool runs and which level decided."),
     "shell": ("patchyard.cli.plan_shell:shell", "Look around behind the same walls."),
     "status": (f"{_SHOW}:status", "Show where a plan stands."),

@@ -24,6 +24,10 @@ class Blobs(Protocol):
         """Take contents in. Raises Unavailable on a full disk."""
         ...
 
+    def require(self, digest: str) -> None:
+        """Raise JournalBroken when a content is missing or does not match its digest."""
+        ...
+
     def copy(self, digest: str, target: int) -> None:
         """Write a content to the descriptor `target`.
 

@@ -45,6 +45,7 @@ class RolledBack:
     checkpoint_id: str
     version: int  # of that checkpoint's event
     reason: str = ""
+    is_repeat: bool = False  # the calls taken back are carried out again, by the same turn
 
 
 @dataclass(frozen=True, kw_only=True)

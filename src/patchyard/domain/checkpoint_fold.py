@@ -20,11 +20,11 @@ from patchyard.domain.state import PlanState
 
 
 def _made(state: PlanState, event: CheckpointMade, version: int) -> PlanState:
-    is_first_of_turn = event.trigger == Trigger.BEFORE_TOOL and state.calls_of_turn == 0
     past = Past(
         phase=state.phase,
         attempt_starts=state.attempt_starts,
-        turn=state.turn - 1 if is_first_of_turn else state.turn,
+        turn=state.turn,
+        calls_of_turn=state.calls_of_turn,
         rounds=state.rounds,
         decisions=state.decisions,
         decision_root_id=state.decision_root_id,
@@ -54,14 +54,16 @@ def _rolled_back(state: PlanState, event: RolledBack, _version: int) -> PlanStat
     if not kept or kept[-1].checkpoint_id != event.checkpoint_id:
         raise JournalBroken(f"checkpoint {event.checkpoint_id} is none of this plan's")
     past = kept[-1].past
+    is_before_turn = kept[-1].trigger == Trigger.BEFORE_TOOL and past.calls_of_turn == 0
+    drops_turn = is_before_turn and not event.is_repeat
     return replace(
         state,
-        **{name: getattr(past, name) for name in Past.__slots__},
+        **{name: getattr(past, name) for name in Past.__slots__ if name != "turn"},
+        turn=past.turn - drops_turn,
         state=State.QUEUED,
         reason=event.reason,
         asked=None,
         open_calls={},
-        calls_of_turn=0,
         failure=None,
         checkpoints=kept,
         restoring=event.checkpoint_id,

@@ -15,6 +15,7 @@ class Past:
     phase: Phase
     attempt_starts: int
     turn: int
+    calls_of_turn: int
     rounds: int
     decisions: tuple[Decision, ...]
     decision_root_id: str | None

@@ -89,6 +89,10 @@ class AgentLoop:
             answers.append(await self._runner.run(wanted, turn=number))
         return answers
 
+    async def end_round(self) -> None:
+        """Keep the files as this round of work left them. Nothing runs there any more."""
+        await self._runner.end_round()
+
     async def take_up(self) -> Turn | None:
         """Bring the session to where the journal says it was.
 
@@ -108,6 +112,9 @@ class AgentLoop:
     async def _answers_of(self, step: Step, turn: Turn) -> Sequence[Answered]:
         answers = []
         for number, wanted in enumerate(turn.calls):
+            if number >= len(step.calls) and step.is_cut:
+                answers.append(await self._runner.take_back(wanted, turn=step.taken.turn))
+                continue
             if number >= len(step.calls):
                 answers.append(await self._runner.run(wanted, turn=step.taken.turn))
                 continue

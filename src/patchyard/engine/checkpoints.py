@@ -1,12 +1,13 @@
 """Checkpoints of a plan's files: made before what may change them, and the way back to one."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, Trigger
 from patchyard.domain.errors import JournalBroken
-from patchyard.domain.manifest import Entry, applied, from_rows, to_rows
+from patchyard.domain.manifest import ORIGIN, Entry, applied, from_rows, to_rows
 from patchyard.domain.tooling import Effect
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
@@ -138,6 +139,15 @@ def _chain(made: Mapping[str, CheckpointMade], checkpoint_id: str) -> list[Check
     return chain
 
 
+async def require_contents(equipment: Equipment, ledger: Ledger, checkpoint_id: str) -> None:
+    """Raise JournalBroken unless all that a checkpoint names is there and as it was."""
+    manifest = await manifest_of(ledger, checkpoint_id)
+    blobs = equipment.blobs.of(ledger.plan_id)
+    kept = {entry.held for entry in manifest.values() if entry.is_file}
+    for digest in sorted(held for held in kept if not held.startswith(ORIGIN)):
+        await asyncio.to_thread(blobs.require, digest)
+
+
 async def bring_back(
     equipment: Equipment,
     ledger: Ledger,
@@ -170,4 +180,11 @@ def _base(ledger: Ledger) -> Base:
     return base
 
 
-__all__ = ["FEWEST_ROWS", "Checkpoints", "bring_back", "finish_restore", "manifest_of"]
+__all__ = [
+    "FEWEST_ROWS",
+    "Checkpoints",
+    "bring_back",
+    "finish_restore",
+    "manifest_of",
+    "require_contents",
+]

@@ -119,15 +119,17 @@ class PlanExecutor:
         ):
             capture = Capture(self._equipment, self._ledger, prover, workspace)
             turn = await self._last_turn(loop)
-            while (word := await self._next_word(turn, places, capture)) is not None:
+            while (word := await self._next_word(turn, loop, places, capture)) is not None:
                 turn = await loop.run(note=word)
 
-    async def _next_word(self, turn: Turn, places: Places, capture: Capture) -> str | None:
+    async def _next_word(
+        self, turn: Turn, loop: AgentLoop, places: Places, capture: Capture
+    ) -> str | None:
         """Prove a round of work; return what to go on with, None when all is done and said."""
         is_over = turn.failure and not turn.can_go_on
         if not is_over and await self._is_guided():
             return ""
-        complaint = await self._proven(turn, places, capture)
+        complaint = await self._proven(turn, loop, places, capture)
         if complaint is None and await self._is_guided():
             return ""
         return complaint
@@ -150,12 +152,15 @@ class PlanExecutor:
         except PatchyardError as error:  # the limit stays the reason of the stop
             await self._ledger.record(Noted(text=f"it could not be captured: {error.message}"))
 
-    async def _proven(self, turn: Turn, places: Places, capture: Capture) -> str | None:
+    async def _proven(
+        self, turn: Turn, loop: AgentLoop, places: Places, capture: Capture
+    ) -> str | None:
         """End a round of work: what the actor left running ends before anything is looked at."""
         if turn.failure:
             raise _unable(turn)
         await self._ledger.record(WorkSummarised(summary=turn.summary[:4000]))
         await places.end()
+        await loop.end_round()
         return await capture.prove()
 
     async def _last_turn(self, loop: AgentLoop) -> Turn:

@@ -7,6 +7,7 @@ from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError
+from patchyard.domain.marks import Mark
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.state import PlanState
 from patchyard.engine.accounts import shared_budgets
@@ -47,7 +48,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "execution": {
             "tool_calls": state.tool_calls,
             "sandbox_refs": list(state.sandbox_refs),
-            "checkpoints": [],
+            "checkpoints": [_checkpoint(mark) for mark in state.checkpoints],
         },
         "cost": _cost(state) | {"budgets": await shared_budgets(ledger)},
         "reach": reach(spec),
@@ -192,6 +193,19 @@ async def _applied(ledger: Ledger) -> dict[str, Any] | None:
         return None
     receipt = await ledger.value(applied.record)
     return {"to": applied.to, "reference": receipt.get("reference")}
+
+
+def _checkpoint(mark: Mark) -> dict[str, Any]:
+    return {
+        "checkpoint_id": mark.checkpoint_id,
+        "trigger": str(mark.trigger),
+        "turn": mark.turn,
+        "call_id": mark.call_id,
+        "tool": mark.tool,
+        "files": mark.files,
+        "stored_bytes": mark.stored,
+        "is_fuzzy": mark.is_fuzzy,
+    }
 
 
 def _error_details(state: PlanState) -> dict[str, Any] | None:

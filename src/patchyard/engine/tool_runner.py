@@ -32,6 +32,7 @@ from patchyard.engine.rows import body_of
 from patchyard.engine.steering import Steering
 
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+TAKEN_BACK = "somebody rolled the plan back to before this call; it was not made"
 
 _CANCELLED = {"success": False, "error": "CANCELLED", "message": "the call was cancelled"}
 
@@ -94,6 +95,12 @@ class ToolRunner:
         sent = self._send(call_id, wanted, (op, args), route, turn=turn, used=permit.used)
         return await sent
 
+    async def take_back(self, wanted: Wanted, *, turn: int) -> Answered:
+        """Answer a call that a rollback took back: it is not made."""
+        call_id = self._equipment.clock.new_id()
+        result = _refused(call_id, "ROLLED_BACK", TAKEN_BACK)
+        return await self._answer_here(call_id, wanted, result, turn=turn)
+
     def _admit(
         self, call_id: str, wanted: Wanted
     ) -> tuple[Tool, str, Mapping[str, Any]] | ToolResult:
@@ -153,6 +160,11 @@ class ToolRunner:
             success = answered.result.success
             await self._checkpoints.after(call_id, wanted.name, success=success)
         return answered
+
+    async def end_round(self) -> None:
+        """Keep the files as a round of work left them."""
+        if self._checkpoints is not None:
+            await self._checkpoints.end_round()
 
     async def _kept(self, call_id: str, name: str) -> str:
         """Keep the files before a call that may write; return the checkpoint that holds them."""

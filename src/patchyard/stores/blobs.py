@@ -59,8 +59,15 @@ class FileBlobs:
             writer.abandon()
             raise
 
+    def require(self, digest: str) -> None:
+        """See contracts.blobs.Blobs."""
+        self._read(digest, None)
+
     def copy(self, digest: str, target: int) -> None:
         """See contracts.blobs.Blobs."""
+        self._read(digest, target)
+
+    def _read(self, digest: str, target: int | None) -> None:
         place = _place(self._folder, digest)
         hashed = hashlib.sha256()
         try:
@@ -70,7 +77,8 @@ class FileBlobs:
         try:
             while piece := os.read(source, CHUNK_BYTES):
                 hashed.update(piece)
-                write_all(target, piece)
+                if target is not None:
+                    write_all(target, piece)
         finally:
             os.close(source)
         if hashed.hexdigest() != digest:
