@@ -20,6 +20,7 @@ LEAST_TOKENS = 512  # of an answer: in less nothing can be said, and it would be
 AMPLE_TOKENS = 4_096  # a longer answer is rare: with room for one nobody waits
 WAIT_S = 300.0  # for others that have a shared budget set aside
 POLL_S = 0.1
+ANSWERED = frozenset({"tokens", "usd"})  # what a shorter answer takes less of
 RAISE = "`agents plan limit` raises it, `agents plan resume` goes on; nothing is lost"
 
 
@@ -46,31 +47,41 @@ class PlanMeter:
 
     async def reserve(self, ask: Ask) -> int:
         """See contracts.model.Meter."""
-        wanted = longest = self._own_room(ask)
-        least = min(LEAST_TOKENS, ask.output_tokens)
+        longest = self._own_room(ask)
+        wanted = longest
         ends = self._equipment.clock.monotonic() + WAIT_S
-        is_told = False
         while True:
             try:
                 await self._record(ask, wanted)
             except LimitReached as refused:
-                if "scope" not in refused.details:
+                if refused.details.get("measure") not in ANSWERED:
                     raise
-                fits, possible = await self._shared_room(ask)
-                wanted = min(longest, fits)
-                if wanted >= min(longest, AMPLE_TOKENS):
-                    continue
-                is_over = self._equipment.clock.monotonic() > ends
-                if possible < least or is_over or not await self._is_held():
-                    if wanted < least:
-                        raise
-                    continue
-                if not is_told:
-                    await self._say(refused)
-                    is_told = True
-                await asyncio.sleep(POLL_S)
+                wanted = min(longest, await self._room(ask, refused, longest, ends))
             else:
                 return wanted
+
+    async def _room(self, ask: Ask, refused: LimitReached, longest: int, ends: float) -> int:
+        """Return the longest answer that others leave room for, once it is long enough.
+
+        Raises `refused` when it will not be.
+        """
+        least, ample = _least(ask), min(longest, AMPLE_TOKENS)
+        is_told = False
+        while True:
+            rows = await self._ledger.accounts()
+            fits = min(affordable(ask, ceiling, tally.taken) for _, ceiling, tally in rows)
+            if fits >= ample:
+                return fits
+            possible = min(affordable(ask, ceiling, tally.spent) for _, ceiling, tally in rows)
+            is_over = self._equipment.clock.monotonic() > ends
+            if possible < least or is_over or not await self._is_held():
+                if fits < least:
+                    raise refused
+                return fits
+            if not is_told:
+                await self._say(refused)
+                is_told = True
+            await asyncio.sleep(POLL_S)
 
     def release(self, reason: str) -> None:
         """See contracts.model.Meter."""
@@ -84,7 +95,7 @@ class PlanMeter:
         limits, spent = state.limits, lost.spent
         ceiling = limits.ceiling(is_priced=ask.is_priced and spent.is_priced)
         longest = affordable(ask, ceiling, spent.amount)
-        least = min(LEAST_TOKENS, ask.output_tokens)
+        least = _least(ask)
         if longest >= least:
             return longest
         more = ask.amount(least)
@@ -109,13 +120,6 @@ class PlanMeter:
         await self._ledger.record(*intent, reserved)
         self._intent = None
 
-    async def _shared_room(self, ask: Ask) -> tuple[int, int]:
-        """Return the longest answers that fit now, and that would if nothing were set aside."""
-        rows = await self._ledger.accounts()
-        now = [affordable(ask, ceiling, tally.taken) for _, ceiling, tally in rows]
-        then = [affordable(ask, ceiling, tally.spent) for _, ceiling, tally in rows]
-        return min(now), min(then)
-
     async def _is_held(self) -> bool:
         """Whether others hold room and live; what the dead held is settled at its most."""
         is_any = False
@@ -133,6 +137,10 @@ class PlanMeter:
         await self._ledger.record(RoomAwaited(text=text))
         if self._on_wait is not None:
             self._on_wait(text)
+
+
+def _least(ask: Ask) -> int:
+    return min(LEAST_TOKENS, ask.output_tokens)
 
 
 __all__ = ["AMPLE_TOKENS", "LEAST_TOKENS", "RAISE", "PlanMeter"]
