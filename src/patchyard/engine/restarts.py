@@ -33,9 +33,13 @@ async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
     is_confined = general_kind(spec) in CONFINED and not reaches_out(spec)
     if is_confined and state.checkpoints:
         last = state.checkpoints[-1]
-        reason = "the machine restarted"
         await ledger.record(
-            RolledBack(checkpoint_id=last.checkpoint_id, version=last.version, reason=reason)
+            RolledBack(
+                checkpoint_id=last.checkpoint_id,
+                version=last.version,
+                reason="the machine restarted",
+                is_repeat=True,
+            )
         )
         return
     if state.tool_calls:
