@@ -23,7 +23,8 @@ class Pruning(Protocol):
     async def sweep_bodies(self) -> int:
         """Delete the bodies that no event names any more; return their bytes.
 
-        Beside running plans: what they name meanwhile stays.
+        Beside running plans: what they name meanwhile stays. Looks only when a plan was forgotten
+        since the last time.
         """
         ...
 

@@ -12,7 +12,8 @@ from patchyard.domain.state import PlanState
 
 DAY_S = 86_400.0
 GRACE_S = 3600.0  # what was asked for so lately may be about to be used
-DEMO = "patchyard-demo-"  # begins the name of a demo's folder
+OUTSIDE = "patchyard-"  # begins the names of our folders among everybody's temporary ones
+DEMO = f"{OUTSIDE}demo-"
 START_S = 600.0  # an environment that no plan knows after so long never will be known
 
 
@@ -103,11 +104,18 @@ def owner_of(name: str) -> str:
     return plan_id if is_ulid(plan_id) else ""
 
 
-def named_by(state: PlanState) -> frozenset[str]:
-    """Return the places and trees that a plan names: what lies there it may need again."""
+def named_by(state: PlanState, *, keeps_tree: bool = True) -> frozenset[str]:
+    """Return the places and trees that a plan may need again.
+
+    Once its work is at rest and its own tree is gone, that is the store of its objects alone.
+    """
     found: set[str] = set()
     if state.base is not None:
-        found |= {state.base.tree, state.base.store}
+        found.add(state.base.store)
+    if not is_under_way(state) and (state.workspace is None or not keeps_tree):
+        return frozenset(found)
+    if state.base is not None:
+        found.add(state.base.tree)
     if state.setup is not None:
         found |= {state.setup.layer, state.setup.key}
     if state.workspace is not None:
@@ -181,7 +189,8 @@ def judged_workspace(
 
 def judged_temporary(found: Found, now: float, retention: Retention) -> Verdict:
     """Judge what a process has left half made; a demo's repository is kept as a workspace is."""
-    kept_s = retention.workspaces if found.name.startswith(DEMO) else GRACE_S
+    kept_s = DAY_S if found.name.startswith(OUTSIDE) else GRACE_S
+    kept_s = retention.workspaces if found.name.startswith(DEMO) else kept_s
     if found.is_live or now - found.used < kept_s:
         return Verdict(found=found, may_go=False, reason="somebody may be at work there")
     return Verdict(found=found, may_go=True, reason="nobody works there any more")
@@ -208,6 +217,7 @@ __all__ = [
     "DAY_S",
     "DEMO",
     "GRACE_S",
+    "OUTSIDE",
     "START_S",
     "Family",
     "Found",

@@ -5,13 +5,14 @@ plans share only when none of them names it and none asked for it lately. Killed
 begins again where it was.
 """
 
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from patchyard.domain import retention
 from patchyard.domain.errors import Conflict, PatchyardError
-from patchyard.domain.events import EnvironmentEnded, WorkspaceRemoved
+from patchyard.domain.events import EnvironmentEnded, Event, Resumed, WorkspaceRemoved
 from patchyard.domain.plan import State
 from patchyard.domain.retention import Family, Found, Retention, Verdict
 from patchyard.engine.equipment import Equipment
@@ -72,7 +73,7 @@ class Janitor:
         self._lifecycle = PlanLifecycleService(equipment)
         self._done: list[Returned] = []
         self._needed: set[str] = set()  # by plans that stay
-        self._pruned = 0
+        self._forgotten: set[str] = set()  # plans whose journal goes
 
     async def sweep(self) -> Sweep:
         """Look at everything, return what may go, and say what became of each thing."""
@@ -89,15 +90,15 @@ class Janitor:
                 await self._plan(plan_id, things)
             else:
                 await self._need(plan_id)
-        stores = {retention.store_key(str(row.get("repository", ""))) for row in listed.values()}
-        self._needed |= stores
+        stays = [row for plan, row in listed.items() if plan not in self._forgotten]
+        self._needed |= {retention.store_key(str(row.get("repository", ""))) for row in stays}
         for family in retention.CACHES:
             for each in found.get(family, ()):
                 needed = frozenset(self._needed)
                 await self._judge(retention.judged_cache(each, needed, self._now, self._kept))
         for each in found.get(Family.TEMPORARY, ()):
             await self._judge(retention.judged_temporary(each, self._now, self._kept))
-        if self._pruned:
+        if not self._is_dry:
             await self._pruning.sweep_bodies()
         return Sweep(things=tuple(self._done), is_dry=self._is_dry)
 
@@ -137,28 +138,32 @@ class Janitor:
 
     async def _owned(self, ledger: Ledger, things: Sequence[Found]) -> None:
         is_used = False
+        is_due = retention.is_journal_due(ledger.state, self._now, self._kept)
         for each in _of(things, Family.ENVIRONMENT):
             verdict = retention.judged_environment(each, ledger.state, self._now)
             is_used |= each.is_live and not verdict.may_go
             if await self._judge(verdict) and each.name in ledger.state.environments:
-                ended = EnvironmentEnded(environment_id=each.name, reason="returned by the janitor")
-                await ledger.record(ended)
+                await ledger.record(*_ended(ledger, each.name))
         for each in _of(things, Family.MOUNT):
             await self._judge(retention.judged_mount(each, is_used=is_used))
+        keeps_tree = True
         for each in _of(things, Family.WORKSPACE):
-            await self._workspace(ledger, each, is_used=is_used)
-        if retention.is_journal_due(ledger.state, self._now, self._kept):
+            may_go = await self._workspace(ledger, each, is_used=is_used, is_due=is_due)
+            keeps_tree &= not (may_go and each.name == ledger.plan_id)
+        if is_due:
             await self._journal(ledger)
         else:
-            self._needed |= retention.named_by(ledger.state)
+            self._needed |= retention.named_by(ledger.state, keeps_tree=keeps_tree)
 
-    async def _workspace(self, ledger: Ledger, each: Found, *, is_used: bool) -> None:
+    async def _workspace(self, ledger: Ledger, each: Found, *, is_used: bool, is_due: bool) -> bool:
+        """Return a tree if it may go; the plan is told before, unless its journal goes as well."""
         state = ledger.state
         verdict = retention.judged_workspace(each, state, self._now, self._kept, is_used=is_used)
         is_own = each.name == state.plan_id and state.workspace is not None
-        if verdict.may_go and is_own and not self._is_dry:
+        if verdict.may_go and is_own and not (self._is_dry or is_due):
             await ledger.record(WorkspaceRemoved(workspace_id=each.name))
         await self._judge(verdict)
+        return verdict.may_go
 
     async def _journal(self, ledger: Ledger) -> None:
         state = ledger.state
@@ -171,12 +176,19 @@ class Janitor:
         )
         verdict = Verdict(found=found, may_go=True, reason="its plan has been at rest for long")
         is_left = any(
-            each.verdict.found.plan_id == state.plan_id and not each.is_done for each in self._done
+            each.verdict.found.plan_id == state.plan_id and bool(each.obstacle)
+            for each in self._done
         )
-        if is_left or self._is_dry:
-            obstacle = "something of it is still there" if is_left and not self._is_dry else ""
-            self._done.append(Returned(verdict=verdict, obstacle=obstacle))
+        if is_left:
+            self._needed |= retention.named_by(state)
+            kept = "something of it could not be returned"
+            self._done.append(Returned(verdict=verdict, obstacle=kept))
             return
+        self._forgotten.add(state.plan_id)
+        if self._is_dry:
+            self._done.append(Returned(verdict=verdict))
+            return
+        self._equipment.blobs.remove(state.plan_id)
         removed = retention.Removed(
             plan_id=state.plan_id,
             events=state.version,
@@ -184,7 +196,6 @@ class Janitor:
             at=self._now,
         )
         await self._pruning.forget(removed)
-        self._pruned += 1
         self._done.append(Returned(verdict=verdict, is_done=True))
 
     async def _orphans(self, things: Sequence[Found]) -> None:
@@ -210,6 +221,13 @@ class Janitor:
                 obstacle = "" if done else "somebody has just made use of it"
         self._done.append(Returned(verdict=verdict, bytes=size, is_done=done, obstacle=obstacle))
         return done
+
+
+def _ended(ledger: Ledger, environment_id: str) -> Sequence[Event]:
+    """Return what happened; the time in which nobody worked on the plan is not counted as its."""
+    ended = EnvironmentEnded(environment_id=environment_id, reason="returned by the janitor")
+    is_working = ledger.state.state == State.PROCESSING
+    return (Resumed(process=os.getpid()), ended) if is_working else (ended,)
 
 
 def _by_plan(things: Sequence[Found]) -> dict[str, list[Found]]:

@@ -48,6 +48,9 @@ class SQLitePruning:
 
     async def sweep_bodies(self) -> int:
         """See contracts.pruning.Pruning."""
+        due = [plan_id for (plan_id,) in await self._journal.look(_unswept)]
+        if not due:
+            return 0
         seen: dict[str, int] = {}
         named: set[str] = set()
         for stream in await self._journal.look(_streams):
@@ -59,19 +62,30 @@ class SQLitePruning:
             batch = unnamed[start : start + BATCH]
             freed += await self._journal.within(partial(_delete, digests=batch, seen=seen))
             await asyncio.sleep(0)
+        await self._journal.within(partial(_mark, plans=due))
         return freed
 
 
 def _forget(connection: sqlite3.Connection, removed: Removed) -> None:
     plan_id = removed.plan_id
     connection.execute(
-        "INSERT OR IGNORE INTO removed VALUES (?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO removed (plan_id, events, head, at) VALUES (?, ?, ?, ?)",
         (plan_id, removed.events, removed.head, removed.at),
     )
     for stream in (plan_id, f"control:{plan_id}"):
         connection.execute("DELETE FROM events WHERE stream = ?", (stream,))
     for statement in BESIDE:
         connection.execute(statement, (plan_id,))
+
+
+def _unswept(connection: sqlite3.Connection) -> list[tuple[str]]:
+    return connection.execute("SELECT plan_id FROM removed WHERE swept = 0").fetchall()
+
+
+def _mark(connection: sqlite3.Connection, *, plans: Sequence[str]) -> None:
+    """Note that what these plans alone had named is gone."""
+    rows = [(plan_id,) for plan_id in plans]
+    connection.executemany("UPDATE removed SET swept = 1 WHERE plan_id = ?", rows)
 
 
 def _streams(connection: sqlite3.Connection) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from patchyard.clients.mounts import unmount
@@ -19,20 +19,20 @@ from patchyard.workspaces.store import store_shelf
 def shared_keepers(home: Path, folder: Path) -> "list[ShelfKeeper]":
     """Return the keepers of what plans share: in the home, and beside the workspaces."""
     label = str(home)
-    bases = [base_shelf(home / "bases", name) for name in _listed(home / "bases")]
+    bases = home / "bases"
     return [
-        ShelfKeeper(Family.BASE, bases),
-        ShelfKeeper(Family.LAYER, [Shelf(folder / ".layers", label)]),
-        ShelfKeeper(Family.STORE, [store_shelf(home / "trees")]),
+        ShelfKeeper(Family.BASE, lambda: [base_shelf(bases, name) for name in _listed(bases)]),
+        ShelfKeeper(Family.LAYER, lambda: [Shelf(folder / ".layers", label)]),
+        ShelfKeeper(Family.STORE, lambda: [store_shelf(home / "trees")]),
     ]
 
 
 class ShelfKeeper:
     """contracts.leftovers.Keeper over shelves: shared things that can be made again."""
 
-    def __init__(self, family: Family, shelves: Sequence[Shelf]) -> None:
+    def __init__(self, family: Family, shelves: Callable[[], Sequence[Shelf]]) -> None:
         self.family = family
-        self._shelves = {str(shelf.folder): shelf for shelf in shelves}
+        self._shelves = shelves  # those that there are by now
 
     async def found(self) -> Sequence[Found]:
         """See contracts.leftovers.Keeper."""
@@ -44,7 +44,7 @@ class ShelfKeeper:
                 used=shelf.used(name),
                 is_labelled=not shelf.is_shared(name),
             )
-            for shelf in self._shelves.values()
+            for shelf in self._shelves()
             for name in shelf.names()
         ]
 
@@ -54,7 +54,8 @@ class ShelfKeeper:
 
     async def give_back(self, found: Found, *, unused_since: float) -> bool:
         """See contracts.leftovers.Keeper."""
-        shelf = self._shelves[os.path.dirname(found.place)]  # noqa: PTH120 - a key
+        folder = Path(found.place).parent
+        shelf = next(shelf for shelf in self._shelves() if shelf.folder == folder)
         return await asyncio.to_thread(shelf.give_back, found.name, unused_since=unused_since)
 
 

@@ -1,0 +1,347 @@
+"""What the janitor returns, and what it leaves."""
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from engine.worksite import Worksite
+from janitor.passing import bodies, gone, left, stopped, swept, tree, worked
+from patchyard.clients.berths import from_details
+from patchyard.clients.mounts import is_mounted, unmount
+from patchyard.clients.process import kill, wait_ended
+from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.domain.codec import from_json
+from patchyard.domain.events import EnvironmentStarted, Moved
+from patchyard.domain.plan import Phase, State
+from patchyard.domain.retention import Family
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.handing import Handing
+from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.sites import specs_for
+from patchyard.engine.verifying import verify
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+
+
+async def test_a_finished_plan_loses_its_workspace_after_a_week_and_keeps_its_result(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await worked(site, workflow)
+        assert gone(await swept(equipment, days=6)) == {}
+
+        returned = gone(await swept(equipment, days=8))
+
+        assert returned[Family.WORKSPACE] == [plan_id]
+        assert len(returned[Family.BASE]) == 2
+        assert Family.STORE not in returned
+        assert left(site) == []
+        ledger = await site.ledger(equipment, plan_id)
+        base, changeset = await Handing(equipment, ledger).changeset()
+        assert b"new.txt" in await equipment.trees.diff(base, changeset)
+        assert (await verify(equipment.store.journal, plan_id)).problems == ()
+        assert gone(await swept(equipment, days=8)) == {}
+
+
+async def test_a_plan_that_stopped_keeps_its_work_for_resume(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await stopped(site, workflow)
+        await swept(equipment, days=80)
+        assert left(site) == [plan_id]
+
+    async with site.open() as (_, workflow):
+        state = await workflow.run(plan_id)
+
+        assert state.state == State.COMPLETE
+        assert state.changeset is not None
+        assert state.changeset.files == 1
+
+
+async def test_after_the_retention_nothing_of_a_plan_is_left_but_a_note(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        old = await worked(site, workflow)
+        head = await (await site.ledger(equipment, old)).head()
+
+        returned = gone(await swept(equipment, days=91))
+
+        assert returned[Family.JOURNAL] == [old]
+        assert await equipment.store.summaries.summaries() == []
+        assert await equipment.store.journal.read(old) == []
+        (removed,) = await equipment.pruning.removed()
+        assert (removed.plan_id, removed.head) == (old, head)
+        assert left(site) == []
+        assert tree(site.folder / "home/trees") == []
+        (owner, *hints) = tree(site.folder / "home/bases")
+        assert [hint for hint in hints if not hint.startswith(f"{owner}/.near-")] == []
+
+
+async def test_the_bodies_of_others_stay_when_a_journal_goes(site: Worksite) -> None:
+    large = {"calls": [{"name": "write_file", "arguments": {"path": "l", "content": "x" * 9000}}]}
+    async with site.open() as (equipment, workflow):
+        old = await site.made(workflow, site.asked(large))
+        await workflow.run(old)
+        new = await site.made(workflow, site.asked(large))
+        await workflow.run(new)
+        await backdated(equipment, old, days=100)
+
+        returned = gone(await swept(equipment, days=0))
+
+        assert returned[Family.JOURNAL] == [old]
+        checked = await verify(equipment.store.journal, new)
+        assert checked.problems == ()
+        assert checked.blobs > 0
+        await backdated(equipment, new, days=100)
+        await swept(equipment, days=0)
+        assert await bodies(equipment) == 0
+
+
+async def backdated(equipment: Equipment, plan_id: str, *, days: float) -> None:
+    """Let all of a plan have happened so many days earlier."""
+
+    def change(db: object) -> None:
+        execute = getattr(db, "execute")  # noqa: B009 - of a connection
+        ago = days * 86400
+        execute("UPDATE events SET at = at - ? WHERE stream = ?", (ago, plan_id))
+        execute(
+            "UPDATE summaries SET summary = json_set(summary, '$.updated',"
+            " json_extract(summary, '$.updated') - ?) WHERE stream = ?",
+            (ago, plan_id),
+        )
+
+    await getattr(equipment.store.journal, "within")(change)  # noqa: B009 - the adapter's own
+
+
+async def test_what_another_process_works_on_is_left(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await worked(site, workflow)
+        async with site.open() as (other, _), PlanLifecycleService(other).owned(plan_id):
+            assert gone(await swept(equipment, days=91)) == {}
+        assert left(site) == [plan_id]
+
+
+async def test_a_plan_under_way_keeps_all_however_long_nobody_works_on_it(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await stopped(site, workflow)
+        ledger = await site.ledger(equipment, plan_id)
+        await ledger.record(Moved(phase=Phase.EXECUTE, state=State.PROCESSING))
+        before = tree(site.folder / "home/bases"), tree(site.folder / "home/trees")
+        assert gone(await swept(equipment, days=400)) == {}
+        assert (tree(site.folder / "home/bases"), tree(site.folder / "home/trees")) == before
+
+
+async def test_a_dry_run_says_the_same_and_returns_nothing(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await worked(site, workflow)
+        before = tree(site.folder / "home"), left(site)
+
+        sweep = await swept(equipment, days=91, is_dry=True)
+
+        assert (tree(site.folder / "home"), left(site)) == before
+        assert sweep.freed > 0
+        going = {e.verdict.found.family for e in sweep.things if e.verdict.may_go}
+        assert going == {Family.WORKSPACE, Family.JOURNAL, Family.BASE, Family.STORE}
+        assert set(gone(await swept(equipment, days=91))) == going
+        assert plan_id not in left(site)
+
+
+async def test_a_clock_that_went_back_lets_nothing_go(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        await worked(site, workflow)
+        assert gone(await swept(equipment, days=-400)) == {}
+
+
+async def running(equipment: Equipment, plan_id: str) -> str:
+    """Start an environment for a plan as a killed engine had; return its name."""
+    async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
+        state = ledger.state
+        assert state.base is not None
+        assert state.workspace is not None
+        ref = from_json(WorkspaceRef, state.workspace)
+        await equipment.workspaces.open(state.base, ref)
+        spec = specs_for(equipment, plan_id, state.known, ref, purpose="execute", is_writable=True)
+        kind = state.known.environment
+        assert kind is not None
+        handle = await equipment.environment(kind).start(spec[kind])
+        await ledger.record(
+            Moved(phase=Phase.EXECUTE, state=State.PROCESSING),
+            EnvironmentStarted(handle=handle, purpose="execute"),
+        )
+    return handle.environment_id
+
+
+async def test_what_a_killed_engine_left_running_stays_until_it_has_ended(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await stopped(site, workflow)
+        name = await running(equipment, plan_id)
+        berth = site.folder / "home/run" / name
+
+        assert gone(await swept(equipment, days=1)) == {}
+
+        live = (await site.ledger(equipment, plan_id)).state.environments[name]
+        for part in ("init", "monitor"):
+            process = from_details(live.handle, part)
+            assert process is not None
+            kill(process)
+            wait_ended(process, timeout_s=10)
+        returned = gone(await swept(equipment, days=1))
+        assert returned[Family.ENVIRONMENT] == [name]
+        assert not berth.exists()
+        assert (await site.ledger(equipment, plan_id)).state.environments == {}
+        assert left(site) == [plan_id]
+        root = site.folder / "workspaces/tasks" / plan_id / "root"
+        assert not is_mounted(root)
+    async with site.open() as (_, workflow):
+        state = await workflow.run(plan_id)
+        assert state.state == State.COMPLETE
+
+
+async def test_an_environment_of_a_plan_that_was_given_up_is_ended(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await stopped(site, workflow)
+        name = await running(equipment, plan_id)
+        ledger = await site.ledger(equipment, plan_id)
+        await ledger.record(Moved(phase=Phase.EXECUTE, state=State.CANCELLED))
+        assert gone(await swept(equipment, days=0))[Family.ENVIRONMENT] == [name]
+
+
+async def test_the_folder_of_an_environment_that_no_plan_knows_is_returned_when_it_is_old(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, _):
+        name = equipment.clock.new_id()
+        berth = site.folder / "home/run" / name
+        berth.mkdir(parents=True)
+        assert gone(await swept(equipment, days=0)) == {}
+        assert gone(await swept(equipment, days=1)) == {Family.ENVIRONMENT: [name]}
+        assert not berth.exists()
+
+
+async def test_trees_for_one_purpose_go_as_soon_as_nobody_works_on_their_plan(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await stopped(site, workflow)
+        state = (await site.ledger(equipment, plan_id)).state
+        assert state.base is not None
+        await equipment.workspaces.create(state.base, workspace_id=f"{plan_id}-proof")
+        returned = gone(await swept(equipment, days=0))
+        assert returned[Family.WORKSPACE] == [f"{plan_id}-proof"]
+        assert left(site) == [plan_id]
+
+
+async def test_what_others_keep_beside_our_workspaces_is_never_touched(site: Worksite) -> None:
+    async with site.open() as (equipment, _):
+        folder = site.folder / "workspaces/tasks"
+        plan_id = equipment.clock.new_id()
+        for name in (plan_id, f"{plan_id}-proof", "tmp12345678", "notes"):
+            (folder / name / "own").mkdir(parents=True)
+            (folder / name / "own/label").write_text("/somebody/elses/home")
+        (folder / "file").write_text("mine")
+        before = tree(folder)
+        assert gone(await swept(equipment, days=400)) == {}
+        assert tree(folder) == before
+
+
+async def test_a_workspace_whose_plan_the_journal_lost_is_returned(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await stopped(site, workflow)
+    for name in ("patchyard.db", "patchyard.db-wal", "patchyard.db-shm"):
+        (site.folder / "home" / name).unlink(missing_ok=True)
+    async with site.open() as (equipment, _):
+        assert gone(await swept(equipment, days=1))[Family.WORKSPACE] == [plan_id]
+        assert left(site) == []
+
+
+def bind(source: Path, target: Path) -> None:
+    """Show a folder at another place too."""
+    subprocess.run(["mount", "--bind", source, target], check=True)
+
+
+@needs_root
+async def test_what_is_mounted_in_a_workspace_keeps_it_and_is_named(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await worked(site, workflow)
+        mine = site.folder / "mine"
+        mine.mkdir()
+        (mine / "file").write_text("mine")
+        inside = site.folder / "workspaces/tasks" / plan_id / "own/inside"
+        inside.mkdir()
+        await asyncio.to_thread(bind, mine, inside)
+        try:
+            sweep = await swept(equipment, days=91)
+            (stuck,) = [each for each in sweep.things if each.obstacle and each.bytes]
+            assert str(inside) in stuck.obstacle
+            assert (mine / "file").read_text() == "mine"
+            assert Family.JOURNAL not in gone(sweep)
+        finally:
+            unmount(inside)
+        assert gone(await swept(equipment, days=91))[Family.WORKSPACE] == [plan_id]
+        assert (mine / "file").read_text() == "mine"
+
+
+async def test_a_base_that_is_asked_for_again_is_made_again(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        first = await worked(site, workflow)
+        await swept(equipment, days=8)
+        second = await worked(site, workflow)
+        one, two = [(await site.ledger(equipment, p)).state for p in (first, second)]
+        assert one.changeset is not None
+        assert two.changeset is not None
+        assert one.changeset.tree == two.changeset.tree
+
+
+async def test_two_janitors_at_once_return_each_thing_once(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        for _ in range(3):
+            await worked(site, workflow)
+        async with site.open() as (other, _):
+            sweeps = await asyncio.gather(swept(equipment, days=91), swept(other, days=91))
+        names = [name for sweep in sweeps for name in gone(sweep).get(Family.JOURNAL, [])]
+        assert len(names) == len(set(names)) == 3
+        stuck = [each for sweep in sweeps for each in sweep.things if each.obstacle]
+        assert [each.obstacle for each in stuck if "made use of" not in each.obstacle] == []
+        assert left(site) == []
+
+
+async def test_half_made_things_of_the_dead_go_and_those_of_the_living_stay(
+    site: Worksite,
+) -> None:
+    home = site.folder / "home"
+    for name in ("999999999-index-x", f"{os.getpid()}-index-x"):
+        (home / "scratch" / name).mkdir(parents=True)
+    (home / "bases/0/.abc0.new").mkdir(parents=True)
+    (home / "trees/0123/history/abc0.git.new-5").mkdir(parents=True)
+    async with site.open() as (equipment, _):
+        assert gone(await swept(equipment, days=0)) == {}
+        returned = gone(await swept(equipment, days=1))
+        assert sorted(returned[Family.TEMPORARY]) == [
+            ".abc0.new",
+            "999999999-index-x",
+            "abc0.git.new-5",
+        ]
+    assert (home / "scratch" / f"{os.getpid()}-index-x").is_dir()
+
+
+async def test_among_everybodys_temporary_folders_only_our_own_go(
+    site: Worksite, tmp_path: Path
+) -> None:
+    folder = tmp_path / "temporary"
+    names = ("patchyard-check-abc12345", "patchyard-demo-abc12345", "patchyard-notes", "other")
+    for name in names:
+        (folder / name).mkdir(mode=0o700)
+    open_to_all = folder / "patchyard-check-open1234"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    (folder / "patchyard-check-link1234").symlink_to(folder / "other")
+    async with site.open() as (equipment, _):
+        assert gone(await swept(equipment, days=0.9)) == {}
+        assert gone(await swept(equipment, days=2)) == {Family.TEMPORARY: [names[0]]}
+        assert gone(await swept(equipment, days=8)) == {Family.TEMPORARY: [names[1]]}
+    assert sorted(place.name for place in folder.iterdir()) == sorted(
+        ["other", "patchyard-notes", open_to_all.name, "patchyard-check-link1234"]
+    )
