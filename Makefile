@@ -10,10 +10,10 @@ PATCHYARD_SEED ?= 20261121
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: help setup fix check test demo bench soak version lock ratchet
+.PHONY: help setup fix check test demo bench bench-peers soak version lock ratchet
 
 help: ## what there is
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' Makefile
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile
 
 setup: $(VENV)/.ready ## everything into .venv; again only when the lock changes
 
@@ -49,6 +49,9 @@ demo: setup ## the main job on a bundled task: no key, no network
 
 bench: setup ## the measures, as a table
 	$(BIN)/python scripts/bench.py
+
+bench-peers: setup ## Patchyard beside other engines, each installed into its own place in build/peers
+	$(BIN)/python -m benchmarks.peers $(PEERS)
 
 soak: setup ## the seeded suites for longer: crashes (PATCHYARD_KILLS, PATCHYARD_SEED), the sloppy model
 	PATCHYARD_SOAK=1 PATCHYARD_KILLS=$(PATCHYARD_KILLS) PATCHYARD_SEED=$(PATCHYARD_SEED) \
