@@ -109,12 +109,12 @@ def test_a_mount_that_was_not_seen_beforehand_is_not_entered(
 
 
 def test_what_is_set_aside_is_not_there_any_more_and_can_be_deleted(tmp_path: Path) -> None:
-    place = tmp_path / "tree"
+    place = tmp_path / "folder/tree"
     (place / "inner").mkdir(parents=True)
     gone = set_aside(place)
     assert not place.exists()
     remove_tree(gone)
-    assert list(tmp_path.iterdir()) == []
+    assert list(place.parent.iterdir()) == []
 
 
 def test_a_size_counts_a_file_with_two_names_once(tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""`agents gc` and `agents disk`, as people call them."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from mainjob.driver import Desk, write
+
+pytestmark = pytest.mark.service("bubblewrap")
+
+SOON = {"PATCHYARD_KEEP": "{workspaces: 0.001s}"}
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else's temporary folders take part."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def test_disk_gc_and_its_dry_run_speak_of_the_same_things(desk: Desk) -> None:
+    plan_id = desk.run(write("b", "two\n")).data["plan_id"]
+    assert desk.agents("gc").data["returned"] == []
+
+    shown = desk.agents("disk", environ=SOON).data
+    dry = desk.agents("gc", "--dry-run", environ=SOON).data
+    done = desk.agents("gc", environ=SOON)
+
+    assert shown["may_go_bytes"] == dry["freed_bytes"] > 0
+    assert [each["name"] for each in dry["returned"]] == [plan_id]
+    assert [each["name"] for each in done.data["returned"]] == [plan_id]
+    assert done.code == 0
+    assert desk.agents("gc", environ=SOON).data["returned"] == []
+    assert desk.agents("plan", "apply").code == 0
+    assert (desk.repo / "b").read_text() == "two\n"
+
+
+def test_people_read_sizes_places_and_reasons(desk: Desk) -> None:
+    desk.run(write("b", "two\n"))
+    said = desk.agents("gc", "--dry-run", is_json=False, environ=SOON).out.decode()
+    assert "its plan has been finished for long" in said
+    assert "1 thing" in said
+    shown = desk.agents("disk", is_json=False).out.decode()
+    assert "workspace" in shown
+    assert "`agents gc` would give back 0 B" in shown
+
+
+def test_a_wrong_time_to_keep_is_refused_with_the_right_form(desk: Desk) -> None:
+    answer = desk.agents("gc", environ={"PATCHYARD_KEEP": "{journals: soon}"})
+    assert answer.code == 2
+    assert "90s, 30m or 1h" in answer.message
+
+
+def test_a_repository_cannot_say_how_long_things_are_kept(desk: Desk) -> None:
+    plan_id = desk.run(write("b", "two\n")).data["plan_id"]
+    (desk.repo / ".patchyard").mkdir()
+    (desk.repo / ".patchyard/config.yaml").write_text("keep: {workspaces: 0.001s}\n")
+    assert desk.agents("gc").data["returned"] == []
+    assert desk.agents("plan", "status", plan_id).code == 0
