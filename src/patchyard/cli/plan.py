@@ -19,6 +19,7 @@ COMMANDS = {
     "events": (f"{_SHOW}:events", "Print what happened, in order."),
     "execute": (f"{_ACT}:execute", "Carry out a strategized plan and prove it."),
     "explain": (f"{_SHOW}:explain", "Explain a decision."),
+    "export": ("patchyard.cli.plan_export:export", "Write all of a plan into one file."),
     "limit": ("patchyard.cli.plan_limit:limit", "Set the limits of a plan anew."),
     "list": (f"{_SHOW}:list_plans_command", "List the plans, newest first."),
     "logs": (f"{_SHOW}:logs", "Print the whole result of one tool call."),

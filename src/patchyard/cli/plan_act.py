@@ -6,13 +6,20 @@ from dataclasses import replace
 import click
 
 from patchyard.cli.asking import TerminalApprover
+from patchyard.cli.looking import look_at
 from patchyard.cli.opening import opened
-from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option
+from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option, visible
 from patchyard.cli.progress import SpokenLines
+from patchyard.cli.queued import queued
 from patchyard.cli.working import carried, watching
+from patchyard.domain.codec import to_json
 from patchyard.domain.environment import parse_kind
 from patchyard.domain.state import PlanState
+from patchyard.domain.steering import PauseEnded
+from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.outlook import outlook
 from patchyard.engine.workflow import Workflow
 
 Job = Callable[[Workflow, str], Awaitable[PlanState]]
@@ -46,11 +53,24 @@ def execute(plan_id: str, output_format: str, kind: str | None, *, stream: bool)
 
 @click.command(epilog="Example: agents plan resume @last")
 @plan_argument
+@click.option("-d", "--detach", is_flag=True, help="Leave it to `agents worker`; return at once.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done, call by call.")
 @stream_option
 @format_option
-def resume(plan_id: str, output_format: str, *, stream: bool) -> None:
+def resume(plan_id: str, output_format: str, *, detach: bool, dry_run: bool, stream: bool) -> None:
     """Carry a plan on from where it stopped: crash, cancel, pause, approval, limit or failure."""
+    if dry_run:
+        look_at("plan resume", plan_id, output_format, _outlook)
+    if detach:
+        _leave("plan resume", plan_id, output_format)
     _work("plan resume", plan_id, lambda w, p: w.resume(p), output_format, stream=stream)
+
+
+async def _outlook(equipment: Equipment, ledger: Ledger) -> Outcome:
+    found = await outlook(equipment, ledger)
+    lines = [f"{number:3}  {visible(step)}" for number, step in enumerate(found.steps, start=1)]
+    would = {"steps": list(found.steps), "open_calls": [to_json(c) for c in found.open_calls]}
+    return Outcome(data={"would": would}, text="\n".join(lines))
 
 
 @click.command(epilog="Example: agents plan cancel @last")
@@ -70,6 +90,19 @@ def cancel(plan_id: str, output_format: str) -> None:
             return replace(outcome, text=f"{nothing}\n{outcome.text}")
 
     carry_out("plan cancel", output_format, work)
+
+
+def _leave(command: str, plan_id: str, output_format: str) -> None:
+    """Put a plan into the queue, and leave the command."""
+
+    async def work() -> Outcome:
+        async with opened(plan_id) as (equipment, found):
+            async with PlanLifecycleService(equipment).owned(found) as ledger:
+                if ledger.state.steered.paused is not None:
+                    await ledger.record(PauseEnded())
+            return await queued(equipment, found)
+
+    carry_out(command, output_format, work)
 
 
 def _work(command: str, plan_id: str, job: Job, output_format: str, *, stream: bool) -> None:

@@ -23,7 +23,7 @@ async def approve_phase(ledger: Ledger, steering: Steering, phase: Phase) -> Non
     Raises ApprovalNeeded where nobody can be asked, GuardRefused where somebody said no.
     """
     state = ledger.state
-    why = _why(state, phase)
+    why = why_asked(state, phase)
     if not why:
         return
     digest = digest_of(_facts(state, phase))
@@ -42,7 +42,7 @@ async def approve_phase(ledger: Ledger, steering: Steering, phase: Phase) -> Non
 async def command_approves(ledger: Ledger, phase: Phase) -> None:
     """Journal that the command which begins `phase` is somebody's approval of it."""
     state = ledger.state
-    if not _why(state, phase):
+    if not why_asked(state, phase):
         return
     digest = digest_of(_facts(state, phase))
     if not isinstance(state.steered.verdicts.get(digest), Approved):
@@ -51,7 +51,7 @@ async def command_approves(ledger: Ledger, phase: Phase) -> None:
         await ledger.record(Approved(approval_id=name, digest=digest, by=f"agents plan {phase}"))
 
 
-def _why(state: PlanState, phase: Phase) -> str:
+def why_asked(state: PlanState, phase: Phase) -> str:
     """Return what asks before `phase`; empty when it may begin, or has begun."""
     spec = state.known
     if not _is_next(state, phase):
@@ -110,4 +110,4 @@ def _shown(state: PlanState, phase: Phase) -> str:
     return f"{files} changed files to {state.known.apply_to}: {state.summary}"
 
 
-__all__ = ["approve_phase", "command_approves", "confidence"]
+__all__ = ["approve_phase", "command_approves", "confidence", "why_asked"]

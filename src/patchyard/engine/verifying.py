@@ -51,7 +51,7 @@ async def verify(journal: Journal, plan_id: str, *, head: str = "") -> Verificat
     for each in stored:
         try:
             event = await from_row(each, PLAN, journal)
-            for digest in _bodies(event) - digests:
+            for digest in bodies_of(event) - digests:
                 digests.add(digest)
                 await journal.body(digest)
         except PatchyardError as error:
@@ -67,7 +67,8 @@ async def verify(journal: Journal, plan_id: str, *, head: str = "") -> Verificat
     )
 
 
-def _bodies(event: Event) -> set[str]:
+def bodies_of(event: Event) -> set[str]:
+    """Return the digests of the bodies that lie beside an event."""
     values = (getattr(event, each.name) for each in fields(event))
     return {value.digest for value in values if isinstance(value, Body) and value.digest}
 
@@ -81,4 +82,4 @@ def _impossible(plan_id: str, events: Sequence[tuple[int, float, Event]]) -> Seq
     return []
 
 
-__all__ = ["Verification", "verify"]
+__all__ = ["Verification", "bodies_of", "verify"]

@@ -1,0 +1,63 @@
+"""`agents plan export`: one plan as one file, for people who keep or check it elsewhere."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patchyard.cli.opening import opened
+from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, portable, visible
+from patchyard.cli.plan_act import plan_argument
+from patchyard.domain.errors import UsageError
+from patchyard.engine.exporting import exported
+from patchyard.engine.ledger import Ledger
+
+
+@click.command(epilog="Example: agents plan export @last --to plan.json")
+@plan_argument
+@click.option("--to", "target", required=True, type=str, help="The file; it must not exist.")
+@format_option
+def export(plan_id: str, target: str, output_format: str) -> None:
+    """Write all of a plan into one file: events with their hashes, bodies, receipt, patch."""
+    path = Path(target).absolute()
+
+    async def work() -> Outcome:
+        _require_new(path)
+        async with opened(plan_id) as (equipment, found):
+            ledger = await Ledger.open(equipment.store, equipment.clock, found)
+            data = await exported(equipment, ledger)
+        _write(path, data)
+        counts = f"{counted(len(data['events']), 'event')}, {len(data['bodies'])} bodies"
+        said = {"plan_id": found, "file": str(path), "head": data["head"]}
+        return Outcome(
+            data={**said, "events": len(data["events"])},
+            text=f"{counts} to {visible(str(path))}\nhead {data['head']}",
+        )
+
+    carry_out("plan export", output_format, work)
+
+
+def _require_new(path: Path) -> None:
+    if os.path.lexists(path):
+        raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}", hint="make it first")
+
+
+def _write(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a file that is whole or not there, and takes nobody's place; for its owner alone."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8") as file:
+        json.dump(portable(data), file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+        try:
+            os.link(file.name, path)
+        except FileExistsError as error:
+            raise UsageError(f"{path} exists already", hint="name another file") from error
+
+
+__all__ = ["export"]

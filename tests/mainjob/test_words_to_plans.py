@@ -1,0 +1,208 @@
+"""A person steers plans from the command line; what was said survives whoever is killed."""
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainjob.driver import Answer, Desk, Waiting, finish, shell, write
+from patchyard.assembly import open_equipment
+from patchyard.domain.chain import Entry, faults
+from patchyard.engine import control
+from terminals import at_a_terminal
+
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+
+AGENTS = [sys.executable, "-m", "patchyard"]
+
+
+def names(desk: Desk) -> list[str]:
+    events: list[dict[str, Any]] = desk.agents("plan", "events").data["events"]
+    return [event["event"] for event in events]
+
+
+def run(desk: Desk, *replies: dict[str, Any], profile: str = "", **settings: str) -> Answer:
+    path = desk.script(*replies)
+    options = ["--automation-profile", profile] if profile else []
+    words = ("run", "a task", "--model", f"scripted:{path}", "--validate", "", *options)
+    return desk.agents(*words, environ=settings)
+
+
+async def word_said(desk: Desk) -> None:
+    """Wait until somebody has said something to the newest plan's owner."""
+    async with open_equipment(desk.environ) as equipment:
+        plan = (await equipment.store.summaries.summaries())[0][0]
+        for _ in range(2000):
+            if await control.words(equipment.store.journal, plan):
+                return
+            await asyncio.sleep(0.01)
+    raise AssertionError("nothing was said")
+
+
+@pytest.fixture
+def paused(desk: Desk) -> Desk:
+    """A desk with a plan that was paused in the middle of a call."""
+    waiting = Waiting(desk, "execute")
+    process = waiting.start()
+    pausing = desk.start("plan", "pause", "@last")
+    asyncio.run(word_said(desk))
+    waiting.release()
+    pausing.communicate(timeout=60)
+    assert pausing.returncode == 0
+    out, _ = process.communicate(timeout=60)
+    assert json.loads(out.splitlines()[-1])["error"]["code"] == "paused"
+    assert process.returncode == 3
+    return desk
+
+
+def test_a_paused_plan_says_so_and_goes_on_where_it_was(paused: Desk) -> None:
+    status = paused.agents("plan", "status")
+    assert "it is paused" in status.data["waiting"]["for"]
+    shown = paused.agents("plan", "status", is_json=False).out.decode()
+    assert "paused" in shown
+    before = len(names(paused))
+
+    would = paused.agents("plan", "resume", "--dry-run").data["would"]
+
+    assert would["steps"][0] == "end the pause"
+    assert any("replay 1 turns" in step for step in would["steps"])
+    assert len(names(paused)) == before  # nothing was written
+    ended = paused.agents("plan", "resume")
+    assert (ended.code, ended.data["state"]) == (0, "complete")
+    assert ended.data["changed"]
+
+
+def test_a_pause_outlives_an_owner_that_is_killed(desk: Desk) -> None:
+    waiting = Waiting(desk, "execute")
+    process = waiting.start()
+    pausing = desk.start("plan", "pause", "@last")
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    out, err = pausing.communicate(timeout=60)
+    assert pausing.returncode == 0, err
+    assert out.startswith(b"paused")
+    would = desk.agents("plan", "resume", "--dry-run").data["would"]
+    (call,) = would["open_calls"]
+    assert "attached to where its environment still runs" in call["would"]
+    waiting.release()
+    assert desk.agents("plan", "resume").data["state"] == "complete"
+
+
+def test_guidance_is_told_once_although_both_are_killed(desk: Desk) -> None:
+    waiting = Waiting(desk, "execute")
+    process = waiting.start()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    said = desk.start("plan", "prompt", "@last", "mind the gap")
+    said.communicate(timeout=60)
+    assert said.returncode == 0
+    again = desk.start("plan", "resume", "@last", "--stream", "--format", "json")
+    assert again.stdout is not None
+    for line in again.stdout:
+        if json.loads(line).get("event") == "EnvironmentStarted":
+            break
+    again.send_signal(signal.SIGKILL)
+    again.communicate()
+    waiting.release()
+
+    ended = desk.agents("plan", "resume")
+
+    assert ended.data["state"] == "complete", ended.message
+    events = desk.agents("plan", "events").data["events"]
+    assert [event["text"] for event in events if event["event"] == "Guided"] == ["mind the gap"]
+    told = [e for e in events if e["event"] == "TurnTaken" and "mind the gap" in str(e)]
+    assert len(told) == 1
+    refused = desk.agents("plan", "prompt", "@last", "too late")
+    assert (refused.code, "correct" in refused.message) == (3, True)
+
+
+def test_without_a_terminal_an_approval_ends_with_3_and_names_the_commands(desk: Desk) -> None:
+    stopped = run(desk, shell("echo ran > ran.txt"), finish(), profile="supervised")
+
+    plan = stopped.data["plan_id"]
+    assert stopped.code == 3
+    assert stopped.body["error"]["code"] == "approval_needed"
+    assert f"agents plan approve {plan}" in stopped.message
+    assert stopped.data["approval"]["name"] == "execute"
+    assert desk.agents("plan", "approve").code == 0
+    asked = desk.agents("plan", "resume")
+    assert (asked.code, asked.data["approval"]["subject"]) == (3, "call")
+    assert "echo ran > ran.txt" in asked.data["approval"]["shown"]
+    assert "echo ran" in desk.agents("plan", "approve", is_json=False).out.decode()
+    ended = desk.agents("plan", "resume")
+    assert ended.changed == {"ran.txt": "added"}
+    assert desk.agents("plan", "approve").code == 3
+
+
+def test_a_rejected_call_is_told_to_the_actor_with_the_reason(desk: Desk) -> None:
+    run(desk, shell("rm -rf ."), finish(), finish(), PATCHYARD_APPROVALS="execute_command")
+    desk.agents("plan", "reject", "@last", "not all of it")
+    ended = desk.agents("plan", "resume")
+    assert (ended.code, ended.data["changed"]) == (0, False)
+    events = desk.agents("plan", "events").data["events"]
+    (settled,) = [event for event in events if event["event"] == "ToolCallSettled"]
+    assert settled["error"] == "REJECTED"
+    assert "not all of it" in settled["message"]
+
+
+def test_at_a_terminal_the_question_is_asked_there(desk: Desk) -> None:
+    path = desk.script(shell("echo ran > ran.txt"), finish())
+    words = (*AGENTS, "run", "x", "--model", f"scripted:{path}", "--validate", "")
+    environ = {**desk.environ, "TERM": "xterm", "PATCHYARD_APPROVALS": "run"}
+    with at_a_terminal(words, cwd=desk.repo, environ=environ) as terminal:
+        terminal.wait_for("y, n, or why not:")
+        terminal.type("y\n")
+        assert "ran.txt" in terminal.rest()
+    assert "Approved" in names(desk)
+
+
+def test_what_the_safety_profile_forbids_is_refused(desk: Desk) -> None:
+    said = run(
+        desk, write("new.txt", "x"), finish(), finish(), PATCHYARD_SAFETY="{categories: [read]}"
+    )
+    assert (said.code, said.data["changed"]) == (0, False)
+    events = desk.agents("plan", "events").data["events"]
+    (settled,) = [event for event in events if event["event"] == "ToolCallSettled"]
+    assert settled["error"] == "NOT_ALLOWED"
+    path = desk.script(finish())
+    words = ("run", "x", "--model", f"scripted:{path}", "--in", "host")
+    bare = desk.agents(*words, environ={"PATCHYARD_SAFETY": "{require_sandbox: true}"})
+    assert (bare.code, "--in process" in bare.message) == (3, True)
+
+
+def test_a_plan_goes_back_and_is_corrected_by_command(desk: Desk) -> None:
+    run(desk, write("one.txt", "1\n"), finish(), write("two.txt", "2\n"), finish())
+    added = desk.agents("plan", "correct", "@last", "--mode", "append", "--guidance", "two as well")
+    assert (added.data["phase"], added.data["state"]) == ("execute", "queued")
+    assert desk.agents("plan", "resume").changed == {"one.txt": "added", "two.txt": "added"}
+    back = desk.agents("plan", "revert", "@last", "--reason", "not like that")
+    assert (back.data["phase"], back.data["state"]) == ("strategize", "queued")
+    assert back.data["automation"]["reverts"] == 1
+    assert desk.agents("plan", "resume").changed == {"one.txt": "added"}
+    unknown = desk.agents("plan", "revert", "@last", "--to-phase", "apply", is_json=False)
+    assert unknown.code == 2
+
+
+def test_an_export_holds_the_whole_chain_and_takes_no_files_place(desk: Desk) -> None:
+    run(desk, write("one.txt", "1\n" * 3000), finish())
+    target = desk.folder / "plan.json"
+
+    said = desk.agents("plan", "export", "@last", "--to", str(target))
+
+    plan = json.loads(target.read_text())
+    assert target.stat().st_mode & 0o777 == 0o600
+    entries = [Entry(stream=plan["plan_id"], **event) for event in plan["events"]]
+    assert faults(entries, head=said.data["head"]) == ()
+    assert plan["head"] == entries[-1].hash
+    assert plan["bodies"]
+    assert plan["plan"]["changed"]
+    assert plan["patch"]
+    assert sorted(Path(desk.folder).glob("plan.json*")) == [target]
+    again = desk.agents("plan", "export", "@last", "--to", str(target))
+    assert (again.code, "exists already" in again.message) == (2, True)
+    nowhere = desk.agents("plan", "export", "@last", "--to", str(desk.folder / "no/plan.json"))
+    assert (nowhere.code, "no folder" in nowhere.message) == (2, True)
