@@ -166,11 +166,11 @@ def test_a_call_that_was_running_is_taken_up_again(yard: Path) -> None:
     assert (settled["success"], settled["is_reattached"]) == (True, True)
 
 
-def test_a_call_whose_toolbox_is_gone_is_unknown_and_not_run_again(yard: Path) -> None:
+def test_a_call_whose_toolbox_is_gone_is_undone_and_run_again(yard: Path) -> None:
     handle = killed_in_call(yard)
     os.kill(handle["details"]["init"]["pid"], signal.SIGKILL)
     end = answered(yard, "plan", "resume", "@last")
     assert end["exit_code"] == 0, end["error"]
-    assert effects(yard) == ["step-begun"]
+    assert effects(yard) == ["step-begun", "step-ended"]
     (settled,) = settlements(yard)
-    assert (settled["success"], settled["error"]) == (False, "OUTCOME_UNKNOWN")
+    assert (settled["success"], settled["is_reattached"]) == (True, True)

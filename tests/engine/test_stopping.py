@@ -26,7 +26,6 @@ from patchyard.domain.plan import Phase, State
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import started
-from patchyard.engine.report import plan_data
 from patchyard.engine.stopping import stop
 from patchyard.engine.workflow import Cancelled, Workflow
 
@@ -114,24 +113,6 @@ async def test_one_plan_has_one_owner(site: Worksite) -> None:
         async with equipment.claims.claim(plan_id):
             with pytest.raises(Conflict, match="another process"):
                 await workflow.run(plan_id)
-
-
-async def test_a_call_whose_environment_died_is_settled_as_unknown_and_not_run_again(
-    site: Worksite,
-) -> None:
-    linger = call("execute_command", command="echo once >> log.txt; sleep 600", timeout_s=500)
-    async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(linger, ADD))
-        working = asyncio.create_task(workflow.run(plan_id))
-        async with asyncio.timeout(20):
-            ledger = await _with_open_call(equipment, site, plan_id, file="log.txt")
-            (live,) = ledger.state.environments.values()
-            await equipment.environment(live.handle.kind).end(live.handle)
-            state = await working
-        data = await plan_data(await site.ledger(equipment, plan_id))
-    assert state.state == State.COMPLETE
-    assert [event.error for event in settled(site)] == ["OUTCOME_UNKNOWN", None]
-    assert sorted(f["path"] for f in data["changeset"]["files"]) == ["log.txt", "new.txt"]
 
 
 async def _with_open_call(

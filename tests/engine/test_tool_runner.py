@@ -80,7 +80,7 @@ async def test_a_call_taken_up_again_has_the_time_it_was_given(
     await runner._ledger.record(event)
     answered = await runner.settle_left_over(event)
     assert answered.result.data["stdout"] == "hi\n"
-    assert limits == [45, 45]
+    assert limits == [45]
 
 
 async def test_a_call_of_another_environment_is_not_sent_to_the_one_that_runs_now(
