@@ -49,10 +49,11 @@ class WorkerCrew:
         )
 
     def agents(self, *words: str) -> dict[str, Any]:
-        """Run one command to its end and return its JSON object."""
+        """Run one command to its end and return its last JSON object."""
         out, err = self.spawn(*words, "--format", "json").communicate(timeout=LONGEST_S)
         assert out, err
-        body: dict[str, Any] = json.loads(out)
+        text = out.splitlines()[-1] if out.startswith('{"event"') else out
+        body: dict[str, Any] = json.loads(text)
         return body
 
     def status(self, plan_id: str) -> dict[str, Any]:

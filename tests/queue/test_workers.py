@@ -72,12 +72,53 @@ async def test_a_detached_run_returns_at_once_and_a_worker_carries_it_out(
     plan_id = body["data"]["plan_id"]
     assert (body["exit_code"], body["data"]["workers"]) == (0, [])
     assert (body["data"]["phase"], body["data"]["state"]) == ("strategize", "queued")
+    assert crew.status(plan_id)["waiting"]["for"] == "a worker: none is alive"
+    (listed,) = crew.agents("plan", "list")["data"]["plans"]
+    assert listed["queue"]["waits_for"] == "a worker: none is alive"
+    assert crew.agents("plan", "watch", plan_id)["data"]["state"] == "queued"
     crew.start("w")
-    await crew.until(plan_id, WorkSummarised)
     end = crew.agents("plan", "watch", plan_id)
     assert (end["data"]["phase"], end["data"]["state"]) == ("execute", "complete")
     assert log(crew, plan_id) == shown(1)
     assert await workers_of(crew, plan_id) == [("w", 1)]
+
+
+async def test_a_plan_of_a_worker_says_whose_it_is_and_one_that_waits_says_for_what(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    hang = call("execute_command", command="sleep 600", timeout_s=500)
+    model = site.script([hang, done()])
+    crew.start("w", "--concurrency", "1")
+    taken = await crew.queue(model)
+    await crew.until(taken, ToolCallRequested)
+    body = crew.agents("run", "do it", "--model", model, "--priority", "4", "-d")
+    assert body["data"]["queue"]["waits_for"] == "a free worker"
+    out, _ = crew.spawn("plan", "list").communicate(timeout=LONGEST_S)
+    assert "(worker w)" in out
+    assert "(waits for a free worker)" in out
+    out, _ = crew.spawn("plan", "status", taken).communicate(timeout=LONGEST_S)
+    assert "worker w" in out
+    held = crew.agents("plan", "apply", taken)
+    assert (held["exit_code"], "worker w" in held["error"]["message"]) == (3, True)
+    for plan_id in (body["data"]["plan_id"], taken):
+        assert crew.agents("plan", "cancel", plan_id)["data"]["state"] == "cancelled"
+    again = crew.agents("plan", "resume", taken, "--detach")
+    assert (again["exit_code"], again["data"]["workers"]) == (0, ["w"])
+    await crew.until(taken, WorkSummarised)
+
+
+async def test_a_paused_plan_that_is_left_to_a_worker_goes_on(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    plan_id = await crew.queue(site.script([*steps(3, seconds=0.4), done()]))
+    crew.start("w")
+    await crew.until(plan_id, ToolCallRequested)
+    crew.agents("plan", "pause", plan_id)
+    async with site.open() as (equipment, _):
+        assert await equipment.queue.jobs() == []
+    assert crew.agents("plan", "resume", plan_id, "-d")["exit_code"] == 0
+    await crew.until(plan_id, WorkSummarised)
+    assert log(crew, plan_id) == shown(3)
 
 
 async def test_a_killed_workers_plan_goes_on_in_time_with_each_effect_once(

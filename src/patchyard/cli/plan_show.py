@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from patchyard.cli.outcome import (
 )
 from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.progress import JsonLines, SpokenLines
+from patchyard.cli.queued import is_awaited, places_in_queue, standing_line
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import Decision
@@ -39,6 +40,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import list_plans
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
+from patchyard.engine.standing import Standing
 from patchyard.engine.tool_runner import route_of
 from patchyard.engine.waiting import is_held
 
@@ -56,18 +58,28 @@ def list_plans_command(output_format: str, *, everything: bool) -> None:
         async with open_equipment(os.environ) as equipment:
             repository = None if everything else str(Path.cwd())
             rows = await list_plans(equipment.store.summaries, repository=repository)
-            lines = [_plan_line(row) for row in rows]
+            places = await places_in_queue(equipment)
+            lines = [_plan_line(row, places.get(row["plan_id"])) for row in rows]
             none = "no plans yet" if everything else "no plans of this folder; --all lists all"
-            return Outcome(data={"plans": list(rows)}, text="\n".join(lines) or none)
+            data = {"plans": [_listed(row, places.get(row["plan_id"])) for row in rows]}
+            return Outcome(data=data, text="\n".join(lines) or none)
 
     carry_out("plan list", output_format, work)
 
 
-def _plan_line(row: Any) -> str:
+def _listed(row: Mapping[str, Any], place: Standing | None) -> Mapping[str, Any]:
+    return {**row, "queue": place.data() if place else None}
+
+
+def _plan_line(row: Mapping[str, Any], place: Standing | None) -> str:
     when = _local(row["created"], "%Y-%m-%d %H:%M")
     step = f"{row['phase']}/{row['state']}"
     first = row["task"].splitlines()[0] if row["task"] else ""
-    return f"{row['plan_id']}  {when}  {step:22} {visible(first)[:70]}"
+    line = f"{row['plan_id']}  {when}  {step:22} {visible(first)[:70]}"
+    if place is None:
+        return line
+    said = f"worker {place.worker}" if place.worker else f"waits for {place.waits_for}"
+    return f"{line}  ({visible(said)})"
 
 
 def _local(at: float, form: str) -> str:
@@ -87,7 +99,13 @@ async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
     data = await plan_data(ledger)
     text = plan_screen(data)
     waiting = data["waiting"]
-    if waiting and is_held(ledger.state):
+    place = (await places_in_queue(equipment)).get(ledger.plan_id)
+    data["queue"] = place.data() if place else None
+    if place is not None:
+        text += standing_line(place)
+    if place is not None and not place.worker:
+        data["waiting"] = {"for": place.waits_for, "since": place.job.queued}
+    elif waiting and is_held(ledger.state):
         text += f"\n  {paint('waiting', 'cyan')}  for {visible(waiting['for'])}"
     elif waiting and not await equipment.claims.holder(ledger.plan_id):
         data["waiting"] = {**waiting, "for": "somebody to resume it: nobody works on it"}
@@ -163,7 +181,7 @@ async def _tail(equipment: Equipment, ledger: Ledger, *, is_json: bool, after: i
         is_running = state.state in {State.PROCESSING, State.QUEUED}
         if state.version == seen and not is_running:
             return
-        if state.version == seen and not await equipment.claims.holder(ledger.plan_id):
+        if state.version == seen and not await is_awaited(equipment, ledger.plan_id):
             return  # nobody works on it: it would be waited for without end
         await asyncio.sleep(FOLLOW_S)
 

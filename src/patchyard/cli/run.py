@@ -89,7 +89,7 @@ async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outco
     environ = dict(os.environ)
     if not options["detach"]:
         return await run_plan(asked, environ, is_json=is_json, stream=stream)
-    from patchyard.cli.detached import queue_plan  # noqa: PLC0415 - only with -d
+    from patchyard.cli.queued import queue_plan  # noqa: PLC0415 - only with -d
 
     delay_s = parse_duration(options["not_before"]) if options["not_before"] else 0.0
     return await queue_plan(asked, environ, priority=options["priority"], delay_s=delay_s)

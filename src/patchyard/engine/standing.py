@@ -1,0 +1,69 @@
+"""Where jobs stand in the queue: who is at each, or what it waits for."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from patchyard.domain.queue import DEATHS, Job, Limits, Member, full_scope, scopes_of
+from patchyard.engine.equipment import Equipment
+
+NOBODY = "a worker: none is alive"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """One job of the queue as people are told of it."""
+
+    job: Job
+    worker: str | None = None  # who is at it
+    waits_for: str = ""  # empty while somebody is at it
+
+    def data(self) -> Mapping[str, object]:
+        """Return it for programs."""
+        return {
+            "worker": self.worker,
+            "waits_for": self.waits_for or None,
+            "since": self.job.queued,
+            "priority": self.job.priority,
+            "not_before": self.job.not_before or None,
+        }
+
+
+async def standings(equipment: Equipment, limits: Limits) -> Mapping[str, Standing]:
+    """Return where each job stands, by its id."""
+    jobs = await equipment.queue.jobs()
+    if not jobs:
+        return {}
+    workers = [each for each in await equipment.queue.members() if each.is_worker]
+    taken = Counter(
+        scope for job, name in jobs if name is not None for scope in scopes_of(job, name)
+    )
+    now = equipment.clock.now()
+    return {
+        job.job_id: Standing(
+            job=job,
+            worker=name,
+            waits_for="" if name else waits_for(job, workers, taken, limits, now),
+        )
+        for job, name in jobs
+    }
+
+
+def waits_for(
+    job: Job, workers: Sequence[Member], taken: Mapping[str, int], limits: Limits, now: float
+) -> str:
+    """Return what a job waits for that nobody is at, the most lasting cause first."""
+    if job.deaths >= DEATHS:
+        return f"a person: it was given up {job.deaths} times; look at its events, then resume it"
+    if not workers:
+        return NOBODY
+    if job.not_before > now:
+        return f"its time, in {job.not_before - now:.0f} s"
+    scope = full_scope(scopes_of(job, ""), taken, limits)
+    if scope is not None:
+        kind, _, name = scope.partition(":")
+        return f"a slot of {kind} {name} ({taken[scope]} of {limits.of(scope)} taken)"
+    return "a free worker"
+
+
+__all__ = ["NOBODY", "Standing", "standings", "waits_for"]
