@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crews import LONGEST_S, WorkerCrew, crewed
-from engine.worksite import Worksite, call, done
+from engine.worksite import ADD, Worksite, call, done
 from patchyard.domain.events import ToolCallRequested, ToolCallSettled, WorkSummarised
 from patchyard.domain.queue import Taken
 
@@ -87,7 +87,7 @@ async def test_a_plan_of_a_worker_says_whose_it_is_and_one_that_waits_says_for_w
     site: Worksite, crew: WorkerCrew
 ) -> None:
     hang = call("execute_command", command="sleep 600", timeout_s=500)
-    model = site.script([hang, done()])
+    model = site.script([hang, ADD, done()])
     crew.start("w", "--concurrency", "1")
     taken = await crew.queue(model)
     await crew.until(taken, ToolCallRequested)
