@@ -13,6 +13,7 @@ from patchyard.ceilings import SettingsBudgets
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
+from patchyard.clients.room import Ballast, DiskRoom
 from patchyard.config import Places, places
 from patchyard.configuration import configure, user_file
 from patchyard.contracts.actor import Actor, Casting
@@ -22,6 +23,7 @@ from patchyard.contracts.leftovers import Keeper
 from patchyard.contracts.model import Model
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import StateRefusal, UnknownName, UsageError
+from patchyard.domain.keeping import FREE_BYTES
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Chores, Dispatcher, Told
@@ -37,10 +39,13 @@ from patchyard.stores.pruning import SQLitePruning
 from patchyard.stores.purse import SQLitePurse
 from patchyard.stores.queue import SQLiteQueue
 from patchyard.stores.sqlite import SQLiteJournal
+from patchyard.upkeep import rules
 
 if TYPE_CHECKING:
     from patchyard.models.budgeted import BudgetedModel
     from patchyard.models.providers import Catalogue
+
+JANITOR_S = 3600.0  # between two passes by workers
 
 
 @asynccontextmanager
@@ -58,7 +63,8 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
     where = places(environ)
     _make_home(where.home)
     async with AsyncExitStack() as stack:
-        journal = SQLiteJournal.open(where.database)
+        ballast = Ballast(where.home / "ballast")
+        journal = SQLiteJournal.open(where.database, relief=ballast.drop)
         stack.push_async_callback(journal.close)
         clock = SystemClock()
         membership = Membership(journal, where.database, clock)
@@ -69,6 +75,7 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
         folder = where.tasks or plan_folder(where.home)
         station = _station(where, clock, environ)
         environments = {kind: load(path)(station) for kind, path in ENVIRONMENTS.items()}
+        ballast.load(needed=FREE_BYTES)
         yield Equipment(
             store=Store(
                 journal=journal,
@@ -88,6 +95,7 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
             environments=environments,
             keepers=_keepers(where, folder, station, environments),
             pruning=SQLitePruning(journal),
+            room=DiskRoom([where.home, folder], lambda: rules(environ).free),
             tools=toolset,
             gateways=_LateGateways(environ),
             actor=_Actors(environ, stack, folder).open,
@@ -99,7 +107,13 @@ async def open_worker(
     environ: Mapping[str, str], terms: Terms, *, told: Told
 ) -> AsyncIterator[tuple[Worker, Sequence[Job]]]:
     """Yield a worker of this installation, and the jobs that are always there."""
-    chores = Chores(work={}, every_s={})
+    from patchyard.engine.janitor import Janitor  # noqa: PLC0415 - only workers and `gc` need it
+
+    async def clean(equipment: Equipment) -> None:
+        kept = rules(environ).retention
+        await Janitor(equipment, kept=kept, weighs=False).sweep()
+
+    chores = Chores(work={"janitor": clean}, every_s={"janitor": JANITOR_S})
     limits = configure(environ).value("slots") or Limits()
     async with open_equipment(environ) as equipment:
         dispatcher = Dispatcher(
