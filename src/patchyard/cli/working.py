@@ -100,6 +100,7 @@ async def made_plan(
     for kind in kinds_of(spec):
         equipment.environment(kind)
     tell(intake)
+    equipment.room.require()
     base = await equipment.trees.snapshot(Path(spec.repository), ref=spec.ref)
     return await Workflow(equipment).create(spec, base=base), spec, base
 

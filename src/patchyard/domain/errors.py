@@ -14,7 +14,8 @@
     ├── Unavailable           exit 4: install, start or link what is missing
     │   ├── ContainerUnavailableError
     │   ├── EnvironmentUnavailable
-    │   └── ModelUnavailable
+    │   ├── ModelUnavailable
+    │   └── NoRoom
     ├── LimitReached          exit 5: raise the limit; what was done is kept
     └── WorkFailed            exit 1: the work itself went wrong
         ├── EnvironmentBroken     the place a call ran in is gone
@@ -146,6 +147,12 @@ class ContainerUnavailableError(EnvironmentUnavailable):
     )
 
 
+class NoRoom(Unavailable):
+    """Too little is free on the disk for another plan; what runs goes on."""
+
+    code = "no_room"
+
+
 class ModelUnavailable(Unavailable):
     """No model can be reached."""
 
@@ -219,6 +226,7 @@ __all__ = [
     "LimitReached",
     "ModelFailed",
     "ModelUnavailable",
+    "NoRoom",
     "PatchyardError",
     "PlanPaused",
     "ProofFailed",

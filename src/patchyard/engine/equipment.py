@@ -14,6 +14,7 @@ from patchyard.contracts.layers import Layers
 from patchyard.contracts.leftovers import Keeper
 from patchyard.contracts.pruning import Pruning
 from patchyard.contracts.queue import Crew, Queue
+from patchyard.contracts.room import Room
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
 from patchyard.contracts.workspace import Workspaces
@@ -40,6 +41,7 @@ class Equipment:
     gateways: Gateways
     keepers: Sequence[Keeper]  # of what is on the machine of ours
     pruning: Pruning
+    room: Room
     actor: Callable[[Casting], Awaitable[Actor]]  # raises UnknownName, ModelUnavailable
 
     def environment(self, kind: ExecutionEnvironment) -> Environment:

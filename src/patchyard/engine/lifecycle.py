@@ -51,7 +51,11 @@ class PlanLifecycleService:
         self._equipment = equipment
 
     async def create(self, spec: PlanSpec, *, base: Base | None = None) -> Ledger:
-        """Make a plan, on `base` when that is known already, and queue it for strategize."""
+        """Make a plan, on `base` when that is known already, and queue it for strategize.
+
+        Raises NoRoom.
+        """
+        self._equipment.room.require()
         require_walls(spec)
         plan_id = self._equipment.clock.new_id()
         state = PlanState(plan_id=plan_id)

@@ -5,6 +5,7 @@ another process holds the file they try again, and leave the event loop to other
 """
 
 import asyncio
+import errno
 import hashlib
 import importlib.resources
 import json
@@ -45,35 +46,46 @@ ENTRIES = (
 )
 
 T = TypeVar("T")
+Relief = Callable[[], bool]  # makes room on the disk; False when it had none to give
 
 _DECODER = json.JSONDecoder()
+
+
+def _no_relief() -> bool:
+    return False
 
 
 class SQLiteJournal:
     """contracts.journal.Journal and Summaries over one file, shared by processes."""
 
-    def __init__(self, connection: sqlite3.Connection, *, fence: Lease | None = None) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        relief: Relief = _no_relief,
+        fence: Lease | None = None,
+    ) -> None:
         self._connection = connection
+        self._relief = relief
         self._fence = fence
 
     @classmethod
-    def open(cls, path: Path) -> "SQLiteJournal":
+    def open(cls, path: Path, *, relief: Relief = _no_relief) -> "SQLiteJournal":
         """Open or make the database at `path`, brought up to date.
 
-        Raises StateRefusal for a newer or foreign database, Unavailable when it cannot be opened.
+        On a full disk `relief` is asked for room. Raises StateRefusal for a newer or foreign
+        database, Unavailable when it cannot be opened.
         """
-        try:
-            connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
-            path.chmod(0o600)
-            _prepare(connection, path)
-            connection.execute("PRAGMA busy_timeout = 0")  # from here on `_tried` waits
-        except (sqlite3.Error, OSError) as error:
-            raise _translated(error, path) from error
-        return cls(connection)
+        while True:
+            try:
+                return cls(_connected(path), relief=relief)
+            except (sqlite3.Error, OSError) as error:
+                if not (_is_full(error) and relief()):
+                    raise _translated(error, path) from error
 
     def fenced(self, lease: Lease) -> "SQLiteJournal":
         """See contracts.journal.Fencing."""
-        return SQLiteJournal(self._connection, fence=lease)
+        return SQLiteJournal(self._connection, relief=self._relief, fence=lease)
 
     async def append(
         self,
@@ -132,6 +144,8 @@ class SQLiteJournal:
             try:
                 return work()
             except sqlite3.Error as error:
+                if _is_full(error) and self._relief():
+                    continue
                 if not _is_busy(error) or time.monotonic() > deadline:
                     raise _translated(error, None) from error
             await asyncio.sleep(RETRY_S)
@@ -222,6 +236,18 @@ class SQLiteJournal:
         return await self._tried(lambda: self._connection.execute(sql, values).fetchall())
 
 
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    try:
+        path.chmod(0o600)
+        _prepare(connection, path)
+        connection.execute("PRAGMA busy_timeout = 0")  # from here on `_tried` waits
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     _enter_wal(connection)
     connection.execute("PRAGMA synchronous = FULL")
@@ -267,6 +293,11 @@ def _entered_wal(connection: sqlite3.Connection) -> bool:
 def _is_busy(error: sqlite3.Error) -> bool:
     code: int = getattr(error, "sqlite_errorcode", 0)  # none for what is ours, as a closed file
     return code & 0xFF == sqlite3.SQLITE_BUSY  # all its extended codes too
+
+
+def _is_full(error: Exception) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code == sqlite3.SQLITE_FULL or getattr(error, "errno", None) == errno.ENOSPC
 
 
 def _migrate(connection: sqlite3.Connection, number: int, script: str) -> None:
