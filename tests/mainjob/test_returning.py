@@ -57,3 +57,18 @@ def test_a_repository_cannot_say_how_long_things_are_kept(desk: Desk) -> None:
     (desk.repo / ".patchyard/config.yaml").write_text("keep: {workspaces: 0.001s}\n")
     assert desk.agents("gc").data["returned"] == []
     assert desk.agents("plan", "status", plan_id).code == 0
+
+
+def test_without_room_new_plans_are_refused_and_old_ones_go_on(desk: Desk) -> None:
+    tight = {"PATCHYARD_KEEP": "{free: 900TiB}"}
+    place = desk.script(write("b", "two\n"), {"text": "no call"})
+    made = desk.agents(
+        "run", "x", "--model", f"scripted:{place}", "--automation-profile", "manual"
+    ).data["plan_id"]
+
+    refused = desk.agents("run", "x", "--model", f"scripted:{place}", environ=tight)
+
+    assert (refused.code, refused.body["error"]["code"]) == (4, "no_room")
+    assert "agents gc" in refused.message
+    assert len(desk.agents("plan", "list").data["plans"]) == 1
+    assert desk.agents("plan", "strategize", made, environ=tight).code == 0

@@ -2,13 +2,14 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from patchyard.domain.errors import NoRoom
 from patchyard.domain.keeping import UNITS
 
-RESERVE_BYTES = 16 * 1024**2  # some thousand events
+RESERVE_BYTES = 16 * 1024**2
+PORTION_BYTES = 1024**2  # some hundred events
 
 
 class DiskRoom:
@@ -35,31 +36,49 @@ class DiskRoom:
 
 
 class Ballast:
-    """A file that does nothing but take room, until the journal needs that."""
+    """A file that does nothing but take room, until the journal needs that.
 
-    def __init__(self, path: Path, *, size: int = RESERVE_BYTES) -> None:
+    It is given up in portions: whoever else fills the disk gets hold of one at most.
+    """
+
+    def __init__(
+        self, path: Path, *, size: int = RESERVE_BYTES, portion: int = PORTION_BYTES
+    ) -> None:
         self._path = path
         self._size = size
+        self._portion = portion
 
     def load(self, *, needed: int) -> None:
         """Take the room, where `needed` bytes stay free beside it. Nothing happens otherwise."""
-        if self._path.exists() or free_bytes(self._path.parent) < needed + self._size:
+        try:
+            taken = self._path.lstat().st_size
+        except FileNotFoundError:
+            taken = 0
+        if taken >= self._size or free_bytes(self._path.parent) < needed + self._size - taken:
             return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        with contextlib.suppress(OSError):  # another engine was quicker, or there is no room
-            descriptor = os.open(self._path, flags, 0o600)
-            try:
-                os.posix_fallocate(descriptor, 0, self._size)
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError), self._opened(os.O_CREAT) as descriptor:
+            os.posix_fallocate(descriptor, 0, self._size)
 
     def drop(self) -> bool:
-        """Give the room back; return whether there was any."""
+        """Give a portion back; return whether there was one."""
         try:
-            self._path.unlink()
+            with self._opened(0) as descriptor:
+                left = os.fstat(descriptor).st_size - self._portion
+                os.ftruncate(descriptor, max(0, left))
+            if left <= 0:
+                self._path.unlink()
         except OSError:
             return False
         return True
+
+    @contextlib.contextmanager
+    def _opened(self, flags: int) -> Iterator[int]:
+        flags |= os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, 0o600)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
 
 def free_bytes(folder: Path) -> int:
@@ -74,4 +93,4 @@ def _mebibytes(size: int) -> str:
     return f"{size / UNITS['MiB']:,.0f} MiB"
 
 
-__all__ = ["RESERVE_BYTES", "Ballast", "DiskRoom", "free_bytes"]
+__all__ = ["PORTION_BYTES", "RESERVE_BYTES", "Ballast", "DiskRoom", "free_bytes"]

@@ -296,8 +296,10 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 
 def _is_full(error: Exception) -> bool:
+    """Whether there is no room; SQLite says so in two ways of its shared memory too."""
     code = getattr(error, "sqlite_errorcode", None)
-    return code == sqlite3.SQLITE_FULL or getattr(error, "errno", None) == errno.ENOSPC
+    full = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP}
+    return code in full or getattr(error, "errno", None) == errno.ENOSPC
 
 
 def _migrate(connection: sqlite3.Connection, number: int, script: str) -> None:
@@ -350,7 +352,7 @@ def _decode(text: str, what: str) -> Mapping[str, Any]:
 def _translated(error: Exception, path: Path | None) -> PatchyardError:
     text = str(error)
     where = f"the database {path}" if path else "the database"
-    if "disk is full" in text or "No space left" in text:
+    if _is_full(error) or "No space left" in text:
         return Unavailable(f"{where} cannot grow: the disk is full", hint="free some space; resume")
     if "not a database" in text or "malformed" in text:
         return JournalBroken(f"{where} is damaged: {text}", hint="restore it from a backup")
