@@ -1,11 +1,13 @@
 """`agents gc` and `agents disk`, as people call them."""
 
+import os
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
-from mainjob.driver import Desk, write
+from mainjob.driver import Desk, shell, write
 
 pytestmark = pytest.mark.service("bubblewrap")
 
@@ -72,3 +74,25 @@ def test_without_room_new_plans_are_refused_and_old_ones_go_on(desk: Desk) -> No
     assert "agents gc" in refused.message
     assert len(desk.agents("plan", "list").data["plans"]) == 1
     assert desk.agents("plan", "strategize", made, environ=tight).code == 0
+
+
+def test_a_run_lets_the_janitor_pass_once_an_hour(desk: Desk) -> None:
+    first = desk.run(write("b", "two\n")).data["plan_id"]
+    home = Path(desk.environ["PATCHYARD_HOME"])
+    assert desk.run(write("c", "two\n")).code == 0
+    assert first in workspaces(desk)
+    hour_ago = time.time() - 3700
+    os.utime(home / "swept", (hour_ago, hour_ago))
+    slow = desk.script(shell("sleep 1"))
+
+    answer = desk.agents("run", "x", "--model", f"scripted:{slow}", environ=SOON)
+
+    assert answer.code == 0
+    assert first not in workspaces(desk)
+    assert answer.data["plan_id"] in workspaces(desk)
+    assert (home / "swept").stat().st_mtime > hour_ago + 3600
+
+
+def workspaces(desk: Desk) -> list[str]:
+    """Return the names of the workspaces that are there."""
+    return [place.name for place in (desk.folder / "workspaces/tasks").iterdir()]

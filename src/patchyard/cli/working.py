@@ -27,6 +27,7 @@ from patchyard.engine.sites import general_kind, kinds_of
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, Intake, take_in
+from patchyard.upkeep import tidied
 
 
 @contextmanager
@@ -83,7 +84,8 @@ async def run_plan(
             announce(watched, spec, base)
             approver = TerminalApprover(spoken, is_json=is_json)
             work = Workflow(equipment, watching=watched, approver=approver).run(plan_id)
-            return await carried(equipment, plan_id, work)
+            async with tidied(equipment, environ, told=lambda text: say_warnings([text])):
+                return await carried(equipment, plan_id, work)
 
 
 async def made_plan(
