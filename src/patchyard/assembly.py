@@ -19,11 +19,13 @@ from patchyard.configuration import configure, user_file
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.environment import Environment
 from patchyard.contracts.gateway import Opened
+from patchyard.contracts.journal import Journal
 from patchyard.contracts.leftovers import Keeper
 from patchyard.contracts.model import Model
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import StateRefusal, UnknownName, UsageError
 from patchyard.domain.keeping import FREE_BYTES
+from patchyard.domain.lineage import REPLAYS
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Chores, Dispatcher, Told
@@ -98,7 +100,7 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
             room=DiskRoom([where.home, folder], lambda: rules(environ).free),
             tools=toolset,
             gateways=_LateGateways(environ),
-            actor=_Actors(environ, stack, folder).open,
+            actor=_Actors(environ, stack, folder, journal).open,
         )
 
 
@@ -140,15 +142,22 @@ class _LateGateways:
 class _Actors:
     """Opens actors and their models; a plan's phases in one process share one model."""
 
-    def __init__(self, environ: Mapping[str, str], stack: AsyncExitStack, plans: Path) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], stack: AsyncExitStack, plans: Path, journal: Journal
+    ) -> None:
         self._environ = environ
         self._stack = stack
         self._plans = plans
+        self._journal = journal
         self._models: dict[str, _Metered] = {}  # by plan: a recording is at one plan's place
 
     async def open(self, casting: Casting) -> Actor:
         """Return the actor for one phase. Raises UnknownName, UsageError, ModelUnavailable."""
         agent = casting.spec.agent
+        if agent == REPLAYS:
+            from patchyard.engine.replaying import replayer  # noqa: PLC0415 - only for a replay
+
+            return await replayer(self._journal, casting)
         if agent not in ACTORS:
             raise UnknownName.among("agent", agent, ACTORS)
         kind = load(ACTORS[agent][casting.phase])

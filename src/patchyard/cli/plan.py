@@ -26,6 +26,10 @@ COMMANDS = {
     "pause": (f"{_STEER}:pause", "Hold a plan after its present call."),
     "prompt": (f"{_STEER}:prompt", "Give guidance, told with the next turn."),
     "reject": (f"{_STEER}:reject", "Say no to what a plan waits for."),
+    "replay": (
+        "patchyard.cli.plan_replay:replay_command",
+        "Make a plan's calls once more, without a model.",
+    ),
     "resume": (f"{_ACT}:resume", "Carry a plan on from where it stopped."),
     "revert": (f"{_STEER}:revert", "Take a plan back to an earlier phase."),
     "rollback": (

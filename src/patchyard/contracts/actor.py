@@ -66,6 +66,7 @@ class Turn:
     summary: str = ""  # final only: what was done, for people
     failure: str = ""  # final only: why the work cannot be done
     can_go_on: bool = False  # final with failure: asked on after a resume, it may end well
+    has_more: bool = False  # final of a round that others follow, whatever its proof says
     sent_back: str = ""  # why the actor was set right, for people who watch; no end of the work
     proposals: tuple[Proposal, ...] = ()  # decisions made in this turn
     usage: Usage | None = None  # None: no model was asked

@@ -10,6 +10,7 @@ from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import GuardRefused
 from patchyard.domain.invariant import Invariant
+from patchyard.domain.lineage import Lineage
 from patchyard.domain.safety import SafetyProfile
 
 
@@ -152,6 +153,7 @@ class PlanSpec:
     approvals: tuple[str, ...] = ()  # phases, categories and tools that somebody is asked for
     safety: SafetyProfile = field(default_factory=SafetyProfile)
     record_to: str | None = None  # file for --record
+    lineage: Lineage | None = None  # the plan that it comes from
 
 
 __all__ = [

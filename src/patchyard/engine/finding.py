@@ -6,6 +6,7 @@ from typing import Any
 from patchyard.contracts.journal import Summaries
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.ids import is_prefix
+from patchyard.domain.lineage import Kinship
 
 LAST = "@last"
 
@@ -17,7 +18,7 @@ async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
     """
     rows = await summaries.summaries()
     if text == LAST:
-        own = [stream for stream, row in rows if _is_of(row, repository)]
+        own = [stream for stream, row in rows if _is_of(row, repository) and not _is_replay(row)]
         if not own:
             raise UsageError(
                 f"there is no plan of {repository} yet",
@@ -50,6 +51,11 @@ async def list_plans(
     """Return the summaries, newest first; of `repository` alone when given."""
     rows = await summaries.summaries()
     return [row for _, row in rows if repository is None or _is_of(row, repository)]
+
+
+def _is_replay(row: Mapping[str, Any]) -> bool:
+    """Whether it only repeats another plan: nobody means it by "the newest"."""
+    return row.get("kinship") == Kinship.REPLAY
 
 
 def _is_of(row: Mapping[str, Any], repository: str) -> bool:

@@ -250,6 +250,7 @@ def summary(state: PlanState) -> Mapping[str, Any]:
         "action": spec.action,
         "phase": str(state.phase),
         "state": str(state.state),
+        "kinship": str(spec.lineage.kinship) if spec.lineage else None,
         "created": state.created,
         "updated": state.updated,
     }

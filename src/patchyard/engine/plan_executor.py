@@ -130,7 +130,7 @@ class PlanExecutor:
         if not is_over and await self._is_guided():
             return ""
         complaint = await self._proven(turn, loop, places, capture)
-        if complaint is None and await self._is_guided():
+        if complaint is None and (turn.has_more or await self._is_guided()):
             return ""
         return complaint
 

@@ -31,6 +31,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "task": spec.task,
         "action": spec.action,
         "project": spec.project,
+        "parent": to_json(spec.lineage) if spec.lineage else None,
         "base": base_data(state.base),
         "environment": str(general_kind(spec)),
         "attempt": state.attempt,

@@ -1,0 +1,112 @@
+"""A plan whose calls are made once more comes to the same change, or the difference is said."""
+
+from pathlib import Path
+
+import pytest
+
+from mainjob.driver import Answer, Desk, call, finish, shell, write
+
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+
+
+def run(desk: Desk, *options: str, **settings: str) -> Answer:
+    path = desk.folder / "script.json"
+    words = ("run", "a task", "--model", f"scripted:{path}", *options)
+    return desk.agents(*words, environ=settings)
+
+
+def without_model(desk: Desk) -> None:
+    """Take the script away: who would ask the model now fails."""
+    (desk.folder / "script.json").unlink()
+
+
+def test_a_replay_needs_no_model_and_comes_to_the_same_tree(desk: Desk) -> None:
+    desk.script(
+        write("one.txt", "1\n"),
+        shell("echo 2 >> one.txt; chmod +x one.txt; rm a.txt"),
+        call("search_replace", path="one.txt", old_string="1", new_string="one"),
+        call("execute_command", command="sleep 0.2; echo late > late.txt", background=True),
+        finish("first"),
+        shell("test -e late.txt || sleep 0.5; grep -q fine fine.txt || echo fine > fine.txt"),
+        finish("second"),
+    )
+    ended = run(desk, "--validate", "test -e fine.txt")
+    assert (ended.code, ended.data["state"]) == (0, "complete"), ended.message
+    without_model(desk)
+
+    again = desk.agents("plan", "replay", "@last")
+
+    assert again.code == 0, again.message
+    assert again.data["replay"]["is_same"]
+    assert again.data["replay"]["tree"] == ended.data["changeset"]["tree"]
+    assert desk.agents("plan", "status").data["plan_id"] == ended.data["plan_id"]  # still @last
+    child = desk.agents("plan", "status", again.data["replay"]["plan_id"])
+    assert child.data["parent"] == {"plan_id": ended.data["plan_id"], "kinship": "replay"}
+    assert child.data["cost"]["tokens"] == 0
+    left = list((desk.folder / "workspaces/tasks").glob(f"{child.data['plan_id']}*"))
+    assert left == []
+
+
+def test_what_comes_out_otherwise_is_named(desk: Desk) -> None:
+    desk.script(shell("date +%N > now.txt"), write("same.txt", "x\n"), finish())
+    run(desk, "--validate", "")
+    again = desk.agents("plan", "replay")
+    assert (again.code, again.body["error"]["code"]) == (1, "replay_differs")
+    assert again.body["error"]["details"]["paths"] == ["now.txt"]
+    said = desk.agents("plan", "replay", is_json=False)
+    assert said.out.decode().strip() == "now.txt"
+
+
+def test_a_refused_call_is_not_made_in_a_replay_either(desk: Desk) -> None:
+    desk.script(write("no.txt", "x\n"), finish(), finish())
+    run(desk, "--validate", "", PATCHYARD_APPROVALS="write_file")
+    desk.agents("plan", "reject", "@last", "no")
+    assert desk.agents("plan", "resume").data["changed"] is False
+    assert desk.agents("plan", "replay").data["replay"]["is_same"]
+
+
+def test_background_jobs_are_found_by_their_new_names(desk: Desk) -> None:
+    desk.script(
+        call("execute_command", command="echo on > on.txt; sleep 60", background=True), finish()
+    )
+    first = run(desk, "--validate", "")
+    job = next(
+        event["call_id"]
+        for event in desk.agents("plan", "events").data["events"]
+        if event["event"] == "ToolCallRequested"
+    )
+    assert first.code == 0
+    added = desk.agents("plan", "correct", "@last", "--mode", "append", "--guidance", "stop it")
+    assert added.code == 0
+    desk.script(
+        call("execute_command", command="echo on > on.txt; sleep 60", background=True),
+        finish(),
+        call("job_kill", job_id=job),
+        finish(),
+    )
+    assert desk.agents("plan", "resume").code == 0
+    again = desk.agents("plan", "replay")
+    assert again.data["replay"]["is_same"], again.message
+
+
+def test_without_a_change_set_or_its_layer_there_is_nothing_to_replay(desk: Desk) -> None:
+    desk.script(write("one.txt", "1\n"), finish())
+    run(desk, "--validate", "", "--automation-profile", "manual")
+    nothing = desk.agents("plan", "replay")
+    assert (nothing.code, "nothing to compare with" in nothing.message) == (3, True)
+
+
+@pytest.mark.service("overlay")
+def test_a_replay_stands_on_the_setup_layer_that_there_was(desk: Desk) -> None:
+    (desk.repo / ".gitignore").write_text("deps/\n")
+    desk.script(shell("cat deps/version > version.txt"), finish())
+    setup = "mkdir -p deps; date +%N > deps/version"  # another one whenever it is run
+    ended = run(desk, "--setup", setup, "--validate", "")
+    assert ended.code == 0, ended.message
+    assert desk.agents("plan", "replay").data["replay"]["is_same"]
+    layers = [place for place in Path(desk.folder).rglob(".layers") if place.is_dir()]
+    for place in layers:
+        for layer in place.iterdir():
+            layer.rename(layer.with_name(f"{layer.name}-away"))
+    gone = desk.agents("plan", "replay")
+    assert (gone.code, "setup layer" in gone.message) == (4, True)
