@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, runtime_checkable
 
 from patchyard.domain.environment import (
@@ -72,6 +73,20 @@ class Furnished(Protocol):
         ...
 
 
+@runtime_checkable
+class Freezing(Protocol):
+    """Extension: a kind that can keep all that runs in a place still for a moment."""
+
+    def frozen(
+        self, handle: EnvironmentHandle, toolbox: Toolbox
+    ) -> AbstractAsyncContextManager[bool]:
+        """Let nothing run there during the block; what it yields says whether that holds.
+
+        Whatever ends the block, and also the engine's death, lets it all go on.
+        """
+        ...
+
+
 class Environment(Protocol):
     """One kind of place. The object is stateless: what runs is described by handles alone."""
 
@@ -97,4 +112,4 @@ class Environment(Protocol):
         ...
 
 
-__all__ = ["Environment", "Furnished", "Listening", "OnOutput", "Toolbox"]
+__all__ = ["Environment", "Freezing", "Furnished", "Listening", "OnOutput", "Toolbox"]

@@ -1,8 +1,10 @@
 """Checkpoints of a plan's files: made before what may change them, and the way back to one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 
+from patchyard.contracts.environment import Freezing
 from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, Trigger
@@ -12,7 +14,7 @@ from patchyard.domain.tooling import Effect
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.places import ended
+from patchyard.engine.places import Places, ended
 from patchyard.engine.rows import body_of
 
 FEWEST_ROWS = 200  # of deltas, before the whole manifest is written once more
@@ -27,11 +29,13 @@ class Checkpoints:
         ledger: Ledger,
         workspaces: Checkpointing,
         ground: Callable[[], Awaitable[WorkspaceRef]],
+        places: Places,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
         self._workspaces = workspaces
         self._ground = ground
+        self._places = places
         self._blobs = equipment.blobs.of(ledger.plan_id)
         self._manifest: dict[str, Entry] | None = None  # None: not read from the journal yet
         self._last = ""  # the checkpoint that `_manifest` is of
@@ -70,9 +74,10 @@ class Checkpoints:
     async def _make(self, trigger: Trigger, *, call_id: str = "", tool: str = "") -> None:
         manifest = await self._known()
         base, workspace = _base(self._ledger), await self._ground()
-        delta = await whole(
-            self._workspaces.checkpoint(base, workspace, manifest, blobs=self._blobs)
-        )
+        async with _stilled(self._equipment, self._places) as is_still:
+            delta = await whole(
+                self._workspaces.checkpoint(base, workspace, manifest, blobs=self._blobs)
+            )
         applied(manifest, {**delta.put, **delta.touched}, delta.gone)
         rows = len(delta.put) + len(delta.gone)
         self._rows += rows
@@ -90,7 +95,7 @@ class Checkpoints:
             tool=tool,
             files=len(manifest),
             stored=delta.stored,
-            is_fuzzy=delta.is_fuzzy,
+            is_fuzzy=delta.is_fuzzy or not is_still,
         )
         self._ledger.note(made)
         self._last = made.checkpoint_id
@@ -110,6 +115,20 @@ class Checkpoints:
             self._equipment, self._ledger, self._workspaces, workspace, checkpoint_id
         )
         self._last, self._may_differ = checkpoint_id, False
+
+
+@asynccontextmanager
+async def _stilled(equipment: Equipment, places: Places) -> AsyncIterator[bool]:
+    """Let nothing run in any environment of the plan; yield whether that holds for all."""
+    async with AsyncExitStack() as freezing:
+        is_still = True
+        for handle, toolbox in places.running:
+            environment = equipment.environment(handle.kind)
+            stands = False
+            if isinstance(environment, Freezing):
+                stands = await freezing.enter_async_context(environment.frozen(handle, toolbox))
+            is_still = is_still and stands
+        yield is_still
 
 
 async def manifest_of(ledger: Ledger, checkpoint_id: str) -> dict[str, Entry]:

@@ -1,7 +1,7 @@
 """The environments of one phase of one plan: started on first use, found again after a crash."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from patchyard.contracts.environment import Environment, Toolbox
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, ExecutionEnvironment
@@ -49,6 +49,11 @@ class Places:
         except BaseException:
             await self._end(handle, "nobody could attach to it")
             raise
+
+    @property
+    def running(self) -> Sequence[tuple[EnvironmentHandle, Toolbox]]:
+        """Those that are up."""
+        return tuple(self._open.values())
 
     async def find_again(self) -> None:
         """Attach to what an earlier life of the engine left running; end the lost ones."""

@@ -66,20 +66,20 @@ async def at_work(
             tools=tools,
             phase=phase,
             on_output=watching.on_output,
-            checkpoints=_checkpoints(equipment, ledger, phase, ground),
+            checkpoints=_checkpoints(equipment, ledger, phase, ground, places),
             steering=steering,
         )
         yield AgentLoop(ledger, session, runner, steering, meter), places
 
 
 def _checkpoints(
-    equipment: Equipment, ledger: Ledger, phase: Phase, ground: Ground
+    equipment: Equipment, ledger: Ledger, phase: Phase, ground: Ground, places: Places
 ) -> Checkpoints | None:
     """Return who keeps the files; nothing is written while planning."""
     workspaces = equipment.workspaces
     if phase != Phase.EXECUTE or not isinstance(workspaces, Checkpointing):
         return None
-    return Checkpoints(equipment, ledger, workspaces, ground)
+    return Checkpoints(equipment, ledger, workspaces, ground, places)
 
 
 async def _session(

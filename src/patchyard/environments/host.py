@@ -6,11 +6,13 @@ import os
 import stat
 import tempfile
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 from patchyard.clients.berths import (
     LISTEN_FD,
+    MARK,
     Berth,
     Pipe,
     Station,
@@ -27,6 +29,7 @@ from patchyard.clients.berths import (
     try_out,
 )
 from patchyard.clients.copies import compiled_toolbox
+from patchyard.clients.freezing import frozen
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.process import ProcessRef, kill_tree, spawn_detached
@@ -43,9 +46,6 @@ from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 
 START_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
-MARK = "PATCHYARD_ENVIRONMENT"
-"""Names the environment to its processes, so that one which left its tree is found again."""
-
 KEPT_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
 
 
@@ -121,6 +121,12 @@ class HostEnvironment:
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one. Raises EnvironmentBroken when it is gone."""
         return await connect(self._station, handle, "root")
+
+    def frozen(
+        self, handle: EnvironmentHandle, toolbox: Toolbox
+    ) -> AbstractAsyncContextManager[bool]:
+        """Keep it still; see contracts.environment.Freezing."""
+        return frozen(handle, "root", toolbox)
 
     async def end(self, handle: EnvironmentHandle) -> None:
         """Kill every process of it, also what left its session. Raises EnvironmentBroken."""
@@ -246,4 +252,4 @@ def _remove_home(home: str | None) -> None:
         remove_berth(Path(home))
 
 
-__all__ = ["KEPT_VARIABLES", "MARK", "HostEnvironment"]
+__all__ = ["KEPT_VARIABLES", "HostEnvironment"]

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from patchyard.clients.berths import (
 )
 from patchyard.clients.bubblewrap import INFO_FD, INFO_READER_FD, Launch, find_bubblewrap, launch
 from patchyard.clients.copies import compiled_toolbox
+from patchyard.clients.freezing import frozen
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter, toolbox_interpreter
 from patchyard.clients.obstacles import diagnose, read_obstacles
@@ -153,13 +155,20 @@ class ProcessEnvironment:
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one. Raises EnvironmentBroken when it is gone."""
+        cgroups.thaw(_group_of(handle))  # an engine that froze it may have died
         return await connect(self._station, handle, "init")
+
+    def frozen(
+        self, handle: EnvironmentHandle, toolbox: Toolbox
+    ) -> AbstractAsyncContextManager[bool]:
+        """Keep it still; see contracts.environment.Freezing."""
+        return frozen(handle, "init", toolbox)
 
     async def end(self, handle: EnvironmentHandle) -> None:
         """Kill PID 1 of its namespace, and so all in it. Raises EnvironmentBroken if it stays."""
         directory = berth_directory(self._station, handle.environment_id)
         init, monitor = from_details(handle, "init"), from_details(handle, "monitor")
-        group = tuple(str(place) for place in handle.details.get("group", ()))
+        group = _group_of(handle)
         if not await asyncio.to_thread(_kill, init, monitor, group):
             raise EnvironmentBroken(
                 f"environment {handle.environment_id} did not end within {END_TIMEOUT_S:g} s",
@@ -269,6 +278,10 @@ def _kill(init: ProcessRef | None, monitor: ProcessRef | None, group: tuple[str,
 def _make_group(environment_id: str, spec: EnvironmentSpec) -> tuple[str, ...]:
     membership = Path("/proc/self/cgroup").read_text(encoding="utf-8")
     return cgroups.make_group(f"patchyard-{environment_id}", spec.limits, membership=membership)
+
+
+def _group_of(handle: EnvironmentHandle) -> tuple[str, ...]:
+    return tuple(str(place) for place in handle.details.get("group", ()))
 
 
 def _owner(path: str) -> int | None:

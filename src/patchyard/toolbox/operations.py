@@ -17,6 +17,7 @@ PLACES = {
     "codebase_search": "ranking",
     "delete_file": "files",
     "execute_command": "running",
+    "freeze": "freezing",
     "grep_search": "grep",
     "job_kill": "running",
     "job_output": "running",
@@ -25,6 +26,7 @@ PLACES = {
     "read_file": "files",
     "search_files": "listing",
     "search_replace": "replacing",
+    "thaw": "freezing",
     "write_file": "files",
 }
 ASTRAY = frozenset({"FILE_NOT_FOUND", "DIRECTORY_NOT_FOUND", "PATH_OUTSIDE_WORKSPACE"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 from .confinement import limit_command, limit_next
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 MARKER = "PATCHYARD_CALL"
 FREEZING_ROUNDS = 20
+STOPPED_S = 1.0  # by then everybody stands, or cannot be stopped
+STOPPING_S = 0.001  # a signal takes effect when its process next runs
 _DEFAULT = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
@@ -162,14 +165,31 @@ def kill_all(find: Callable[[dict[int, Process]], set[int]]) -> int:
         if not new:
             break
         for pid in new:
-            _signal(pid, signal.SIGSTOP)
+            send(pid, signal.SIGSTOP)
         frozen |= new
     for pid in frozen:
-        _signal(pid, signal.SIGKILL)
+        send(pid, signal.SIGKILL)
     return len(frozen)
 
 
-def _signal(pid: int, number: int) -> None:
+def stop_all(find: Callable[[dict[int, Process]], set[int]]) -> tuple[set[int], bool]:
+    """Stop whom `find` finds; return those that were not stopped before, and whether all stand."""
+    stopped: set[int] = set()
+    deadline = time.monotonic() + STOPPED_S
+    while time.monotonic() < deadline:
+        table = snapshot()
+        running = {pid for pid in find(table) if table[pid].state not in (b"T", b"t")}
+        if not running:
+            return stopped, True
+        for pid in running - stopped:
+            send(pid, signal.SIGSTOP)
+        stopped |= running
+        time.sleep(STOPPING_S)
+    return stopped, False
+
+
+def send(pid: int, number: int) -> None:
+    """Send a signal to a process that may be gone."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -195,6 +215,8 @@ def _bytes(text: str) -> bytes:
 __all__ = [
     "FREEZING_ROUNDS",
     "MARKER",
+    "STOPPED_S",
+    "STOPPING_S",
     "Children",
     "Process",
     "all_of",
@@ -202,6 +224,8 @@ __all__ = [
     "exit_code",
     "kill_all",
     "members",
+    "send",
     "snapshot",
+    "stop_all",
     "unmarked_orphans",
 ]

@@ -10,6 +10,7 @@ from .processes import Children
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .commands import Command
+    from .loop import Timer
     from .ranking import Index
     from .settings import Settings
     from .shells import Shell
@@ -27,6 +28,8 @@ class Room:
         self.children = Children(settings.rlimits)
         self.jobs: dict[str, Command] = {}
         self.shells: dict[str, Shell] = {}
+        self.stopped: set[int] = set()  # by `freeze`, until `thaw`
+        self.thawing: Timer | None = None  # lets them go on when nobody does
         self.index: Index | None = None  # of codebase_search, once it was asked
 
     def require_writable(self) -> None:

@@ -1,0 +1,121 @@
+"""All that runs in an environment stands still for a moment, and goes on after it."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from environments.yards import ADAPTERS, Adapter, Running, Start, Yard
+from patchyard.clients import cgroups, freezing
+from patchyard.clients.berths import from_details
+from patchyard.clients.process import wait_ended
+from patchyard.contracts.environment import Freezing
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+COUNTING = "echo $$ > counter.pid; while :; do echo x >> counter; sleep 0.002; done"
+
+
+@pytest.fixture(params=sorted(ADAPTERS))
+def adapter(request: pytest.FixtureRequest, yard: Yard) -> Adapter:
+    return ADAPTERS[request.param](yard.station)
+
+
+@pytest.fixture(params=["cgroup", "toolbox"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """By which means; where there is no cgroup the toolbox is asked anyway."""
+    if request.param == "toolbox":
+        monkeypatch.setattr(freezing, "can_freeze", lambda _group: False)
+    return str(request.param)
+
+
+def size(yard: Yard) -> int:
+    place = yard.workspace / "counter"
+    return place.stat().st_size if place.exists() else 0
+
+
+async def grown(yard: Yard, before: int) -> None:
+    """Wait until the counter has grown."""
+    while size(yard) <= before:  # noqa: ASYNC110 - a file inside tells no event
+        await asyncio.sleep(0.005)
+
+
+async def counting(running: Running, yard: Yard, how: str) -> None:
+    arguments = {"command": how, "background": True}
+    assert (await running.toolbox.call("count", "execute_command", arguments))["success"]
+    await grown(yard, 0)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("how", [COUNTING, f"setsid sh -c '{COUNTING}' & exit 0"])
+async def test_a_job_stands_still_during_the_block_and_goes_on_after_it(
+    start: Start, adapter: Adapter, yard: Yard, how: str
+) -> None:
+    assert isinstance(adapter, Freezing)
+    running = await start(yard.spec())
+    await counting(running, yard, how)
+    async with asyncio.timeout(20):
+        for _ in range(3):
+            async with adapter.frozen(running.handle, running.toolbox) as is_still:
+                assert is_still
+                before = size(yard)
+                await asyncio.sleep(0.05)
+                assert size(yard) == before
+            await grown(yard, before)
+    assert await running.run("echo alive") == "alive"
+
+
+async def test_where_nothing_runs_nobody_is_stopped(
+    start: Start, adapter: Adapter, yard: Yard
+) -> None:
+    assert isinstance(adapter, Freezing)
+    running = await start(yard.spec())
+    async with adapter.frozen(running.handle, running.toolbox) as is_still:
+        assert is_still
+        assert await running.run("echo answered") == "answered"
+
+
+async def test_what_a_dead_engine_left_frozen_goes_on_when_it_is_attached_to(
+    start: Start, adapter: Adapter, yard: Yard
+) -> None:
+    running = await start(yard.spec())
+    await counting(running, yard, COUNTING)
+    group = tuple(running.handle.details.get("group", ()))
+    cgroups.freeze(group)
+    before = size(yard)
+    toolbox = await adapter.attach(running.handle)
+    async with asyncio.timeout(20):
+        await grown(yard, before)
+    await toolbox.close()
+
+
+async def test_what_a_dead_engine_let_the_toolbox_stop_goes_on_by_itself(
+    start: Start, yard: Yard
+) -> None:
+    running = await start(yard.spec())
+    await counting(running, yard, COUNTING)
+    answer = await running.toolbox.call("one", "freeze", {"longest_s": 0.3})
+    assert answer["is_whole"] is True
+    before = size(yard)
+    again = await running.toolbox.call("two", "freeze", {"longest_s": 0.3})
+    assert (again["stopped"], size(yard)) == (0, before)
+    async with asyncio.timeout(20):
+        await grown(yard, before)
+
+
+@pytest.mark.usefixtures("way")
+async def test_a_toolbox_that_is_gone_keeps_nobody_waiting(
+    start: Start, adapter: Adapter, yard: Yard
+) -> None:
+    assert isinstance(adapter, Freezing)
+    running = await start(yard.spec())
+    await counting(running, yard, COUNTING)
+    name = "init" if adapter.kind == "process" else "root"
+    reference = from_details(running.handle, name)
+    assert reference is not None
+    async with asyncio.timeout(20):
+        os.kill(reference.pid, signal.SIGKILL)
+        await asyncio.to_thread(wait_ended, reference, timeout_s=10)
+        async with adapter.frozen(running.handle, running.toolbox):
+            assert not reference.is_alive
