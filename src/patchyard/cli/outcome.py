@@ -34,10 +34,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a command came to."""
+    """What a command came to.
 
-    data: Mapping[str, Any] = field(default_factory=dict)
-    text: str = ""  # for people, on standard output
+    Its size is not shown: asyncio describes the result of its task twice at its end.
+    """
+
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    text: str = field(default="", repr=False)  # for people, on standard output
     raw: bytes | None = None  # exact bytes for a pipe, instead of `text`
     error: PatchyardError | None = None  # the work failed, and data says how far it came
     exit_code: int = 0

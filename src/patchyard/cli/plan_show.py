@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,7 +73,7 @@ def _listed(row: Mapping[str, Any], place: Standing | None) -> Mapping[str, Any]
 
 
 def _plan_line(row: Mapping[str, Any], place: Standing | None) -> str:
-    when = _local(row["created"], "%Y-%m-%d %H:%M")
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created"]))
     step = f"{row['phase']}/{row['state']}"
     first = row["task"].splitlines()[0] if row["task"] else ""
     line = f"{row['plan_id']}  {when}  {step:22} {visible(first)[:70]}"
