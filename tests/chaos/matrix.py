@@ -21,7 +21,7 @@ from typing import Any
 from chaos.killing import agents, answered, journalled
 from patchyard.clients.process import all_processes
 
-__all__ = ["TARGETS", "Case", "Report", "case", "lost", "undisturbed", "wrongs"]
+__all__ = ["TARGETS", "Case", "Report", "case", "lost", "running_in", "undisturbed", "wrongs"]
 
 FEWEST, MOST = 5, 60  # steps of a plan
 TARGETS = ("engine", "toolbox", "both", "walls")
@@ -233,7 +233,7 @@ def _badly_settled(events: Sequence[Mapping[str, Any]]) -> list[str]:
 def _left_running(yard: Path, events: Sequence[Mapping[str, Any]]) -> list[str]:
     """Processes of this yard that outlive their plan, a moment granted."""
     deadline = time.monotonic() + 3
-    while (found := _of_yard(yard)) and time.monotonic() < deadline:
+    while (found := running_in(yard)) and time.monotonic() < deadline:
         threading.Event().wait(0.05)
     ended = {e["environment_id"] for e in events if e["event"] == "EnvironmentEnded"}
     begun = {e["handle"]["environment_id"] for e in events if e["event"] == "EnvironmentStarted"}
@@ -244,7 +244,7 @@ def _left_running(yard: Path, events: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _of_yard(yard: Path) -> list[str]:
+def running_in(yard: Path) -> list[str]:
     """Command lines that name the yard, which those of a toolbox do too."""
     needle = f"{yard}/".encode()
     found = []

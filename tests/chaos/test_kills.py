@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from chaos.killing import agents, answered, effects, opened, settlements, started, unsettled
+from chaos.matrix import running_in
 from patchyard.clients.process import ProcessRef
 
 STEPS = 10
@@ -113,6 +114,36 @@ async def recorded(ledger, *events, **options):
 Ledger.record = recorded
 main()
 """
+
+
+DIES_BEFORE = """
+import os, signal, sys
+from patchyard.cli.main import main
+from patchyard.engine.ledger import Ledger
+
+record, first = Ledger.record, sys.argv.pop(1)
+
+async def recorded(ledger, *events, **options):
+    if any(type(event).__name__ == first for event in events):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return await record(ledger, *events, **options)
+
+Ledger.record = recorded
+main()
+"""
+
+
+def test_an_environment_that_no_journal_knows_ends_when_its_plan_goes_on(yard: Path) -> None:
+    asked = (*run_of(yard, "script.json"), "--format", "json")
+    process = started(yard, "-c", DIES_BEFORE, "EnvironmentStarted", *asked)
+    process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGKILL
+    assert running_in(yard) != []
+
+    end = answered(yard, "plan", "resume", "@last")
+
+    assert end["exit_code"] == 0, end["error"]
+    assert running_in(yard) == []
 
 
 @pytest.mark.parametrize("last", ["EnvironmentStarted", "ToolCallRequested"])

@@ -37,6 +37,8 @@ from patchyard.domain.ids import is_ulid
 LISTEN_FD = 3  # where a toolbox finds its listening socket
 SAID_BYTES = 16 * 1024
 NOTE = "handle.json"  # in an environment's folder
+MARK = "PATCHYARD_ENVIRONMENT"
+"""Variable that names an environment to its processes, so that what left its tree is found."""
 CHILD_PID = re.compile(rb'"child-pid":\s*(\d+)\D')
 
 
@@ -246,6 +248,7 @@ class Pipe:
 
 __all__ = [
     "LISTEN_FD",
+    "MARK",
     "NOTE",
     "Berth",
     "Pipe",

@@ -9,6 +9,7 @@ from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.strays import end_strays
 
 Specs = Callable[[], Awaitable[Mapping[ExecutionEnvironment, EnvironmentSpec]]]
 
@@ -57,6 +58,7 @@ class Places:
 
     async def find_again(self) -> None:
         """Attach to what an earlier life of the engine left running; end the lost ones."""
+        await end_strays(self._equipment, self._ledger)
         for live in list(self._ledger.state.environments.values()):
             handle = live.handle
             environment = self._equipment.environment(handle.kind)

@@ -9,6 +9,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import PURPOSES, ground_name
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import ended
+from patchyard.engine.strays import end_strays
 
 CANCELLABLE = frozenset(
     {
@@ -27,6 +28,7 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
     Raises FencedOff, and touches nothing, when another process owns the plan by now.
     """
     await ledger.confirm()
+    await end_strays(equipment, ledger)
     for live in list(ledger.state.environments.values()):
         try:
             await ended(equipment, ledger, live.handle, reason)

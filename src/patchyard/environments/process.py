@@ -11,6 +11,7 @@ from typing import Any
 from patchyard.clients import cgroups
 from patchyard.clients.berths import (
     LISTEN_FD,
+    MARK,
     Berth,
     Pipe,
     Station,
@@ -36,6 +37,7 @@ from patchyard.clients.obstacles import diagnose, read_obstacles
 from patchyard.clients.process import (
     ProcessRef,
     kill,
+    kill_tree,
     kill_while_starting,
     spawn_detached,
     wait_ended,
@@ -169,6 +171,9 @@ class ProcessEnvironment:
         directory = berth_directory(self._station, handle.environment_id)
         init, monitor = from_details(handle, "init"), from_details(handle, "monitor")
         group = _group_of(handle)
+        if init is None and monitor is None:  # its engine was killed before it knew them
+            mark = f"{MARK}={handle.environment_id}"
+            await asyncio.to_thread(kill_tree, None, marker=mark, timeout_s=END_TIMEOUT_S)
         if not await asyncio.to_thread(_kill, init, monitor, group):
             raise EnvironmentBroken(
                 f"environment {handle.environment_id} did not end within {END_TIMEOUT_S:g} s",
@@ -222,7 +227,7 @@ class _Attempt:
         """Start it; afterwards only the toolbox holds the listening socket."""
         pid = spawn_detached(
             prepared.argv,
-            env=TOOLBOX_VARIABLES,
+            env=TOOLBOX_VARIABLES | {MARK: berth.directory.name},
             descriptors={
                 **prepared.descriptors,
                 LISTEN_FD: berth.listener.fileno(),

@@ -1,0 +1,27 @@
+"""Environments of a plan that its journal never heard of: their engine was killed too early."""
+
+import math
+
+from patchyard.domain.errors import PatchyardError
+from patchyard.domain.events import Noted
+from patchyard.domain.retention import Family
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+
+
+async def end_strays(equipment: Equipment, ledger: Ledger) -> None:
+    """End them, as the owner of the plan; those that will not end are noted and left."""
+    known = ledger.state.environments
+    for keeper in equipment.keepers:
+        if keeper.family != Family.ENVIRONMENT:
+            continue
+        for found in await keeper.found():
+            if found.plan_id != ledger.plan_id or found.name in known:
+                continue
+            try:
+                await keeper.give_back(found, unused_since=math.inf)
+            except PatchyardError as error:
+                await ledger.record(Noted(text=error.message))
+
+
+__all__ = ["end_strays"]

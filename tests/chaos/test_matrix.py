@@ -1,0 +1,60 @@
+"""The kill matrix: whoever is killed, whenever, the plan ends as if nothing had happened.
+
+`PATCHYARD_MATRIX` sets how many kills there are at least (a sample in CI, 1,000 in `make soak`),
+`PATCHYARD_SEED` the seed.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from chaos.killing import opened
+from chaos.matrix import case, undisturbed, wrongs
+
+SEED = int(os.environ.get("PATCHYARD_SEED", "20261121"))
+KILLS = int(os.environ.get("PATCHYARD_MATRIX", "30"))
+KILLS_A_PLAN = 4
+PLANS_A_CASE = 5
+AT_ONCE = 3
+
+pytestmark = [
+    pytest.mark.service("bubblewrap"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300 + 10 * KILLS),
+]
+
+
+def of_one_case(folder: Path, seed: int) -> tuple[list[str], int]:
+    """Run one case, then kill it in several plans; what was wrong, and how many kills."""
+    found: list[str] = []
+    kills = 0
+    script = folder / f"script-{seed}.json"
+    script.write_text(case(seed).script)
+    with opened(folder / f"undisturbed-{seed}") as yard:
+        tree = undisturbed(yard, script)
+    for number in range(PLANS_A_CASE):
+        own = seed * 1000 + number
+        with opened(folder / str(own)) as yard:
+            wrong, killed = wrongs(yard, script, tree=tree, seed=own, kills=KILLS_A_PLAN)
+        found += [f"seed {own}: {text}" for text in wrong]
+        kills += killed
+    return found, kills
+
+
+def test_no_kill_shows_in_what_a_plan_comes_to(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    found: list[str] = []
+    kills, seed = 0, SEED
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        while kills < KILLS:
+            seeds = range(seed, seed + AT_ONCE)
+            seed += AT_ONCE
+            for wrong, killed in pool.map(lambda each: of_one_case(tmp_path, each), seeds):
+                found += wrong
+                kills += killed
+    record_property("kills", kills)
+    assert found == [], f"{kills} kills, seed {SEED}"
