@@ -19,6 +19,7 @@ from patchyard.configuration import (
 from patchyard.domain.action import Action, Filled, Rule, use
 from patchyard.domain.automation import automation
 from patchyard.domain.budget import PlanLimits
+from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
 from patchyard.domain.detection import detect
 from patchyard.domain.environment import ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import UnknownName, UsageError
@@ -191,6 +192,7 @@ def _spec(
         variables={**own_variables, **_variables(asked.variables, environ)},
         mounts=checked_mounts(settings.value("mounts") or (), environ, str(top)),
         automation_profile=_profile(settings.value("automation_profile") or AUTO),
+        checkpoints=_triggers(settings.value("checkpoints")),
         approvals=_approvals(settings.value("approvals") or (), str(top)),
         safety=safety,
         record_to=str(Path(asked.record_to).absolute()) if asked.record_to else None,
@@ -214,6 +216,10 @@ def _role(name: str) -> str:
 def _profile(name: str) -> str:
     automation(name)  # an unknown one is an error
     return name
+
+
+def _triggers(said: tuple[Trigger, ...] | None) -> tuple[Trigger, ...]:
+    return DEFAULT_TRIGGERS if said is None else said
 
 
 def _approvals(names: tuple[str, ...], workspace: str) -> tuple[str, ...]:

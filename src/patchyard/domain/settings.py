@@ -6,6 +6,7 @@ from typing import Any
 
 from patchyard.domain.action import Rule, kind_at, rules_of, text_of, texts_of, tools_of
 from patchyard.domain.ceilings import Budget, budget_of
+from patchyard.domain.checkpoint import Trigger
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.faults import Fault, check_keys, kind_of
 from patchyard.domain.keeping import Keep, keep_of
@@ -13,6 +14,7 @@ from patchyard.domain.project import LimitSettings, Priority, context_value, lim
 from patchyard.domain.queue import Limits
 from patchyard.domain.safety import SafetyProfile, parse_safety
 from patchyard.domain.slots import slots_of
+from patchyard.domain.triggers import triggers_of
 
 DESTINATIONS = ("none", "worktree", "branch", "merge", "patch")
 
@@ -30,6 +32,7 @@ class Settings:
     approvals: tuple[str, ...] | None = None  # phases, categories, tools to be asked for
     automation_profile: str | None = None
     budget: Budget | None = None  # shared limits: of all plans, of a day, of a project
+    checkpoints: tuple[Trigger, ...] | None = None  # when they are made
     execution_env_discovery: bool | None = None
     execution_env_priority: Priority | None = None
     execution_environment: ExecutionEnvironment | None = None
@@ -90,6 +93,7 @@ def _variables(value: Any) -> Mapping[str, str]:
 _PARSERS: Mapping[str, Any] = {
     "apply": _apply,
     "budget": lambda value: budget_of(value, ("budget",)),
+    "checkpoints": lambda value: triggers_of(value, ("checkpoints",)),
     "execution_environment": lambda value: kind_at(value, ("execution_environment",)),
     "invariants": lambda value: rules_of(value, ("invariants",)),
     "keep": lambda value: keep_of(value, ("keep",)),
