@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.worksite import Worksite, call
+from patchyard.engine.replaying import replay
 from patchyard.engine.report import plan_data
 
 pytestmark = [
@@ -41,7 +42,9 @@ async def test_a_linked_package_is_the_new_code_in_work_and_proof(site: Worksite
         plan_id = await site.made(workflow, asked)
         await workflow.run(plan_id)
         data = await plan_data(await site.ledger(equipment, plan_id))
+        again = await replay(equipment, workflow, plan_id)
     assert [file["path"] for file in data["changeset"]["files"]] == ["lib/index.js"]
+    assert again.is_same
     (gate,) = data["validation"]
     assert (gate["before"]["passed"], gate["passed"]) == (False, True)
     assert (site.repository / "lib/index.js").read_text() == FILES["lib/index.js"]

@@ -133,6 +133,12 @@ async def test_a_published_bug_is_mended_and_proven_by_the_later_releases_tests(
     assert data["findings"] == []
     assert _ran("git", "status", "--porcelain", cwd=repository) == b""
 
+    script.unlink()  # the journal has to do
+    again = json.loads(
+        _ran(AGENTS, "plan", "replay", data["plan_id"], "--format", "json", cwd=repository)
+    )
+    assert again["data"]["replay"]["tree"] == data["changeset"]["tree"]
+
     fresh = tmp_path / "fresh"
     _ran("git", "clone", "--quiet", str(repository), str(fresh), cwd=tmp_path)
     patch = _ran(AGENTS, "plan", "diff", data["plan_id"], cwd=repository)
