@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.worksite import Worksite
+from patchyard.contracts.queue import Queue
 from patchyard.domain.events import Event
-from patchyard.domain.queue import job_of
+from patchyard.domain.queue import Errand, job_of
 from patchyard.engine.ledger import load, read_events
 
-__all__ = ["LONGEST_S", "WorkerCrew", "crewed"]
+__all__ = ["LONGEST_S", "WorkerCrew", "crewed", "plans_in"]
 
 LONGEST_S = 60.0
 
@@ -91,6 +92,11 @@ class WorkerCrew:
         for process in self.working:
             process.kill()
             process.communicate(timeout=LONGEST_S)
+
+
+async def plans_in(queue: Queue) -> list[str]:
+    """Return the plans that wait or are at work; not what workers do for the installation."""
+    return [job.job_id for job, _ in await queue.jobs() if job.errand != Errand.CHORE]
 
 
 @contextlib.contextmanager

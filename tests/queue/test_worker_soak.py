@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from crews import WorkerCrew, crewed
+from crews import WorkerCrew, crewed, plans_in
 from engine.worksite import Worksite, call, done
 from patchyard.domain.changeset import ChangeSet
 from patchyard.domain.codec import from_json
@@ -93,8 +93,8 @@ async def killing(crew: WorkerCrew, rng: random.Random) -> list[float]:
     for name in WORKERS:
         crew.start(name, *options)
     async with crew.site.open() as (equipment, _):
-        while await equipment.queue.jobs():
-            assert time.monotonic() < deadline, await equipment.queue.jobs()
+        while left := await plans_in(equipment.queue):
+            assert time.monotonic() < deadline, left
             await asyncio.sleep(rng.uniform(*BETWEEN_S))
             victim = rng.randrange(len(WORKERS))
             process = crew.working[victim]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crews import LONGEST_S, WorkerCrew, crewed
+from crews import LONGEST_S, WorkerCrew, crewed, plans_in
 from engine.worksite import ADD, Worksite, call, done
 from patchyard.domain.events import ToolCallRequested, ToolCallSettled, WorkSummarised
 from patchyard.domain.queue import Taken
@@ -115,7 +115,7 @@ async def test_a_paused_plan_that_is_left_to_a_worker_goes_on(
     await crew.until(plan_id, ToolCallRequested)
     crew.agents("plan", "pause", plan_id)
     async with site.open() as (equipment, _):
-        assert await equipment.queue.jobs() == []
+        assert await plans_in(equipment.queue) == []
     assert crew.agents("plan", "resume", plan_id, "-d")["exit_code"] == 0
     await crew.until(plan_id, WorkSummarised)
     assert log(crew, plan_id) == shown(3)
@@ -252,7 +252,7 @@ async def test_a_plan_that_a_worker_has_can_be_cancelled(site: Worksite, crew: W
     await crew.until(plan_id, ToolCallRequested)
     assert crew.agents("plan", "cancel", plan_id)["data"]["state"] == "cancelled"
     async with site.open() as (equipment, _):
-        assert await equipment.queue.jobs() == []
+        assert await plans_in(equipment.queue) == []
 
 
 async def test_a_worker_that_is_to_do_nothing_at_once_is_refused(crew: WorkerCrew) -> None:
