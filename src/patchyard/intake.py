@@ -244,6 +244,7 @@ def _limits(settings: Configuration, agent: str, safety: SafetyProfile) -> PlanL
         usd=usd,
         tokens=settings.value("limits.max_tokens"),
         steps=None if unbounded else steps.value,
+        calls=settings.value("limits.max_calls"),
         seconds=settings.value("limits.timeout"),
     )
 

@@ -18,7 +18,7 @@ from patchyard.domain.spending import Held, Released, Reserved, RoomAwaited
 from patchyard.domain.state import PlanState
 
 REFUSED = frozenset({"model_failed", "model_unavailable"})  # codes of requests without an answer
-ENDING = (Released, Reserved, TurnRequested, TurnTaken, PhaseFailed, Moved)
+ENDING = (Released, Reserved, RoomAwaited, TurnRequested, TurnTaken, PhaseFailed, Moved)
 
 
 def settled(state: PlanState, event: Event) -> PlanState:

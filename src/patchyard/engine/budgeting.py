@@ -13,6 +13,7 @@ from patchyard.domain.errors import LimitReached
 from patchyard.domain.events import TurnRequested
 from patchyard.domain.spending import Released, Reserved, RoomAwaited
 from patchyard.domain.spending_fold import settled
+from patchyard.domain.state import PlanState
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 
@@ -139,8 +140,16 @@ class PlanMeter:
             self._on_wait(text)
 
 
+def require_call(state: PlanState) -> None:
+    """Raise LimitReached where the plan's own limits allow no further call of a tool."""
+    most = state.limits.calls
+    if most is not None and state.tool_calls >= most:
+        calls = "1 call of a tool" if most == 1 else f"{most} calls of tools"
+        raise LimitReached(f"the limit of {calls} is reached", hint=RAISE)
+
+
 def _least(ask: Ask) -> int:
     return min(LEAST_TOKENS, ask.output_tokens)
 
 
-__all__ = ["AMPLE_TOKENS", "LEAST_TOKENS", "RAISE", "PlanMeter"]
+__all__ = ["AMPLE_TOKENS", "LEAST_TOKENS", "RAISE", "PlanMeter", "require_call"]

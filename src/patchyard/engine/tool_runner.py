@@ -23,6 +23,7 @@ from patchyard.domain.tooling import (
     result_from_wire,
 )
 from patchyard.engine.answers import answer_in_time
+from patchyard.engine.budgeting import require_call
 from patchyard.engine.checkpoints import Checkpoints
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
@@ -69,8 +70,9 @@ class ToolRunner:
         """Carry out one wanted call and return its settled result.
 
         What the actor did wrong is a result. Raises EnvironmentUnavailable when the routed kind
-        cannot start.
+        cannot start, LimitReached for a call too many.
         """
+        require_call(self._ledger.state)
         call_id = self._equipment.clock.new_id()
         admitted = self._admit(call_id, wanted)
         if isinstance(admitted, ToolResult):

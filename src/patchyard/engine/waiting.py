@@ -51,6 +51,8 @@ def _working(state: PlanState) -> str:
     if state.open_calls:
         call = list(state.open_calls.values())[-1]
         return f"{call.name} in {call.kind or 'the engine'}"
+    if state.awaits_room:
+        return state.awaits_room
     if state.asked is not None:
         return f"the actor's turn {state.asked.turn}"
     return f"the next step of {state.phase}"
