@@ -20,7 +20,16 @@ from patchyard.domain.booking import (
 )
 from patchyard.domain.budget import Ceiling, Tally
 from patchyard.domain.errors import UsageError
-from patchyard.domain.events import SCHEMA, TYPES, Body, Event, Moved, PlanCreated, Resumed
+from patchyard.domain.events import (
+    SCHEMA,
+    TYPES,
+    Body,
+    Event,
+    Moved,
+    PlanCreated,
+    Resumed,
+    TurnRequested,
+)
 from patchyard.domain.fold import fold
 from patchyard.domain.plan import State
 from patchyard.domain.spending_fold import moves
@@ -71,14 +80,17 @@ class Ledger:
         self._noted: list[NewEvent] = []
         self._bodies: dict[str, bytes] = {}
         self._moves: list[Move] = []  # of what was noted, in the shared purse
+        self._read: Sequence[tuple[int, float, Event]] = ()  # from the first on, while it is kept
 
     @classmethod
     async def open(
         cls, store: Store, clock: Clock, plan_id: str, *, hold: Hold | None = None
     ) -> "Ledger":
         """Read plan `plan_id` from the journal. Raises UsageError when there is no such plan."""
-        state, _ = await load(store.journal, plan_id)
-        return cls(store, clock, state, hold=hold)
+        state, events = await load(store.journal, plan_id)
+        ledger = cls(store, clock, state, hold=hold)
+        ledger._read = events
+        return ledger
 
     @property
     def is_of_a_worker(self) -> bool:
@@ -183,6 +195,8 @@ class Ledger:
 
     def _take(self, after: PlanState, events: Sequence[Event]) -> None:
         self.state = after
+        if any(isinstance(event, TurnRequested) for event in events):
+            self._read = ()  # the plan is taken up: its past is asked for as a whole no more
         for event in events:
             for listener in self.listeners:
                 listener(event)
@@ -208,7 +222,12 @@ class Ledger:
     async def events(self, *, after: int = 0) -> Sequence[tuple[int, float, Event]]:
         """Return the plan's events after version `after`; what was noted is written first."""
         await self._flush()
-        return await read_events(self._store.journal, self.plan_id, after=after)
+        journal, plan_id = self._store.journal, self.plan_id
+        if not self._read:
+            return await read_events(journal, plan_id, after=after)
+        newer = await read_events(journal, plan_id, after=len(self._read))
+        self._read = [*self._read, *newer] if newer else self._read
+        return self._read[after:]
 
     async def head(self) -> str:
         """Return the hash of the plan's last event; what was noted is written first."""

@@ -1,0 +1,56 @@
+"""How often a ledger reads a plan's past: once, until the actor thinks anew."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from patchyard.clients.clock import SystemClock
+from patchyard.domain.events import Noted, PlanCreated, TurnRequested
+from patchyard.domain.plan import PlanSpec
+from patchyard.domain.state import PlanState
+from patchyard.engine.ledger import Ledger, Store
+from patchyard.stores.purse import SQLitePurse
+from patchyard.stores.sqlite import SQLiteJournal
+
+pytestmark = pytest.mark.anyio
+
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """An empty journal."""
+    journal = SQLiteJournal.open(tmp_path / "patchyard.db")
+    yield Store(journal=journal, summaries=journal, purse=SQLitePurse(journal))
+    await journal.close()
+
+
+async def test_the_past_is_read_once_and_what_is_newer_added(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Ledger(store, CLOCK, PlanState(plan_id=CLOCK.new_id()))
+    created = PlanCreated(spec=PlanSpec(task="t", repository="/r"))
+    await made.record(created, Noted(text="a"))
+    ledger = await Ledger.open(store, CLOCK, made.plan_id)
+    asked: list[int] = []
+    read = SQLiteJournal.read
+
+    async def counted(journal: SQLiteJournal, stream: str, *, after: int = 0) -> object:
+        asked.append(after)
+        return await read(journal, stream, after=after)
+
+    monkeypatch.setattr(SQLiteJournal, "read", counted)
+
+    await ledger.events()
+    await ledger.record(Noted(text="b"))
+    ledger.note(Noted(text="c"))
+    whole = await ledger.events()
+    tail = await ledger.events(after=2)
+
+    assert asked == [2, 2, 4]
+    assert [version for version, _, _ in whole] == [1, 2, 3, 4]
+    assert [event for _, _, event in tail] == [Noted(text="b"), Noted(text="c")]
+    await ledger.record(TurnRequested(turn=1))
+    assert len(await ledger.events()) == 5
+    assert asked[-1] == 0
