@@ -20,6 +20,7 @@ COMMANDS = {
     "execute": (f"{_ACT}:execute", "Carry out a strategized plan and prove it."),
     "explain": (f"{_SHOW}:explain", "Explain a decision."),
     "export": ("patchyard.cli.plan_export:export", "Write all of a plan into one file."),
+    "fork": ("patchyard.cli.plan_fork:fork_command", "Begin a plan where another one was."),
     "limit": ("patchyard.cli.plan_limit:limit", "Set the limits of a plan anew."),
     "list": (f"{_SHOW}:list_plans_command", "List the plans, newest first."),
     "logs": (f"{_SHOW}:logs", "Print the whole result of one tool call."),
@@ -31,6 +32,10 @@ COMMANDS = {
         "Make a plan's calls once more, without a model.",
     ),
     "resume": (f"{_ACT}:resume", "Carry a plan on from where it stopped."),
+    "retry": (
+        "patchyard.cli.plan_fork:retry_command",
+        "Try again from the last checkpoint, with guidance.",
+    ),
     "revert": (f"{_STEER}:revert", "Take a plan back to an earlier phase."),
     "rollback": (
         "patchyard.cli.plan_rollback:rollback",

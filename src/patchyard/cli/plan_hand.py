@@ -20,6 +20,7 @@ from patchyard.cli.outcome import (
     paint,
 )
 from patchyard.cli.plan_act import plan_argument, stream_option
+from patchyard.cli.plan_fork import keep_comments
 from patchyard.cli.screen import SIGNS, patch_shown
 from patchyard.cli.working import watching
 from patchyard.domain.errors import UnknownName
@@ -39,9 +40,26 @@ Do = Callable[[Ledger, Handing], Awaitable[str]]
 @plan_argument
 @click.argument("paths", nargs=-1)
 @click.option("--stat", is_flag=True, help="Only the files and their counts.")
+@click.option(
+    "--comment",
+    "comments",
+    type=(str, str),
+    multiple=True,
+    metavar="FILE:LINE TEXT",
+    help="Keep a comment for `agents plan retry`; may be repeated.",
+)
 @format_option
-def diff(plan_id: str, paths: tuple[str, ...], output_format: str, *, stat: bool) -> None:
+def diff(
+    plan_id: str,
+    paths: tuple[str, ...],
+    comments: tuple[tuple[str, str], ...],
+    output_format: str,
+    *,
+    stat: bool,
+) -> None:
     """Print the change set as a patch that `git apply --binary` takes."""
+    if comments:
+        keep_comments(plan_id, comments, output_format)
 
     async def look(equipment: Equipment, ledger: Ledger) -> Outcome:
         base, changeset = await Handing(equipment, ledger).changeset()

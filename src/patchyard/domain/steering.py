@@ -98,6 +98,24 @@ class Reverted:
     by: str = ""  # a command, or the automation profile
 
 
+@dataclass(frozen=True, kw_only=True)
+class Commented:
+    """Somebody said something about a line of the change set; a retry is told."""
+
+    path: str
+    line: int  # 1, 2, 3 ... in the file as it is after the change
+    text: str
+    changeset_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forked:
+    """What stands before it came from another plan, and was paid for there."""
+
+    parent_id: str
+    version: int  # of the parent's last event that was taken over
+
+
 SteeringEvent = (
     Guided
     | Paused
@@ -108,6 +126,8 @@ SteeringEvent = (
     | ApprovalUsed
     | RetryPlanned
     | Reverted
+    | Commented
+    | Forked
 )
 
 
@@ -123,6 +143,7 @@ class Steered:
     verdicts: Mapping[str, Approved | Rejected] = field(default_factory=dict)  # by digest, unused
     retry: RetryPlanned | None = None  # while it is waited
     findings: tuple[str, ...] = ()  # of earlier attempts, newest last
+    comments: tuple[Commented, ...] = ()  # on lines of change sets, oldest first
     is_stale: bool = False  # the workspace holds the work of an attempt that was given up
 
 
@@ -143,6 +164,8 @@ __all__ = [
     "ApprovalAsked",
     "ApprovalUsed",
     "Approved",
+    "Commented",
+    "Forked",
     "Guided",
     "PauseEnded",
     "Paused",

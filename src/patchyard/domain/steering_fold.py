@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from patchyard.domain.budget import Spent
 from patchyard.domain.records import replace
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import (
@@ -10,6 +11,8 @@ from patchyard.domain.steering import (
     ApprovalAsked,
     ApprovalUsed,
     Approved,
+    Commented,
+    Forked,
     Guided,
     Paused,
     PauseEnded,
@@ -65,6 +68,14 @@ def _reverted(state: PlanState, event: Reverted, version: int) -> PlanState:
     )  # fmt: skip
 
 
+def _commented(state: PlanState, event: Commented, _version: int) -> PlanState:
+    return _with(state, comments=(*state.steered.comments, event))
+
+
+def _forked(state: PlanState, _event: Forked, _version: int) -> PlanState:
+    return replace(state, spent=Spent(), held=None, tool_calls=0, reverts=0)
+
+
 HANDLERS: Mapping[type[Any], Callable[[PlanState, Any, int], PlanState]] = {
     Guided: _guided,
     Paused: _paused,
@@ -75,6 +86,8 @@ HANDLERS: Mapping[type[Any], Callable[[PlanState, Any, int], PlanState]] = {
     ApprovalUsed: _used,
     RetryPlanned: _retry,
     Reverted: _reverted,
+    Commented: _commented,
+    Forked: _forked,
 }
 
 

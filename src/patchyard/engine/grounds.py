@@ -99,6 +99,7 @@ async def working_ground(
         except BaseException:
             await workspaces.remove(workspace)
             raise
+        await finish_restore(equipment, ledger, workspace)  # of a fork: the files of its parent
     try:
         yield workspace
     finally:

@@ -5,7 +5,7 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from patchyard.clients.syncing import sync_file_system, sync_folder
@@ -27,6 +27,19 @@ class FileBlobSpaces:
     def of(self, plan_id: str) -> "FileBlobs":
         """See contracts.blobs.BlobSpaces."""
         return FileBlobs(self._folder / plan_id)
+
+    def share(self, plan_id: str, other_id: str, digests: Collection[str]) -> None:
+        """See contracts.blobs.BlobSpaces. By links: nobody ever changes a content."""
+        source, target = self._folder / plan_id, self._folder / other_id
+        try:
+            folders = {_shared(source, target, digest) for digest in digests}
+            for folder in sorted({*folders, *([target, self._folder] if folders else [])}):
+                sync_folder(folder)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            hint = "free some space, then try again"
+            raise Unavailable(f"no room for checkpoints in {target}", hint=hint) from error
 
     def remove(self, plan_id: str) -> None:
         """See contracts.blobs.BlobSpaces."""
@@ -172,6 +185,19 @@ class Writer:
             self._made[digest] = made
             self.stored += size
         return digest
+
+
+def _shared(source: Path, target: Path, digest: str) -> Path:
+    """Link one content into another space; return the folder that names it now."""
+    place = _place(target, digest)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        os.link(_place(source, digest), place, follow_symlinks=False)
+    except FileExistsError:
+        return place.parent
+    except FileNotFoundError as error:
+        raise _broken(_place(source, digest), "missing") from error
+    return place.parent
 
 
 def write_all(target: int, content: bytes) -> None:
