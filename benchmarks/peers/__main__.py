@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import time
@@ -17,10 +18,10 @@ from pathlib import Path
 
 from benchmarks.peers import process_tree
 from benchmarks.peers.contenders import CONTENDERS, DRIVERS, Contender
-from benchmarks.peers.figures import Figures
+from benchmarks.peers.figures import LAST, Figures
 from benchmarks.peers.installing import PEERS, ROOT, install
 from benchmarks.peers.table import density_rows, kill_rows, printed, step_rows, targets
-from benchmarks.peers.trial import KILLED_AT, Failed, kill_trial, timed_trial
+from benchmarks.peers.trial import KILLED_AT, Failed, Trial, kill_trial, timed_trial
 
 WARMING_STEPS = 3
 DENSITIES = {
@@ -96,9 +97,18 @@ def _measure(given: argparse.Namespace, wanted: dict[Contender, Figures], venvs)
             trial = _tried(figures, f"{steps} steps, run {number} of {len(lengths)}", job)
             if trial:
                 figures.trials.append(trial)
+                _note_unfinished(figures, trial, steps, given.at_most)
     for contender, figures in able.items():
         job = kill_trial(contender, venv=venvs[contender.needs])
         figures.killed = _tried(figures, "killed and started again", job)
+
+
+def _note_unfinished(figures: Figures, trial: Trial, steps: int, at_most_s: float) -> None:
+    taken = len(trial.steps_ms)
+    if taken < steps:
+        last = statistics.median(trial.steps_ms[-LAST:])
+        words = f"{taken} of {steps} steps in {at_most_s:.0f} s, the last ones at {last:.0f} ms"
+        figures.trouble.append(words)
 
 
 def _density(count: int, venvs: Mapping[str, Path]) -> dict[str, dict[str, float]]:

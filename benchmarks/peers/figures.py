@@ -7,9 +7,10 @@ from typing import Any
 
 from benchmarks.peers.trial import Killed, Trial
 
-__all__ = ["AT", "Figures"]
+__all__ = ["AT", "LAST", "SPANS", "Figures"]
 
 AT = (10, 50, 100, 1000)
+SPANS = {100: 10, 1000: 100}  # what is spent a step is taken from one step to another
 LAST = 10  # steps that a median at a step is taken over
 MB = 1e6
 
@@ -49,7 +50,7 @@ class Figures:
         return self._spent(until, lambda spent: spent.calls / 1000)
 
     def _spent(self, until: int, read: Any) -> float | None:
-        since = {100: 10, 1000: 100}[until]
+        since = SPANS[until]
         found = []
         for trial in self.trials:
             if since in trial.spent and until in trial.spent:
@@ -80,9 +81,9 @@ class Figures:
             "keeps": self.keeps,
             "ms": {str(step): self.at_ms(step) for step in AT},
             "mean_ms": self.mean_ms(),
-            "cpu_ms": {str(until): self.cpu_ms(until) for until in (100, 1000)},
-            "disk_kb": {str(until): self.disk_kb(until) for until in (100, 1000)},
-            "calls_kb": {str(until): self.calls_kb(until) for until in (100, 1000)},
+            "cpu_ms": {str(until): self.cpu_ms(until) for until in SPANS},
+            "disk_kb": {str(until): self.disk_kb(until) for until in SPANS},
+            "calls_kb": {str(until): self.calls_kb(until) for until in SPANS},
             "first_request_s": self.first_request_s(),
             "peak_mb": self.peak_mb(),
             "killed": asdict(self.killed) if self.killed else None,

@@ -91,7 +91,7 @@ class _Stage:
         began = time.monotonic()
         while not waiting.done():
             await asyncio.wait([waiting], timeout=SAMPLE_S)
-            self._sample()
+            self.sample()
             arrivals = self.server.arrivals
             quiet_since = max(began, arrivals[-1].at) if arrivals else began
             if arrivals and time.monotonic() - began > at_most_s:
@@ -103,7 +103,8 @@ class _Stage:
         if not self.server.has_ended:
             raise Failed(f"ended with {process.returncode}: {self.last_words()}")
 
-    def _sample(self) -> None:
+    def sample(self) -> None:
+        """Look at the memory of all its processes."""
         now = process_tree.memory(os.getpid())
         self.peak = Memory(rss=max(self.peak.rss, now.rss), pss=max(self.peak.pss, now.pss))
 
@@ -166,6 +167,7 @@ async def timed_trial(
         def read_marks(arrival: Arrival) -> None:
             if arrival.done in marks and arrival.done not in spent:
                 spent[arrival.done] = process_tree.spent(os.getpid())
+                stage.sample()
 
         stage.server.on_arrival = read_marks
         started = time.monotonic()
