@@ -21,7 +21,18 @@ from typing import Any
 from chaos.killing import agents, answered, journalled
 from patchyard.clients.process import all_processes
 
-__all__ = ["TARGETS", "Case", "Report", "case", "lost", "running_in", "undisturbed", "wrongs"]
+__all__ = [
+    "TARGETS",
+    "Case",
+    "Report",
+    "badly_settled",
+    "case",
+    "left_running",
+    "lost",
+    "running_in",
+    "undisturbed",
+    "wrongs",
+]
 
 FEWEST, MOST = 5, 60  # steps of a plan
 TARGETS = ("engine", "toolbox", "both", "walls")
@@ -112,8 +123,8 @@ def wrongs(yard: Path, script: Path, *, tree: str, seed: int, kills: int) -> tup
     events = journalled(yard)
     found = [
         *lost(report.told, events),
-        *_badly_settled(events),
-        *_left_running(yard, events),
+        *badly_settled(events),
+        *left_running(yard, events),
         *_left_mounted(yard),
     ]
     made = report.end["data"]["changeset"]["tree"]
@@ -221,7 +232,7 @@ def _name(event: Mapping[str, Any]) -> tuple[Any, ...]:
     return (*(event.get(field) for field in fields), handle.get("environment_id"))
 
 
-def _badly_settled(events: Sequence[Mapping[str, Any]]) -> list[str]:
+def badly_settled(events: Sequence[Mapping[str, Any]]) -> list[str]:
     asked = {event["call_id"] for event in events if event["event"] == "ToolCallRequested"}
     settled = [event["call_id"] for event in events if event["event"] == "ToolCallSettled"]
     twice = sorted({call for call in settled if settled.count(call) > 1})
@@ -230,7 +241,7 @@ def _badly_settled(events: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*found, f"never settled: {open_calls}"] if open_calls else found
 
 
-def _left_running(yard: Path, events: Sequence[Mapping[str, Any]]) -> list[str]:
+def left_running(yard: Path, events: Sequence[Mapping[str, Any]]) -> list[str]:
     """Processes of this yard that outlive their plan, a moment granted."""
     deadline = time.monotonic() + 3
     while (found := running_in(yard)) and time.monotonic() < deadline:

@@ -1,18 +1,21 @@
-"""Contents by their SHA-256 below the home: folders by the first two digits, one space a plan."""
+"""Contents by their SHA-256 below the home, one space a plan.
+
+Small ones lie in packs, large ones in files of their own, in folders by their first two digits.
+"""
 
 import contextlib
 import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from patchyard.clients.syncing import sync_file_system, sync_folder
+from patchyard.clients.syncing import sync_folder
 from patchyard.domain.errors import JournalBroken, Unavailable
+from patchyard.stores.packs import PACK_BYTES, SUFFIX, Pack, Record, read, records
 
-CHUNK_BYTES = 1024 * 1024
-SINGLY = 16  # so many new files are synced one by one; more at once by syncfs
+CHUNK_BYTES = 1024 * 1024  # a larger content is a file of its own
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -28,19 +31,6 @@ class FileBlobSpaces:
         """See contracts.blobs.BlobSpaces."""
         return FileBlobs(self._folder / plan_id)
 
-    def share(self, plan_id: str, other_id: str, digests: Collection[str]) -> None:
-        """See contracts.blobs.BlobSpaces. By links: nobody ever changes a content."""
-        source, target = self._folder / plan_id, self._folder / other_id
-        try:
-            folders = {_shared(source, target, digest) for digest in digests}
-            for folder in sorted({*folders, *([target, self._folder] if folders else [])}):
-                sync_folder(folder)
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            hint = "free some space, then try again"
-            raise Unavailable(f"no room for checkpoints in {target}", hint=hint) from error
-
     def remove(self, plan_id: str) -> None:
         """See contracts.blobs.BlobSpaces."""
         with contextlib.suppress(FileNotFoundError):
@@ -53,24 +43,31 @@ class FileBlobs:
     def __init__(self, folder: Path) -> None:
         """Take the folder; it is made when first needed."""
         self._folder = folder
+        self._packed: dict[str, Record] | None = None  # None: not looked at yet
+        self._pack: Path | None = None  # this writer's own
+
+    @property
+    def packed(self) -> dict[str, Record]:
+        """Where the small contents lie."""
+        if self._packed is None:
+            self._packed = dict(records(self._folder))
+        return self._packed
 
     @contextlib.contextmanager
     def writing(self) -> Iterator["Writer"]:
         """See contracts.blobs.Blobs."""
-        writer = Writer(self._folder)
+        writer = Writer(self)
         try:
             yield writer
             writer.finish()
         except OSError as error:
-            writer.abandon()
             if error.errno in FULL:
                 raise Unavailable(
                     f"no room for a checkpoint in {self._folder}", hint="free some space; resume"
                 ) from error
             raise
-        except BaseException:
-            writer.abandon()
-            raise
+        finally:
+            writer.close()
 
     def require(self, digest: str) -> None:
         """See contracts.blobs.Blobs."""
@@ -80,124 +77,138 @@ class FileBlobs:
         """See contracts.blobs.Blobs."""
         self._read(digest, target)
 
-    def _read(self, digest: str, target: int | None) -> None:
-        place = _place(self._folder, digest)
-        hashed = hashlib.sha256()
-        try:
-            source = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError as error:
-            raise _broken(place, "missing") from error
-        try:
-            while piece := os.read(source, CHUNK_BYTES):
-                hashed.update(piece)
-                if target is not None:
-                    write_all(target, piece)
-        finally:
-            os.close(source)
-        if hashed.hexdigest() != digest:
-            raise _broken(place, "damaged")
+    def place(self, digest: str) -> Path:
+        """Return where a large content lies."""
+        return self._folder / digest[:2] / digest[2:]
 
+    def has(self, digest: str) -> bool:
+        """Whether a content is there."""
+        return digest in self.packed or self.place(digest).exists()
 
-class Writer:
-    """contracts.blobs.BlobWriter: each content under a name of its own until all are synced."""
+    def open_pack(self) -> Pack:
+        """Return the pack to append to; a new one's name is on the disk."""
+        if self._pack is not None:
+            pack = Pack(self._pack)
+            if pack.size < PACK_BYTES:
+                return pack
+            pack.close()
+        if not self._folder.exists():
+            self._folder.mkdir(mode=0o700, parents=True)
+            sync_folder(self._folder.parent)
+        self._pack = self._folder / f"{os.getpid()}-{os.urandom(6).hex()}{SUFFIX}"
+        pack = Pack(self._pack)
+        sync_folder(self._folder)
+        return pack
 
-    def __init__(self, folder: Path) -> None:
-        """Take the folder of the space."""
-        self.stored = 0
-        self._folder = folder
-        self._made: dict[str, Path] = {}  # digest to the file that waits for its name
-
-    def keep(self, source: int) -> str:
-        """See contracts.blobs.BlobWriter."""
-        first = os.read(source, CHUNK_BYTES)
-        second = os.read(source, CHUNK_BYTES) if len(first) == CHUNK_BYTES else b""
-        if not second:
-            digest = hashlib.sha256(first).hexdigest()
-            if not self._has(digest):
-                self._write(digest, first)
-            return digest
-        return self._stream(source, first + second)
-
-    def finish(self) -> None:
-        """Bring all of it to the disk, contents before names."""
-        if not self._made:
-            return
-        if len(self._made) > SINGLY:
-            sync_file_system(self._folder)
-        else:
-            for made in self._made.values():
-                _sync(made)
-        folders = set()
-        for digest, made in self._made.items():
-            place = _place(self._folder, digest)
-            if not place.parent.exists():
-                place.parent.mkdir(mode=0o700)
-                folders.add(self._folder)
-            made.rename(place)
-            folders.add(place.parent)
-        if len(folders) > SINGLY:
-            sync_file_system(self._folder)
-            return
-        for folder in folders:
-            sync_folder(folder)
-
-    def abandon(self) -> None:
-        """Delete what waits for its name."""
-        for made in self._made.values():
-            made.unlink(missing_ok=True)
-        self._made.clear()
-
-    def _has(self, digest: str) -> bool:
-        return digest in self._made or _place(self._folder, digest).exists()
-
-    def _fresh(self) -> Path:
+    def fresh(self) -> Path:
+        """Return the name of a file that has no place yet."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._folder / f".{os.getpid()}-{os.urandom(6).hex()}"
 
-    def _write(self, digest: str, content: bytes) -> None:
-        made = self._fresh()
-        self._made[digest] = made
-        target = os.open(made, FRESH, 0o600)
+    def _read(self, digest: str, target: int | None) -> None:
+        record = self.packed.get(digest)
         try:
-            write_all(target, content)
-        finally:
-            os.close(target)
-        self.stored += len(content)
+            is_right = (
+                _copied(self.place(digest), digest, target)
+                if record is None
+                else _unpacked(record, digest, target)
+            )
+        except FileNotFoundError as error:
+            raise _broken(digest, "missing") from error
+        if not is_right:
+            raise _broken(digest, "damaged")
 
-    def _stream(self, source: int, piece: bytes) -> str:
+
+class Writer:
+    """contracts.blobs.BlobWriter: what is new is synced at the end, once for all small ones."""
+
+    def __init__(self, blobs: FileBlobs) -> None:
+        """Take the space."""
+        self.stored = 0
+        self._blobs = blobs
+        self._pack: Pack | None = None
+        self._added: dict[str, Record] = {}  # that are known once they are synced
+
+    def keep(self, source: int) -> str:
+        """See contracts.blobs.BlobWriter."""
+        content = os.read(source, CHUNK_BYTES)
+        more = os.read(source, CHUNK_BYTES) if len(content) == CHUNK_BYTES else b""
+        if more:
+            return self._stream(source, content, more)
+        digest = hashlib.sha256(content).hexdigest()
+        if digest not in self._added and not self._blobs.has(digest):
+            if self._pack is None:
+                self._pack = self._blobs.open_pack()
+            self._added[digest] = self._pack.append(digest, content)
+            self.stored += len(content)
+        return digest
+
+    def finish(self) -> None:
+        """Bring all of it to the disk."""
+        if self._pack is not None:
+            self._pack.sync()
+            self._blobs.packed.update(self._added)
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        if self._pack is not None:
+            self._pack.close()
+
+    def _stream(self, source: int, *pieces: bytes) -> str:
         """Store a large content while it is hashed: its digest is known at its end."""
-        made, hashed, size = self._fresh(), hashlib.sha256(), 0
-        self._made[made.name] = made
+        made, hashed, size = self._blobs.fresh(), hashlib.sha256(), 0
         target = os.open(made, FRESH, 0o600)
         try:
-            while piece:
+            for piece in _pieces(source, pieces):
                 hashed.update(piece)
                 write_all(target, piece)
                 size += len(piece)
-                piece = os.read(source, CHUNK_BYTES)
+            digest = hashed.hexdigest()
+            if not self._blobs.has(digest):
+                os.fsync(target)
+                _put(made, self._blobs.place(digest))
+                self.stored += size
         finally:
             os.close(target)
-        del self._made[made.name]
-        digest = hashed.hexdigest()
-        if self._has(digest):
-            made.unlink()
-        else:
-            self._made[digest] = made
-            self.stored += size
+            made.unlink(missing_ok=True)
         return digest
 
 
-def _shared(source: Path, target: Path, digest: str) -> Path:
-    """Link one content into another space; return the folder that names it now."""
-    place = _place(target, digest)
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _put(made: Path, place: Path) -> None:
+    """Give a synced file its name, which is on the disk then."""
+    if not place.parent.exists():
+        place.parent.mkdir(mode=0o700)
+        sync_folder(place.parent.parent)
+    made.rename(place)
+    sync_folder(place.parent)
+
+
+def _pieces(source: int, first: tuple[bytes, ...]) -> Iterator[bytes]:
+    yield from first
+    while piece := os.read(source, CHUNK_BYTES):
+        yield piece
+
+
+def _copied(place: Path, digest: str, target: int | None) -> bool:
+    """Write a file to `target`, where there is one; whether it matched its digest."""
+    hashed = hashlib.sha256()
+    source = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        os.link(_place(source, digest), place, follow_symlinks=False)
-    except FileExistsError:
-        return place.parent
-    except FileNotFoundError as error:
-        raise _broken(_place(source, digest), "missing") from error
-    return place.parent
+        for piece in _pieces(source, ()):
+            hashed.update(piece)
+            if target is not None:
+                write_all(target, piece)
+    finally:
+        os.close(source)
+    return hashed.hexdigest() == digest
+
+
+def _unpacked(record: Record, digest: str, target: int | None) -> bool:
+    """As `_copied`, for what lies in a pack."""
+    content = read(record, digest)
+    if content is not None and target is not None:
+        write_all(target, content)
+    return content is not None
 
 
 def write_all(target: int, content: bytes) -> None:
@@ -207,23 +218,11 @@ def write_all(target: int, content: bytes) -> None:
         view = view[os.write(target, view) :]
 
 
-def _sync(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _place(folder: Path, digest: str) -> Path:
-    return folder / digest[:2] / digest[2:]
-
-
-def _broken(place: Path, what: str) -> JournalBroken:
+def _broken(digest: str, what: str) -> JournalBroken:
     return JournalBroken(
-        f"the content {place.parent.name}{place.name[:10]}… of a checkpoint is {what}",
+        f"the content {digest[:12]}… of a checkpoint is {what}",
         hint="roll back to another checkpoint; nothing was changed",
     )
 
 
-__all__ = ["CHUNK_BYTES", "SINGLY", "FileBlobSpaces", "FileBlobs", "Writer", "write_all"]
+__all__ = ["CHUNK_BYTES", "FileBlobSpaces", "FileBlobs", "Writer", "write_all"]
