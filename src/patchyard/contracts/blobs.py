@@ -1,6 +1,5 @@
 """The seam to kept contents: files by their SHA-256, one space a plan. All of it blocks."""
 
-from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -42,13 +41,6 @@ class BlobSpaces(Protocol):
 
     def of(self, plan_id: str) -> Blobs:
         """Return the space of a plan; made when something is first stored."""
-        ...
-
-    def share(self, plan_id: str, other_id: str, digests: Collection[str]) -> None:
-        """Let `other_id` have these contents of `plan_id` too; they are on disk then.
-
-        Raises JournalBroken when one is missing, Unavailable on a full disk. Idempotent.
-        """
         ...
 
     def remove(self, plan_id: str) -> None:

@@ -5,9 +5,12 @@ parent. It is written in one step: a kill leaves all of the new plan or nothing.
 """
 
 import asyncio
+import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from patchyard.contracts.blobs import Blobs
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, RolledBack
 from patchyard.domain.errors import GuardRefused, UsageError
 from patchyard.domain.events import (
@@ -35,6 +38,7 @@ from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import Commented, Forked, Guided, Reverted
 from patchyard.domain.transcript import Row, in_force
+from patchyard.engine.answers import whole
 from patchyard.engine.checkpoints import require_contents
 from patchyard.engine.directing import require_guidance, require_listener
 from patchyard.engine.equipment import Equipment
@@ -240,7 +244,18 @@ async def _shared(
             put, _ = from_rows(await ledger.value(event.manifest))
             digests |= {entry.held for entry in put.values() if entry.is_file and entry.held}
     own = {digest for digest in digests if not digest.startswith(ORIGIN)}
-    await asyncio.to_thread(equipment.blobs.share, ledger.plan_id, child, sorted(own))
+    source, target = equipment.blobs.of(ledger.plan_id), equipment.blobs.of(child)
+    await whole(asyncio.to_thread(_copied, source, target, sorted(own)))
+
+
+def _copied(source: Blobs, target: Blobs, digests: Sequence[str]) -> None:
+    """Copy contents from one space into another; they are on disk then."""
+    with target.writing() as writer:
+        for digest in digests:
+            with tempfile.TemporaryFile() as content:
+                source.copy(digest, content.fileno())
+                os.lseek(content.fileno(), 0, os.SEEK_SET)
+                writer.keep(content.fileno())
 
 
 async def _write(equipment: Equipment, child: str, events: Sequence[Event]) -> None:
