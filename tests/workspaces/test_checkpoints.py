@@ -1,5 +1,6 @@
 """What was written is kept and brought back whole, on each strategy."""
 
+import errno
 import os
 import shutil
 import socket
@@ -14,8 +15,9 @@ from patchyard.clients import syncing
 from patchyard.clients.mounts import is_mounted
 from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
 from patchyard.domain.changeset import Base
-from patchyard.domain.errors import JournalBroken
+from patchyard.domain.errors import JournalBroken, Unavailable
 from patchyard.domain.manifest import Delta, Entry, Manifest, applied
+from patchyard.stores import blobs as blob_store
 from patchyard.stores.blobs import FileBlobs, FileBlobSpaces
 from patchyard.workspaces import rebuilding
 from workspaces_edits import EDITS, edit
@@ -193,7 +195,6 @@ async def test_the_trees_files_are_named_and_not_stored(lab: Lab) -> None:
     keeper, _ = await kept(lab)
     stored = [place for place in (lab.repo.parent / "blobs").rglob("*") if place.is_file()]
     assert sum(place.stat().st_size for place in stored) < 10_000
-    assert all(len(place.parent.name) == 2 for place in stored)
     assert "a.txt" not in keeper.manifest or keeper.manifest["a.txt"].held.startswith("@")
 
 
@@ -203,15 +204,14 @@ async def test_a_lost_or_damaged_content_changes_nothing(lab: Lab) -> None:
     await keeper.keep()
     manifest = dict(keeper.manifest)
     (root / "new.txt").write_text("later\n")
-    held = manifest["new.txt"].held
-    place = lab.repo.parent / "blobs" / keeper.ref.workspace_id / held[:2] / held[2:]
-    place.write_bytes(b"flipped!\n")
+    (pack,) = (lab.repo.parent / "blobs" / keeper.ref.workspace_id).glob("*.pack")
+    pack.write_bytes(pack.read_bytes().replace(b"precious", b"flipped!"))
     for what in ("damaged", "missing"):
         with pytest.raises(JournalBroken, match=what):
             await keeper.restore(manifest)
         await lab.workspaces.open(keeper.base, keeper.ref)
         assert (root / "new.txt").read_text() == "later\n"
-        place.unlink(missing_ok=True)
+        pack.unlink(missing_ok=True)
 
 
 async def test_a_manifest_that_leads_through_a_link_is_refused(lab: Lab, tmp_path: Path) -> None:
@@ -337,10 +337,10 @@ async def test_contents_half_written_by_a_killed_checkpoint_count_for_nothing(
     keeper, root = await kept(lab)
     (root / "new.txt").write_text("1\n")
 
-    def dies(*_names: Path) -> None:
+    def dies(_descriptor: int) -> None:
         raise Killed
 
-    monkeypatch.setattr(Path, "rename", dies)
+    monkeypatch.setattr(os, "fsync", dies)
     with pytest.raises(Killed):
         await keeper.keep()
     monkeypatch.undo()
@@ -403,6 +403,69 @@ def test_a_large_content_is_kept_as_one_stream(tmp_path: Path) -> None:
     assert (tmp_path / "copy").read_bytes() == large.read_bytes()
     assert digests == [(digests[0][0], large.stat().st_size), (digests[0][0], 0)]
     assert [place.name for place in (tmp_path / "space").iterdir()] == [digests[0][0][:2]]
+
+
+def test_what_was_torn_at_the_end_of_a_pack_is_passed_over(tmp_path: Path) -> None:
+    contents = [b"one" * 50, b"", b"two" * 50]
+    digests = [keep(FileBlobs(tmp_path / "space"), content) for content in contents]
+    packs = sorted((tmp_path / "space").glob("*.pack"))
+    assert len(packs) == len(contents)  # a writer has its own
+    whole = {pack: pack.read_bytes() for pack in packs}
+    for torn, data in whole.items():
+        for length in range(len(data)):
+            torn.write_bytes(data[:length])
+            blobs = FileBlobs(tmp_path / "space")
+            left = [digest for digest in digests if blobs.has(digest)]
+            assert len(left) == len(contents) - 1
+            for digest in left:
+                blobs.require(digest)
+        torn.write_bytes(data + b"\0" * 100)
+        assert all(map(FileBlobs(tmp_path / "space").has, digests))
+        torn.write_bytes(data)
+
+
+def keep(blobs: FileBlobs, content: bytes) -> str:
+    reading, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    with blobs.writing() as writer:
+        digest = writer.keep(reading)
+    os.close(reading)
+    return digest
+
+
+def test_a_full_pack_is_followed_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blob_store, "PACK_BYTES", 150)
+    blobs = FileBlobs(tmp_path / "space")
+    digests = [keep(blobs, bytes([number]) * 60) for number in range(4)]
+    assert len(list((tmp_path / "space").glob("*.pack"))) == 2
+    for digest in digests:
+        blobs.require(digest)
+
+
+def test_a_full_disk_leaves_no_half_of_a_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs = FileBlobs(tmp_path / "space")
+    first = keep(blobs, b"first")
+    write = os.write
+
+    def half(descriptor: int, data: bytes) -> int:
+        if len(data) < 40:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data[:40])
+
+    source = os.open(__file__, os.O_RDONLY)
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(Unavailable, match="no room"), blobs.writing() as writer:
+        writer.keep(source)
+    monkeypatch.undo()
+    os.close(source)
+    second = keep(blobs, b"second")
+    for digest in (first, second):
+        FileBlobs(tmp_path / "space").require(digest)
 
 
 def test_a_space_can_be_removed_and_again(tmp_path: Path) -> None:
