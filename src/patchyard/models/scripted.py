@@ -6,6 +6,7 @@ where it was after a crash. It does not know what the replies are about.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,8 @@ def _parsed(path: Path) -> Any:
         raise UsageError(f"the script {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"the script {path} cannot be read: it is not UTF-8") from error
+    with suppress(ValueError):
+        return json.loads(text)  # a hundred times as fast, and all that programs write
     try:
         return YAML(typ="safe", pure=True).load(text)
     except MarkedYAMLError as error:
