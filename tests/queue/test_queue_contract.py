@@ -126,7 +126,12 @@ async def test_what_a_silent_worker_had_goes_to_another_and_it_is_fenced_off(hal
     with pytest.raises(FencedOff):
         await silent.crew.settle(lost)
     with pytest.raises(FencedOff):
+        await silent.crew.reap()
+    assert await silent.take() == []  # nothing is there to take
+    await other.queue.put(job("b"))
+    with pytest.raises(FencedOff):
         await silent.crew.claim(1, Limits())
+    await other.queue.withdraw("b")
     with pytest.raises(FencedOff):
         await lost.confirm()
     await silent.crew.join("silent", 1)

@@ -147,6 +147,10 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(worker=st.integers(0, 2))
     def reap(self, worker: int) -> None:
+        if self._seen[worker].is_buried:
+            with pytest.raises(FencedOff):
+                self._run(self._posts[worker].crew.reap())
+            return
         assert self._run(self._posts[worker].crew.reap()) == []
         for number, seen in enumerate(self._seen):
             if number != worker and self._now - seen.beat > DEAD_S:
@@ -162,6 +166,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(target=grips, worker=st.integers(0, 2), room=st.integers(1, AT_ONCE))
     def claim(self, worker: int, room: int) -> Any:
         seen, crew = self._seen[worker], self._posts[worker].crew
+        if not any(self._waits(known) for known in self._jobs.values()):
+            assert self._run(crew.claim(room, LIMITS)) == ()
+            return multiple()
         if seen.is_buried:
             with pytest.raises(FencedOff):
                 self._run(crew.claim(room, LIMITS))
@@ -181,12 +188,14 @@ class QueueMachine(RuleBasedStateMachine):
         )
 
     def _is_free(self, known: Known) -> bool:
-        """Whether a job may be taken: waiting, not too deadly, its slots free."""
+        """Whether a job may be taken: it waits, and its slots are free."""
         busy = [each for each in self._jobs.values() if each.owner is not None]
         of_project = sum(each.project == known.project for each in busy)
         of_model = sum(each.model == known.model for each in busy)
-        is_waiting = known.owner is None and not known.is_done and known.deaths < DEATHS
-        return is_waiting and of_project < 2 and of_model < 3
+        return self._waits(known) and of_project < 2 and of_model < 3
+
+    def _waits(self, known: Known) -> bool:
+        return known.owner is None and not known.is_done and known.deaths < DEATHS
 
     def _counts(self, grip: Grip) -> bool:
         known, lease = self._jobs[grip.job_id], grip.hold.lease

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.outcome import Outcome, paint, visible
-from patchyard.cli.working import made_plan
+from patchyard.cli.working import made_plan, waiting
 from patchyard.configuration import configure
+from patchyard.domain.plan import MANUAL
 from patchyard.domain.queue import Errand, Limits, job_of
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
@@ -20,7 +21,9 @@ async def queue_plan(
 ) -> Outcome:
     """Make the plan that `asked` describes and leave it to a worker."""
     async with open_equipment(environ) as equipment:
-        plan_id, _, _ = await made_plan(equipment, asked, environ)
+        plan_id, spec, _ = await made_plan(equipment, asked, environ)
+        if spec.automation_profile == MANUAL:
+            return await waiting(equipment, plan_id)
         return await queued(equipment, plan_id, priority=priority, delay_s=delay_s)
 
 

@@ -88,6 +88,8 @@ async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outco
     )
     environ = dict(os.environ)
     if not options["detach"]:
+        if options["priority"] or options["not_before"]:
+            raise UsageError("--priority and --not-before are for queued plans", hint="add -d")
         return await run_plan(asked, environ, is_json=is_json, stream=stream)
     from patchyard.cli.queued import queue_plan  # noqa: PLC0415 - only with -d
 

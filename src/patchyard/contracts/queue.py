@@ -43,7 +43,7 @@ class Crew(Protocol):
     async def claim(self, room: int, limits: Limits) -> Sequence[tuple[Hold, Job]]:
         """Take up to `room` jobs that are due, each with a lease and its slots, in one step.
 
-        Raises FencedOff when this worker was taken for dead.
+        Raises FencedOff when there are any and this worker was taken for dead.
         """
         ...
 
@@ -62,7 +62,8 @@ class Crew(Protocol):
         """Take from the dead what they owned: their jobs wait again.
 
         Returns the plans of dead commands, which are no jobs yet, each with what was being done;
-        they are returned again until they are put into the queue or claimed.
+        they are returned again until they are put into the queue or claimed. Raises FencedOff when
+        this worker itself was taken for dead.
         """
         ...
 

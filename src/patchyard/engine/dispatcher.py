@@ -12,6 +12,7 @@ from patchyard.domain.errors import (
     GuardRefused,
     PatchyardError,
     PlanPaused,
+    StateRefusal,
     WorkerLeft,
 )
 from patchyard.domain.plan import State
@@ -24,6 +25,7 @@ from patchyard.engine.workflow import Workflow
 AT_REST = frozenset({State.ERRORED, State.CONSTRAINED, State.CANCELLED, State.APPLIED})
 HOLDING = (ApprovalNeeded, GuardRefused, PlanPaused)  # until a person says something
 PAUSE_S = 5.0  # before a job that could not be carried out is tried again; longer each time
+TROUBLED_S = 1.0  # before the database is asked again
 
 Opening = Callable[[], AbstractAsyncContextManager[Equipment]]
 Chore = Callable[[Equipment], Awaitable[None]]
@@ -101,39 +103,58 @@ class Dispatcher:
         What stops a plan stands in its journal; all else that goes wrong is told, and the job is
         tried again after a pause.
         """
-        now, is_held = self._equipment.clock.now, False
+        error: Exception | None = None
         try:
             said = await self._done(hold, job)
         except FencedOff:
             self._told(f"{job.job_id}: another worker has it")
             return
-        except WorkerLeft:
+        except (WorkerLeft, asyncio.CancelledError) as left:
             self._told(f"{job.job_id}: left for the next worker")
-            await self._crew.settle(hold, again_at=now())
+            await self._settled(hold, again_at=self._equipment.clock.now())
+            if isinstance(left, asyncio.CancelledError):
+                raise
             return
-        except PatchyardError as error:
-            said = error.message
-            is_held = isinstance(error, HOLDING)
-        except BaseException:
-            await self._crew.settle(hold, again_at=now())
-            raise
+        except PatchyardError as failure:
+            said, error = failure.message, failure
+        except Exception as bug:  # noqa: BLE001 - told, counted, and tried again only so often
+            said, error = repr(bug), bug
         self._told(f"{job.job_id}: {said}")
-        await self._settle(hold, job, is_held=is_held)
-
-    async def _settle(self, hold: Hold, job: Job, *, is_held: bool) -> None:
         now = self._equipment.clock.now()
         if job.every_s:
-            await self._crew.settle(hold, again_at=now + job.every_s)
-        elif is_held or await self._is_at_rest(job):
-            await self._crew.settle(hold)
+            await self._settled(hold, again_at=now + job.every_s)
+        elif error is None or await self._is_for_a_person(job, error):
+            await self._settled(hold)
         else:
             pause_s = PAUSE_S * 2**job.deaths
-            await self._crew.settle(hold, again_at=now + pause_s, has_failed=True)
+            await self._settled(hold, again_at=now + pause_s, has_failed=True)
 
-    async def _is_at_rest(self, job: Job) -> bool:
-        """Whether nothing of this errand is left to do but by a person."""
-        state, _ = await load(self._equipment.store.journal, job.job_id)
-        return state.state in AT_REST or state.state == State.COMPLETE
+    async def _settled(
+        self, hold: Hold, *, again_at: float | None = None, has_failed: bool = False
+    ) -> None:
+        """Settle, again and again while the database takes nothing: it is owned until then."""
+        while True:
+            try:
+                await self._crew.settle(hold, again_at=again_at, has_failed=has_failed)
+            except FencedOff:
+                return
+            except PatchyardError as error:
+                self._told(error.message)
+                await asyncio.sleep(TROUBLED_S)
+            else:
+                return
+
+    async def _is_for_a_person(self, job: Job, error: Exception) -> bool:
+        """Whether trying again is for somebody to say: the plan stands where it failed."""
+        if isinstance(error, HOLDING):
+            return True
+        try:
+            state, _ = await load(self._equipment.store.journal, job.job_id)
+        except PatchyardError as broken:
+            self._told(f"{job.job_id}: {broken.message}")
+            return False
+        is_refused = isinstance(error, StateRefusal) and state.state == State.COMPLETE  # an apply
+        return state.state in AT_REST or is_refused
 
     async def _done(self, hold: Hold, job: Job) -> str:
         async with self._opening() as opened:

@@ -18,6 +18,7 @@ HEAD = (
     " (SELECT 1 FROM leases WHERE leases.job = jobs.job AND leases.member IS NOT NULL)"
     " ORDER BY priority DESC, number LIMIT 1"
 )
+DUE = "SELECT 1 FROM jobs WHERE member IS NULL AND not_before <= ? AND deaths < ? LIMIT 1"
 USED = "SELECT 1 FROM jobs WHERE project = ? AND model = ? LIMIT 1"
 
 
@@ -60,9 +61,12 @@ class SQLiteQueue:
     async def join(self, name: str, concurrency: int) -> Member:
         """See contracts.queue.Crew."""
         membership = self._membership
+        before = membership.member.member_id
         membership.become(name, concurrency=concurrency)
 
         def join(connection: sqlite3.Connection) -> None:
+            for own in leasing.members(connection, "member = ?", before):
+                leasing.bury(connection, own)
             for other in leasing.members(connection, "name = ? AND concurrency > 0", name):
                 if not membership.is_dead(other):
                     raise Conflict(
@@ -78,12 +82,16 @@ class SQLiteQueue:
 
     async def claim(self, room: int, limits: Limits) -> Sequence[tuple[Hold, Job]]:
         """See contracts.queue.Crew."""
-        if room <= 0:
+        if room <= 0 or not await self._journal.look(self._is_due):
             return ()
         taken = await self._journal.within(
             lambda connection: list(self._taken(connection, room, limits))
         )
         return [(Held(self._membership, lease), job) for lease, job in taken]
+
+    def _is_due(self, connection: sqlite3.Connection) -> bool:
+        """Whether a look at the lanes may be worth a synced write."""
+        return connection.execute(DUE, (self._clock.now(), DEATHS)).fetchone() is not None
 
     def _taken(
         self, connection: sqlite3.Connection, room: int, limits: Limits
@@ -126,6 +134,8 @@ class SQLiteQueue:
         """See contracts.queue.Crew."""
         found = await self._journal.look(leasing.members)
         own = self._membership.member.member_id
+        if own not in {each.member_id for each in found}:
+            raise FencedOff
         dead = [each for each in found if each.member_id != own and self._membership.is_dead(each)]
         if dead:
             await self._journal.within(lambda connection: self._bury(connection, dead))
