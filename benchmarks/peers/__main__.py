@@ -42,6 +42,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--long", type=int, default=1000, help="steps of the one long run; 0: none")
     parser.add_argument("--at-most", type=float, default=900.0, help="seconds of one run")
     parser.add_argument("--environments", type=int, default=32, help="at once; 0: none")
+    parser.add_argument("--into", type=Path, default=PEERS, help="where all is installed")
     parser.add_argument("--source", type=Path, default=ROOT, help="Patchyard's checkout")
     return parser.parse_args()
 
@@ -52,7 +53,7 @@ def note(text: str) -> None:
 
 
 def _installed(
-    wanted: Mapping[Contender, Figures], source: Path
+    wanted: Mapping[Contender, Figures], *, source: Path, into: Path
 ) -> tuple[dict[str, Path], dict[str, str]]:
     venvs: dict[str, Path] = {}
     missing: dict[str, str] = {}
@@ -62,7 +63,7 @@ def _installed(
             continue
         note(f"installing {need}")
         try:
-            venvs[need] = install(need, source=source)
+            venvs[need] = install(need, source=source, into=into)
         except Failed as failed:
             missing[need] = str(failed)
     for contender, figures in wanted.items():
@@ -151,7 +152,7 @@ def main() -> int:
         if not given.only or any(part in contender.name for part in given.only)
     }
     load = os.getloadavg()[0]
-    venvs, _ = _installed(wanted, given.source)
+    venvs, _ = _installed(wanted, source=given.source, into=given.into)
     _measure(given, wanted, venvs)
     density = _density(given.environments, venvs) if given.environments else {}
     all_figures = list(wanted.values())
@@ -170,7 +171,7 @@ def main() -> int:
     for target, measured, is_met in targets(all_figures, density):
         print(f"{'met   ' if is_met else 'MISSED'} {target}: {measured}")
     kept = {"steps": [it.as_json() for it in all_figures], "density": density}
-    (PEERS / "figures.json").write_text(json.dumps(kept, indent=1))
+    (given.into / "figures.json").write_text(json.dumps(kept, indent=1))
     return 0
 
 

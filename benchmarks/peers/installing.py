@@ -16,19 +16,19 @@ WANTED = ("3.12", "3.13", "3.11")  # the first that is there and new enough
 INSTALL_S = 1800
 
 
-def install(need: str, *, source: Path = ROOT) -> Path:
+def install(need: str, *, source: Path = ROOT, into: Path = PEERS) -> Path:
     """Return the environment with what `need` names in versions.toml. Raises Failed.
 
     Patchyard is put there as it is in `source`, each time anew; the others once a version.
     """
     known = tomllib.loads((Path(__file__).parent / "versions.toml").read_text())
     entry = known.get(need, {"python": "3.11", "packages": []})
-    venv = PEERS / need
+    venv = into / need
     ready = venv / "ready"
     words = " ".join(entry["packages"])
     if not ready.is_file() or ready.read_text() != words:
         shutil.rmtree(venv, ignore_errors=True)
-        PEERS.mkdir(parents=True, exist_ok=True)
+        into.mkdir(parents=True, exist_ok=True)
         _run([_interpreter(entry["python"]), "-m", "venv", str(venv)])
         _pip(venv, *entry["packages"])
         ready.write_text(words)
