@@ -48,18 +48,21 @@ def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanSt
     for version, at, event in events:
         if version != state.version + 1:
             raise JournalBroken(f"event {state.version + 1} of plan {state.plan_id} is missing")
+        after = apply(state, event, version)
+        spent = after.spent
+        elapsed = _elapsed(state, event, at)
+        if elapsed:
+            spent = replace(spent, seconds=spent.seconds + elapsed)
         created = at if version == 1 else state.created
-        after = apply(_elapsed(state, event, at), event, version)
-        state = replace(after, version=version, updated=at, created=created)
+        state = replace(after, version=version, updated=at, created=created, spent=spent)
     return state
 
 
-def _elapsed(state: PlanState, event: Event, at: float) -> PlanState:
-    """Count the time since the last event while the plan was being worked on."""
+def _elapsed(state: PlanState, event: Event, at: float) -> float:
+    """Return the seconds since the last event, if the plan was being worked on meanwhile."""
     if state.state != State.PROCESSING or isinstance(event, (Resumed, Taken)):
-        return state
-    seconds = state.spent.seconds + max(0.0, at - state.updated)
-    return replace(state, spent=replace(state.spent, seconds=seconds))
+        return 0.0
+    return max(0.0, at - state.updated)
 
 
 def apply(state: PlanState, event: Event, version: int) -> PlanState:
