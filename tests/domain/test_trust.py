@@ -42,11 +42,16 @@ def test_every_known_key_is_in_a_table_or_counts_always() -> None:
 
 @pytest.mark.parametrize("is_trusted", [True, False])
 def test_a_repository_never_sets_the_budget_that_other_plans_share(*, is_trusted: bool) -> None:
-    stated = {"budget": {"total_usd": 1e6}, "slots": {"per_project": 99}, "validate": ["make"]}
+    stated = {
+        "budget": {"total_usd": 1e6},
+        "keep": {"journals": "1s"},
+        "slots": {"per_project": 99},
+        "validate": ["make"],
+    }
     admitted = admit(stated, KNOWN, is_trusted=is_trusted)
     assert (dict(admitted.body), admitted.ignored) == (
         {"validate": ["make"]},
-        ("budget", "slots"),
+        ("budget", "keep", "slots"),
     )
 
 

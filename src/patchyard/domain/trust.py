@@ -11,7 +11,7 @@ from patchyard.domain.project import LimitSettings
 
 # Says what work is, or tightens what it may reach: counts always. Limits count where stricter.
 ALWAYS = frozenset({"approvals", "invariants", "limits", "protected_paths", "setup", "validate"})
-NEVER = frozenset({"budget", "slots"})  # are of plans beside those of this repository
+NEVER = frozenset({"budget", "keep", "slots"})  # are of plans beside those of this repository
 
 UNCONFINED = frozenset(
     {
