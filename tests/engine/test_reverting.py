@@ -9,11 +9,14 @@ import pytest
 from engine.told import ENDING, Recorder, heard, until, with_actor, writing
 from engine.worksite import ADD, Worksite, call, done
 from patchyard.contracts.actor import Brief, Casting
+from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.errors import Conflict, GuardRefused, PlanPaused, ProofFailed
 from patchyard.domain.events import ToolCallRequested
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.steering import Paused
 from patchyard.engine.directing import Directing
+from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.rolling_back import roll_back
 from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
@@ -119,3 +122,48 @@ async def test_a_paused_plan_goes_back_when_it_is_told_to(site: Worksite) -> Non
         assert (reverted.phase, reverted.state, reverted.turn) == (Phase.EXECUTE, State.QUEUED, 0)
         ended = await workflow.resume(plan_id)
     assert ended.state == State.COMPLETE
+
+
+async def test_a_kill_between_going_back_and_beginning_anew_leaves_nothing_of_the_first(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder([writing(1), ENDING])
+    async with site.open() as (equipment, _):
+        equipped = with_actor(equipment, recorder)
+        workflow = Workflow(equipped)
+        plan_id = await site.made(workflow, site.asked(ADD))
+        await workflow.run(plan_id)
+        await Directing(equipped).revert(plan_id, to=Phase.EXECUTE)
+        recorder.turns = [writing(2), ENDING]
+        removed = equipped.workspaces.remove
+        lives = iter((True, False))
+
+        async def killed(workspace: WorkspaceRef) -> None:
+            await removed(workspace)
+            if next(lives, False):
+                raise KeyError("killed after it was removed, before that was journalled")
+
+        monkeypatch.setattr(equipped.workspaces, "remove", killed)
+        with pytest.raises(KeyError):
+            await workflow.resume(plan_id)
+        ended = await workflow.resume(plan_id)
+    assert ended.changeset is not None
+    assert ended.changeset.files == 1
+    assert ended.state == State.COMPLETE
+
+
+async def test_a_rollback_to_an_attempt_that_was_given_up_has_its_files(site: Worksite) -> None:
+    recorder = Recorder([writing(1), ENDING])
+    async with site.open() as (equipment, _):
+        equipped = with_actor(equipment, recorder)
+        workflow = Workflow(equipped)
+        plan_id = await site.made(workflow, site.asked(ADD))
+        before = await workflow.run(plan_id)
+        await Directing(equipped).revert(plan_id, to=Phase.STRATEGIZE)
+        async with PlanLifecycleService(equipped).owned(plan_id) as ledger:
+            await roll_back(equipped, ledger, ledger.state.checkpoints[-1])
+        ended = await workflow.resume(plan_id)
+    assert len(recorder.told) == 2  # nobody was asked again
+    assert ended.changeset is not None
+    assert before.changeset is not None
+    assert ended.changeset.tree == before.changeset.tree

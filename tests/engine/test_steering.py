@@ -58,6 +58,18 @@ async def test_a_pause_of_a_plan_that_nobody_works_on_is_kept(site: Worksite) ->
             await directing.pause(plan_id)
 
 
+async def test_a_worker_ends_no_pause_whatever_its_errand(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD))
+        await workflow.strategize(plan_id)
+        await Directing(equipment).pause(plan_id)
+        worker = Workflow(equipment, leaving=asyncio.Event())
+        for errand in (worker.strategize, worker.execute, worker.run):
+            with pytest.raises(PlanPaused):
+                await errand(plan_id)
+        assert (await workflow.execute(plan_id)).state == State.COMPLETE
+
+
 async def test_the_time_of_a_pause_does_not_count(site: Worksite) -> None:
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(ADD))

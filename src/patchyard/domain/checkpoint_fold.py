@@ -67,6 +67,7 @@ def _rolled_back(state: PlanState, event: RolledBack, _version: int) -> PlanStat
         failure=None,
         checkpoints=kept,
         restoring=event.checkpoint_id,
+        steered=replace(state.steered, is_stale=False, asked=None, told=0, retry=None),
     )
 
 

@@ -27,12 +27,13 @@ async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
     if not isinstance(workspaces, Checkpointing):
         return
     workspace = from_json(WorkspaceRef, state.workspace)
-    if state.restoring or not await workspaces.outlived(workspace):
+    if state.restoring or state.steered.is_stale or not await workspaces.outlived(workspace):
         return
     spec = state.known
     is_confined = general_kind(spec) in CONFINED and not reaches_out(spec)
-    if is_confined and state.checkpoints:
-        last = state.checkpoints[-1]
+    own = [m for m in state.checkpoints if m.past.attempt_starts == state.attempt_starts]
+    if is_confined and own:  # one of an attempt that was given up leads back to that
+        last = own[-1]
         await ledger.record(
             RolledBack(
                 checkpoint_id=last.checkpoint_id,
