@@ -255,5 +255,47 @@ async def test_a_plan_that_a_worker_has_can_be_cancelled(site: Worksite, crew: W
         assert await plans_in(equipment.queue) == []
 
 
+async def test_under_the_profile_manual_a_plan_is_made_and_not_queued(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    model = site.script([done()])
+    body = crew.agents("run", "do it", "--model", model, "--automation-profile", "manual", "-d")
+    assert (body["exit_code"], body["data"]["state"]) == (0, "queued")
+    async with site.open() as (equipment, _):
+        assert await equipment.queue.jobs() == []
+
+
+async def test_what_is_said_of_the_queue_counts_with_detach_alone(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    words = ["run", "do it", "--model", site.script([done()]), "--validate", ""]
+    body = crew.agents(*words, "--priority", "3")
+    assert (body["exit_code"], body["error"]["hint"]) == (2, "add -d")
+    body = crew.agents(*words, "--priority", "3", "--not-before", "1h", "-d")
+    queue = body["data"]["queue"]
+    assert queue["priority"] == 3
+    assert queue["not_before"] == pytest.approx(time.time() + 3600, abs=60)
+    worker = crew.start("w")
+    status = crew.status(body["data"]["plan_id"])
+    assert status["waiting"]["for"].startswith("its time, in 3")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(LONGEST_S) == 0
+
+
+async def test_a_variable_says_how_many_plans_of_a_project_may_be_at_work(
+    site: Worksite, crew: WorkerCrew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATCHYARD_SLOTS", "{per_project: 1}")
+    hang = call("execute_command", command="sleep 600", timeout_s=500)
+    model = site.script([hang, done()])
+    first, second = await crew.queue(model), await crew.queue(model)
+    crew.start("w", "--concurrency", "2")
+    await crew.until(first, ToolCallRequested)
+    said = crew.status(second)["waiting"]["for"]
+    assert said == f"a slot of project {site.repository} (1 of 1 taken)"
+    for plan_id in (second, first):
+        crew.agents("plan", "cancel", plan_id)
+
+
 async def test_a_worker_that_is_to_do_nothing_at_once_is_refused(crew: WorkerCrew) -> None:
     assert crew.agents("worker", "--concurrency", "0")["exit_code"] == 2
