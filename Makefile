@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 LOCKING := --generate-hashes --strip-extras --allow-unsafe --no-header --quiet --annotation-style=line \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
-PATCHYARD_KILLS ?= 300
+SOAK ?= tests/chaos tests/queue tests/budgets tests/sloppy
 PATCHYARD_SEED ?= 20261121
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
@@ -53,9 +53,9 @@ bench: setup ## the measures, as a table
 bench-peers: setup ## Patchyard beside other engines, each installed into its own place in build/peers
 	$(BIN)/python -m benchmarks.peers $(PEERS)
 
-soak: setup ## the seeded suites for longer: crashes (PATCHYARD_KILLS, PATCHYARD_SEED), the sloppy model
-	PATCHYARD_SOAK=1 PATCHYARD_KILLS=$(PATCHYARD_KILLS) PATCHYARD_SEED=$(PATCHYARD_SEED) \
-		$(BIN)/python -m pytest tests/chaos tests/sloppy
+soak: setup ## the seeded suites for longer: kills, cut power, full disks, zombies, workers, budgets, the sloppy model
+	PATCHYARD_SOAK=1 PATCHYARD_SEED=$(PATCHYARD_SEED) \
+		$(BIN)/python -m pytest $(SOAK)
 
 version: ## the one version there is
 	@sed -nE 's/^version = "(.*)"/\1/p' pyproject.toml

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.worksite import Worksite
+from services import REAL_ENVIRONMENT
 
 __all__ = [
+    "SEED",
     "agents",
+    "amount",
     "answered",
     "effects",
     "journalled",
@@ -22,6 +25,14 @@ __all__ = [
     "started",
     "unsettled",
 ]
+
+SEED = int(REAL_ENVIRONMENT.get("PATCHYARD_SEED", "20261121"))
+
+
+def amount(name: str, *, sample: int, soak: int) -> int:
+    """How many of something a test does: what the variable says, else a sample, or the whole."""
+    usual = soak if REAL_ENVIRONMENT.get("PATCHYARD_SOAK") else sample
+    return int(REAL_ENVIRONMENT.get(name, usual))
 
 
 @contextmanager

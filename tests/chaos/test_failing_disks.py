@@ -1,11 +1,11 @@
 """A disk that is full, or that fails to sync: the plan stops with a name for it, and goes on after.
 
 The failing sync is a library of our own, loaded before the C library into the engine alone.
+`PATCHYARD_TROUBLES` sets how many plans meet each, `PATCHYARD_SEED` the seed.
 """
 
 import itertools
 import json
-import os
 import random
 import subprocess
 import threading
@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from chaos.disks import Machine, machine
+from chaos.killing import SEED, amount
 from chaos.matrix import case, lost
 
-SEED = int(os.environ.get("PATCHYARD_SEED", "20261121"))
-TROUBLES = int(os.environ.get("PATCHYARD_TROUBLES", "1"))
+TROUBLES = amount("PATCHYARD_TROUBLES", sample=1, soak=20)
 FILES = [("README", "a repository\n")]
 
 pytestmark = [

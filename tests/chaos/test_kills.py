@@ -16,13 +16,22 @@ from typing import Any
 
 import pytest
 
-from chaos.killing import agents, answered, effects, opened, settlements, started, unsettled
+from chaos.killing import (
+    SEED,
+    agents,
+    amount,
+    answered,
+    effects,
+    opened,
+    settlements,
+    started,
+    unsettled,
+)
 from chaos.matrix import running_in
 from patchyard.clients.process import ProcessRef
 
 STEPS = 10
-KILLS = int(os.environ.get("PATCHYARD_KILLS", "20"))
-SEED = int(os.environ.get("PATCHYARD_SEED", "20261121"))
+KILLS = amount("PATCHYARD_KILLS", sample=20, soak=300)
 AT_ONCE = 4
 EVENTS = 45  # a plan of ten steps has some more
 

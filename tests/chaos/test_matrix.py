@@ -4,18 +4,16 @@
 `PATCHYARD_SEED` the seed.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from chaos.killing import opened
+from chaos.killing import SEED, amount, opened
 from chaos.matrix import case, undisturbed, wrongs
 
-SEED = int(os.environ.get("PATCHYARD_SEED", "20261121"))
-KILLS = int(os.environ.get("PATCHYARD_MATRIX", "30"))
+KILLS = amount("PATCHYARD_MATRIX", sample=30, soak=1000)
 KILLS_A_PLAN = 4
 PLANS_A_CASE = 5
 AT_ONCE = 3

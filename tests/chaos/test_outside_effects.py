@@ -1,4 +1,7 @@
-"""On `host` a call reaches beyond its workspace: what it did there happens at most once."""
+"""On `host` a call reaches beyond its workspace: what it did there happens at most once.
+
+`PATCHYARD_OUTSIDE` sets how many plans there are, `PATCHYARD_SEED` the seed.
+"""
 
 import itertools
 import json
@@ -14,11 +17,10 @@ from typing import Any
 
 import pytest
 
-from chaos.killing import agents, answered, journalled, opened
+from chaos.killing import SEED, agents, amount, answered, journalled, opened
 from chaos.matrix import badly_settled, left_running
 
-SEED = int(os.environ.get("PATCHYARD_SEED", "20261121"))
-PLANS = int(os.environ.get("PATCHYARD_OUTSIDE", "2"))
+PLANS = amount("PATCHYARD_OUTSIDE", sample=2, soak=40)
 STEPS = 12
 KILLS = 3
 

@@ -1,8 +1,10 @@
-"""The power is cut: all processes are gone, and of the disk only what was synced is left."""
+"""The power is cut: all processes are gone, and of the disk only what was synced is left.
+
+`PATCHYARD_CUTS` sets how often, `PATCHYARD_SEED` the seed.
+"""
 
 import itertools
 import json
-import os
 import random
 import threading
 from pathlib import Path
@@ -11,10 +13,10 @@ from typing import Any
 import pytest
 
 from chaos.disks import Machine, machine
+from chaos.killing import SEED, amount
 from chaos.matrix import case, lost
 
-SEED = int(os.environ.get("PATCHYARD_SEED", "20261121"))
-CUTS = int(os.environ.get("PATCHYARD_CUTS", "4"))
+CUTS = amount("PATCHYARD_CUTS", sample=4, soak=100)
 LIVES = 8
 CUTS_A_PLAN = 2
 EVENTS = 120

@@ -5,7 +5,6 @@
 
 import itertools
 import json
-import os
 import random
 import signal
 import threading
@@ -15,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from chaos.killing import agents, answered, journalled, opened
+from chaos.killing import SEED, agents, amount, answered, journalled, opened
 from chaos.matrix import badly_settled, case, left_running, lost, undisturbed
 from patchyard.domain.queue import DEAD_S
 
-SEED = int(os.environ.get("PATCHYARD_SEED", "20261121"))
-ZOMBIES = int(os.environ.get("PATCHYARD_ZOMBIES", "4"))
+ZOMBIES = amount("PATCHYARD_ZOMBIES", sample=4, soak=60)
 AT_ONCE = 4
 EVENTS = 120
 
