@@ -26,6 +26,7 @@ class WorkerCrew:
 
     site: Worksite
     working: list[subprocess.Popen[str]] = field(default_factory=list)
+    spawned: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, name: str, *options: str) -> subprocess.Popen[str]:
         """Start a worker and return once it takes plans."""
@@ -39,7 +40,7 @@ class WorkerCrew:
 
     def spawn(self, *words: str) -> subprocess.Popen[str]:
         """Start a command of ours."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "patchyard", *words],
             cwd=self.site.repository,
             env=self.site.environ,
@@ -48,6 +49,8 @@ class WorkerCrew:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.spawned.append(process)
+        return process
 
     def agents(self, *words: str) -> dict[str, Any]:
         """Run one command to its end and return its last JSON object."""
@@ -89,7 +92,7 @@ class WorkerCrew:
 
     def end(self) -> None:
         """End all that still work."""
-        for process in self.working:
+        for process in self.spawned:
             process.kill()
             process.communicate(timeout=LONGEST_S)
 

@@ -179,6 +179,29 @@ async def test_a_stopped_worker_that_comes_back_cannot_write_and_works_on_as_ano
     assert await workers_of(crew, after) == [("stopped", 1)]
 
 
+async def test_a_stopped_command_that_comes_back_says_that_it_lost_its_plan(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    model = site.script([*steps(5, seconds=1.5), done()])
+    command = crew.spawn("run", "do it", "--model", model, "--stream", "--format", "json")
+    assert command.stdout is not None
+    plan_id = ""
+    for line in command.stdout:
+        event = json.loads(line)
+        plan_id = event["plan_id"]
+        if event["event"] == "ToolCallRequested":
+            break
+    command.send_signal(signal.SIGSTOP)
+    crew.start("w")
+    await crew.until(plan_id, Taken)
+    command.send_signal(signal.SIGCONT)
+    out, _ = command.communicate(timeout=LONGEST_S)
+    body = json.loads(out.splitlines()[-1])
+    assert (command.returncode, body["error"]["code"]) == (3, "fenced_off")
+    await crew.until(plan_id, WorkSummarised)
+    assert log(crew, plan_id) == shown(5)
+
+
 async def test_a_worker_told_to_end_leaves_its_plan_at_a_step_for_the_next(
     site: Worksite, crew: WorkerCrew
 ) -> None:

@@ -17,6 +17,10 @@ class Queue(Protocol):
         """
         ...
 
+    async def adopt(self, job: Job) -> None:
+        """As `put`, where `Crew.reap` has told of the plan and nobody has seen to it since."""
+        ...
+
     async def withdraw(self, job_id: str) -> None:
         """Take a job out; a worker that is at it is not disturbed. Idempotent."""
         ...

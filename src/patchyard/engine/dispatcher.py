@@ -95,7 +95,7 @@ class Dispatcher:
                 await equipment.queue.withdraw(plan_id)
             else:
                 self._told(f"plan {plan_id}: its owner is gone")
-                await equipment.queue.put(job_of(plan_id, state.known, errand=errand))
+                await equipment.queue.adopt(job_of(plan_id, state.known, errand=errand))
 
     async def carry_out(self, hold: Hold, job: Job) -> None:
         """Do `job` and give its lease and slots back. Cancelled, it is left for another worker.

@@ -19,6 +19,7 @@ HEAD = (
     " ORDER BY priority DESC, number LIMIT 1"
 )
 DUE = "SELECT 1 FROM jobs WHERE member IS NULL AND not_before <= ? AND deaths < ? LIMIT 1"
+ORPHAN = "SELECT 1 FROM leases WHERE job = ? AND member IS NULL AND errand <> ''"
 USED = "SELECT 1 FROM jobs WHERE project = ? AND model = ? LIMIT 1"
 
 
@@ -33,6 +34,15 @@ class SQLiteQueue:
     async def put(self, job: Job) -> None:
         """See contracts.queue.Queue."""
         await self._journal.within(lambda connection: _put(connection, job, self._clock.now()))
+
+    async def adopt(self, job: Job) -> None:
+        """See contracts.queue.Queue."""
+
+        def adopt(connection: sqlite3.Connection) -> None:
+            if connection.execute(ORPHAN, (job.job_id,)).fetchone() is not None:
+                _put(connection, job, self._clock.now())
+
+        await self._journal.within(adopt)
 
     async def withdraw(self, job_id: str) -> None:
         """See contracts.queue.Queue."""
