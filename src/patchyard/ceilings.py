@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.configuration import user_file, user_layers, variable_layers
@@ -12,6 +13,7 @@ from patchyard.domain.ceilings import Budget, bounds
 from patchyard.domain.effective import Layer
 from patchyard.engine.catalogue import Catalogue
 
+TOTAL_USD = "total_usd"
 FRESH_S = 1.0  # how long what was read counts
 
 
@@ -22,11 +24,11 @@ class SettingsBudgets:
     """
 
     def __init__(self, environ: Mapping[str, str], journal: Journal, clock: Clock) -> None:
-        self._typed = _budgets(variable_layers(environ))
+        self._typed = _said(variable_layers(environ))
         self._environ = environ
         self._catalogue = Catalogue(journal, clock)
         self._read_at = float("-inf")
-        self._file: tuple[tuple[int, int, int] | None, list[Budget]] = (None, [])
+        self._file: tuple[tuple[int, int, int] | None, _Said] = (None, _Said())
         self._projects: Mapping[str, Budget] = {}
 
     async def bounds(self, project: str, day: str) -> Sequence[Bound]:
@@ -34,7 +36,9 @@ class SettingsBudgets:
         if time.monotonic() - self._read_at > FRESH_S:
             await self._read()
         own = self._projects.get(project)
-        layers = [*self._typed, *([own] if own else []), *self._file[1]]
+        typed, file = self._typed, self._file[1]
+        said = [*typed.budgets, *([own] if own else []), *file.budgets]
+        layers = _capped(said, (*typed.most_usd, *file.most_usd))
         return bounds(layers, project, day) if layers else ()
 
     async def _read(self) -> None:
@@ -42,7 +46,7 @@ class SettingsBudgets:
         self._projects = {name: p.budget for name, p in holdings.projects.items() if p.budget}
         seen = _print(user_file(self._environ))
         if seen != self._file[0]:
-            self._file = (seen, _budgets(user_layers(self._environ)))
+            self._file = (seen, _said(user_layers(self._environ)))
         self._read_at = time.monotonic()
 
 
@@ -55,8 +59,29 @@ def _print(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _budgets(layers: Sequence[Layer]) -> list[Budget]:
-    return [layer.settings.budget for layer in layers if layer.settings.budget]
+@dataclass(frozen=True, kw_only=True)
+class _Said:
+    """What some places say of shared limits."""
+
+    budgets: Sequence[Budget] = ()  # the first that says a limit wins
+    most_usd: tuple[float, ...] = ()  # of safety profiles: the least wins over all of them
 
 
-__all__ = ["FRESH_S", "SettingsBudgets"]
+def _said(layers: Sequence[Layer]) -> _Said:
+    settings = [layer.settings for layer in layers]
+    profiles = [each.safety for each in settings if each.safety is not None]
+    return _Said(
+        budgets=tuple(each.budget for each in settings if each.budget),
+        most_usd=tuple(p.max_total_cost for p in profiles if p.max_total_cost is not None),
+    )
+
+
+def _capped(layers: Sequence[Budget], most_usd: Sequence[float]) -> Sequence[Budget]:
+    """Return `layers` with a total that no safety profile is below."""
+    if not most_usd:
+        return layers
+    said = [layer[TOTAL_USD] for layer in layers if TOTAL_USD in layer][:1]
+    return [{TOTAL_USD: min(*most_usd, *said, float("inf"))}, *layers]
+
+
+__all__ = ["FRESH_S", "TOTAL_USD", "SettingsBudgets"]

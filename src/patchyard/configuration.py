@@ -156,6 +156,7 @@ def project_layer(project: Project) -> Layer:
     return Layer(
         origin=f"project {project.name}",
         settings=Settings(
+            automation_profile=project.automation_profile,
             budget=project.budget,
             execution_env_discovery=project.execution_env_discovery,
             execution_env_priority=project.execution_env_priority,

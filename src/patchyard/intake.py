@@ -17,10 +17,11 @@ from patchyard.configuration import (
     user_file,
 )
 from patchyard.domain.action import Action, Filled, Rule, use
-from patchyard.domain.automation import automation
+from patchyard.domain.automation import known_profile
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
 from patchyard.domain.detection import detect
+from patchyard.domain.effective import Setting
 from patchyard.domain.environment import ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault
@@ -191,7 +192,7 @@ def _spec(
         include=checked_includes(settings.value("include") or (), str(top)),
         variables={**own_variables, **_variables(asked.variables, environ)},
         mounts=checked_mounts(settings.value("mounts") or (), environ, str(top)),
-        automation_profile=_profile(settings.value("automation_profile") or AUTO),
+        automation_profile=_profile(settings, action),
         checkpoints=_triggers(settings.value("checkpoints")),
         approvals=_approvals(settings.value("approvals") or (), str(top)),
         safety=safety,
@@ -213,9 +214,15 @@ def _role(name: str) -> str:
     return name
 
 
-def _profile(name: str) -> str:
-    automation(name)  # an unknown one is an error
-    return name
+def _profile(settings: Configuration, action: Action | None) -> str:
+    """Options and variables win over the action, the action over projects and files (B+)."""
+    setting = settings.values["automation_profile"]
+    own = action.automation_profile if action else ""
+    return known_profile((own if own and not _is_typed(setting) else setting.value) or AUTO)
+
+
+def _is_typed(setting: Setting) -> bool:
+    return setting.origin == "option" or setting.origin.startswith("PATCHYARD_")
 
 
 def _triggers(said: tuple[Trigger, ...] | None) -> tuple[Trigger, ...]:
@@ -317,8 +324,7 @@ def _said(name: str, settings: Configuration, filled: Filled | None) -> Any:
     """Options and variables win over the action, the action over projects and files."""
     setting = settings.values[name]
     own = getattr(filled, name) if filled else None
-    is_typed = setting.origin == "option" or setting.origin.startswith("PATCHYARD_")
-    return setting.value if own is None or is_typed else own
+    return setting.value if own is None or _is_typed(setting) else own
 
 
 def _invariants(

@@ -78,6 +78,17 @@ def test_without_unsafe_tools_commands_need_walls_and_reading_does_not() -> None
     assert refusal(careful, "read_file", Effect.READ, Kind.HOST) is None
 
 
+def test_nothing_is_written_that_could_not_be_brought_back() -> None:
+    for is_required, is_kept, is_refused in (
+        (True, False, True),
+        (True, True, False),
+        (False, False, False),
+    ):
+        profile = SafetyProfile(require_checkpoints=is_required)
+        said = refusal(profile, "write_file", Effect.WRITE, Kind.PROCESS, has_checkpoints=is_kept)
+        assert (said is not None) == is_refused
+
+
 def test_an_approval_names_a_tool_or_its_category() -> None:
     assert asking(("run",), "execute_command", Effect.RUN) == "run"
     assert asking(("execute_command",), "execute_command", Effect.RUN) == "execute_command"
@@ -91,6 +102,7 @@ def test_an_approval_names_a_tool_or_its_category() -> None:
         ({"categories": 3}, ("safety", "categories")),
         ({"categories": ["read", "fly"]}, ("safety", "categories", 1)),
         ({"max_cost_per_plan": -1}, ("safety", "max_cost_per_plan")),
+        ({"max_total_cost": float("inf")}, ("safety", "max_total_cost")),
         ({"max_retries_per_step": 1.5}, ("safety", "max_retries_per_step")),
         ({"max_retries": 1}, ("safety", "max_retries")),
     ],

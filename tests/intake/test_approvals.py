@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from patchyard.assembly import open_equipment
+from patchyard.domain.action import parse_action
+from patchyard.domain.budget import NANO
 from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.plan import PROFILES
+from patchyard.domain.project import Project, context_value
 from patchyard.intake import Asked, Intake, take_in
 
 
@@ -52,3 +57,32 @@ def test_the_safety_profile_lowers_the_budget_and_never_raises_it(top: Path) -> 
 def test_a_wrong_safety_profile_is_named_with_its_place(top: Path) -> None:
     with pytest.raises(UsageError, match="PATCHYARD_SAFETY: must be true or false"):
         taken(top, PATCHYARD_SAFETY="{require_sandbox: maybe}")
+
+
+def test_a_profile_is_taken_from_the_plan_then_the_action_then_the_project(top: Path) -> None:
+    body = {"name": "a", "goal": "g", "automation_profile": "cautious"}
+    project = Project(name="shop", repository=str(top), automation_profile="review")
+    holdings = Holdings(projects={"shop": project})
+
+    def profile(*, has_action: bool = False, option: str | None = None) -> str:
+        action = parse_action(body) if has_action else None
+        asked = Asked(task="t", repository=str(top), action=action, automation_profile=option)
+        return take_in(asked, {"HOME": str(top), "PATH": ""}, holdings).spec.automation_profile
+
+    assert profile(has_action=True, option="ci") == "ci"
+    assert profile(has_action=True) == "cautious"
+    assert profile() == "review"
+    with pytest.raises(Fault, match="unknown automation profile"):
+        parse_action({**body, "automation_profile": "bold"})
+    with pytest.raises(Fault, match="must be the name of a profile"):
+        context_value("automation_profile", 3)
+
+
+@pytest.mark.anyio
+async def test_the_safety_profiles_total_bounds_the_whole_installation(tmp_path: Path) -> None:
+    said = {"PATCHYARD_SAFETY": "{max_total_cost: 2}", "PATCHYARD_BUDGET": "{total_usd: 7}"}
+    environ = {"HOME": str(tmp_path), "PATCHYARD_HOME": str(tmp_path / "home"), **said}
+    async with open_equipment(environ) as equipment:
+        (bound,) = await equipment.store.budgets.bounds("", "2026-11-21")
+    assert bound.account.prefix == "total"
+    assert bound.ceiling.nano_usd == 2 * NANO

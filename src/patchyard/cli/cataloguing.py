@@ -96,6 +96,7 @@ def context_data(project: Project) -> dict[str, Any]:
     """Return what is set in a project's context, None where nothing is."""
     limits = project.limits
     return {
+        "automation_profile": project.automation_profile,
         "execution_environment": _text(project.execution_environment),
         "execution_env_priority": _text(project.execution_env_priority),
         "execution_env_discovery": project.execution_env_discovery,

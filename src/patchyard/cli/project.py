@@ -128,8 +128,8 @@ def set_value(words: tuple[str, ...], output_format: str) -> None:
     """Set KEY to VALUE (YAML; `unset` takes it away).
 
     Keys: execution_environment, execution_env_priority, execution_env_discovery, validate, setup,
-    protected_paths, limits (of each plan), budget (of all plans together). Priority and discovery
-    are kept, without effect in this version.
+    protected_paths, limits (of each plan), budget (of all plans together), automation_profile.
+    Priority and discovery are kept, without effect in this version.
     """
 
     async def job(catalogue: Catalogue) -> Outcome:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchyard.domain.automation import known_profile
 from patchyard.domain.environment import ExecutionEnvironment, parse_kind
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
@@ -19,6 +20,7 @@ PREFERENCES = ("none", "required", "preferred", "specific")  # of a tool (A+)
 
 KEYS = (
     "arguments",
+    "automation_profile",
     "definition_of_done",
     "description",
     "goal",
@@ -61,6 +63,7 @@ class Action:
     definition_of_done: tuple[str, ...] = ()
     invariants: tuple[Rule, ...] = ()
     role: str = ""
+    automation_profile: str = ""  # empty: not said
     setup: tuple[str, ...] | None = None  # None: not said
     validate: tuple[str, ...] | None = None
     tools: Mapping[str, ExecutionEnvironment] = field(default_factory=dict)
@@ -100,6 +103,7 @@ def parse_action(value: Any, *, source: str = "") -> Action:
         definition_of_done=texts_of(body, "definition_of_done") or (),
         invariants=rules_of(body.get("invariants", []), ("invariants",)),
         role=text_of(body, "role", (), default=""),
+        automation_profile=profile_at(body.get("automation_profile", ""), ("automation_profile",)),
         setup=texts_of(body, "setup"),
         validate=texts_of(body, "validate"),
         tools=tools_of(body.get("tools", {}), ("tools",)),
@@ -169,6 +173,16 @@ def tools_of(value: Any, place: Place) -> Mapping[str, ExecutionEnvironment]:
         if "execution_environment" in body:
             found[name] = kind_at(body["execution_environment"], (*here, "execution_environment"))
     return found
+
+
+def profile_at(value: Any, place: Place) -> str:
+    """Return the automation profile that `value` names; empty text is none. Raises Fault."""
+    if not isinstance(value, str):
+        raise Fault(place, f"must be the name of a profile, not {kind_of(value)}")
+    try:
+        return value and known_profile(value)
+    except UnknownName as error:
+        raise Fault(place, error.message, hint=error.hint) from error
 
 
 def kind_at(value: Any, place: Place) -> ExecutionEnvironment:

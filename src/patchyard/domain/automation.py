@@ -50,6 +50,12 @@ def automation(profile: str) -> Automation:
     return TABLE[profile]
 
 
+def known_profile(profile: str) -> str:
+    """Return `profile`. Raises UnknownName."""
+    automation(profile)
+    return profile
+
+
 def strategy_confidence(decisions: Iterable[Decision], *, is_declared: bool) -> float:
     """Return the least confidence among the choices of a strategy; one that people declared is 1.
 
@@ -86,6 +92,7 @@ __all__ = [
     "UNSAID",
     "Automation",
     "automation",
+    "known_profile",
     "result_confidence",
     "strategy_confidence",
 ]

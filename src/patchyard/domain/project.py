@@ -1,11 +1,11 @@
 """Projects: a repository, what is set for it, and the resources linked to it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from patchyard.domain.action import kind_at, texts_of
+from patchyard.domain.action import kind_at, profile_at, texts_of
 from patchyard.domain.ceilings import BUDGET_KEYS, PROJECT, Budget, budget_of
 from patchyard.domain.durations import seconds_of
 from patchyard.domain.environment import ExecutionEnvironment
@@ -13,6 +13,7 @@ from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.resource import Resource
 
 CONTEXT_KEYS = (
+    "automation_profile",
     "budget",
     "execution_env_discovery",
     "execution_env_priority",
@@ -59,6 +60,7 @@ class Project:
     protected_paths: tuple[str, ...] | None = None
     limits: LimitSettings | None = None
     budget: Budget | None = None  # of all its plans together
+    automation_profile: str | None = None
     resources: tuple[str, ...] = ()  # names of linked ones
     is_implicit: bool = False  # made for a checkout by itself
 
@@ -72,22 +74,34 @@ def context_value(key: str, value: Any) -> Any:
     check_keys({key: value}, (), CONTEXT_KEYS)
     if value is None:
         return None
-    if key == "execution_environment":
-        return kind_at(value, (key,))
-    if key == "execution_env_priority":
-        if value not in set(Priority):
-            raise Fault((key,), f"{value!r} is neither 'fallback' nor 'override'")
-        return Priority(value)
-    if key == "execution_env_discovery":
-        if not isinstance(value, bool):
-            raise Fault((key,), f"must be true or false, not {kind_of(value)}")
-        return value
-    if key == "limits":
-        return limits_of(value, (key,))
-    if key == "budget":
-        own = tuple(name for name in BUDGET_KEYS if name.startswith(PROJECT))
-        return budget_of(value, (key,), keys=own)
-    return texts_of({key: value}, key)
+    return _PARSERS[key](key, value) if key in _PARSERS else texts_of({key: value}, key)
+
+
+def _priority(key: str, value: Any) -> Priority:
+    if value not in set(Priority):
+        raise Fault((key,), f"{value!r} is neither 'fallback' nor 'override'")
+    return Priority(value)
+
+
+def _switch(key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Fault((key,), f"must be true or false, not {kind_of(value)}")
+    return value
+
+
+def _budget(key: str, value: Any) -> Budget:
+    own = tuple(name for name in BUDGET_KEYS if name.startswith(PROJECT))
+    return budget_of(value, (key,), keys=own)
+
+
+_PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "automation_profile": lambda key, value: profile_at(value, (key,)),
+    "budget": _budget,
+    "execution_env_discovery": _switch,
+    "execution_env_priority": _priority,
+    "execution_environment": lambda key, value: kind_at(value, (key,)),
+    "limits": lambda key, value: limits_of(value, (key,)),
+}
 
 
 def limits_of(value: Any, place: Place) -> LimitSettings:

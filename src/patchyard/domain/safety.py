@@ -22,12 +22,20 @@ class SafetyProfile:
     categories: tuple[str, ...] | None = None  # effects that tools may have; None: all
     require_sandbox: bool = False  # True: no plan runs where no walls are
     require_human_approval: bool = False  # True: before execute and before apply
+    require_checkpoints: bool = True  # True: nothing writes where files cannot be brought back
     max_cost_per_plan: float | None = None  # USD
+    max_total_cost: float | None = None  # USD, of all plans of the installation together
     max_retries_per_step: int = RETRIES
 
 
 KEYS = tuple(SafetyProfile.__dataclass_fields__)
-_SWITCHES = ("allow_unsafe_tools", "require_human_approval", "require_sandbox")
+_SWITCHES = (
+    "allow_unsafe_tools",
+    "require_checkpoints",
+    "require_human_approval",
+    "require_sandbox",
+)
+_COSTS = ("max_cost_per_plan", "max_total_cost")
 
 
 def parse_safety(value: Any, place: Place) -> SafetyProfile:
@@ -56,11 +64,15 @@ def _categories(body: Mapping[str, Any], place: Place) -> tuple[str, ...]:
 
 def _numbers(body: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
-    cost, retries = body.get("max_cost_per_plan"), body.get("max_retries_per_step")
-    if cost is not None:
-        if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not cost >= 0:
-            raise Fault((*place, "max_cost_per_plan"), "must be a number, 0 or more")
-        found["max_cost_per_plan"] = float(cost)
+    for key in _COSTS:
+        cost = body.get(key)
+        if cost is None:
+            continue
+        is_number = isinstance(cost, (int, float)) and not isinstance(cost, bool)
+        if not is_number or not 0 <= cost < float("inf"):
+            raise Fault((*place, key), "must be a number, 0 or more")
+        found[key] = float(cost)
+    retries = body.get("max_retries_per_step")
     if retries is not None:
         if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
             raise Fault((*place, "max_retries_per_step"), "must be a whole number, 0 or more")
@@ -69,7 +81,12 @@ def _numbers(body: Mapping[str, Any], place: Place) -> Mapping[str, Any]:
 
 
 def refusal(
-    safety: SafetyProfile, tool: str, effect: Effect, kind: ExecutionEnvironment
+    safety: SafetyProfile,
+    tool: str,
+    effect: Effect,
+    kind: ExecutionEnvironment,
+    *,
+    has_checkpoints: bool = True,
 ) -> str | None:
     """Return why a call is never made under `safety`, None when it may be."""
     if safety.categories is not None and effect not in safety.categories:
@@ -77,6 +94,8 @@ def refusal(
         return f"{tool} is refused: its category is {effect}, and the plan allows {allowed}"
     if kind in UNCONFINED and effect == Effect.RUN and not safety.allow_unsafe_tools:
         return f"{tool} is refused: {kind} has no walls, and the plan allows no unsafe tools"
+    if effect == Effect.WRITE and safety.require_checkpoints and not has_checkpoints:
+        return f"{tool} is refused: what it writes could not be brought back to a checkpoint"
     return None
 
 

@@ -110,12 +110,18 @@ class Steering:
             await self._put(asked)
 
     async def permit(
-        self, wanted: Wanted, tool: Tool, kind: ExecutionEnvironment, *, turn: int
+        self,
+        wanted: Wanted,
+        tool: Tool,
+        kind: ExecutionEnvironment,
+        *,
+        turn: int,
+        has_checkpoints: bool = True,
     ) -> Permit:
         """Say whether a call may be made. Raises ApprovalNeeded where nobody can be asked."""
         spec = self._ledger.state.known
         name, effect = tool.spec.name, tool.spec.effect
-        refused = refusal(spec.safety, name, effect, kind)
+        refused = refusal(spec.safety, name, effect, kind, has_checkpoints=has_checkpoints)
         if refused is not None:
             return Permit(code=NOT_ALLOWED, message=refused)
         setting = asking(spec.approvals, name, effect)

@@ -90,7 +90,9 @@ class ToolRunner:
                 " from writing. Use the reading tools, or plan with `--in process`.",
             )
             return await self._answer_here(call_id, wanted, result, turn=turn)
-        permit = await self._steering.permit(wanted, tool, route.kind, turn=turn)
+        permit = await self._steering.permit(
+            wanted, tool, route.kind, turn=turn, has_checkpoints=self._checkpoints is not None
+        )
         if permit.code:
             result = _refused(call_id, permit.code, permit.message)
             return await self._answer_here(call_id, wanted, result, turn=turn, used=permit.used)

@@ -124,7 +124,8 @@ class Workflow:
         said = await control.words(self._equipment.store.journal, plan_id)
         listener = self._watching.on_event
         async with self._lifecycle.owned(plan_id, errand=errand, listener=listener) as ledger:
-            await _ready(ledger, ends_pause=ends_pause)
+            by_person = self._leaving is None  # a worker's errand ends no pause
+            await _ready(ledger, ends_pause=ends_pause and by_person)
             steering = Steering(
                 self._equipment, ledger, approver=self._approver, leaving=self._leaving
             )
