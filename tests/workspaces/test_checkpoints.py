@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -35,16 +36,17 @@ class Keeper:
         self.manifest: dict[str, Entry] = {}
         self.base, self.ref = base, ref
 
-    async def keep(self) -> Delta:
+    async def keep(self, *, has_bulk: bool = False) -> Delta:
         delta = await self.workspaces.checkpoint(
-            self.base, self.ref, self.manifest, blobs=self.blobs
+            self.base, self.ref, self.manifest, blobs=self.blobs, has_bulk=has_bulk
         )
         applied(self.manifest, {**delta.put, **delta.touched}, delta.gone)
         return delta
 
-    async def restore(self, manifest: Manifest) -> None:
-        await self.workspaces.restore(self.base, self.ref, manifest, blobs=self.blobs)
+    async def restore(self, manifest: Manifest) -> Sequence[str]:
+        lost = await self.workspaces.restore(self.base, self.ref, manifest, blobs=self.blobs)
         self.manifest = {path: entry._replace(ctime=0) for path, entry in manifest.items()}
+        return lost
 
 
 async def kept(lab: Lab, name: str = "w1") -> tuple[Keeper, Path]:

@@ -88,19 +88,29 @@ class Checkpointing(Protocol):
     """Extension: workspaces whose content can be kept, and brought back to what it was."""
 
     async def checkpoint(
-        self, base: Base, ref: WorkspaceRef, previous: Manifest, *, blobs: Blobs
+        self,
+        base: Base,
+        ref: WorkspaceRef,
+        previous: Manifest,
+        *,
+        blobs: Blobs,
+        has_bulk: bool = False,
     ) -> Delta:
         """Look at what was written, keep contents that are new, return what differs.
 
         `previous` is what the last look came to, empty before the first. An entry whose size,
-        times and inode are as before is not read again. Raises Unavailable on a full disk.
+        times and inode are as before is not read again. Of an ignored folder with very many entries
+        the content is kept only with `has_bulk`. Raises Unavailable on a full disk.
         """
         ...
 
     async def restore(
         self, base: Base, ref: WorkspaceRef, manifest: Manifest, *, blobs: Blobs
-    ) -> None:
+    ) -> Sequence[str]:
         """Bring all that was written back to `manifest`, and mount it.
+
+        Return the folders whose content was not kept, and changed since: they are as setup left
+        them, or gone.
 
         No environment may use it. What it is now is made beside and swapped in: a kill leaves the
         one or the other. Raises JournalBroken when a content is lost; nothing is changed then.

@@ -9,6 +9,7 @@ from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, Trigger
 from patchyard.domain.errors import JournalBroken
+from patchyard.domain.events import Noted
 from patchyard.domain.manifest import ORIGIN, Entry, applied, from_rows, to_rows
 from patchyard.domain.tooling import Effect
 from patchyard.engine.answers import whole
@@ -17,6 +18,7 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places, ended
 from patchyard.engine.rows import body_of
 
+NOT_KEPT = "folders whose content was not kept there are as setup left them, or gone: "
 FEWEST_ROWS = 200  # of deltas, before the whole manifest is written once more
 
 
@@ -42,16 +44,19 @@ class Checkpoints:
         self._rows = 0  # of deltas since the whole manifest was written
         self._may_differ = True  # the files may have changed since
 
-    async def before(self, call_id: str, tool: str, effect: Effect) -> str:
+    async def before(
+        self, call_id: str, tool: str, effect: Effect, *, is_install: bool = False
+    ) -> str:
         """Make one before a call that may write; return the checkpoint its files are at.
 
-        Empty where there is none. The event reaches the disk together with the call's intent.
+        Before an install it keeps very large ignored folders too. Empty where there is none. The
+        event reaches the disk together with the call's intent.
         """
         if effect == Effect.READ:
             return ""
         is_asked = Trigger.BEFORE_TOOL in self._ledger.state.known.checkpoints
         if self._may_differ and is_asked:
-            await self._make(Trigger.BEFORE_TOOL, call_id=call_id, tool=tool)
+            await self._make(Trigger.BEFORE_TOOL, call_id=call_id, tool=tool, has_bulk=is_install)
         at = "" if self._may_differ else self._last
         self._may_differ = True
         return at
@@ -69,14 +74,18 @@ class Checkpoints:
     async def end_round(self) -> None:
         """Make one of what a round of work came to."""
         if self._may_differ:
-            await self._make(Trigger.PHASE)
+            await self._make(Trigger.PHASE, has_bulk=True)
 
-    async def _make(self, trigger: Trigger, *, call_id: str = "", tool: str = "") -> None:
+    async def _make(
+        self, trigger: Trigger, *, call_id: str = "", tool: str = "", has_bulk: bool = False
+    ) -> None:
         manifest = await self._known()
         base, workspace = _base(self._ledger), await self._ground()
         async with _stilled(self._equipment, self._places) as is_still:
             delta = await whole(
-                self._workspaces.checkpoint(base, workspace, manifest, blobs=self._blobs)
+                self._workspaces.checkpoint(
+                    base, workspace, manifest, blobs=self._blobs, has_bulk=has_bulk
+                )
             )
         applied(manifest, {**delta.put, **delta.touched}, delta.gone)
         rows = len(delta.put) + len(delta.gone)
@@ -177,8 +186,9 @@ async def bring_back(
     """Restore the files of a checkpoint and journal that; return what lies there now."""
     manifest = await manifest_of(ledger, checkpoint_id)
     blobs = equipment.blobs.of(ledger.plan_id)
-    await whole(workspaces.restore(_base(ledger), workspace, manifest, blobs=blobs))
-    await ledger.record(FilesRestored(checkpoint_id=checkpoint_id))
+    lost = await whole(workspaces.restore(_base(ledger), workspace, manifest, blobs=blobs))
+    said = (Noted(text=NOT_KEPT + ", ".join(lost)[:1000]),) if lost else ()
+    await ledger.record(FilesRestored(checkpoint_id=checkpoint_id), *said)
     return {path: entry._replace(ctime=0) for path, entry in manifest.items()}
 
 

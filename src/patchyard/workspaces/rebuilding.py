@@ -2,14 +2,16 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from patchyard.clients.reader import OPEN_FOLDER
 from patchyard.clients.syncing import sync_file_system, sync_folder
 from patchyard.contracts.blobs import Blobs
 from patchyard.domain.errors import JournalBroken
-from patchyard.domain.manifest import ORIGIN, Entry, Manifest
+from patchyard.domain.manifest import LEFT_OUT, ORIGIN, Entry, Manifest
+from patchyard.workspaces.bases import run
+from patchyard.workspaces.bulk import CARRIED, announce, carry
 from patchyard.workspaces.materials import delete
 
 BEGUN, WHOLE, OLD = "restoring", "restored", "discarded"  # in a workspace's own folder
@@ -22,13 +24,21 @@ class Rebuilding:
     """One tree that is made of a manifest, in a folder that nobody else can reach."""
 
     def __init__(
-        self, manifest: Manifest, blobs: Blobs, *, owner: tuple[int, int], origins: tuple[Path, ...]
+        self,
+        manifest: Manifest,
+        blobs: Blobs,
+        *,
+        owner: tuple[int, int],
+        origins: tuple[Path, ...],
+        carried: Sequence[str] = (),
     ) -> None:
-        """Take what to make, who it belongs to, and what origins name."""
+        """Take what to make, who it belongs to, what origins name, and what is taken over."""
         self._manifest = manifest
         self._blobs = blobs
         self._owner = owner
         self._origins = origins
+        self._carried = frozenset(carried)
+        self.lost: list[str] = []  # folders that were left out and are nowhere
         self._is_root = os.geteuid() == 0  # else all of it is the engine's own user's anyway
         self._is_synced_singly = len(manifest) <= SINGLY
         self._linked: dict[str, str] = {}  # from a file's mark to the first of its names
@@ -68,7 +78,9 @@ class Rebuilding:
         above, at = open_folders[-1]
         if above != parent:
             raise JournalBroken(f"a checkpoint names {path!r}, and no folder above it")
-        if entry.is_folder:
+        if entry.held == LEFT_OUT:
+            self._left_out(path, f"/proc/{os.getpid()}/fd/{at}/{name}")
+        elif entry.is_folder:
             os.mkdir(name, 0o700, dir_fd=at)
             open_folders.append((path, os.open(name, OPEN_FOLDER, dir_fd=at)))
         elif entry.is_file:
@@ -81,6 +93,15 @@ class Rebuilding:
         elif not stat.S_ISBLK(entry.mode):
             os.mknod(name, entry.mode, dir_fd=at)
             self._own_name(at, name, entry)
+
+    def _left_out(self, path: str, target: str) -> None:
+        """Make a folder whose content was not kept as an origin of ours has it, if one does."""
+        if path in self._carried:
+            return
+        origin = next((each for each in self._origins if (each / path).is_dir()), None)
+        self.lost.append(path)
+        if origin is not None:
+            run("cp", "-a", "--reflink=auto", "-T", "--", str(origin / path), target)
 
     def _own_name(self, at: int, name: str, entry: Entry) -> None:
         """Give what cannot be opened its owner and time."""
@@ -133,24 +154,33 @@ def tidy(current: Path, own: Path) -> None:
     """Finish a swap that a kill cut short, and delete what a restore left behind."""
     if (own / WHOLE).is_dir() and not current.exists():
         (own / WHOLE).rename(current)
+    if (own / OLD).is_dir():
+        carry(own / OLD, current, own)
+    (own / CARRIED).unlink(missing_ok=True)
     for name in (BEGUN, WHOLE, OLD):
         delete(own / name)
 
 
-def swap_in(current: Path, own: Path, make: Callable[[Path], None]) -> None:
+def swap_in(
+    current: Path, own: Path, make: Callable[[Path], None], carried: Sequence[str] = ()
+) -> None:
     """Let `make` build a tree, and put it in place of `current` once it is whole on disk.
+
+    The folders `carried` are taken over from the old one.
 
     `own` lies on the same file system. Nobody may use `current`; it is deleted.
     """
     tidy(current, own)
     make(own / BEGUN)
     (own / BEGUN).rename(own / WHOLE)
+    announce(own, carried)
     sync_folder(own)
     if current.exists():
         current.rename(own / OLD)
     (own / WHOLE).rename(current)
     sync_folder(own)
     sync_folder(current.parent)
+    carry(own / OLD, current, own)
     delete(own / OLD)
 
 

@@ -15,6 +15,7 @@ from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Unavailable
 from patchyard.domain.manifest import Delta, Manifest
 from patchyard.workspaces import materials
+from patchyard.workspaces.bulk import Bulk, carried
 from patchyard.workspaces.capture import Capture
 from patchyard.workspaces.ignores import Ignores
 from patchyard.workspaces.pinned import GitTrees
@@ -35,6 +36,7 @@ class Strategy(abc.ABC):
         """Take the trees and the folder for workspaces."""
         self._trees = trees
         self._folder = folder
+        self._judged: dict[str, dict[str, bool]] = {}  # which folders are bulk, by workspace
 
     async def create(
         self,
@@ -64,17 +66,25 @@ class Strategy(abc.ABC):
         return await asyncio.to_thread(self._capture, base, ref, tuple(windows))
 
     async def checkpoint(
-        self, base: Base, ref: WorkspaceRef, previous: Manifest, *, blobs: Blobs
+        self,
+        base: Base,
+        ref: WorkspaceRef,
+        previous: Manifest,
+        *,
+        blobs: Blobs,
+        has_bulk: bool = False,
     ) -> Delta:
         """Keep what was written; see contracts.workspace.Checkpointing."""
-        return await asyncio.to_thread(self._checkpoint, base, ref, previous, blobs)
+        bulk = self._bulk(base, ref, is_kept=has_bulk)
+        return await asyncio.to_thread(self._checkpoint, base, ref, previous, blobs, bulk)
 
     async def restore(
         self, base: Base, ref: WorkspaceRef, manifest: Manifest, *, blobs: Blobs
-    ) -> None:
+    ) -> Sequence[str]:
         """Bring it back; see contracts.workspace.Checkpointing."""
-        await asyncio.to_thread(self._restore, base, ref, manifest, blobs)
+        lost = await asyncio.to_thread(self._restore, base, ref, manifest, blobs)
         await self.accept(ref)
+        return lost
 
     async def outlived(self, ref: WorkspaceRef) -> bool:
         """Whether it is of an earlier boot; see contracts.workspace.Checkpointing."""
@@ -136,24 +146,45 @@ class Strategy(abc.ABC):
             capture = Capture(git=git, base=base, tracked=tracked, reader=reader, lower=layers)
             return capture.finish(sight, windows)
 
-    def _checkpoint(self, base: Base, ref: WorkspaceRef, previous: Manifest, blobs: Blobs) -> Delta:
+    def _checkpoint(
+        self, base: Base, ref: WorkspaceRef, previous: Manifest, blobs: Blobs, bulk: Bulk
+    ) -> Delta:
         known = self._known(base, ref)
         with blobs.writing() as writer:
-            return Survey(previous=previous, writer=writer, known=known).of(self._written(ref))
+            survey = Survey(previous=previous, writer=writer, known=known, bulk=bulk)
+            return survey.of(self._written(ref))
 
-    def _restore(self, base: Base, ref: WorkspaceRef, manifest: Manifest, blobs: Blobs) -> None:
+    def _bulk(self, base: Base, ref: WorkspaceRef, *, is_kept: bool) -> Bulk:
+        def is_ignored(path: str) -> bool:
+            tracked = self._trees.tracked(base)
+            if tracked.is_folder(path):
+                return False
+            with Ignores(self._trees.git_of(base), base, tracked.entries) as ignores:
+                return path in ignores.among((), [path])
+
+        judged = self._judged.setdefault(ref.workspace_id, {})
+        return Bulk(is_ignored, judged, is_kept=is_kept)
+
+    def _restore(
+        self, base: Base, ref: WorkspaceRef, manifest: Manifest, blobs: Blobs
+    ) -> Sequence[str]:
+        written, root = self._written(ref), Path(ref.root)
+        self._close(root)
+        if written.exists():
+            tidy(written, root.parent / "own")
+        taken = carried(written, manifest)
         rebuilding = Rebuilding(
             manifest,
             blobs,
             owner=(ref.owner_uid, ref.owner_gid),
             origins=self._origins(base, ref),
+            carried=taken,
         )
-        root = Path(ref.root)
-        self._close(root)
         if not (root.parent / "own").is_dir():  # even its name was lost with the power
             materials.make_place(root.parent, self._trees.home)
-        swap_in(self._written(ref), root.parent / "own", rebuilding.make)
+        swap_in(written, root.parent / "own", rebuilding.make, taken)
         self._open(base, ref)
+        return rebuilding.lost
 
     def _origins(self, _base: Base, _ref: WorkspaceRef) -> tuple[Path, ...]:
         """Return the trees of ours that a manifest's files may be copies of."""

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from patchyard.clients.reader import MAX_DEPTH, OPEN_FILE, OPEN_FOLDER
 from patchyard.contracts.blobs import BlobWriter
-from patchyard.domain.manifest import LEFT_OUT, Delta, Entry, Manifest
+from patchyard.domain.manifest import BELOW, LEFT_OUT, Delta, Entry, Manifest
+from patchyard.workspaces.bulk import MANY, Bulk, count, look_time
 from patchyard.workspaces.sight import is_whiteout
 from patchyard.workspaces.whole import TICKS_NS
 
@@ -31,10 +32,13 @@ class Survey:
     previous: Manifest
     writer: BlobWriter
     known: Known
+    bulk: Bulk
     present: set[str] = field(default_factory=set)
     put: dict[str, Entry] = field(default_factory=dict)
     touched: dict[str, Entry] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     is_fuzzy: bool = False
+    started: int = field(default_factory=look_time)
     settled: int = field(default_factory=lambda: time.time_ns() - TICKS_NS)
 
     def of(self, root: str | os.PathLike[str]) -> Delta:
@@ -47,15 +51,28 @@ class Survey:
             os.close(at)
         return Delta(
             put=self.put,
-            gone=sorted(self.previous.keys() - self.present),
+            gone=self._gone(),
             touched=self.touched,
             stored=self.writer.stored,
             is_fuzzy=self.is_fuzzy,
         )
 
-    def _enter(self, at: int, prefix: str, depth: int) -> None:
-        """Look at all that is in the folder open as `at`."""
+    def _gone(self) -> list[str]:
+        """Return what is there no more; of a folder left out that is said in one word."""
+        missing = sorted(self.previous.keys() - self.present)
+        inside = tuple(f"{path}{BELOW}" for path in self.left_out)
+        if not inside:
+            return missing
+        left = [each for each in inside if any(path.startswith(each) for path in missing)]
+        return [*left, *(path for path in missing if not path.startswith(inside))]
+
+    def _enter(self, at: int, prefix: str, depth: int, *, is_small: bool = False) -> int:
+        """Look at all that is in the folder open as `at`; return how many entries lie below.
+
+        `is_small`: it was counted already, and nothing below can be bulk.
+        """
         previous, present, folders = self.previous, self.present, []
+        below = 0
         with os.scandir(at) as listed:
             for each in listed:
                 try:
@@ -63,6 +80,7 @@ class Survey:
                 except FileNotFoundError:
                     self.is_fuzzy = True
                     continue
+                below += 1
                 path = prefix + each.name
                 before = previous.get(path)
                 mode = status.st_mode
@@ -81,22 +99,38 @@ class Survey:
                 else:
                     self._look(at, path, each.name, status)
         for name in folders:
-            self._descend(at, prefix + name, name, depth + 1)
+            below += self._descend(at, prefix + name, name, depth + 1, is_small=is_small)
+        return below
 
-    def _descend(self, at: int, path: str, name: str, depth: int) -> None:
+    def _descend(self, at: int, path: str, name: str, depth: int, *, is_small: bool) -> int:
         try:
             with _opened(at, name, OPEN_FOLDER) as (inner, status):
                 before = self.previous.get(path)
-                if before is None or before.ctime != status.st_ctime_ns or before.held:
-                    held = LEFT_OUT if depth > MAX_DEPTH else ""
-                    self._take(path, _entry(status, held=held, attributes=_attributes(inner)))
+                was_left_out = before is not None and before.held == LEFT_OUT
+                is_bulk = self.bulk.leaves_out(path, is_known=was_left_out)
+                if before is None and not is_bulk and not is_small:
+                    entries = count(inner)
+                    is_small = entries <= MANY
+                    is_bulk = self.bulk.judge(path, entries)
+                if is_bulk or depth > MAX_DEPTH:
+                    self._leave_out(path, status, inner)
+                    self.is_fuzzy |= depth > MAX_DEPTH
+                    return 0
+                if before is None or was_left_out or before.ctime != status.st_ctime_ns:
+                    self._take(path, _entry(status, attributes=_attributes(inner)))
                 self.present.add(path)
-                if depth <= MAX_DEPTH:
-                    self._enter(inner, f"{path}/", depth)
-                else:
-                    self.is_fuzzy = True
+                below = self._enter(inner, f"{path}/", depth, is_small=is_small)
+                self.bulk.judge(path, below)  # it may have grown; the next look leaves it out
+                return below
         except OSError:  # it became something else, or went, under our eyes
             self.is_fuzzy = True
+            return 0
+
+    def _leave_out(self, path: str, status: os.stat_result, folder: int) -> None:
+        """Take in a folder without its content, with the time of this look in place of a size."""
+        entry = _entry(status, held=LEFT_OUT, attributes=_attributes(folder))
+        self._take(path, entry._replace(size=self.started))
+        self.left_out.append(path)
 
     def _look(self, at: int, path: str, name: str, status: os.stat_result) -> None:
         """Take in what is no folder and may have changed."""
