@@ -61,7 +61,8 @@ async def lose(equipment: Equipment, site: Worksite, plan_id: str, times: int) -
 
 
 def _has_written(state: PlanState) -> bool:
-    return state.workspace is not None and Path(state.workspace["root"], "log.txt").exists()
+    place = Path(str((state.workspace or {}).get("root")), "log.txt")
+    return place.exists() and place.stat().st_size > 0
 
 
 async def lines(equipment: Equipment, site: Worksite, plan_id: str) -> list[str]:

@@ -264,3 +264,22 @@ async def test_what_happened_is_told_in_order(site: Worksite) -> None:
         ledger = await site.ledger(equipment, plan_id)
         told = [type(each) for _, _, each in await ledger.events()]
         assert told[-2:] == [RolledBack, FilesRestored]
+
+
+async def test_before_a_declared_install_and_at_the_end_of_a_round_bulk_is_kept(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with site.open() as (equipment, workflow):
+        kept: list[bool] = []
+        checkpoint = equipment.workspaces.checkpoint  # type: ignore[attr-defined]  # it is one
+
+        async def noted(*arguments: object, **options: object) -> object:
+            kept.append(bool(options["has_bulk"]))
+            return await checkpoint(*arguments, **options)
+
+        monkeypatch.setattr(equipment.workspaces, "checkpoint", noted)
+        install = call("execute_command", command="echo install > .git/done")
+        asked = site.asked(append("one"), install, append("two"))
+        spec = replace(spec_of(asked, site.environ), setup=("echo install > .git/done",))
+        await workflow.run(await workflow.create(spec))
+        assert kept == [False, True, False, True]

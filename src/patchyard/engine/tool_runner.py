@@ -152,7 +152,7 @@ class ToolRunner:
             kind=route.kind,
             level=route.level,
             reason=route.reason,
-            checkpoint_id=await self._kept(call_id, wanted.name),
+            checkpoint_id=await self._kept(call_id, wanted.name, operation[1]),
         )
         await self._ledger.record(*used, call)
         await self._forget_written()
@@ -170,11 +170,13 @@ class ToolRunner:
         if self._checkpoints is not None:
             await self._checkpoints.end_round()
 
-    async def _kept(self, call_id: str, name: str) -> str:
+    async def _kept(self, call_id: str, name: str, args: Mapping[str, Any]) -> str:
         """Keep the files before a call that may write; return the checkpoint that holds them."""
         if self._checkpoints is None:
             return ""
-        return await self._checkpoints.before(call_id, name, self._tools[name].spec.effect)
+        effect = self._tools[name].spec.effect
+        is_install = args.get("command") in self._ledger.state.known.setup
+        return await self._checkpoints.before(call_id, name, effect, is_install=is_install)
 
     async def _sent(
         self, call: ToolCallRequested, toolbox: Toolbox, operation: tuple[str, Mapping[str, Any]]
