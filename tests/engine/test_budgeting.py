@@ -22,6 +22,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService, failure_of
 from patchyard.engine.report import plan_data
+from patchyard.engine.steering import Steering
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
 
@@ -59,7 +60,7 @@ async def plan(
     made = await lifecycle.create(replace(spec, limits=limits or PlanLimits()))
     async with lifecycle.owned(made.plan_id) as ledger:
         await ledger.record(Moved(phase=Phase.STRATEGIZE, state=State.PROCESSING))
-        yield ledger, PlanMeter(equipment, ledger)
+        yield ledger, PlanMeter(equipment, ledger, Steering(equipment, ledger))
 
 
 @pytest.mark.parametrize(

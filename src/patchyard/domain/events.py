@@ -263,6 +263,7 @@ class LimitsChanged:
     """The plan's limits were set anew."""
 
     limits: PlanLimits
+    word: int = 0  # its number among the words to the plan's owner; 0: recorded directly
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -215,7 +215,8 @@ def _declared(state: PlanState, event: InvariantDeclared, _version: int) -> Plan
 
 
 def _limited(state: PlanState, event: LimitsChanged, _version: int) -> PlanState:
-    return replace(state, spec=replace(state.known, limits=event.limits))
+    steered = replace(state.steered, heard=max(state.steered.heard, event.word))
+    return replace(state, spec=replace(state.known, limits=event.limits), steered=steered)
 
 
 def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:

@@ -4,13 +4,11 @@ import functools
 from collections.abc import Sequence
 
 from patchyard.contracts.actor import Answered, Session, Turn
-from patchyard.domain.budget import passed_limit
 from patchyard.domain.codec import from_json
-from patchyard.domain.errors import LimitReached
 from patchyard.domain.events import Noted, TurnRequested, TurnTaken
 from patchyard.domain.steering import Guided, guidance_text, spoken
 from patchyard.domain.transcript import Step, transcript
-from patchyard.engine.budgeting import RAISE, PlanMeter
+from patchyard.engine.budgeting import PlanMeter
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.persisting import model_recovers, persisting
 from patchyard.engine.rows import body_of
@@ -51,12 +49,9 @@ class AgentLoop:
             note = ""
 
     async def think(self, note: str, guided: tuple[Guided, ...] = ()) -> Turn:
-        """Ask the actor once; intent and outcome are journalled."""
-        state = self._ledger.state
-        limit = passed_limit(state.limits, state.spent)
-        if limit is not None:
-            raise LimitReached(limit, hint=RAISE)
-        number = state.turn + 1
+        """Ask the actor once; intent and outcome are journalled. Raises LimitReached."""
+        await self._meter.admit()
+        number = self._ledger.state.turn + 1
         guidance = guidance_text(guided)
         self._meter.begin(TurnRequested(turn=number, note=note, told=len(guided)))
         turn = await self._session.next(self._answers, note=spoken(note, guidance))

@@ -6,9 +6,11 @@ it is waited for, not counted as gone.
 """
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
 from patchyard.contracts.model import OnWait
-from patchyard.domain.budget import Ask, affordable
+from patchyard.domain.budget import Ask, affordable, passed_limit
 from patchyard.domain.errors import LimitReached
 from patchyard.domain.events import TurnRequested
 from patchyard.domain.spending import Released, Reserved, RoomAwaited
@@ -16,6 +18,9 @@ from patchyard.domain.spending_fold import settled
 from patchyard.domain.state import PlanState
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.steering import Steering
+
+T = TypeVar("T")
 
 LEAST_TOKENS = 512  # of an answer: in less nothing can be said, and it would be paid for
 AMPLE_TOKENS = 4_096  # a longer answer is rare: with room for one nobody waits
@@ -29,12 +34,30 @@ class PlanMeter:
     """contracts.model.Meter of one plan, while one process works on it."""
 
     def __init__(
-        self, equipment: Equipment, ledger: Ledger, *, on_wait: OnWait | None = None
+        self,
+        equipment: Equipment,
+        ledger: Ledger,
+        steering: Steering,
+        *,
+        on_wait: OnWait | None = None,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
+        self._steering = steering
         self._on_wait = on_wait
         self._intent: TurnRequested | None = None
+
+    async def admit(self) -> None:
+        """Raise LimitReached when a limit of the plan allows no further turn."""
+        await self._asked_twice(lambda: require_turn(self._ledger.state))
+
+    async def _asked_twice(self, look: Callable[[], T]) -> T:
+        """Look, and look again where a limit is in the way: it may have been raised meanwhile."""
+        try:
+            return look()
+        except LimitReached:
+            await self._steering.take_in()
+            return look()
 
     def begin(self, intent: TurnRequested) -> None:
         """Note a turn that is about to be asked for; it is recorded with its first request."""
@@ -48,7 +71,7 @@ class PlanMeter:
 
     async def reserve(self, ask: Ask) -> int:
         """See contracts.model.Meter."""
-        longest = self._own_room(ask)
+        longest = await self._asked_twice(lambda: self._own_room(ask))
         wanted = longest
         ends = self._equipment.clock.monotonic() + WAIT_S
         while True:
@@ -140,6 +163,13 @@ class PlanMeter:
             self._on_wait(text)
 
 
+def require_turn(state: PlanState) -> None:
+    """Raise LimitReached where one of the plan's own limits is reached."""
+    limit = passed_limit(state.limits, state.spent)
+    if limit is not None:
+        raise LimitReached(limit, hint=RAISE)
+
+
 def require_call(state: PlanState) -> None:
     """Raise LimitReached where the plan's own limits allow no further call of a tool."""
     most = state.limits.calls
@@ -152,4 +182,4 @@ def _least(ask: Ask) -> int:
     return min(LEAST_TOKENS, ask.output_tokens)
 
 
-__all__ = ["AMPLE_TOKENS", "LEAST_TOKENS", "RAISE", "PlanMeter", "require_call"]
+__all__ = ["AMPLE_TOKENS", "LEAST_TOKENS", "RAISE", "PlanMeter", "require_call", "require_turn"]

@@ -12,6 +12,7 @@ POLL_S = 0.2
 TROUBLED_POLL_S = 1.0
 
 CANCEL = "cancel"
+LIMIT = "limit"
 PAUSE = "pause"
 PROMPT = "prompt"
 
@@ -21,7 +22,7 @@ class Word:
     """One word to the owner."""
 
     number: int  # 1, 2, 3 ... of this plan's words
-    word: str  # CANCEL, PAUSE, PROMPT
+    word: str  # CANCEL, LIMIT, PAUSE, PROMPT
     text: str = ""
     source: str = ""  # the command that said it
     word_id: str = ""
@@ -96,6 +97,7 @@ def _stream(plan_id: str) -> str:
 
 __all__ = [
     "CANCEL",
+    "LIMIT",
     "PAUSE",
     "POLL_S",
     "PROMPT",

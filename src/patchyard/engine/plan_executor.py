@@ -1,8 +1,6 @@
 """Connects the life of a plan with its actors, for strategize and for execute (B2)."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from patchyard.contracts.actor import Turn
@@ -31,6 +29,7 @@ from patchyard.engine.lifecycle import (
     require_walls,
     settling,
 )
+from patchyard.engine.limiting import Deadline
 from patchyard.engine.persisting import persisting, place_recovers
 from patchyard.engine.places import Places
 from patchyard.engine.proof import Prover
@@ -59,6 +58,7 @@ class PlanExecutor:
         self._ledger = ledger
         self._steering = steering
         self._watching = watching or Watching()
+        self.deadline = Deadline(ledger)  # of the plan, in the phase at hand
 
     async def strategize(self) -> None:
         """Think without writing: base, root decision, invariants, strategy (B3, B9 to B11).
@@ -70,7 +70,7 @@ class PlanExecutor:
             return
         require_walls(state.known)
         await begin(self._ledger, Phase.STRATEGIZE)
-        async with settling(self._ledger, Phase.STRATEGIZE), self._bounded():
+        async with settling(self._ledger, Phase.STRATEGIZE), self.deadline.bounded():
             await persisting(self._think, self._ledger, self._steering, place_recovers)
 
     async def _think(self) -> None:
@@ -98,7 +98,7 @@ class PlanExecutor:
         await begin(self._ledger, Phase.EXECUTE)
         async with settling(self._ledger, Phase.EXECUTE):
             try:
-                async with self._bounded():
+                async with self.deadline.bounded():
                     await persisting(self._work, self._ledger, self._steering, place_recovers)
             except LimitReached:
                 await self._keep()
@@ -219,23 +219,6 @@ class PlanExecutor:
             StrategyRecorded(summary=summary[:8000], decision_root_id=root_id),
             Moved(phase=Phase.STRATEGIZE, state=State.COMPLETE),
         )
-
-    @asynccontextmanager
-    async def _bounded(self) -> AsyncIterator[None]:
-        """End the phase when the plan's time is used up."""
-        state = self._ledger.state
-        seconds = state.limits.seconds
-        left = None if seconds is None else max(0.0, seconds - state.spent.seconds)
-        try:
-            async with asyncio.timeout(left) as scope:
-                yield
-        except TimeoutError as error:
-            if not scope.expired():
-                raise
-            raise LimitReached(
-                f"the time limit of {seconds:g} s is reached",
-                hint="`agents plan limit --timeout +1h` raises it, `agents plan resume` goes on",
-            ) from error
 
 
 def _unable(turn: Turn) -> WorkFailed:

@@ -56,7 +56,7 @@ async def at_work(
             path = (await ground()).root
         tools = equipment.tools(path)
         brief = _brief(ledger.state, phase, workspace_path=path, tools=tools)
-        meter = PlanMeter(equipment, ledger, on_wait=watching.on_wait)
+        meter = PlanMeter(equipment, ledger, steering, on_wait=watching.on_wait)
         session = await _session(equipment, ledger.state, brief, watching, meter)
         closing.push_async_callback(session.close)
         runner = ToolRunner(

@@ -12,8 +12,11 @@ from patchyard.contracts.actor import Wanted
 from patchyard.contracts.approver import Approver, Nobody
 from patchyard.contracts.tool import Tool
 from patchyard.domain.automation import automation
+from patchyard.domain.budget import PlanLimits
+from patchyard.domain.codec import from_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import ApprovalNeeded, PlanPaused, WorkerLeft
+from patchyard.domain.events import LimitsChanged
 from patchyard.domain.plan import Phase
 from patchyard.domain.safety import asking, refusal
 from patchyard.domain.steering import (
@@ -82,10 +85,13 @@ class Steering:
             raise WorkerLeft
 
     async def take_in(self) -> None:
-        """Journal the guidance that was given to this plan, each word once."""
+        """Journal the guidance and the limits that this plan was given, each word once."""
         self._is_rung = False
         heard = self._ledger.state.steered.heard
         for word in await control.read(self._journal, self._ledger.plan_id, after=heard):
+            if word.word == control.LIMIT:
+                limits = limits_of(word)
+                await self._ledger.record(LimitsChanged(limits=limits, word=word.number))
             if word.word == control.PROMPT:
                 await self._ledger.record(
                     Guided(
@@ -207,6 +213,11 @@ def needed(plan_id: str, asked: ApprovalAsked) -> ApprovalNeeded:
     )
 
 
+def limits_of(word: control.Word) -> PlanLimits:
+    """Return the limits that a word to the owner says."""
+    return from_json(PlanLimits, json.loads(word.text))
+
+
 def digest_of(facts: Any) -> str:
     """Return the hash that an approval is bound to."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
@@ -222,6 +233,7 @@ __all__ = [
     "Permit",
     "Steering",
     "digest_of",
+    "limits_of",
     "needed",
     "paused",
 ]

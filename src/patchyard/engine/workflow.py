@@ -30,7 +30,7 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService, place, require_strategy
 from patchyard.engine.plan_executor import PlanExecutor
 from patchyard.engine.reverting import may_by_itself, revert
-from patchyard.engine.steering import Steering, paused
+from patchyard.engine.steering import Steering, limits_of, paused
 from patchyard.engine.stopping import stop
 from patchyard.engine.watching import Watching
 
@@ -132,7 +132,7 @@ class Workflow:
             executor = PlanExecutor(self._equipment, ledger, steering, watching=self._watching)
             job = asyncio.ensure_future(work(ledger, executor, steering))
             ledger.on_loss(job.cancel)
-            ear = asyncio.ensure_future(self._obey(plan_id, job, steering, after=said))
+            ear = asyncio.ensure_future(self._obey(plan_id, job, steering, executor, after=said))
             try:
                 await job
             except asyncio.CancelledError:
@@ -150,13 +150,21 @@ class Workflow:
             return ledger.state
 
     async def _obey(
-        self, plan_id: str, job: asyncio.Future[None], steering: Steering, *, after: int
+        self,
+        plan_id: str,
+        job: asyncio.Future[None],
+        steering: Steering,
+        executor: PlanExecutor,
+        *,
+        after: int,
     ) -> None:
         def heard(word: control.Word) -> None:
             if word.word == control.CANCEL:
                 job.cancel()
             else:
                 steering.hear(word)
+            if word.word == control.LIMIT:
+                executor.deadline.set(limits_of(word).seconds)
 
         await control.listen(self._equipment.store.journal, plan_id, heard, after=after)
 

@@ -1,0 +1,112 @@
+"""Limits of a plan, raised while it runs and while it stands."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.worksite import ADD, Worksite, call
+from patchyard.domain.budget import PlanLimits
+from patchyard.domain.errors import LimitReached
+from patchyard.domain.events import Event, LimitsChanged, ToolCallRequested
+from patchyard.domain.plan import Phase, State
+from patchyard.domain.state import PlanState
+from patchyard.engine import control
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.limiting import Deadline, set_limits
+from patchyard.engine.watching import Watching
+from patchyard.engine.workflow import Workflow
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+Job = asyncio.Future[PlanState]
+LONGEST_S = 60.0
+WAITING = call("execute_command", command="while ! test -e go; do sleep 0.02; done", timeout_s=60)
+
+
+@asynccontextmanager
+async def busy(site: Worksite, **limits: int) -> AsyncIterator[tuple[str, Job]]:
+    """A plan in the middle of a call that waits for the file `go`."""
+    called = asyncio.Event()
+
+    def heard(event: Event) -> None:
+        if isinstance(event, ToolCallRequested):
+            called.set()
+
+    async with site.open() as (equipment, _):
+        workflow = Workflow(equipment, watching=Watching(on_event=heard))
+        plan_id = await site.made(workflow, site.asked(WAITING, ADD, **limits))
+        job = asyncio.ensure_future(workflow.run(plan_id))
+        await called.wait()
+        yield plan_id, job
+
+
+async def said(equipment: Equipment, plan_id: str) -> None:
+    """Return once somebody has said a word to the plan's owner."""
+    heard = asyncio.Event()
+    journal = equipment.store.journal
+    ear = asyncio.ensure_future(control.listen(journal, plan_id, lambda _: heard.set(), after=0))
+    await heard.wait()
+    ear.cancel()
+
+
+def release(site: Worksite) -> None:
+    for root in Path(site.environ["WORKSPACE_DIR"]).glob("tasks/*/root"):
+        (root / "go").touch()
+
+
+async def test_a_limit_that_is_raised_while_the_plan_runs_counts_from_its_next_step(
+    site: Worksite,
+) -> None:
+    async with busy(site, steps=2) as (plan_id, job), site.open() as (other, _):
+        raising = asyncio.ensure_future(
+            set_limits(other, plan_id, lambda now: replace(now, steps=9))
+        )
+        await asyncio.wait_for(said(other, plan_id), LONGEST_S)
+        release(site)
+        assert await raising
+        state = await job
+        events = [event for _, _, event in await (await site.ledger(other, plan_id)).events()]
+    assert (state.phase, state.state, state.limits.steps) == (Phase.EXECUTE, State.COMPLETE, 9)
+    assert [event.word for event in events if isinstance(event, LimitsChanged)] == [1]
+
+
+async def test_a_word_about_limits_that_nobody_took_in_counts_when_the_plan_goes_on(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD, steps=1))
+        with pytest.raises(LimitReached):
+            await workflow.run(plan_id)
+        store, clock = equipment.store, equipment.clock
+        text = '{"steps": 9}'
+        await control.say(store.journal, clock, plan_id, control.LIMIT, text=text)
+        assert await set_limits(equipment, plan_id, lambda now: replace(now, tokens=10**6))
+        state = await workflow.run(plan_id)
+    assert (state.state, state.limits.steps, state.limits.tokens) == (State.COMPLETE, 9, 10**6)
+
+
+async def slept(deadline: Deadline, *, limit: float) -> None:
+    async with deadline.bounded():
+        deadline.set(limit)
+        await asyncio.sleep(LONGEST_S)
+
+
+async def test_the_end_of_a_plans_time_moves_with_its_limit(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD, seconds=0.05))
+        ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+        deadline = Deadline(ledger)
+        async with deadline.bounded():
+            deadline.set(3600.0)
+            await asyncio.sleep(0.2)
+        with pytest.raises(LimitReached, match=r"time limit of 0\.01 s"):
+            await slept(deadline, limit=0.01)
+        async with deadline.bounded():
+            deadline.set(None)
+            await asyncio.sleep(0.1)
+    assert ledger.state.limits == PlanLimits(seconds=0.05)
