@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from patchyard.contracts.journal import NewEvent
-from patchyard.domain.errors import Conflict, Unavailable
+from patchyard.domain.errors import Conflict, JournalBroken
 from patchyard.stores import sqlite
 from patchyard.stores.sqlite import SQLiteJournal
 
@@ -23,7 +23,7 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from patchyard.contracts.journal import NewEvent
-from patchyard.domain.errors import Conflict
+from patchyard.domain.errors import Conflict, JournalBroken
 from patchyard.stores.sqlite import SQLiteJournal
 
 path, name, stream, count = sys.argv[1:]
@@ -151,10 +151,10 @@ async def test_while_somebody_holds_the_database_the_rest_of_the_engine_goes_on(
     await journal.close()
 
 
-async def test_a_database_that_lost_its_tables_cannot_be_used(tmp_path: Path) -> None:
+async def test_a_database_that_lost_its_tables_is_damaged(tmp_path: Path) -> None:
     journal = SQLiteJournal.open(tmp_path / "journal.db")
     journal._connection.execute("DROP TABLE summaries")
-    with pytest.raises(Unavailable, match="cannot be used"):
+    with pytest.raises(JournalBroken, match="is damaged: no such table"):
         await journal.summaries()
     await journal.close()
 

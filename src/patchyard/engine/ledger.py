@@ -19,7 +19,8 @@ from patchyard.domain.booking import (
     is_refusable,
 )
 from patchyard.domain.budget import Ceiling, Tally
-from patchyard.domain.errors import UsageError
+from patchyard.domain.chain import faults
+from patchyard.domain.errors import JournalBroken, UsageError
 from patchyard.domain.events import (
     SCHEMA,
     TYPES,
@@ -39,6 +40,8 @@ from patchyard.engine.rows import Vocabulary, from_row, read_body, to_row
 PLAN = Vocabulary(types=TYPES, schema=SCHEMA)
 
 SLEPT_S = 10.0  # that the clock went on by more than time did; a clock set right moves by less
+
+SHOWN = 20  # faults that an error names
 
 Listener = Callable[[Event], None]
 
@@ -86,7 +89,13 @@ class Ledger:
     async def open(
         cls, store: Store, clock: Clock, plan_id: str, *, hold: Hold | None = None
     ) -> "Ledger":
-        """Read plan `plan_id` from the journal. Raises UsageError when there is no such plan."""
+        """Read plan `plan_id` from the journal. Raises UsageError when there is no such plan.
+
+        Who owns it is going to write to it: its events are checked against their hashes before.
+        Raises JournalBroken when one is not as it was written.
+        """
+        if hold is not None:
+            await require_intact(store.journal, plan_id)
         state, events = await load(store.journal, plan_id)
         ledger = cls(store, clock, state, hold=hold)
         ledger._read = events
@@ -237,6 +246,21 @@ class Ledger:
         return entries[-1].hash
 
 
+async def require_intact(journal: Journal, plan_id: str) -> None:
+    """Raise JournalBroken when an event of a plan is missing or is not as it was written."""
+    entries = await journal.entries(plan_id)
+    if not entries or not entries[-1].hash:
+        return  # of a version that hashed none; the next append hashes them
+    found = faults(entries)
+    if found:
+        raise JournalBroken(
+            f"the journal of plan {plan_id} is not what was written: {found[0]}",
+            hint=f"`agents plan verify {plan_id}` shows everything; restore the database from a"
+            " backup: nothing was changed",
+            details={"problems": list(found[:SHOWN])},
+        )
+
+
 async def read_events(
     journal: Journal, plan_id: str, *, after: int = 0
 ) -> Sequence[tuple[int, float, Event]]:
@@ -275,4 +299,15 @@ def summary(state: PlanState) -> Mapping[str, Any]:
     }
 
 
-__all__ = ["PLAN", "SLEPT_S", "Ledger", "Listener", "Store", "load", "read_events", "summary"]
+__all__ = [
+    "PLAN",
+    "SHOWN",
+    "SLEPT_S",
+    "Ledger",
+    "Listener",
+    "Store",
+    "load",
+    "read_events",
+    "require_intact",
+    "summary",
+]

@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +37,13 @@ SUMMARISE = (
     " ON CONFLICT (stream) DO UPDATE SET summary = excluded.summary"
 )
 PATH_BYTES = 504  # SQLite's 512 (MAX_PATHNAME in its os_unix.c) less what it appends itself
+DAMAGED = (  # SQLite's words for what is not as it was written, or lacks what its schema says
+    *("not a database", "malformed", "already exists", "duplicate column"),
+    *("no such table", "no such column", "unsupported file format"),
+    *("codec can't decode", "Could not decode"),
+)
+RESTORE = "restore the database from a backup; nothing was changed"
+SHAPE = (int, str, int, float, str, str)  # of an event's row: version, type, schema, at, body, hash
 LOCKED = "{} is locked by another process"
 LOCKED_HINT = "try again in a moment"
 
@@ -44,6 +51,8 @@ ENTRIES = (
     "SELECT version, type, schema, at, body, hash FROM events"
     " WHERE stream = ? AND version > ? ORDER BY version"
 )
+
+LAST = "SELECT version, hash FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1"
 
 T = TypeVar("T")
 Relief = Callable[[], bool]  # makes room on the disk; False when it had none to give
@@ -79,7 +88,7 @@ class SQLiteJournal:
         while True:
             try:
                 return cls(_connected(path), relief=relief)
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 if not (_is_full(error) and relief()):
                     raise _translated(error, path) from error
 
@@ -143,6 +152,8 @@ class SQLiteJournal:
         while True:
             try:
                 return work()
+            except UnicodeDecodeError as error:  # SQLite's own message quotes what is damaged
+                raise _translated(error, None) from error
             except sqlite3.Error as error:
                 if _is_full(error) and self._relief():
                     continue
@@ -157,10 +168,7 @@ class SQLiteJournal:
         entries: Sequence[Entry],
         bodies: Mapping[str, bytes],
     ) -> None:
-        last = self._connection.execute(
-            "SELECT version, hash FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1",
-            (stream,),
-        ).fetchone()
+        last = self._connection.execute(LAST, (stream,)).fetchone()
         found, previous = last or (0, "")
         if found != expected:
             raise Conflict(
@@ -205,12 +213,17 @@ class SQLiteJournal:
                 stream=stream, version=row[0], type=row[1], schema=row[2], at=row[3],
                 body=_decode(row[4], f"event {row[0]} of {stream}"),
             )
-            for row in rows
+            for row in _sound(stream, rows)
         ]  # fmt: skip
 
     async def entries(self, stream: str, *, after: int = 0) -> Sequence[Entry]:
         """See contracts.journal.Journal."""
-        return _entries(stream, await self._execute(ENTRIES, (stream, after)))
+        last = next((row[0] for row in await self._execute(LAST, (stream,))), 0)
+        found = _entries(stream, await self._execute(ENTRIES, (stream, after)))
+        seen = found[-1].version if found else after
+        if type(last) is not int or seen < last:  # a row between them is lost to the index
+            raise JournalBroken(f"events of {stream} after {seen} are lost", hint=RESTORE)
+        return found
 
     async def body(self, digest: str) -> bytes:
         """See contracts.journal.Journal."""
@@ -331,8 +344,16 @@ def _entries(stream: str, rows: Iterable[tuple[Any, ...]]) -> list[Entry]:
             stream=stream, version=row[0], type=row[1], schema=row[2],
             at=row[3], text=row[4], hash=row[5],
         )
-        for row in rows
+        for row in _sound(stream, rows)
     ]  # fmt: skip
+
+
+def _sound(stream: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Yield rows that are of the shape in which they were written."""
+    for row in rows:
+        if tuple(map(type, row)) != SHAPE[: len(row)]:
+            raise JournalBroken(f"an event of {stream} is damaged", hint=RESTORE)
+        yield row
 
 
 def _encode(body: Mapping[str, Any]) -> str:
@@ -354,8 +375,8 @@ def _translated(error: Exception, path: Path | None) -> PatchyardError:
     where = f"the database {path}" if path else "the database"
     if _is_full(error) or "No space left" in text:
         return Unavailable(f"{where} cannot grow: the disk is full", hint="free some space; resume")
-    if "not a database" in text or "malformed" in text:
-        return JournalBroken(f"{where} is damaged: {text}", hint="restore it from a backup")
+    if any(words in text for words in DAMAGED):
+        return JournalBroken(f"{where} is damaged: {text}", hint=RESTORE)
     if "locked" in text:
         return Conflict(LOCKED.format(where), hint=LOCKED_HINT)
     if path and "unable to open" in text and len(os.fsencode(path.absolute())) > PATH_BYTES:
