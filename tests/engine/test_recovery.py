@@ -44,8 +44,10 @@ def errors(site: Worksite) -> list[str | None]:
     return [event.error for event in told(site, ToolCallSettled)]
 
 
-async def lose(equipment: Equipment, site: Worksite, plan_id: str, times: int) -> None:
-    """Kill the toolbox of an open call that has written; so many different ones."""
+async def lose(
+    equipment: Equipment, site: Worksite, plan_id: str, times: int, *, by_call: bool = False
+) -> None:
+    """Kill the toolbox of an open call that has written; so many different ones (or calls)."""
     lost: set[str] = set()
     while len(lost) < times:
         await asyncio.sleep(0.02)
@@ -53,8 +55,9 @@ async def lose(equipment: Equipment, site: Worksite, plan_id: str, times: int) -
         if not state.open_calls or state.restoring or not _has_written(state):
             continue
         for name, live in state.environments.items():
-            if name not in lost:
-                lost.add(name)
+            victim = next(iter(state.open_calls)) if by_call else name
+            if victim not in lost:
+                lost.add(victim)
                 toolbox = from_details(live.handle, TOOLBOXES[live.handle.kind])
                 if toolbox is not None:
                     kill(toolbox)
@@ -76,11 +79,13 @@ async def lines(equipment: Equipment, site: Worksite, plan_id: str) -> list[str]
     return [line[1:] for line in patch.splitlines() if line[0] == "+" and line[:3] != "+++"]
 
 
-async def ran(site: Worksite, spec: PlanSpec, *, times: int = 1) -> list[str]:
+async def ran(
+    site: Worksite, spec: PlanSpec, *, times: int = 1, by_call: bool = False
+) -> list[str]:
     """Run a plan whose environment is lost so often; return the lines that it added."""
     async with site.open() as (equipment, workflow):
         plan_id = await workflow.create(spec)
-        losing = asyncio.create_task(lose(equipment, site, plan_id, times))
+        losing = asyncio.create_task(lose(equipment, site, plan_id, times, by_call=by_call))
         async with asyncio.timeout(60):
             state = await workflow.run(plan_id)
             await losing
@@ -105,6 +110,16 @@ async def test_what_was_written_before_the_call_stays(site: Worksite) -> None:
     ready = call("execute_command", command="rm a.txt; mkdir -p d; echo kept > d/kept")
     spec = spec_of(site.asked(ready, earlier, LINGER), site.environ)
     assert await ran(site, spec) == ["kept", "earlier", "once", "then"]
+
+
+async def test_what_a_repeated_call_wrote_stays_when_the_next_one_is_lost_too(
+    site: Worksite,
+) -> None:
+    again = call("execute_command", command="sleep 1.5; echo again >> log.txt")
+    spec = spec_of(site.asked(LINGER, again), site.environ)
+    assert await ran(site, spec, times=2, by_call=True) == ["once", "then", "again"]
+    undone = told(site, CallUndone)
+    assert len({event.checkpoint_id for event in undone}) == len(undone) == 2
 
 
 async def test_a_call_that_loses_its_environment_each_time_ends_as_unknown(site: Worksite) -> None:

@@ -123,7 +123,7 @@ class Checkpoints:
         self._manifest = await bring_back(
             self._equipment, self._ledger, self._workspaces, workspace, checkpoint_id
         )
-        self._last, self._may_differ = checkpoint_id, False
+        self._last, self._may_differ = checkpoint_id, True  # the call is about to write again
 
 
 @asynccontextmanager
