@@ -5,6 +5,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # made once: there are thousands of events
+
 SHORTEST_HEAD = 12  # hexadecimal digits that name a head for certain
 
 
@@ -32,7 +34,7 @@ def hash_of(previous: str, entry: Entry) -> str:
         float(entry.at),
         entry.text,
     ]
-    return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(_ENCODER.encode(parts).encode()).hexdigest()
 
 
 def chained(previous: str, entries: Sequence[Entry]) -> list[str]:
