@@ -29,6 +29,7 @@ from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.messages import ModelRequest
 from patchyard.domain.plan import PlanSpec, State
 from patchyard.engine.workflow import Workflow
+from patchyard.models.budgeted import BudgetedModel
 from patchyard.models.scripted import ScriptedModel, ScriptedReply
 
 STEPS = 5000
@@ -69,8 +70,9 @@ async def _read_on(settings: Settings) -> list[float]:
     async with opened() as yard:
         reading = _Reading()
 
-        async def actor(_casting: Casting) -> Actor:
-            return ModelActor(model=ScriptedModel(answering=reading.answer), settings=settings)
+        async def actor(casting: Casting) -> Actor:
+            model = BudgetedModel(ScriptedModel(answering=reading.answer), casting.meter)
+            return ModelActor(model=model, settings=settings)
 
         workflow = Workflow(replace(yard.equipment, actor=actor))
         spec = PlanSpec(

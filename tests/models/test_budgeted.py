@@ -78,7 +78,8 @@ def test_a_request_is_bounded_by_more_than_its_bytes(text: str, arguments: dict[
     wire = sum(size(json.dumps(encoded(m), ensure_ascii=False)) for m in messages)
     assert bounding.tokens(request) >= wire
     longer = ModelRequest(messages=(*messages, messages[0]), tools=request.tools)
-    assert bounding.tokens(longer) > bounding.tokens(request)
+    assert bounding.tokens(longer) > bounding.tokens(request) == Bounding().tokens(request)
+    assert bounding.tokens(longer) == Bounding().tokens(longer)
 
 
 class Purse:

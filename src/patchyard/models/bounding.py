@@ -24,22 +24,21 @@ _ODD = re.compile(r"[^ !#-%(-;=?-\[\]-~]")  # what some JSON writer escapes
 
 
 class Bounding:
-    """Bounds requests of one conversation; each message is measured once."""
+    """Bounds requests of one conversation; what was bounded before is not measured again."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Message, int]] = {}
+        self._known: tuple[Message, ...] = ()
+        self._sum = 0  # of the known messages
         self._tools: tuple[Sequence[ToolSpec], int] = ((), 0)
 
     def tokens(self, request: ModelRequest) -> int:
         """Return an upper bound of the tokens that `request` takes."""
-        known: dict[int, tuple[Message, int]] = {}
-        whole = REQUEST_TOKENS + self._of_tools(request.tools)
-        for message in request.messages:
-            found = self._known.get(id(message)) or (message, _of_message(message))
-            known[id(message)] = found
-            whole += found[1]
-        self._known = known
-        return whole
+        messages, count = request.messages, len(self._known)
+        if messages[:count] != self._known:
+            count, self._sum = 0, 0
+        self._sum += sum(_of_message(message) for message in messages[count:])
+        self._known = messages
+        return REQUEST_TOKENS + self._of_tools(request.tools) + self._sum
 
     def _of_tools(self, tools: Sequence[ToolSpec]) -> int:
         if self._tools[0] is not tools:
