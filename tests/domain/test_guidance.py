@@ -7,7 +7,7 @@ from patchyard.domain.events import Body, Event, Moved, PlanCreated, TurnRequest
 from patchyard.domain.fold import fold
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
-from patchyard.domain.steering import Guided, guidance_text
+from patchyard.domain.steering import SHOWN_CHARS, Guided, guidance_text, shown_text
 
 BEGIN = (
     PlanCreated(spec=PlanSpec(task="t", repository="/r")),
@@ -84,3 +84,12 @@ def test_each_word_is_in_exactly_one_turn_that_was_taken(steps: list[str]) -> No
     assert plan.state.steered.guidance == ()
     assert plan.state.steered.heard == plan.said
     assert plan.state.rounds == 0
+
+
+def test_what_is_shown_for_approval_hides_neither_its_end_nor_that_something_is_left_out() -> None:
+    text = "rm " + "x" * SHOWN_CHARS + " /etc"
+    shown = shown_text(text)
+    assert shown.startswith("rm x")
+    assert shown.endswith(" /etc")
+    assert "8 characters are not shown" in shown
+    assert shown_text("short") == "short"

@@ -162,3 +162,22 @@ async def test_empty_long_or_useless_guidance_is_refused(site: Worksite) -> None
         recipe = await workflow.create(replace(spec, agent="recipe"))
         with pytest.raises(GuardRefused, match="takes no guidance"):
             await directing.prompt(recipe, "faster")
+
+
+async def test_guidance_for_work_that_was_done_meanwhile_is_told_all_the_same(
+    site: Worksite,
+) -> None:
+    recorder = Recorder([writing(1), ENDING, writing(2), ENDING])
+    async with site.open() as (equipment, _):
+        equipped = with_actor(equipment, recorder)
+        workflow = Workflow(equipped)
+        plan_id = await site.made(workflow, site.asked(ADD))
+        await workflow.run(plan_id)
+        journal, clock = equipped.store.journal, equipped.clock
+        said = {"text": "one more", "source": "prompt"}
+        await control.say(journal, clock, plan_id, control.PROMPT, **said)  # killed after that
+        ended = await workflow.resume(plan_id)
+    assert "one more" in recorder.told[2][1]
+    assert ended.state == State.COMPLETE
+    assert ended.changeset is not None
+    assert ended.changeset.files == 2

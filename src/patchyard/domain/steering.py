@@ -6,7 +6,7 @@ from enum import StrEnum
 
 FINDINGS_KEPT = 3  # of earlier attempts, for the next strategy
 GUIDANCE_CHARS = 8000  # of one word of guidance
-SHOWN_CHARS = 2000  # of a call or a strategy that is shown for approval
+SHOWN_CHARS = 10_000  # of a call or a strategy that is shown for approval
 
 
 class Subject(StrEnum):
@@ -147,6 +147,15 @@ class Steered:
     is_stale: bool = False  # the workspace holds the work of an attempt that was given up
 
 
+def shown_text(text: str) -> str:
+    """Return what people decide by; what does not fit is said to be there."""
+    if len(text) <= SHOWN_CHARS:
+        return text
+    left = len(text) - SHOWN_CHARS
+    half = SHOWN_CHARS // 2
+    return f"{text[:half]} [{left:,} characters are not shown here] {text[-half:]}"
+
+
 def spoken(note: str, guidance: str) -> str:
     """Return what an actor is told with a turn: the engine's word, then people's."""
     return "\n\n".join(part for part in (note, guidance) if part)
@@ -176,5 +185,6 @@ __all__ = [
     "SteeringEvent",
     "Subject",
     "guidance_text",
+    "shown_text",
     "spoken",
 ]

@@ -12,7 +12,7 @@ from patchyard.domain.codec import to_json
 from patchyard.domain.errors import GuardRefused
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
-from patchyard.domain.steering import SHOWN_CHARS, Approved, Rejected, Subject
+from patchyard.domain.steering import Approved, Rejected, Subject, shown_text
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.steering import Steering, digest_of
 
@@ -28,7 +28,7 @@ async def approve_phase(ledger: Ledger, steering: Steering, phase: Phase) -> Non
         return
     digest = digest_of(_facts(state, phase))
     verdict = await steering.decided(
-        Subject.PHASE, str(phase), digest, shown=_shown(state, phase)[:SHOWN_CHARS], why=why
+        Subject.PHASE, str(phase), digest, shown=shown_text(_shown(state, phase)), why=why
     )
     if isinstance(verdict, Rejected):
         said = f": {verdict.reason}" if verdict.reason else ""

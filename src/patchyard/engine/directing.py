@@ -132,10 +132,7 @@ class Directing:
         """Journal the words where nobody works on the plan; its owner does it else."""
         try:
             async with self._lifecycle.owned(plan_id) as ledger:
-                await Steering(self._equipment, ledger).take_in()
-                state = ledger.state
-                if state.steered.guidance and (state.phase, state.state) == DONE:
-                    await ledger.record(REOPENED)  # it was done while the word was on its way
+                await heard_late(ledger, Steering(self._equipment, ledger))
                 return ledger.state
         except Conflict:
             return await self._state(plan_id)
@@ -151,6 +148,15 @@ class Directing:
     async def _withdrawn(self, plan_id: str) -> None:
         """A plan that is paused is nobody's next job."""
         await self._equipment.queue.withdraw(plan_id)
+
+
+async def heard_late(ledger: Ledger, steering: Steering) -> None:
+    """Take guidance in; work that was done while it was on its way goes on with it."""
+    await steering.take_in()
+    state = ledger.state
+    is_handed = state.applied is not None or state.intended is not None
+    if state.steered.guidance and (state.phase, state.state) == DONE and not is_handed:
+        await ledger.record(REOPENED)
 
 
 def require_guidance(text: str) -> None:
@@ -198,6 +204,7 @@ def _open_question(state: PlanState) -> ApprovalAsked:
 
 __all__ = [
     "Directing",
+    "heard_late",
     "require_guidance",
     "require_listener",
     "require_unfinished",

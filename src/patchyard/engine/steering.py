@@ -20,14 +20,15 @@ from patchyard.domain.events import LimitsChanged
 from patchyard.domain.plan import Phase
 from patchyard.domain.safety import asking, refusal
 from patchyard.domain.steering import (
-    SHOWN_CHARS,
     ApprovalAsked,
     ApprovalUsed,
     Approved,
     Guided,
     Paused,
+    PauseEnded,
     Rejected,
     Subject,
+    shown_text,
 )
 from patchyard.engine import control
 from patchyard.engine.equipment import Equipment
@@ -139,7 +140,7 @@ class Steering:
         starts = self._ledger.state.attempt_starts
         digest = digest_of([starts, turn, wanted.ref, name, wanted.arguments])
         shown = f"{name} in {kind}: {_text(wanted.arguments)}"
-        verdict = await self.decided(Subject.CALL, name, digest, shown=shown[:SHOWN_CHARS], why=why)
+        verdict = await self.decided(Subject.CALL, name, digest, shown=shown_text(shown), why=why)
         used = (ApprovalUsed(digest=digest),)
         if isinstance(verdict, Approved):
             return Permit(used=used)
@@ -190,6 +191,15 @@ class Steering:
         return verdict
 
 
+async def leave_pause(ledger: Ledger, *, is_allowed: bool) -> None:
+    """Take a paused plan out of its pause. Raises PlanPaused where that is not allowed."""
+    if ledger.state.steered.paused is None:
+        return
+    if not is_allowed:
+        raise paused(ledger.plan_id)
+    await ledger.record(PauseEnded())
+
+
 def paused(plan_id: str) -> PlanPaused:
     """Return the error that ends the work on a paused plan."""
     return PlanPaused(
@@ -233,6 +243,7 @@ __all__ = [
     "Permit",
     "Steering",
     "digest_of",
+    "leave_pause",
     "limits_of",
     "needed",
     "paused",

@@ -21,16 +21,16 @@ from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.queue import Errand
 from patchyard.domain.state import PlanState
-from patchyard.domain.steering import PauseEnded
 from patchyard.engine import control
 from patchyard.engine.approving import approve_phase, command_approves
+from patchyard.engine.directing import heard_late
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService, place, require_strategy
 from patchyard.engine.plan_executor import PlanExecutor
 from patchyard.engine.reverting import may_by_itself, revert
-from patchyard.engine.steering import Steering, limits_of, paused
+from patchyard.engine.steering import Steering, leave_pause, limits_of
 from patchyard.engine.stopping import stop
 from patchyard.engine.watching import Watching
 
@@ -80,8 +80,10 @@ class Workflow:
 
     async def _whole_way(self, ledger: Ledger, executor: PlanExecutor, steering: Steering) -> None:
         await steering.answer_open()
+        await heard_late(ledger, steering)
         while True:
             await executor.strategize()  # 1 and 2
+            await steering.step()
             await approve_phase(ledger, steering, Phase.EXECUTE)
             try:
                 await executor.execute()  # 3 to 6
@@ -125,7 +127,7 @@ class Workflow:
         listener = self._watching.on_event
         async with self._lifecycle.owned(plan_id, errand=errand, listener=listener) as ledger:
             by_person = self._leaving is None  # a worker's errand ends no pause
-            await _ready(ledger, ends_pause=ends_pause and by_person)
+            await leave_pause(ledger, is_allowed=ends_pause and by_person)
             steering = Steering(
                 self._equipment, ledger, approver=self._approver, leaving=self._leaving
             )
@@ -182,15 +184,6 @@ class Workflow:
         async with self._lifecycle.owned(plan_id) as ledger:
             await stop(self._equipment, ledger, "cancelled")
             return ledger.state
-
-
-async def _ready(ledger: Ledger, *, ends_pause: bool) -> None:
-    """Take a paused plan out of its pause, or leave it alone. Raises PlanPaused."""
-    if ledger.state.steered.paused is None:
-        return
-    if not ends_pause:
-        raise paused(ledger.plan_id)
-    await ledger.record(PauseEnded())
 
 
 def _is_interrupted() -> bool:
