@@ -57,6 +57,9 @@ def test_people_see_where_they_are(desk: Desk) -> None:
     said = desk.agents("plan", "rollback", "@last", first[-8:], "--yes", is_json=False)
     assert said.code == 0
     assert f"back at {first} (turn 1, before execute_command)" in said.out.decode()
+    assert "agents plan execute" in said.out.decode()
+    status = desk.agents("plan", "status", is_json=False).out.decode()
+    assert f"1 checkpoint, the last {first} (turn 1" in status
 
 
 def test_a_checkpoint_that_the_journal_lost_is_named(desk: Desk) -> None:

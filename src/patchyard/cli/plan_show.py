@@ -22,6 +22,7 @@ from patchyard.cli.outcome import (
     Interrupted,
     Outcome,
     carry_out,
+    counted,
     format_option,
     is_open,
     paint,
@@ -35,12 +36,14 @@ from patchyard.domain.codec import to_json
 from patchyard.domain.decision import Decision
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
+from patchyard.domain.marks import Mark
 from patchyard.domain.plan import State
 from patchyard.domain.routing import ExecutionEnvironmentResolver
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import list_plans
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
+from patchyard.engine.rolling_back import told
 from patchyard.engine.standing import Standing
 from patchyard.engine.tool_runner import route_of
 from patchyard.engine.waiting import is_held
@@ -98,7 +101,7 @@ def status(plan_id: str, output_format: str) -> None:
 
 async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
     data = await plan_data(ledger)
-    text = plan_screen(data)
+    text = plan_screen(data) + _kept(ledger.state.checkpoints)
     waiting = data["waiting"]
     place = (await places_in_queue(equipment)).get(ledger.plan_id)
     data["queue"] = place.data() if place else None
@@ -115,6 +118,15 @@ async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
         since = _local(waiting["since"], "%H:%M:%S")
         text += f"\n  {paint('waiting', 'cyan')}  for {visible(waiting['for'])} since {since}"
     return Outcome(data=data, text=text)
+
+
+def _kept(marks: Sequence[Mark]) -> str:
+    if not marks:
+        return ""
+    return (
+        f"\n  {paint('kept', 'cyan')}     {counted(len(marks), 'checkpoint')},"
+        f" the last {told(marks[-1])}"
+    )
 
 
 @click.command(epilog="Example: agents plan watch @last")

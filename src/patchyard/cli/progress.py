@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from patchyard.cli.outcome import counted, heard, is_coloured, paint, portable, visible
+from patchyard.domain.checkpoint import CallRepeated, CallUndone, RolledBack
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.events import (
@@ -243,6 +244,19 @@ def _rejected(event: Rejected) -> str:
     return f"  {_mark('rejected')} by {visible(event.by)}{said}"
 
 
+def _undone(event: CallUndone) -> str:
+    return f"    {paint('undone', 'yellow', to_stderr=True)} {visible(event.reason)[:110]}"
+
+
+def _repeated(event: CallRepeated) -> str:
+    return f"    {paint('again', 'blue', to_stderr=True)} the call runs once more ({event.number})"
+
+
+def _rolled_back(event: RolledBack) -> str:
+    why = f": {visible(event.reason)}" if event.reason else ""
+    return f"{_mark('rollback')} to {event.checkpoint_id}{why}"
+
+
 def _mark(word: str) -> str:
     return paint(f"{word}:", "cyan", to_stderr=True)
 
@@ -258,6 +272,9 @@ _LINES: Mapping[type[Event], Line] = {
     ChangeSetCaptured: _captured,
     Validated: _validated,
     Noted: _noted,
+    CallUndone: _undone,
+    CallRepeated: _repeated,
+    RolledBack: _rolled_back,
     Guided: _guided,
     Paused: _paused,
     RetryPlanned: _retry,

@@ -173,7 +173,11 @@ def _next(data: Mapping[str, Any]) -> list[str]:
             f"           agents plan apply {plan} --to worktree   (or branch, merge)",
             *_allowed(data.get("findings", [])),
         ]
-    begin = {"strategize/queued": "strategize", "strategize/complete": "execute"}
+    begin = {
+        "strategize/queued": "strategize",
+        "strategize/complete": "execute",
+        "execute/queued": "execute",
+    }
     if step := begin.get(f"{data['phase']}/{data['state']}"):
         return [_row("next", f"agents plan {step} {plan}   (or the whole way: plan resume)")]
     if data["state"] == "processing":
