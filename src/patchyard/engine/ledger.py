@@ -306,6 +306,7 @@ __all__ = [
     "Ledger",
     "Listener",
     "Store",
+    "Unbounded",
     "load",
     "read_events",
     "require_intact",
