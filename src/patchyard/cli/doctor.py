@@ -17,8 +17,8 @@ from patchyard.domain.codec import to_json
 from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.models.choosing import QUICK, choose
 from patchyard.models.providers import Catalogue
+from patchyard.upkeep import rules
 
-FREE_BYTES = 1024**3  # less than this and new plans may not finish
 OLDEST_GIT = (2, 30)
 
 
@@ -137,10 +137,10 @@ def _disk() -> Finding:
     free = shutil.disk_usage(folder).free
     return Finding(
         name="disk",
-        is_good=free >= FREE_BYTES,
+        is_good=free >= rules(os.environ).free,
         is_needed=True,
         said=f"{free / 1024**3:.1f} GiB free at {home}",
-        cure="free some space, or set PATCHYARD_HOME to a larger disk",
+        cure="`agents gc` returns what no plan needs; or set PATCHYARD_HOME to a larger disk",
     )
 
 
@@ -170,4 +170,4 @@ async def _model(catalogue: Catalogue) -> Finding:
     return _good("model", f"{choice.name} ({choice.reason})")
 
 
-__all__ = ["FREE_BYTES", "OLDEST_GIT", "Finding", "doctor"]
+__all__ = ["OLDEST_GIT", "Finding", "doctor"]
