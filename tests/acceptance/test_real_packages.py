@@ -133,6 +133,9 @@ async def test_a_published_bug_is_mended_and_proven_by_the_later_releases_tests(
     assert data["findings"] == []
     assert _ran("git", "status", "--porcelain", cwd=repository) == b""
 
+    forked = _ran(AGENTS, "plan", "fork", data["plan_id"], "--format", "json", cwd=repository)
+    assert json.loads(forked)["data"]["proven_tree"] == data["changeset"]["tree"]
+
     script.unlink()  # the journal has to do
     again = json.loads(
         _ran(AGENTS, "plan", "replay", data["plan_id"], "--format", "json", cwd=repository)

@@ -284,6 +284,7 @@ __all__ = [
     "Rule",
     "kind_at",
     "parse_action",
+    "profile_at",
     "rules_of",
     "text_of",
     "texts_of",
