@@ -41,7 +41,7 @@ class EnvironmentKeeper:
             names = sorted(filter(is_ulid, (place.name for place in runtime.iterdir())))
         except FileNotFoundError:
             return []
-        return [_one(runtime / name) for name in names]
+        return [each for name in names if (each := _one(runtime / name)) is not None]
 
     async def size(self, found: Found) -> int:
         """See contracts.leftovers.Keeper."""
@@ -56,15 +56,19 @@ class EnvironmentKeeper:
         return True
 
 
-def _one(berth: Path) -> Found:
-    return Found(
-        family=Family.ENVIRONMENT,
-        name=berth.name,
-        place=str(berth),
-        plan_id=_noted(berth)[0],
-        used=berth.stat().st_mtime,
-        is_live=any(_answers(path) for path in berth.iterdir() if path.is_socket()),
-    )
+def _one(berth: Path) -> Found | None:
+    """Return what is known of one; None when its own engine has removed it meanwhile."""
+    try:
+        return Found(
+            family=Family.ENVIRONMENT,
+            name=berth.name,
+            place=str(berth),
+            plan_id=_noted(berth)[0],
+            used=berth.stat().st_mtime,
+            is_live=any(_answers(path) for path in berth.iterdir() if path.is_socket()),
+        )
+    except FileNotFoundError:
+        return None
 
 
 def _answers(path: Path) -> bool:
