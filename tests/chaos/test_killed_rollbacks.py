@@ -1,0 +1,81 @@
+"""`kill -9` of a rollback at seeded instants: it is done or not begun, what follows is right."""
+
+import json
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.killing import SEED, agents, amount, answered, effects, opened, started, unsettled
+
+STEPS = 4
+MOST = 400  # changes of the disk that a rollback makes; one has some hundred
+
+pytestmark = [
+    pytest.mark.service("bubblewrap"),
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
+
+DIES_AT = """
+import os, signal, sys
+
+CHANGES = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.utime", "os.link", "os.chown",
+           "os.chmod", "os.truncate", "os.setxattr"}
+left = int(sys.argv.pop(1))
+
+def changed(event, arguments):
+    global left
+    if event in CHANGES:
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+from patchyard.cli.main import main
+sys.addaudithook(changed)
+main()
+"""
+
+
+def script() -> dict[str, Any]:
+    """Steps that each show when they are doubled, and leave many entries to bring back."""
+    commands = [
+        f"echo step-{step} >> effects.log; mkdir -p d{step}/e && for n in 1 2 3 4 5 6;"
+        f" do echo $n > d{step}/e/f$n; done; ln -s nowhere d{step}/l"
+        for step in range(STEPS)
+    ]
+    replies = [
+        {"calls": [{"name": "execute_command", "arguments": {"command": command}}]}
+        for command in commands
+    ]
+    return {"note": "written by hand", "execute": [*replies, {"finish": "all steps are done"}]}
+
+
+def marks(yard: Path) -> list[str]:
+    listed = answered(yard, "plan", "status", "@last")["data"]["execution"]["checkpoints"]
+    return [row["checkpoint_id"] for row in listed]
+
+
+def test_a_rollback_killed_at_any_instant_is_whole_or_not_begun(tmp_path: Path) -> None:
+    rng = random.Random(SEED)  # noqa: S311 - seeded on purpose
+    killed = 0
+    with opened(tmp_path / "yard") as yard:
+        (yard / "script.json").write_text(json.dumps(script()))
+        run = agents(yard, "run", "steps", "--model", f"scripted:{yard / 'script.json'}")
+        run.communicate(timeout=120)
+        assert run.returncode == 0
+        for _ in range(amount("PATCHYARD_ROLLBACKS", sample=6, soak=60)):
+            at, mark = rng.randint(1, MOST), rng.choice(marks(yard)[:STEPS])
+            words = ("plan", "rollback", "@last", mark, "--yes")
+            process = started(yard, "-c", DIES_AT, str(at), *words)
+            _, err = process.communicate(timeout=120)
+            assert process.returncode in {0, -signal.SIGKILL}, err.decode()
+            killed += process.returncode != 0
+            end = answered(yard, "plan", "resume", "@last")
+            assert end["exit_code"] == 0, (at, mark, end["error"])
+            assert effects(yard) == [f"step-{step}" for step in range(STEPS)], (at, mark)
+            assert len(end["data"]["changeset"]["files"]) == 1 + STEPS * 7, (at, mark)
+            assert unsettled(yard) == []
+    assert killed
