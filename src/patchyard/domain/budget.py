@@ -22,10 +22,22 @@ class Amount:
     ms: int = 0  # of wall time
 
     def __add__(self, other: "Amount") -> "Amount":
-        return Amount(**{name: getattr(self, name) + getattr(other, name) for name in MEASURES})
+        return Amount(
+            nano_usd=self.nano_usd + other.nano_usd,
+            tokens=self.tokens + other.tokens,
+            steps=self.steps + other.steps,
+            calls=self.calls + other.calls,
+            ms=self.ms + other.ms,
+        )
 
     def __sub__(self, other: "Amount") -> "Amount":
-        return Amount(**{name: getattr(self, name) - getattr(other, name) for name in MEASURES})
+        return Amount(
+            nano_usd=self.nano_usd - other.nano_usd,
+            tokens=self.tokens - other.tokens,
+            steps=self.steps - other.steps,
+            calls=self.calls - other.calls,
+            ms=self.ms - other.ms,
+        )
 
 
 MEASURES = tuple(Amount.__dataclass_fields__)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from patchyard.domain.booking import (
     Account,
     Booking,
-    Move,
     SetAside,
     Settled,
     accounts,
@@ -15,6 +14,8 @@ from patchyard.domain.booking import (
 )
 from patchyard.domain.budget import MEASURES, Amount, Tally
 
+NONE = Amount()
+EMPTY = Tally()
 _SPENT = ", ".join(MEASURES)
 _HELD = ", ".join(f"held_{name}" for name in MEASURES)
 _PLACES = ", ".join("?" for _ in range(2 + 2 * len(MEASURES)))
@@ -33,32 +34,57 @@ DROP = "DELETE FROM reservations WHERE stream = ? AND number = ?"
 HOLDERS = "SELECT DISTINCT stream FROM reservations ORDER BY stream"
 
 
+class _Sums:
+    """What a transaction adds to the accounts, summed up so that each is written once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._added: dict[Account, Tally] = {}
+
+    def add(self, places: Sequence[Account], *, spent: Amount = NONE, held: Amount = NONE) -> None:
+        for account in places:
+            before = self._added.get(account, EMPTY)
+            self._added[account] = Tally(
+                spent=before.spent + spent, reserved=before.reserved + held
+            )
+
+    def now(self, account: Account) -> Tally:
+        """Return what stands in an account, with what is added."""
+        stored, added = tally(self._connection, account), self._added.get(account, EMPTY)
+        return Tally(spent=stored.spent + added.spent, reserved=stored.reserved + added.reserved)
+
+    def write(self) -> None:
+        rows = [
+            (account.project, account.day, *_row(sums.spent), *_row(sums.reserved))
+            for account, sums in self._added.items()
+        ]
+        self._connection.executemany(ADD, rows)
+
+
 def book(connection: sqlite3.Connection, stream: str, booking: Booking) -> None:
     """Make the moves of `booking` within a transaction that writes.
 
     Raises LimitReached for one that a limit refuses; the caller rolls back.
     """
+    sums = _Sums(connection)
     for move in booking.moves:
-        _move(connection, stream, booking, move)
-
-
-def _move(connection: sqlite3.Connection, stream: str, booking: Booking, move: Move) -> None:
-    if isinstance(move, Settled):
-        _settle(connection, stream, move.number, move.amount)
-        return
-    if is_refusable(move):
-        tallies = {b.account: tally(connection, b.account) for b in booking.bounds}
-        require_room(booking.bounds, tallies, move.amount)
-    if isinstance(move, SetAside):
-        kept = (stream, move.number, booking.project, booking.day, *_row(move.amount))
-        connection.execute(KEEP, kept)
-        _add(connection, booking.accounts, held=move.amount)
-    else:
-        _add(connection, booking.accounts, spent=move.amount)
+        if isinstance(move, Settled):
+            _settle(connection, sums, stream, move.number, move.amount)
+            continue
+        if is_refusable(move) and booking.bounds:
+            tallies = {bound.account: sums.now(bound.account) for bound in booking.bounds}
+            require_room(booking.bounds, tallies, move.amount)
+        if isinstance(move, SetAside):
+            kept = (stream, move.number, booking.project, booking.day, *_row(move.amount))
+            connection.execute(KEEP, kept)
+            sums.add(booking.accounts, held=move.amount)
+        else:
+            sums.add(booking.accounts, spent=move.amount)
+    sums.write()
 
 
 def _settle(
-    connection: sqlite3.Connection, stream: str, number: int, amount: Amount | None
+    connection: sqlite3.Connection, sums: _Sums, stream: str, number: int, amount: Amount | None
 ) -> None:
     """Book what a reservation came to; None: all of it."""
     found = connection.execute(KEPT, (stream, number)).fetchone()
@@ -67,27 +93,17 @@ def _settle(
     project, day, *row = found
     kept = _amount(row)
     spent = kept if amount is None else amount
-    _add(connection, accounts(project, day), spent=spent, held=Amount() - kept)
+    sums.add(accounts(project, day), spent=spent, held=Amount() - kept)
     connection.execute(DROP, (stream, number))
 
 
 def lose(connection: sqlite3.Connection, stream: str) -> None:
     """Settle all that a stream has set aside at its most."""
+    sums = _Sums(connection)
     query = "SELECT number FROM reservations WHERE stream = ?"
     for (number,) in connection.execute(query, (stream,)).fetchall():
-        _settle(connection, stream, number, None)
-
-
-def _add(
-    connection: sqlite3.Connection,
-    places: Sequence[Account],
-    *,
-    spent: Amount | None = None,
-    held: Amount | None = None,
-) -> None:
-    row = (*_row(spent or Amount()), *_row(held or Amount()))
-    rows = [(account.project, account.day, *row) for account in places]
-    connection.executemany(ADD, rows)
+        _settle(connection, sums, stream, number, None)
+    sums.write()
 
 
 def tally(connection: sqlite3.Connection, account: Account) -> Tally:
