@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from patchyard.models.budgeted import BudgetedModel
     from patchyard.models.providers import Catalogue
 
+CHECKPOINTS = "checkpoints"  # folder in the home
 JANITOR_S = 3600.0  # between two passes by workers
 
 
@@ -91,7 +92,7 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
             clock=clock,
             trees=trees,
             workspaces=select_workspaces(trees, folder),
-            blobs=FileBlobSpaces(where.home / "checkpoints"),
+            blobs=FileBlobSpaces(where.home / CHECKPOINTS),
             layers=LayerCache(folder / ".layers", str(where.home)),
             handover=GitHandOver(trees),
             environments=environments,
@@ -277,6 +278,7 @@ def _keepers(
     """Return who knows what of ours is on this machine."""
     from patchyard.clients.temporaries import TemporaryKeeper  # noqa: PLC0415 - for the janitor
     from patchyard.environments.keeping import EnvironmentKeeper  # noqa: PLC0415 - likewise
+    from patchyard.stores.keeping import CheckpointKeeper  # noqa: PLC0415 - likewise
     from patchyard.workspaces.keeping import (  # noqa: PLC0415 - likewise
         MountKeeper,
         WorkspaceKeeper,
@@ -288,6 +290,7 @@ def _keepers(
         EnvironmentKeeper(station, environments),
         MountKeeper(folder, label),
         WorkspaceKeeper(folder, label),
+        CheckpointKeeper(where.home / CHECKPOINTS),
         *shared_keepers(where.home, folder),
         TemporaryKeeper(home=where.home, workspaces=folder, outside=Path(tempfile.gettempdir())),
     ]

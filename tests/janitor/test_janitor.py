@@ -3,12 +3,13 @@
 import asyncio
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.worksite import Worksite
-from janitor.passing import bodies, gone, left, stopped, swept, tree, worked
+from janitor.passing import Later, bodies, gone, left, stopped, swept, tree, worked
 from patchyard.clients.berths import from_details
 from patchyard.clients.mounts import is_mounted, unmount
 from patchyard.clients.process import kill, wait_ended
@@ -16,12 +17,13 @@ from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.codec import from_json
 from patchyard.domain.events import EnvironmentStarted, Moved
 from patchyard.domain.plan import Phase, State
-from patchyard.domain.retention import Family
+from patchyard.domain.retention import DAY_S, Family
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.sites import specs_for
 from patchyard.engine.verifying import verify
+from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -75,6 +77,8 @@ async def test_after_the_retention_nothing_of_a_plan_is_left_but_a_note(site: Wo
         (removed,) = await equipment.pruning.removed()
         assert (removed.plan_id, removed.head) == (old, head)
         assert left(site) == []
+        assert returned[Family.CHECKPOINTS] == [old]
+        assert tree(site.folder / "home/checkpoints") == []
         assert tree(site.folder / "home/trees") == []
         (owner, *hints) = tree(site.folder / "home/bases")
         assert [hint for hint in hints if not hint.startswith(f"{owner}/.near-")] == []
@@ -82,12 +86,13 @@ async def test_after_the_retention_nothing_of_a_plan_is_left_but_a_note(site: Wo
 
 async def test_the_bodies_of_others_stay_when_a_journal_goes(site: Worksite) -> None:
     large = {"calls": [{"name": "write_file", "arguments": {"path": "l", "content": "x" * 9000}}]}
-    async with site.open() as (equipment, workflow):
-        old = await site.made(workflow, site.asked(large))
-        await workflow.run(old)
-        new = await site.made(workflow, site.asked(large))
-        await workflow.run(new)
-        await backdated(equipment, old, days=100)
+    async with site.open() as (equipment, _):
+        plans = []
+        for days in (-100, -20):  # ago
+            then = replace(equipment, clock=Later(equipment.clock, days * DAY_S))
+            plans.append(await site.made(Workflow(then), site.asked(large)))
+            await Workflow(then).run(plans[-1])
+        old, new = plans
 
         returned = gone(await swept(equipment, days=0))
 
@@ -95,25 +100,8 @@ async def test_the_bodies_of_others_stay_when_a_journal_goes(site: Worksite) -> 
         checked = await verify(equipment.store.journal, new)
         assert checked.problems == ()
         assert checked.blobs > 0
-        await backdated(equipment, new, days=100)
-        await swept(equipment, days=0)
+        await swept(equipment, days=100)
         assert await bodies(equipment) == 0
-
-
-async def backdated(equipment: Equipment, plan_id: str, *, days: float) -> None:
-    """Let all of a plan have happened so many days earlier."""
-
-    def change(db: object) -> None:
-        execute = getattr(db, "execute")  # noqa: B009 - of a connection
-        ago = days * 86400
-        execute("UPDATE events SET at = at - ? WHERE stream = ?", (ago, plan_id))
-        execute(
-            "UPDATE summaries SET summary = json_set(summary, '$.updated',"
-            " json_extract(summary, '$.updated') - ?) WHERE stream = ?",
-            (ago, plan_id),
-        )
-
-    await getattr(equipment.store.journal, "within")(change)  # noqa: B009 - the adapter's own
 
 
 async def test_what_another_process_works_on_is_left(site: Worksite) -> None:
@@ -144,7 +132,10 @@ async def test_a_dry_run_says_the_same_and_returns_nothing(site: Worksite) -> No
         assert (tree(site.folder / "home"), left(site)) == before
         assert sweep.freed > 0
         going = {e.verdict.found.family for e in sweep.things if e.verdict.may_go}
-        assert going == {Family.WORKSPACE, Family.JOURNAL, Family.BASE, Family.STORE}
+        assert going == {
+            *(Family.WORKSPACE, Family.CHECKPOINTS, Family.JOURNAL),
+            *(Family.BASE, Family.STORE),
+        }
         assert set(gone(await swept(equipment, days=91))) == going
         assert plan_id not in left(site)
 

@@ -59,6 +59,7 @@ class TemporaryKeeper:
         yield home / "run", COPY
         yield from ((folder, HALF) for folder in (self._workspaces, home / "trees"))
         yield self._workspaces / ".layers", HALF
+        yield home / "checkpoints", HALF
         yield from ((home / "bases" / owner, HALF) for owner in _listed(home / "bases"))
         for key in _listed(home / "trees"):
             yield home / "trees" / key, HALF

@@ -23,6 +23,7 @@ class Family(StrEnum):
     ENVIRONMENT = "environment"
     MOUNT = "mount"  # of a workspace
     WORKSPACE = "workspace"  # a plan's own tree, and those for one purpose
+    CHECKPOINTS = "checkpoints"  # contents that a plan's checkpoints name
     BASE = "base"  # our checkout of a tree, and the `.git` that goes with it
     LAYER = "layer"  # what setup wrote
     STORE = "store"  # our objects and histories of one repository
@@ -187,6 +188,12 @@ def judged_workspace(
     return Verdict(found=found, may_go=False, reason="its plan is kept")
 
 
+def judged_checkpoints(found: Found, *, is_due: bool) -> Verdict:
+    """Judge what the checkpoints of a plan name: it goes with the journal."""
+    reason = "its plan has been at rest for long" if is_due else "its plan is kept"
+    return Verdict(found=found, may_go=is_due, reason=reason)
+
+
 def judged_temporary(found: Found, now: float, retention: Retention) -> Verdict:
     """Judge what a process has left half made; a demo's repository is kept as a workspace is."""
     kept_s = DAY_S if found.name.startswith(OUTSIDE) else GRACE_S
@@ -197,7 +204,7 @@ def judged_temporary(found: Found, now: float, retention: Retention) -> Verdict:
 
 
 def judged_orphan(found: Found, now: float) -> Verdict:
-    """Judge a workspace, or its mount, of no plan in this journal."""
+    """Judge what belongs to one plan, and to none in this journal."""
     if not found.is_labelled:
         reason = "it may be of another installation"
     elif now - found.used < GRACE_S:
@@ -230,6 +237,7 @@ __all__ = [
     "is_under_way",
     "is_workspace_due",
     "judged_cache",
+    "judged_checkpoints",
     "judged_environment",
     "judged_mount",
     "judged_orphan",

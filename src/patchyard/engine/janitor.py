@@ -19,7 +19,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 
-OF_PLANS = (Family.ENVIRONMENT, Family.MOUNT, Family.WORKSPACE)  # in the order they are returned
+OF_PLANS = (Family.ENVIRONMENT, Family.MOUNT, Family.WORKSPACE, Family.CHECKPOINTS)
 TAKEN = "another process works on its plan"
 UNDER_WAY = frozenset({str(State.QUEUED), str(State.PROCESSING)})
 
@@ -150,6 +150,8 @@ class Janitor:
         for each in _of(things, Family.WORKSPACE):
             may_go = await self._workspace(ledger, each, is_used=is_used, is_due=is_due)
             keeps_tree &= not (may_go and each.name == ledger.plan_id)
+        for each in _of(things, Family.CHECKPOINTS):
+            await self._judge(retention.judged_checkpoints(each, is_due=is_due))
         if is_due:
             await self._journal(ledger)
         else:
@@ -188,7 +190,6 @@ class Janitor:
         if self._is_dry:
             self._done.append(Returned(verdict=verdict))
             return
-        self._equipment.blobs.remove(state.plan_id)
         removed = retention.Removed(
             plan_id=state.plan_id,
             events=state.version,
