@@ -182,6 +182,34 @@ async def test_an_engine_killed_while_it_undoes_a_call_does_the_rest_in_its_next
         assert await lines(equipment, site, plan_id) == ["once", "then", "after"]
 
 
+async def test_what_the_engine_answers_itself_did_nothing_when_it_was_killed(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(AFTER))
+        ledger = await site.ledger(equipment, plan_id)
+        places = Places(equipment, ledger, none_there, "execute")
+        tools = equipment.tools("/srv/work")
+        runner = ToolRunner(equipment, ledger, places, tools=tools, phase=Phase.EXECUTE)
+        event = ToolCallRequested(
+            call_id="01J00000000000000000000000",
+            turn=1,
+            ref="r",
+            name="no_such_tool",
+            arguments=body_of({}),
+            environment_id="",
+            level="engine",
+        )
+        await ledger.record(event)
+        answered = await runner.settle_left_over(event)
+    assert answered.result.error == "CANCELLED"
+    assert "nothing was done" in answered.result.message
+
+
+async def none_there() -> Mapping[ExecutionEnvironment, EnvironmentSpec]:
+    return {}
+
+
 @pytest.mark.parametrize("kind", ["host", "process"])
 async def test_what_only_reads_is_just_run_again(
     site: Worksite, open_folder: Path, kind: str

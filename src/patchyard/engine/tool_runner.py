@@ -35,6 +35,8 @@ from patchyard.engine.steering import Steering
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 TAKEN_BACK = "somebody rolled the plan back to before this call; it was not made"
 
+_NOT_ANSWERED = {"success": False, "error": "CANCELLED", "message": "the engine was killed before"
+                 " it answered this itself; nothing was done"}  # fmt: skip
 _CANCELLED = {"success": False, "error": "CANCELLED", "message": "the call was cancelled"}
 
 
@@ -230,7 +232,7 @@ class ToolRunner:
             if payload is None:
                 payload = await self._recovered(call, operation)
         if payload is None:
-            payload = _unknown_outcome(self._cause)
+            payload = _unknown_outcome(self._cause) if call.environment_id else _NOT_ANSWERED
         return await self._settle(call.call_id, call.ref, call.name, payload, reattached=True)
 
     async def _attached(
