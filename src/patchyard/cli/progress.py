@@ -5,13 +5,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
 from patchyard.cli.outcome import counted, heard, is_coloured, paint, portable, visible
-from patchyard.domain.checkpoint import CallRepeated, CallUndone, RolledBack
+from patchyard.domain.body import Body
+from patchyard.domain.checkpoint import CallRepeated, CallUndone, CheckpointMade, RolledBack
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.events import (
@@ -47,6 +48,8 @@ class JsonLines:
 
     def __call__(self, event: Event, *, at: float | None = None) -> None:
         """Print `event`; `at` is when it was recorded, now where it just was."""
+        if isinstance(event, CheckpointMade):  # a list of files as long as the tree is wide
+            event = replace(event, manifest=Body(digest=event.manifest.digest))
         self._print(type(event).__name__, time.time() if at is None else at, to_json(event))
 
     def output(self, stream: str, text: str) -> None:
