@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -336,3 +337,44 @@ async def test_among_everybodys_temporary_folders_only_our_own_go(
     assert sorted(place.name for place in folder.iterdir()) == sorted(
         ["other", "patchyard-notes", open_to_all.name, "patchyard-check-link1234"]
     )
+
+
+async def test_a_damaged_journal_keeps_what_plans_share_and_stops_nothing_else(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        broken, sound = [await worked(site, workflow) for _ in range(2)]
+    database = site.folder / "home/patchyard.db"
+    break_it = "UPDATE events SET body = 'x' || body WHERE stream = ? AND version = 2"
+    mend_it = "UPDATE events SET body = substr(body, 2) WHERE stream = ? AND version = 2"
+    changed(database, break_it, broken)
+
+    async with site.open() as (equipment, _):
+        returned = gone(await swept(equipment, days=91))
+
+    assert returned[Family.JOURNAL] == [sound]
+    assert left(site) == [broken]
+    assert Family.STORE not in returned
+    assert Family.BASE not in returned
+    changed(database, mend_it, broken)
+
+
+def changed(database: Path, statement: str, plan_id: str) -> None:
+    """Change the database behind everybody's back."""
+    connection = sqlite3.connect(database)
+    connection.execute(statement, (plan_id,))
+    connection.commit()
+    connection.close()
+
+
+async def test_a_plan_with_nothing_to_return_is_not_owned_even_for_a_moment(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with site.open() as (equipment, workflow):
+        await worked(site, workflow)
+
+        def owned(*_: object, **__: object) -> None:
+            raise AssertionError("it was owned")
+
+        monkeypatch.setattr(PlanLifecycleService, "owned", owned)
+        assert gone(await swept(equipment, days=1)) == {}

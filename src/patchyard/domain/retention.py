@@ -1,7 +1,7 @@
 """What may go: decided from what lies there, who made it, and how its plan stands. Pure."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -150,6 +150,23 @@ def judged_cache(found: Found, needed: frozenset[str], now: float, retention: Re
     return Verdict(found=found, may_go=True, reason="no plan needs it")
 
 
+def has_leftovers(
+    things: Sequence[Found], state: PlanState, now: float, retention: Retention
+) -> bool:
+    """Whether something of a plan may go, once nobody else owns it."""
+    if is_journal_due(state, now, retention):
+        return True
+    environments = [each for each in things if each.family == Family.ENVIRONMENT]
+    judged = [judged_environment(each, state, now) for each in environments]
+    is_used = any(each.found.is_live and not each.may_go for each in judged)
+    for each in things:
+        if each.family == Family.MOUNT:
+            judged.append(judged_mount(each, is_used=is_used))
+        elif each.family == Family.WORKSPACE:
+            judged.append(judged_workspace(each, state, now, retention, is_used=is_used))
+    return any(each.may_go for each in judged)
+
+
 def judged_environment(found: Found, state: PlanState | None, now: float) -> Verdict:
     """Judge an environment whose plan, if any, is owned by nobody else at this moment.
 
@@ -231,6 +248,7 @@ __all__ = [
     "Removed",
     "Retention",
     "Verdict",
+    "has_leftovers",
     "is_finished",
     "is_journal_due",
     "is_named",

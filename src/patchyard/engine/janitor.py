@@ -6,12 +6,11 @@ begins again where it was.
 """
 
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchyard.domain import retention
-from patchyard.domain.errors import Conflict, PatchyardError
+from patchyard.domain.errors import Conflict, JournalBroken, PatchyardError, UsageError
 from patchyard.domain.events import EnvironmentEnded, Event, Resumed, WorkspaceRemoved
 from patchyard.domain.plan import State
 from patchyard.domain.retention import Family, Found, Retention, Verdict
@@ -74,6 +73,7 @@ class Janitor:
         self._done: list[Returned] = []
         self._needed: set[str] = set()  # by plans that stay
         self._forgotten: set[str] = set()  # plans whose journal goes
+        self._is_blind = False  # to what a plan needs, for its journal is damaged
 
     async def sweep(self) -> Sweep:
         """Look at everything, return what may go, and say what became of each thing."""
@@ -92,49 +92,67 @@ class Janitor:
                 await self._need(plan_id)
         stays = [row for plan, row in listed.items() if plan not in self._forgotten]
         self._needed |= {retention.store_key(str(row.get("repository", ""))) for row in stays}
-        for family in retention.CACHES:
-            for each in found.get(family, ()):
-                needed = frozenset(self._needed)
-                await self._judge(retention.judged_cache(each, needed, self._now, self._kept))
+        shared = [each for family in retention.CACHES for each in found.get(family, ())]
+        if self._is_blind:
+            await self._leave(shared, "a plan may need it whose journal cannot be read")
+        else:
+            await self._share(shared)
         for each in found.get(Family.TEMPORARY, ()):
             await self._judge(retention.judged_temporary(each, self._now, self._kept))
         if not self._is_dry:
             await self._pruning.sweep_bodies()
         return Sweep(things=tuple(self._done), is_dry=self._is_dry)
 
+    async def _share(self, things: Sequence[Found]) -> None:
+        """Return what plans shared and none needs."""
+        needed = frozenset(self._needed)
+        for each in things:
+            await self._judge(retention.judged_cache(each, needed, self._now, self._kept))
+
     def _may_be_due(self, row: Mapping[str, object]) -> bool:
         updated = row.get("updated")
         return isinstance(updated, (int, float)) and self._now - updated > self._kept.journals
 
     async def _plan(self, plan_id: str, things: Sequence[Found]) -> None:
-        """Return what one plan has no use for, while nobody else can own it."""
+        """Return what one plan has no use for, while nobody else can own it.
+
+        It is only owned when there is something to return: whoever wants it would be refused.
+        """
+        equipment = self._equipment
         try:
-            async with self._ledger(plan_id) as ledger:
+            ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+            has_some = retention.has_leftovers(things, ledger.state, self._now, self._kept)
+            if has_some and await equipment.claims.holder(plan_id) is not None:
+                await self._taken(plan_id, things)
+            elif has_some and not self._is_dry:
+                async with self._lifecycle.owned(plan_id) as owned:
+                    await self._owned(owned, things)
+            else:
                 await self._owned(ledger, things)
         except Conflict:
             await self._taken(plan_id, things)
-
-    @asynccontextmanager
-    async def _ledger(self, plan_id: str) -> AsyncIterator[Ledger]:
-        """Own the plan, where something may be changed; else only read it."""
-        equipment = self._equipment
-        if not self._is_dry:
-            async with self._lifecycle.owned(plan_id) as ledger:
-                yield ledger
-            return
-        if await equipment.claims.holder(plan_id) is not None:
-            raise Conflict(TAKEN)
-        yield await Ledger.open(equipment.store, equipment.clock, plan_id)
+        except JournalBroken as error:
+            self._is_blind = True
+            await self._leave(things, error.message)
+        except UsageError:
+            await self._leave(things, "another janitor has just been at it")
 
     async def _taken(self, plan_id: str, things: Sequence[Found]) -> None:
         await self._need(plan_id)
+        await self._leave(things, TAKEN)
+
+    async def _leave(self, things: Sequence[Found], reason: str) -> None:
         for each in things:
-            await self._judge(Verdict(found=each, may_go=False, reason=TAKEN))
+            await self._judge(Verdict(found=each, may_go=False, reason=reason))
 
     async def _need(self, plan_id: str) -> None:
-        """Keep what a plan names."""
-        ledger = await Ledger.open(self._equipment.store, self._equipment.clock, plan_id)
-        self._needed |= retention.named_by(ledger.state)
+        """Keep what a plan names; all that plans share, where that cannot be read."""
+        try:
+            ledger = await Ledger.open(self._equipment.store, self._equipment.clock, plan_id)
+        except (JournalBroken, UsageError):
+            self._is_blind = True
+        else:
+            self._needed |= retention.named_by(ledger.state)
 
     async def _owned(self, ledger: Ledger, things: Sequence[Found]) -> None:
         is_used = False
