@@ -69,7 +69,7 @@ def test_a_paused_plan_says_so_and_goes_on_where_it_was(paused: Desk) -> None:
     would = paused.agents("plan", "resume", "--dry-run").data["would"]
 
     assert would["steps"][0] == "end the pause"
-    assert any("replay 1 turns" in step for step in would["steps"])
+    assert any("replay 1 turns" in step for step in would["steps"]), would
     assert len(names(paused)) == before  # nothing was written
     ended = paused.agents("plan", "resume")
     assert (ended.code, ended.data["state"]) == (0, "complete")

@@ -236,7 +236,7 @@ async def test_a_lost_answer_is_budgeted_and_a_refused_request_is_not(
 async def test_a_lost_answer_is_budgeted_once_when_one_process_asks_again(tmp_path: Path) -> None:
     lost = []
     for is_one in (True, False):
-        scene = set_up("chat", tmp_path / str(is_one))
+        scene = set_up("chat", tmp_path / str(int(is_one)))
         scene.be_well()
         scene.server.faults = ["", "", "cut"]
         async with scene.server.running() as url:

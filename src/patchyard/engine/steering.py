@@ -34,6 +34,7 @@ from patchyard.engine import control
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 
+LOOK_S = 0.02  # between two looks for words, while steps take less than that
 NOT_ALLOWED = "NOT_ALLOWED"
 REJECTED = "REJECTED"
 
@@ -57,27 +58,30 @@ class Steering:
         *,
         approver: Approver | None = None,
         leaving: asyncio.Event | None = None,
+        after: float = float("inf"),
     ) -> None:
+        """Take who is asked, and how many words were said before: pauses of then are over."""
         self._journal = equipment.store.journal
         self._clock = equipment.clock
         self._ledger = ledger
         self._approver = approver or Nobody()
         self._leaving = leaving or asyncio.Event()
-        self._is_rung = True  # something may have been said before
+        self._after = after
+        self._looked = float("-inf")
         self._pausing = asyncio.Event()
 
     def hear(self, word: control.Word) -> None:
         """Note that something was said; it takes effect at the next step."""
-        self._is_rung = True
+        self._looked = float("-inf")
         if word.word == control.PAUSE:
             self._pausing.set()
 
     async def step(self) -> None:
-        """Take in what was said. Raises PlanPaused, and the plan is held then.
+        """Take in what was said, during the call before too. Raises PlanPaused: it is held then.
 
         Raises WorkerLeft where the next worker goes on.
         """
-        if self._is_rung:
+        if self._clock.monotonic() - self._looked >= LOOK_S:
             await self.take_in()
         if self._pausing.is_set():
             await self._ledger.record(Paused(reason="plan pause"))
@@ -87,9 +91,11 @@ class Steering:
 
     async def take_in(self) -> None:
         """Journal the guidance and the limits that this plan was given, each word once."""
-        self._is_rung = False
+        self._looked = self._clock.monotonic()
         heard = self._ledger.state.steered.heard
         for word in await control.read(self._journal, self._ledger.plan_id, after=heard):
+            if word.word == control.PAUSE and word.number > self._after:
+                self._pausing.set()
             if word.word == control.LIMIT:
                 limits = limits_of(word)
                 await self._ledger.record(LimitsChanged(limits=limits, word=word.number))
@@ -238,6 +244,7 @@ def _text(arguments: Mapping[str, Any] | None) -> str:
 
 
 __all__ = [
+    "LOOK_S",
     "NOT_ALLOWED",
     "REJECTED",
     "Permit",

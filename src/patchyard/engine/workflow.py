@@ -129,7 +129,11 @@ class Workflow:
             by_person = self._leaving is None  # a worker's errand ends no pause
             await leave_pause(ledger, is_allowed=ends_pause and by_person)
             steering = Steering(
-                self._equipment, ledger, approver=self._approver, leaving=self._leaving
+                self._equipment,
+                ledger,
+                approver=self._approver,
+                leaving=self._leaving,
+                after=said,
             )
             executor = PlanExecutor(self._equipment, ledger, steering, watching=self._watching)
             job = asyncio.ensure_future(work(ledger, executor, steering))
