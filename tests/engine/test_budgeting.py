@@ -217,6 +217,24 @@ async def test_a_shared_budget_of_steps_or_calls_ends_a_plan_and_keeps_what_it_h
     assert (resumed.phase, resumed.state) == (Phase.EXECUTE, State.COMPLETE)
 
 
+async def test_the_time_that_plans_share_ends_them_within_its_limit(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = call("execute_command", command="sleep 30", timeout_s=60)
+    async with opened(site, monkeypatch, total_time=3) as (equipment, workflow):
+        plans = [await site.made(workflow, site.asked(ADD, long)) for _ in range(2)]
+        results = await asyncio.gather(
+            *(workflow.run(plan_id) for plan_id in plans), return_exceptions=True
+        )
+        purse = equipment.store.purse
+        tally = (await purse.tallies([Account()]))[Account()]
+        states = [(await site.ledger(equipment, plan_id)).state for plan_id in plans]
+        assert await purse.holders() == {}
+    assert [getattr(result, "code", "") for result in results] == ["limit", "limit"]
+    assert {state.state for state in states} == {State.CONSTRAINED}
+    assert 0 < tally.spent.ms <= 3000
+
+
 async def test_a_plan_has_a_limit_of_calls_of_its_own(site: Worksite) -> None:
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(ADD, ADD, ADD))

@@ -17,7 +17,8 @@ from patchyard.domain.state import PlanState
 from patchyard.engine import control
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.limiting import Deadline, set_limits
+from patchyard.engine.limiting import set_limits
+from patchyard.engine.timekeeping import Deadline
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
 

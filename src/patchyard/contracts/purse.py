@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from patchyard.domain.booking import Account, Booking, Bound
-from patchyard.domain.budget import Tally
+from patchyard.domain.budget import Amount, Tally
 
 
 class Budgets(Protocol):
@@ -32,8 +32,8 @@ class Purse(Protocol):
         """Book what belongs to no event. Raises LimitReached; nothing is booked then."""
         ...
 
-    async def holders(self) -> Sequence[str]:
-        """Return the streams that have something set aside."""
+    async def holders(self) -> Mapping[str, Amount]:
+        """Return what each stream has set aside, where it has."""
         ...
 
     async def lose(self, stream: str) -> None:

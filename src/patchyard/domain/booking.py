@@ -65,7 +65,7 @@ class Settled:
     """What was set aside under `number` has come to `amount`; harmless when it was settled."""
 
     number: int
-    amount: Amount
+    amount: Amount | None = None  # None: to all of it
 
 
 @dataclass(frozen=True, kw_only=True)

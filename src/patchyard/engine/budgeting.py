@@ -147,13 +147,14 @@ class PlanMeter:
     async def _is_held(self) -> bool:
         """Whether others hold room and live; what the dead held is settled at its most."""
         is_any = False
-        for plan_id in await self._equipment.store.purse.holders():
+        purse = self._equipment.store.purse
+        for plan_id, amount in (await purse.holders()).items():
             if plan_id == self._ledger.plan_id:
                 continue
             if await self._equipment.claims.holder(plan_id) is None:
-                await self._equipment.store.purse.lose(plan_id)
+                await purse.lose(plan_id)
             else:
-                is_any = True
+                is_any = is_any or bool(amount.tokens or amount.nano_usd)
         return is_any
 
     async def _say(self, refused: LimitReached) -> None:

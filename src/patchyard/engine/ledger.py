@@ -210,6 +210,12 @@ class Ledger:
             for listener in self.listeners:
                 listener(event)
 
+    async def book(self, *moved: Move) -> None:
+        """Book what belongs to no event. Raises LimitReached; nothing is booked then."""
+        booking = await self._booking(moved, self._clock.now())
+        if booking is not None:
+            await self._store.purse.book(self.plan_id, booking)
+
     async def accounts(self) -> Sequence[tuple[Account, Ceiling, Tally]]:
         """Return the shared accounts that the plan counts in, with their limits of now."""
         project, day = self._booked_in(self._clock.now())

@@ -2,16 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.codec import to_json
-from patchyard.domain.errors import Conflict, LimitReached
+from patchyard.domain.errors import Conflict
 from patchyard.domain.events import LimitsChanged
 from patchyard.engine import control
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.ledger import Ledger, load
+from patchyard.engine.ledger import load
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.steering import Steering
 
@@ -47,42 +46,4 @@ async def set_limits(equipment: Equipment, plan_id: str, setting: Setting) -> bo
     return False
 
 
-class Deadline:
-    """The end of a plan's time in one phase, which moves with its limit."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._scope: asyncio.Timeout | None = None
-        self._spent = 0.0
-        self._began = 0.0
-        self._limit: float | None = None
-
-    @asynccontextmanager
-    async def bounded(self) -> AsyncIterator[None]:
-        """Raise LimitReached when the plan's time is used up."""
-        loop = asyncio.get_running_loop()
-        self._spent, self._began = self._ledger.state.spent.seconds, loop.time()
-        try:
-            async with asyncio.timeout(None) as scope:
-                self._scope = scope
-                self.set(self._ledger.state.limits.seconds)
-                yield
-        except TimeoutError as error:
-            if not scope.expired():
-                raise
-            raise LimitReached(
-                f"the time limit of {self._limit:g} s is reached",
-                hint="`agents plan limit --timeout +1h` raises it, `agents plan resume` goes on",
-            ) from error
-        finally:
-            self._scope = None
-
-    def set(self, seconds: float | None) -> None:
-        """Let the plan have so many seconds over all phases; None: any number."""
-        self._limit = seconds
-        if self._scope is not None and not self._scope.expired():
-            ends = None if seconds is None else self._began + max(0.0, seconds - self._spent)
-            self._scope.reschedule(ends)
-
-
-__all__ = ["POLLS", "POLL_S", "Deadline", "Setting", "set_limits"]
+__all__ = ["POLLS", "POLL_S", "Setting", "set_limits"]

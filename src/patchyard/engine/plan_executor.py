@@ -29,7 +29,6 @@ from patchyard.engine.lifecycle import (
     require_walls,
     settling,
 )
-from patchyard.engine.limiting import Deadline
 from patchyard.engine.persisting import persisting, place_recovers
 from patchyard.engine.places import Places
 from patchyard.engine.proof import Prover
@@ -38,6 +37,7 @@ from patchyard.engine.reverting import freshened
 from patchyard.engine.sessions import at_work
 from patchyard.engine.setup import Setup
 from patchyard.engine.steering import Steering
+from patchyard.engine.timekeeping import Deadline
 from patchyard.engine.watching import Watching
 
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)

@@ -31,7 +31,8 @@ ADD = (
 KEEP = "INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 KEPT = f"SELECT project, day, {_SPENT} FROM reservations WHERE stream = ? AND number = ?"  # noqa: S608 - names of our own
 DROP = "DELETE FROM reservations WHERE stream = ? AND number = ?"
-HOLDERS = "SELECT DISTINCT stream FROM reservations ORDER BY stream"
+_TOTALS = ", ".join(f"sum({name})" for name in MEASURES)
+HOLDERS = f"SELECT stream, {_TOTALS} FROM reservations GROUP BY stream ORDER BY stream"  # noqa: S608 - names of our own
 
 
 class _Sums:
@@ -106,6 +107,11 @@ def lose(connection: sqlite3.Connection, stream: str) -> None:
     sums.write()
 
 
+def holders(connection: sqlite3.Connection) -> dict[str, Amount]:
+    """Return what each stream has set aside, where it has."""
+    return {stream: _amount(row) for stream, *row in connection.execute(HOLDERS)}
+
+
 def tally(connection: sqlite3.Connection, account: Account) -> Tally:
     """Return what stands in an account."""
     found = connection.execute(TALLY, (account.project, account.day)).fetchone()
@@ -123,4 +129,4 @@ def _row(amount: Amount) -> tuple[int, ...]:
     return tuple(getattr(amount, name) for name in MEASURES)
 
 
-__all__ = ["HOLDERS", "book", "lose", "tally"]
+__all__ = ["book", "holders", "lose", "tally"]

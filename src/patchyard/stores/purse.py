@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from patchyard.domain.booking import Account, Booking
-from patchyard.domain.budget import Tally
-from patchyard.stores.books import HOLDERS, book, lose, tally
+from patchyard.domain.budget import Amount, Tally
+from patchyard.stores.books import book, holders, lose, tally
 from patchyard.stores.sqlite import SQLiteJournal
 
 
@@ -24,11 +24,9 @@ class SQLitePurse:
         """See contracts.purse.Purse."""
         await self._journal.within(lambda connection: book(connection, stream, booking))
 
-    async def holders(self) -> Sequence[str]:
+    async def holders(self) -> Mapping[str, Amount]:
         """See contracts.purse.Purse."""
-        return await self._journal.look(
-            lambda connection: [row[0] for row in connection.execute(HOLDERS)]
-        )
+        return await self._journal.look(holders)
 
     async def lose(self, stream: str) -> None:
         """See contracts.purse.Purse."""

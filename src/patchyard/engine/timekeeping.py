@@ -1,0 +1,129 @@
+"""The end of a plan's time: its own, and what the plans of a project, a day or all may take.
+
+Shared time is set aside a slice ahead and booked as it passes, so that plans at work at once never
+pass its limit; what a killed process had set aside counts as passed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from patchyard.domain.booking import SetAside, Settled
+from patchyard.domain.budget import Amount
+from patchyard.domain.errors import LimitReached
+from patchyard.engine.ledger import Ledger
+
+SLICE_MS = 20_000
+LEAST_MS = 1_000  # a shorter slice is not begun
+TIME = 0  # names the slice in the purse; requests are named by versions, from 1 on
+
+
+class Deadline:
+    """The end of a plan's time in one phase, which moves with its limit."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._scope: asyncio.Timeout | None = None
+        self._spent = 0.0
+        self._began = 0.0
+        self._limit: float | None = None
+        self._refused: LimitReached | None = None
+        self._slice = (0, 0.0)  # milliseconds set aside, and since when
+
+    @asynccontextmanager
+    async def bounded(self) -> AsyncIterator[None]:
+        """Raise LimitReached when the plan's time, or the shared one, is used up."""
+        self._spent, self._began = self._ledger.state.spent.seconds, _now()
+        self._refused = None
+        await self._ledger.book(Settled(number=TIME))  # of a life that was killed
+        await self._next_slice()
+        try:
+            async with asyncio.timeout(None) as scope:
+                self._scope = scope
+                self.set(self._ledger.state.limits.seconds)
+                async with _alongside(self._keep()):
+                    yield
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            raise self._end() from error
+        finally:
+            self._scope = None
+            await self._ledger.book(Settled(number=TIME, amount=self._passed()))
+
+    def set(self, seconds: float | None) -> None:
+        """Let the plan have so many seconds over all phases; None: any number."""
+        self._limit = seconds
+        if self._scope is not None and not self._scope.expired():
+            ends = None if seconds is None else self._began + max(0.0, seconds - self._spent)
+            self._scope.reschedule(ends)
+
+    def _end(self) -> LimitReached:
+        if self._refused is not None:
+            return self._refused
+        return LimitReached(
+            f"the time limit of {self._limit:g} s is reached",
+            hint="`agents plan limit --timeout +1h` raises it, `agents plan resume` goes on",
+        )
+
+    async def _keep(self) -> None:
+        """Set the next slice aside before the present one is over, until none is to be had."""
+        while True:
+            length, since = self._slice
+            await asyncio.sleep(max(0.0, since + length / 1000 - _now()))
+            try:
+                await self._next_slice()
+            except LimitReached as refused:
+                self._refused = refused
+                if self._scope is not None:
+                    self._scope.reschedule(_now())
+                return
+
+    async def _next_slice(self) -> None:
+        """Book the slice that has passed, and set the next one aside. Raises LimitReached."""
+        settled = Settled(number=TIME, amount=self._passed())
+        try:
+            await self._ledger.book(settled, _slice_of(SLICE_MS))
+            length = SLICE_MS
+        except LimitReached:
+            length = await self._room()
+            if length < LEAST_MS:
+                raise
+            await self._ledger.book(settled, _slice_of(length))
+        self._slice = (length, _now())
+
+    async def _room(self) -> int:
+        """Return how much shared time nobody has used or set aside, the present slice included."""
+        left = [
+            ceiling.ms - tally.taken.ms
+            for _, ceiling, tally in await self._ledger.accounts()
+            if ceiling.ms is not None
+        ]
+        return min(left, default=SLICE_MS)
+
+    def _passed(self) -> Amount:
+        length, since = self._slice
+        return Amount(ms=min(length, round((_now() - since) * 1000)))
+
+
+@asynccontextmanager
+async def _alongside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Let `work` go on while the block does."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def _slice_of(length: int) -> SetAside:
+    return SetAside(number=TIME, amount=Amount(ms=length))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+__all__ = ["LEAST_MS", "SLICE_MS", "Deadline"]
