@@ -16,6 +16,11 @@ class BlobWriter(Protocol):
         """Bytes that were new so far."""
         ...
 
+    @property
+    def room(self) -> int:
+        """Bytes that may still be stored: what an agent writes must not fill the disk."""
+        ...
+
 
 class Blobs(Protocol):
     """The contents that one plan's checkpoints name."""

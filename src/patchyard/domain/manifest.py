@@ -9,7 +9,7 @@ from patchyard.domain.errors import JournalBroken
 
 BELOW = "/"  # at the end of a path that is gone: all below it too
 ORIGIN = "@"  # begins `held` of what is a copy of ours: the number of the origin follows
-LEFT_OUT = "~"  # `held` of a folder whose content was not looked at
+LEFT_OUT = "~"  # `held` of what was not kept: a bulk folder's content, a file's beyond all bounds
 
 
 class Entry(NamedTuple):
@@ -37,6 +37,16 @@ class Entry(NamedTuple):
     def is_alike(self, other: "Entry") -> bool:
         """Whether a restore would make the same of both."""
         return self[:3] == other[:3] and self[5:] == other[5:]
+
+    @property
+    def digest(self) -> str:
+        """The content's name in the store; empty where it is not kept there."""
+        return "" if self.held.startswith((ORIGIN, LEFT_OUT)) or not self.is_file else self.held
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether a file's content could not be kept."""
+        return self.held == LEFT_OUT and not self.is_folder
 
 
 Manifest = Mapping[str, Entry]  # by path; "" is the root itself

@@ -10,7 +10,7 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, Trigger
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import Noted
-from patchyard.domain.manifest import ORIGIN, Entry, applied, from_rows, to_rows
+from patchyard.domain.manifest import Delta, Entry, applied, from_rows, to_rows
 from patchyard.domain.tooling import Effect
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
@@ -40,6 +40,7 @@ class Checkpoints:
         self._places = places
         self._blobs = equipment.blobs.of(ledger.plan_id)
         self._manifest: dict[str, Entry] | None = None  # None: not read from the journal yet
+        self._lacking: set[str] = set()  # files whose content is not kept
         self._last = ""  # the checkpoint that `_manifest` is of
         self._rows = 0  # of deltas since the whole manifest was written
         self._may_differ = True  # the files may have changed since
@@ -57,7 +58,7 @@ class Checkpoints:
         is_asked = Trigger.BEFORE_TOOL in self._ledger.state.known.checkpoints
         if self._may_differ and is_asked:
             await self._make(Trigger.BEFORE_TOOL, call_id=call_id, tool=tool, has_bulk=is_install)
-        at = "" if self._may_differ else self._last
+        at = "" if self._may_differ or self._lacking else self._last
         self._may_differ = True
         return at
 
@@ -88,6 +89,7 @@ class Checkpoints:
                 )
             )
         applied(manifest, {**delta.put, **delta.touched}, delta.gone)
+        self._note_lacking(delta)
         rows = len(delta.put) + len(delta.gone)
         self._rows += rows
         is_whole = not self._last or self._rows > max(FEWEST_ROWS, len(manifest))
@@ -115,7 +117,14 @@ class Checkpoints:
             marks = self._ledger.state.checkpoints
             self._last = marks[-1].checkpoint_id if marks else ""
             self._manifest = await manifest_of(self._ledger, self._last)
+            self._lacking = {path for path, entry in self._manifest.items() if entry.is_lacking}
         return self._manifest
+
+    def _note_lacking(self, delta: Delta) -> None:
+        """Remember whose content is not kept: a call over such files cannot be undone."""
+        changed = {**delta.put, **delta.touched}
+        self._lacking -= {*changed, *delta.gone}
+        self._lacking |= {path for path, entry in changed.items() if entry.is_lacking}
 
     async def restore(self, checkpoint_id: str) -> None:
         """Bring the files back. No environment may be there; the intent is journalled."""
@@ -123,6 +132,7 @@ class Checkpoints:
         self._manifest = await bring_back(
             self._equipment, self._ledger, self._workspaces, workspace, checkpoint_id
         )
+        self._lacking = {path for path, entry in self._manifest.items() if entry.is_lacking}
         self._last, self._may_differ = checkpoint_id, True  # the call is about to write again
 
 
@@ -171,8 +181,7 @@ async def require_contents(equipment: Equipment, ledger: Ledger, checkpoint_id: 
     """Raise JournalBroken unless all that a checkpoint names is there and as it was."""
     manifest = await manifest_of(ledger, checkpoint_id)
     blobs = equipment.blobs.of(ledger.plan_id)
-    kept = {entry.held for entry in manifest.values() if entry.is_file}
-    for digest in sorted(held for held in kept if not held.startswith(ORIGIN)):
+    for digest in sorted({entry.digest for entry in manifest.values()} - {""}):
         await asyncio.to_thread(blobs.require, digest)
 
 

@@ -32,7 +32,7 @@ from patchyard.domain.events import (
 )
 from patchyard.domain.fold import fold
 from patchyard.domain.lineage import Kinship, Lineage
-from patchyard.domain.manifest import ORIGIN, from_rows
+from patchyard.domain.manifest import from_rows
 from patchyard.domain.marks import Mark
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
@@ -242,10 +242,9 @@ async def _shared(
     for event in rows:
         if isinstance(event, CheckpointMade):
             put, _ = from_rows(await ledger.value(event.manifest))
-            digests |= {entry.held for entry in put.values() if entry.is_file and entry.held}
-    own = {digest for digest in digests if not digest.startswith(ORIGIN)}
+            digests |= {entry.digest for entry in put.values()}
     source, target = equipment.blobs.of(ledger.plan_id), equipment.blobs.of(child)
-    await whole(asyncio.to_thread(_copied, source, target, sorted(own)))
+    await whole(asyncio.to_thread(_copied, source, target, sorted(digests - {""})))
 
 
 def _copied(source: Blobs, target: Blobs, digests: Sequence[str]) -> None:

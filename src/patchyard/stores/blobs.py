@@ -15,6 +15,7 @@ from patchyard.clients.syncing import sync_folder
 from patchyard.domain.errors import JournalBroken, Unavailable
 from patchyard.stores.packs import PACK_BYTES, SUFFIX, Pack, Record, read, records
 
+SPACE_BYTES = 8 * 1024**3  # one plan's contents; an agent could write new ones in each call
 CHUNK_BYTES = 1024 * 1024  # a larger content is a file of its own
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -45,6 +46,19 @@ class FileBlobs:
         self._folder = folder
         self._packed: dict[str, Record] | None = None  # None: not looked at yet
         self._pack: Path | None = None  # this writer's own
+        self._size: int | None = None  # None: not looked at yet
+
+    @property
+    def size(self) -> int:
+        """Bytes of all contents."""
+        if self._size is None:
+            files = (place for place in self._folder.rglob("*") if place.is_file())
+            self._size = sum(place.stat().st_size for place in files)
+        return self._size
+
+    def add_size(self, stored: int) -> None:
+        """Count what was stored."""
+        self._size = self.size + stored
 
     @property
     def packed(self) -> dict[str, Record]:
@@ -143,8 +157,14 @@ class Writer:
             self.stored += len(content)
         return digest
 
+    @property
+    def room(self) -> int:
+        """See contracts.blobs.BlobWriter."""
+        return SPACE_BYTES - self._blobs.size - self.stored
+
     def finish(self) -> None:
         """Bring all of it to the disk."""
+        self._blobs.add_size(self.stored)
         if self._pack is not None:
             self._pack.sync()
             self._blobs.packed.update(self._added)
@@ -225,4 +245,4 @@ def _broken(digest: str, what: str) -> JournalBroken:
     )
 
 
-__all__ = ["CHUNK_BYTES", "FileBlobSpaces", "FileBlobs", "Writer", "write_all"]
+__all__ = ["CHUNK_BYTES", "SPACE_BYTES", "FileBlobSpaces", "FileBlobs", "Writer", "write_all"]

@@ -74,9 +74,25 @@ def look_time() -> int:
 
 
 def carried(current: Path, manifest: Manifest) -> list[str]:
-    """Return the folders left out of `manifest` that are still as they were at that look."""
+    """Return what is left out of `manifest` and still is as it was at that look."""
     left = [path for path, entry in manifest.items() if entry.held == LEFT_OUT]
-    return [path for path in left if _is_untouched(current, path, manifest[path])]
+    return [path for path in left if _is_as_it_was(current, path, manifest[path])]
+
+
+def _is_as_it_was(current: Path, path: str, entry: Entry) -> bool:
+    return (_is_untouched if entry.is_folder else _is_same)(current, path, entry)
+
+
+def _is_same(current: Path, path: str, entry: Entry) -> bool:
+    """Whether a file that was beyond all bounds is the one that was seen."""
+    above, _, name = path.rpartition("/")
+    try:
+        with _opened(current, above) as folder:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    seen = (entry.ino, entry.size, entry.ctime, entry.mode)
+    return (found.st_ino, found.st_size, found.st_ctime_ns, found.st_mode) == seen
 
 
 def _is_untouched(current: Path, path: str, entry: Entry) -> bool:

@@ -149,7 +149,10 @@ class Survey:
 
     def _file(self, at: int, path: str, name: str) -> Entry:
         with _opened(at, name, OPEN_FILE) as (descriptor, status):
-            held = self.known(path, descriptor, status) or self.writer.keep(descriptor)
+            held = self.known(path, descriptor, status)
+            if not held and status.st_size > self.writer.room:
+                return self._lacking(status)
+            held = held or self.writer.keep(descriptor)
             after = os.fstat(descriptor)
             link = f"{status.st_ino}.{status.st_ctime_ns}" if status.st_nlink > 1 else ""
             entry = _entry(status, held=held, link=link, attributes=_attributes(descriptor))
@@ -157,6 +160,11 @@ class Survey:
             self.is_fuzzy = True
             return entry._replace(ctime=0)
         return self._settled(entry)
+
+    def _lacking(self, status: os.stat_result) -> Entry:
+        """Return a file whose content is not kept, since there is no room for it."""
+        self.is_fuzzy = True
+        return _entry(status, held=LEFT_OUT)
 
     def _settled(self, entry: Entry) -> Entry:
         """Let what changed just now be looked at again: the same tick may hold another change."""
