@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from keeping import everything, kept, own, stored
 from laboratory import Lab
 from patchyard.domain.manifest import LEFT_OUT
 from patchyard.stores import blobs
 from patchyard.stores.blobs import FileBlobs
-from workspaces.test_checkpoints import everything, keep, kept, own
 
 pytestmark = pytest.mark.anyio
 
@@ -45,6 +45,6 @@ async def test_a_file_for_which_there_is_no_room_is_named_and_taken_over(lab: La
 def test_one_plan_stores_so_much_over_all_its_lives(tmp_path: Path) -> None:
     for number in range(3):
         space = FileBlobs(tmp_path / "space")
-        keep(space, bytes([number]) * 6000)
+        stored(space, bytes([number]) * 6000)
     with FileBlobs(tmp_path / "space").writing() as writer:
         assert writer.room < 3000

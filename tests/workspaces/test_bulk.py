@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from keeping import Keeper, everything, kept, own
 from laboratory import Lab
 from patchyard.domain.manifest import LEFT_OUT
 from patchyard.workspaces import bulk, rebuilding
-from workspaces.test_checkpoints import Keeper, everything, kept, own
 
 pytestmark = pytest.mark.anyio
 

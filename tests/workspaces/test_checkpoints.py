@@ -1,97 +1,24 @@
 """What was written is kept and brought back whole, on each strategy."""
 
-import errno
 import os
 import shutil
 import socket
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from laboratory import AGENT, Lab, started
+from keeping import everything, kept, names, own
+from laboratory import Lab
 from patchyard.clients import syncing
 from patchyard.clients.mounts import is_mounted
-from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
-from patchyard.domain.changeset import Base
-from patchyard.domain.errors import JournalBroken, Unavailable
-from patchyard.domain.manifest import Delta, Entry, Manifest, applied
-from patchyard.stores import blobs as blob_store
-from patchyard.stores.blobs import FileBlobs, FileBlobSpaces
+from patchyard.domain.errors import JournalBroken
+from patchyard.domain.manifest import Entry
 from patchyard.workspaces import rebuilding
 from workspaces_edits import EDITS, edit
 
 pytestmark = pytest.mark.anyio
-
-
-class Keeper:
-    """One workspace whose checkpoints are kept, as the engine keeps them."""
-
-    def __init__(self, lab: Lab, base: Base, ref: WorkspaceRef) -> None:
-        assert isinstance(lab.workspaces, Checkpointing)
-        self.workspaces = lab.workspaces
-        self.blobs = FileBlobSpaces(lab.repo.parent / "blobs").of(ref.workspace_id)
-        self.manifest: dict[str, Entry] = {}
-        self.base, self.ref = base, ref
-
-    async def keep(self, *, has_bulk: bool = False) -> Delta:
-        delta = await self.workspaces.checkpoint(
-            self.base, self.ref, self.manifest, blobs=self.blobs, has_bulk=has_bulk
-        )
-        applied(self.manifest, {**delta.put, **delta.touched}, delta.gone)
-        return delta
-
-    async def restore(self, manifest: Manifest) -> Sequence[str]:
-        lost = await self.workspaces.restore(self.base, self.ref, manifest, blobs=self.blobs)
-        self.manifest = {path: entry._replace(ctime=0) for path, entry in manifest.items()}
-        return lost
-
-
-async def kept(lab: Lab, name: str = "w1") -> tuple[Keeper, Path]:
-    """Make a workspace over the usual files, with the first checkpoint."""
-    base = await started(lab) if not (lab.repo / "a.txt").exists() else await lab.base()
-    ref, root = await lab.workspace(base, name)
-    keeper = Keeper(lab, base, ref)
-    await keeper.keep()
-    return keeper, root
-
-
-def everything(root: Path) -> dict[str, tuple[object, ...]]:
-    """All that a restore promises of each entry: kind, mode, owner, time, names, content."""
-    found: dict[str, tuple[object, ...]] = {}
-    firsts: dict[int, str] = {}
-    for place in sorted([root, *root.rglob("*")]):
-        status = place.lstat()
-        path = str(place.relative_to(root))
-        first = firsts.setdefault(status.st_ino, path) if status.st_nlink > 1 else path
-        is_folder = stat.S_ISDIR(status.st_mode)
-        found[path] = (
-            oct(status.st_mode),
-            "" if path.startswith(".git/") else (status.st_uid, status.st_gid),
-            status.st_mtime_ns,
-            "" if is_folder else first,
-            _content(place, status),
-        )
-    return found
-
-
-def names(folder: Path) -> set[str]:
-    return {place.name for place in folder.iterdir()}
-
-
-def _content(place: Path, status: os.stat_result) -> bytes:
-    if stat.S_ISLNK(status.st_mode):
-        return os.fsencode(place.readlink())
-    return place.read_bytes() if stat.S_ISREG(status.st_mode) else b""
-
-
-def own(root: Path) -> None:
-    """Give all of it to the agent, as what the agent writes belongs to it."""
-    if os.geteuid() == 0:
-        for place in [root, *root.rglob("*")]:
-            os.chown(place, AGENT, AGENT, follow_symlinks=False)
 
 
 async def test_new_changed_and_deleted_entries_come_back(lab: Lab) -> None:
@@ -387,95 +314,3 @@ async def test_an_owner_without_root_lends_itself_what_it_closed(ordinary: Path)
     assert stat.S_IMODE((root / "closed/file").stat().st_mode) == 0
     (root / "closed/file").chmod(0o600)
     assert (root / "closed/file").read_text() == "inside\n"
-
-
-def test_a_large_content_is_kept_as_one_stream(tmp_path: Path) -> None:
-    blobs = FileBlobs(tmp_path / "space")
-    large = tmp_path / "large"
-    large.write_bytes(os.urandom(3 * 1024 * 1024 + 17))
-    digests = []
-    for _ in range(2):
-        source = os.open(large, os.O_RDONLY)
-        with blobs.writing() as writer:
-            digests.append((writer.keep(source), writer.stored))
-        os.close(source)
-    target = os.open(tmp_path / "copy", os.O_WRONLY | os.O_CREAT)
-    blobs.copy(digests[0][0], target)
-    os.close(target)
-    assert (tmp_path / "copy").read_bytes() == large.read_bytes()
-    assert digests == [(digests[0][0], large.stat().st_size), (digests[0][0], 0)]
-    assert [place.name for place in (tmp_path / "space").iterdir()] == [digests[0][0][:2]]
-
-
-def test_what_was_torn_at_the_end_of_a_pack_is_passed_over(tmp_path: Path) -> None:
-    contents = [b"one" * 50, b"", b"two" * 50]
-    digests = [keep(FileBlobs(tmp_path / "space"), content) for content in contents]
-    packs = sorted((tmp_path / "space").glob("*.pack"))
-    assert len(packs) == len(contents)  # a writer has its own
-    whole = {pack: pack.read_bytes() for pack in packs}
-    for torn, data in whole.items():
-        for length in range(len(data)):
-            torn.write_bytes(data[:length])
-            blobs = FileBlobs(tmp_path / "space")
-            left = [digest for digest in digests if blobs.has(digest)]
-            assert len(left) == len(contents) - 1
-            for digest in left:
-                blobs.require(digest)
-        torn.write_bytes(data + b"\0" * 100)
-        assert all(map(FileBlobs(tmp_path / "space").has, digests))
-        torn.write_bytes(data)
-
-
-def keep(blobs: FileBlobs, content: bytes) -> str:
-    reading, writing = os.pipe()
-    os.write(writing, content)
-    os.close(writing)
-    with blobs.writing() as writer:
-        digest = writer.keep(reading)
-    os.close(reading)
-    return digest
-
-
-def test_a_full_pack_is_followed_by_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blob_store, "PACK_BYTES", 150)
-    blobs = FileBlobs(tmp_path / "space")
-    digests = [keep(blobs, bytes([number]) * 60) for number in range(4)]
-    assert len(list((tmp_path / "space").glob("*.pack"))) == 2
-    for digest in digests:
-        blobs.require(digest)
-
-
-def test_a_full_disk_leaves_no_half_of_a_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blobs = FileBlobs(tmp_path / "space")
-    first = keep(blobs, b"first")
-    write = os.write
-
-    def half(descriptor: int, data: bytes) -> int:
-        if len(data) < 40:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return write(descriptor, data[:40])
-
-    source = os.open(__file__, os.O_RDONLY)
-    monkeypatch.setattr(os, "write", half)
-    with pytest.raises(Unavailable, match="no room"), blobs.writing() as writer:
-        writer.keep(source)
-    monkeypatch.undo()
-    os.close(source)
-    second = keep(blobs, b"second")
-    for digest in (first, second):
-        FileBlobs(tmp_path / "space").require(digest)
-
-
-def test_a_space_can_be_removed_and_again(tmp_path: Path) -> None:
-    spaces = FileBlobSpaces(tmp_path)
-    source = os.open(__file__, os.O_RDONLY)
-    with spaces.of("P").writing() as writer:
-        writer.keep(source)
-    os.close(source)
-    spaces.remove("P")
-    spaces.remove("P")
-    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,94 @@
+"""Contents on disk: packs of small ones, files of large ones, whole or not there."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from keeping import stored
+from patchyard.domain.errors import Unavailable
+from patchyard.stores import blobs as blob_store
+from patchyard.stores.blobs import FileBlobs, FileBlobSpaces
+
+
+def test_a_large_content_is_kept_as_one_stream(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path / "space")
+    large = tmp_path / "large"
+    large.write_bytes(os.urandom(3 * 1024 * 1024 + 17))
+    digests = []
+    for _ in range(2):
+        source = os.open(large, os.O_RDONLY)
+        with blobs.writing() as writer:
+            digests.append((writer.keep(source), writer.stored))
+        os.close(source)
+    target = os.open(tmp_path / "copy", os.O_WRONLY | os.O_CREAT)
+    blobs.copy(digests[0][0], target)
+    os.close(target)
+    assert (tmp_path / "copy").read_bytes() == large.read_bytes()
+    assert digests == [(digests[0][0], large.stat().st_size), (digests[0][0], 0)]
+    assert [place.name for place in (tmp_path / "space").iterdir()] == [digests[0][0][:2]]
+
+
+def test_what_was_torn_at_the_end_of_a_pack_is_passed_over(tmp_path: Path) -> None:
+    contents = [b"one" * 50, b"", b"two" * 50]
+    digests = [stored(FileBlobs(tmp_path / "space"), content) for content in contents]
+    packs = sorted((tmp_path / "space").glob("*.pack"))
+    assert len(packs) == len(contents)  # a writer has its own
+    whole = {pack: pack.read_bytes() for pack in packs}
+    for torn, data in whole.items():
+        for length in range(len(data)):
+            torn.write_bytes(data[:length])
+            blobs = FileBlobs(tmp_path / "space")
+            left = [digest for digest in digests if blobs.has(digest)]
+            assert len(left) == len(contents) - 1
+            for digest in left:
+                blobs.require(digest)
+        torn.write_bytes(data + b"\0" * 100)
+        assert all(map(FileBlobs(tmp_path / "space").has, digests))
+        torn.write_bytes(data)
+
+
+def test_a_full_pack_is_followed_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blob_store, "PACK_BYTES", 150)
+    blobs = FileBlobs(tmp_path / "space")
+    digests = [stored(blobs, bytes([number]) * 60) for number in range(4)]
+    assert len(list((tmp_path / "space").glob("*.pack"))) == 2
+    for digest in digests:
+        blobs.require(digest)
+
+
+def test_a_full_disk_leaves_no_half_of_a_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs = FileBlobs(tmp_path / "space")
+    first = stored(blobs, b"first")
+    write = os.write
+
+    def half(descriptor: int, data: bytes) -> int:
+        if len(data) < 40:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data[:40])
+
+    source = os.open(__file__, os.O_RDONLY)
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(Unavailable, match="no room"), blobs.writing() as writer:
+        writer.keep(source)
+    monkeypatch.undo()
+    os.close(source)
+    second = stored(blobs, b"second")
+    for digest in (first, second):
+        FileBlobs(tmp_path / "space").require(digest)
+
+
+def test_a_space_can_be_removed_and_again(tmp_path: Path) -> None:
+    spaces = FileBlobSpaces(tmp_path)
+    source = os.open(__file__, os.O_RDONLY)
+    with spaces.of("P").writing() as writer:
+        writer.keep(source)
+    os.close(source)
+    spaces.remove("P")
+    spaces.remove("P")
+    assert list(tmp_path.iterdir()) == []
