@@ -62,6 +62,16 @@ async def test_a_list_shows_addresses_without_their_passwords(environ: dict[str,
     assert "s3cret-word" not in json.dumps(said) + err
 
 
+async def test_a_list_says_which_prices_are_known_and_of_which_day(
+    environ: dict[str, str],
+) -> None:
+    _, said, _ = await command(environ, "list")
+    _, doctor, _ = await agents(environ, "doctor")
+    prices = said["data"]["prices"]
+    assert prices["prices"]["openai"]["gpt-4o"] == {"input": 2.5, "output": 10.0, "cached": 1.25}
+    assert prices["as_of"] in json.dumps(doctor["data"]["findings"])
+
+
 async def test_the_doctor_asks_each_provider_what_it_has(environ: dict[str, str]) -> None:
     async with ChatServer(key="k-1234567").running() as url:
         known = {**environ, "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "k-1234567"}

@@ -151,7 +151,8 @@ async def _models() -> list[Finding]:
     except PatchyardError as error:
         return [_bad("model", error, is_needed=False)]
     asked = [_provider(catalogue, name) for name in catalogue.providers]
-    return [*await asyncio.gather(*asked), await _model(catalogue)]
+    prices = _good("prices", f"as of {catalogue.prices.as_of}")
+    return [*await asyncio.gather(*asked), await _model(catalogue), prices]
 
 
 async def _provider(catalogue: Catalogue, name: str) -> Finding:

@@ -13,6 +13,7 @@ from patchyard.clients.waits import Waits
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import PatchyardError
 from patchyard.models.choosing import choose
+from patchyard.models.prices import PriceTable
 from patchyard.models.providers import Catalogue
 
 LOADING = Waits(connect_s=3.0, first_byte_s=300.0, idle_s=10.0, whole_s=300.0)
@@ -28,7 +29,10 @@ def model() -> None:
 )
 @format_option
 def list_providers(output_format: str) -> None:
-    """List the providers, where they are and which variable holds their key."""
+    """List the providers, where they are, which variable holds their key, and the known prices.
+
+    A model without a known price is bounded by tokens.
+    """
 
     async def work() -> Outcome:
         catalogue = open_catalogue()
@@ -49,9 +53,16 @@ def list_providers(output_format: str) -> None:
             f"{_key_note(str(row['api_key_env']), has_key=bool(row['has_key']))}"
             for row in rows
         ]
-        return Outcome(data={"providers": rows}, text="\n".join(lines))
+        data = {"providers": rows, "prices": to_json(catalogue.prices)}
+        return Outcome(data=data, text="\n".join([*lines, price_words(catalogue.prices)]))
 
     carry_out("model list", output_format, work)
+
+
+def price_words(table: PriceTable) -> str:
+    """Return the table's date, and for which models it has a price."""
+    known = [f"{provider}:{name}" for provider, models in table.prices.items() for name in models]
+    return f"prices as of {table.as_of}, for {', '.join(known)}"
 
 
 def _key_note(variable: str, *, has_key: bool) -> str:
@@ -94,4 +105,4 @@ def open_catalogue() -> Catalogue:
     return replace(model_catalogue(os.environ), waits=waits)
 
 
-__all__ = ["model", "open_catalogue"]
+__all__ = ["model", "open_catalogue", "price_words"]

@@ -149,4 +149,4 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-__all__ = ["Assembly", "Enough", "mapping", "whole_number"]
+__all__ = ["DEFAULT_TOKENS", "Assembly", "Enough", "mapping", "whole_number"]
