@@ -1,4 +1,4 @@
-"""Four workers on one database, one of them killed every few seconds: each plan is done once.
+"""Four workers on one database, one killed or stopped every few seconds: plans are done once.
 
 `PATCHYARD_SOAK=1` makes it 1,000 plans, a higher number that many; `PATCHYARD_SEED` says which
 worker is killed when.
@@ -9,6 +9,7 @@ import itertools
 import os
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -23,7 +24,7 @@ from patchyard.domain.changeset import ChangeSet
 from patchyard.domain.codec import from_json
 from patchyard.domain.events import Event, Moved
 from patchyard.domain.plan import State
-from patchyard.domain.queue import Taken, job_of
+from patchyard.domain.queue import DEAD_S, Taken, job_of
 from patchyard.engine.ledger import Ledger
 from patchyard.intake import spec_of
 
@@ -34,6 +35,7 @@ WORKERS = ("w0", "w1", "w2", "w3")
 AT_ONCE = 2  # plans of one worker
 PROJECTS = 4
 LIMIT = 3  # plans of one project at once
+STOPPED = 0.3  # of the victims, in the long run: they come back
 BETWEEN_S = (0.8, 2.5)  # kills
 WITHIN_S = 3600 if SOAK else 150
 TAKEN_OVER_S = 15.0
@@ -86,10 +88,16 @@ async def queued(crew: WorkerCrew) -> list[str]:
     return plans
 
 
-async def killing(crew: WorkerCrew, rng: random.Random) -> list[float]:
-    """Kill one worker after the other, with a new one in its place, until all is done."""
+async def killing(
+    crew: WorkerCrew, rng: random.Random
+) -> tuple[list[float], list[tuple[str, float]]]:
+    """Kill one worker after the other, with a new one in its place, until all is done.
+
+    Returns when one was killed, and who was stopped when.
+    """
     deadline = time.monotonic() + WITHIN_S
-    killed = []
+    killed, halted = list[float](), list[tuple[str, float]]()
+    stopped: dict[int, asyncio.Task[None]] = {}
     options = ("--concurrency", str(AT_ONCE))
     for name in WORKERS:
         crew.start(name, *options)
@@ -99,12 +107,28 @@ async def killing(crew: WorkerCrew, rng: random.Random) -> list[float]:
             await asyncio.sleep(rng.uniform(*BETWEEN_S))
             victim = rng.randrange(len(WORKERS))
             process = crew.working[victim]
+            if SOAK and victim not in stopped and rng.random() < STOPPED:
+                halted.append((WORKERS[victim], time.time()))
+                process.send_signal(signal.SIGSTOP)
+                stopped[victim] = asyncio.create_task(going_on(process, stopped, victim))
+                continue
             process.send_signal(signal.SIGKILL)
             process.communicate()
             killed.append(time.time())
             crew.working[victim] = crew.start(WORKERS[victim], *options)
             crew.working.pop()
-    return killed
+        if stopped:
+            await asyncio.wait(stopped.values())
+    return killed, halted
+
+
+async def going_on(
+    process: subprocess.Popen[str], stopped: dict[int, asyncio.Task[None]], number: int
+) -> None:
+    """Let a stopped worker come back, long after the others have taken what it had."""
+    await asyncio.sleep(DEAD_S * 1.5)
+    process.send_signal(signal.SIGCONT)
+    del stopped[number]
 
 
 def stretches(plan_id: str, events: Sequence[tuple[int, float, Event]]) -> list[Stretch]:
@@ -139,7 +163,7 @@ async def test_each_plan_is_done_once_and_no_limit_is_passed_whoever_is_killed(
     crew: WorkerCrew,
 ) -> None:
     plans = await queued(crew)
-    killed = await killing(crew, random.Random(SEED))  # noqa: S311 - seeded on purpose
+    killed, halted = await killing(crew, random.Random(SEED))  # noqa: S311 - seeded on purpose
 
     assert killed
     at_work: list[Stretch] = []
@@ -168,13 +192,19 @@ async def test_each_plan_is_done_once_and_no_limit_is_passed_whoever_is_killed(
     assert len(projects) == PROJECTS
     for project in projects:
         assert most_at_once([each for each in at_work if project in each.slots]) <= LIMIT
-    assert max(waits(at_work), default=0.0) < TAKEN_OVER_S
+    assert max(waits(at_work, halted), default=0.0) < TAKEN_OVER_S
 
 
-def waits(at_work: Sequence[Stretch]) -> list[float]:
-    """Return how long each plan of a killed worker waited for its next one."""
+def waits(at_work: Sequence[Stretch], halted: Sequence[tuple[str, float]]) -> list[float]:
+    """Return how long each plan of a killed worker waited for its next one.
+
+    Not those of stopped ones: with half of the workers stopped a plan waits for a free one too.
+    """
     return [
         after.start - before.end
         for before, after in itertools.pairwise(at_work)
         if before.plan_id == after.plan_id
+        and not any(
+            name == before.worker and before.start <= at <= after.start for name, at in halted
+        )
     ]
