@@ -228,6 +228,14 @@ async def test_what_a_worker_has_no_command_can_claim(hall: Hall) -> None:
         pass
 
 
+async def test_a_worker_that_changes_a_plan_gives_it_back_and_stays_a_worker(hall: Hall) -> None:
+    worker, other = await hall.post("w"), await hall.post()
+    async with worker.claims.claim("a"):
+        pass
+    async with other.claims.claim("a"):
+        assert [each.name for each in await other.queue.members() if each.is_worker] == ["w"]
+
+
 async def test_a_job_taken_out_of_the_queue_is_not_begun(hall: Hall) -> None:
     worker = await hall.post("w")
     await worker.queue.put(job("a"))

@@ -165,6 +165,17 @@ async def test_who_was_taken_for_dead_is_told_so(
             await asyncio.wait_for(told.wait(), 10)
 
 
+async def test_who_gave_a_plan_back_is_told_nothing_more_of_it(
+    offices: tuple[Office, Office],
+) -> None:
+    office = offices[0].claims, offices[0].membership
+    async with office[0].claim("P"):
+        async with office[0].claim("Q") as hold:
+            hold.on_loss(lambda: pytest.fail("it is over"))
+        assert office[1]._heart is not None
+        assert office[1]._heart._told == {}
+
+
 async def test_signs_of_life_keep_an_owner_alive(
     offices: tuple[Office, Office], monkeypatch: pytest.MonkeyPatch
 ) -> None:

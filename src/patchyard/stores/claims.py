@@ -35,9 +35,11 @@ class LeaseClaims:
 
         def release(connection: sqlite3.Connection) -> bool:
             leasing.give_back(connection, lease, is_done=bool(errand))
-            return leasing.dismiss(connection, lease.member_id)
+            return not is_worker and leasing.dismiss(connection, lease.member_id)
 
-        if not membership.member.is_worker and await membership.journal.within(release):
+        is_worker = membership.member.is_worker
+        membership.is_over(lease.job_id)
+        if await membership.journal.within(release):
             membership.rest()
 
     def _take(self, connection: sqlite3.Connection, plan_id: str, errand: Errand) -> Lease:

@@ -30,16 +30,20 @@ class Heart:
         self._path = path
         self._clock = clock
         self._stopping = threading.Event()
-        self._told: list[Callable[[], object]] = []
+        self._told: dict[str, Callable[[], object]] = {}  # by job
 
     def start(self) -> None:
         """Begin; who listens for the loss is told in this event loop."""
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._run, args=(loop,), name="heartbeat", daemon=True).start()
 
-    def on_loss(self, told: Callable[[], object]) -> None:
-        """Have `told` called once the member was taken for dead."""
-        self._told.append(told)
+    def on_loss(self, job_id: str, told: Callable[[], object]) -> None:
+        """Have `told` called once the member was taken for dead, unless the job is over by then."""
+        self._told[job_id] = told
+
+    def is_over(self, job_id: str) -> None:
+        """Tell nobody of this job any more."""
+        self._told.pop(job_id, None)
 
     def stop(self) -> None:
         """Give no further sign of life; nobody is told of anything any more."""
@@ -71,7 +75,7 @@ class Heart:
         return True
 
     def _tell(self, loop: asyncio.AbstractEventLoop) -> None:
-        for told in self._told:
+        for told in list(self._told.values()):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(told)
 
@@ -146,10 +150,15 @@ class Membership:
         leasing.require(connection, lease)
         self.enter(connection)
 
-    def on_loss(self, told: Callable[[], object]) -> None:
+    def on_loss(self, job_id: str, told: Callable[[], object]) -> None:
         """Have `told` called in the event loop once this process was taken for dead."""
         if self._heart is not None:
-            self._heart.on_loss(told)
+            self._heart.on_loss(job_id, told)
+
+    def is_over(self, job_id: str) -> None:
+        """Tell nobody of this job any more: its lease was given back."""
+        if self._heart is not None:
+            self._heart.is_over(job_id)
 
 
 class Held:
@@ -165,7 +174,7 @@ class Held:
 
     def on_loss(self, told: Callable[[], object]) -> None:
         """See contracts.claims.Hold."""
-        self._membership.on_loss(told)
+        self._membership.on_loss(self.lease.job_id, told)
 
 
 def seat_here() -> Seat:

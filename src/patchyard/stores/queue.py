@@ -139,6 +139,7 @@ class SQLiteQueue:
                 )
 
         await self._journal.within(settle)
+        self._membership.is_over(lease.job_id)
 
     async def reap(self) -> Sequence[tuple[str, Errand]]:
         """See contracts.queue.Crew."""
