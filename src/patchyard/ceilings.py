@@ -11,6 +11,7 @@ from patchyard.contracts.journal import Journal
 from patchyard.domain.booking import Bound
 from patchyard.domain.ceilings import Budget, bounds
 from patchyard.domain.effective import Layer
+from patchyard.domain.errors import UsageError
 from patchyard.engine.catalogue import Catalogue
 
 TOTAL_USD = "total_usd"
@@ -46,8 +47,17 @@ class SettingsBudgets:
         self._projects = {name: p.budget for name, p in holdings.projects.items() if p.budget}
         seen = _print(user_file(self._environ))
         if seen != self._file[0]:
-            self._file = (seen, _said(user_layers(self._environ)))
+            self._file = (seen, self._file_said())
         self._read_at = time.monotonic()
+
+    def _file_said(self) -> "_Said":
+        """Return what the user's file says; what it said last while it is being edited."""
+        try:
+            return _said(user_layers(self._environ))
+        except UsageError:
+            if self._read_at == float("-inf"):
+                raise
+            return self._file[1]
 
 
 def _print(path: Path) -> tuple[int, int, int] | None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from engine.worksite import ADD, Worksite, call
-from patchyard.domain.booking import Account
-from patchyard.domain.budget import Ask, PlanLimits
+from patchyard.domain.booking import Account, Booking, SetAside
+from patchyard.domain.budget import Amount, Ask, PlanLimits
 from patchyard.domain.errors import LimitReached
 from patchyard.domain.events import Event, LimitsChanged, Moved, TurnRequested
 from patchyard.domain.plan import Phase, State
@@ -233,6 +233,20 @@ async def test_the_time_that_plans_share_ends_them_within_its_limit(
     assert [getattr(result, "code", "") for result in results] == ["limit", "limit"]
     assert {state.state for state in states} == {State.CONSTRAINED}
     assert 0 < tally.spent.ms <= 3000
+
+
+async def test_the_slice_of_time_that_a_killed_owner_had_set_aside_counts_as_passed(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD))
+        purse = equipment.store.purse
+        kept = SetAside(number=-7, amount=Amount(ms=20_000))
+        await purse.book(plan_id, Booking(project="", day="2026-11-21", moves=(kept,)))
+        await workflow.run(plan_id)
+        tally = (await purse.tallies([Account()]))[Account()]
+        assert await purse.holders() == {}
+    assert 20_000 < tally.spent.ms < 80_000
 
 
 async def test_a_plan_has_a_limit_of_calls_of_its_own(site: Worksite) -> None:

@@ -216,6 +216,10 @@ class Ledger:
         if booking is not None:
             await self._store.purse.book(self.plan_id, booking)
 
+    async def lose(self) -> None:
+        """Settle all that an earlier owner of the plan has set aside at its most."""
+        await self._store.purse.lose(self.plan_id)
+
     async def accounts(self) -> Sequence[tuple[Account, Ceiling, Tally]]:
         """Return the shared accounts that the plan counts in, with their limits of now."""
         project, day = self._booked_in(self._clock.now())

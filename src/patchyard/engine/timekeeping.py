@@ -16,7 +16,6 @@ from patchyard.engine.ledger import Ledger
 
 SLICE_MS = 20_000
 LEAST_MS = 1_000  # a shorter slice is not begun
-TIME = 0  # names the slice in the purse; requests are named by versions, from 1 on
 
 
 class Deadline:
@@ -36,7 +35,7 @@ class Deadline:
         """Raise LimitReached when the plan's time, or the shared one, is used up."""
         self._spent, self._began = self._ledger.state.spent.seconds, _now()
         self._refused = None
-        await self._ledger.book(Settled(number=TIME))  # of a life that was killed
+        await self._ledger.lose()  # what a life that was killed had set aside
         await self._next_slice()
         try:
             async with asyncio.timeout(None) as scope:
@@ -50,7 +49,7 @@ class Deadline:
             raise self._end() from error
         finally:
             self._scope = None
-            await self._ledger.book(Settled(number=TIME, amount=self._passed()))
+            await self._ledger.book(self._settled())
 
     def set(self, seconds: float | None) -> None:
         """Let the plan have so many seconds over all phases; None: any number."""
@@ -82,15 +81,15 @@ class Deadline:
 
     async def _next_slice(self) -> None:
         """Book the slice that has passed, and set the next one aside. Raises LimitReached."""
-        settled = Settled(number=TIME, amount=self._passed())
+        settled = self._settled()
         try:
-            await self._ledger.book(settled, _slice_of(SLICE_MS))
+            await self._ledger.book(settled, self._slice_of(SLICE_MS))
             length = SLICE_MS
         except LimitReached:
             length = await self._room()
             if length < LEAST_MS:
                 raise
-            await self._ledger.book(settled, _slice_of(length))
+            await self._ledger.book(settled, self._slice_of(length))
         self._slice = (length, _now())
 
     async def _room(self) -> int:
@@ -102,9 +101,19 @@ class Deadline:
         ]
         return min(left, default=SLICE_MS)
 
-    def _passed(self) -> Amount:
+    def _settled(self) -> Settled:
         length, since = self._slice
-        return Amount(ms=min(length, round((_now() - since) * 1000)))
+        passed = min(length, round((_now() - since) * 1000))
+        return Settled(number=self._number, amount=Amount(ms=passed))
+
+    def _slice_of(self, length: int) -> SetAside:
+        return SetAside(number=self._number, amount=Amount(ms=length))
+
+    @property
+    def _number(self) -> int:
+        """What names the slice in the purse: another of each owner, and of no request."""
+        hold = self._ledger.hold
+        return 0 if hold is None else -hold.lease.generation
 
 
 @asynccontextmanager
@@ -116,10 +125,6 @@ async def _alongside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.wait([task])
-
-
-def _slice_of(length: int) -> SetAside:
-    return SetAside(number=TIME, amount=Amount(ms=length))
 
 
 def _now() -> float:
