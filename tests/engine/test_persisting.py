@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
-from engine.told import ENDING, Recorder, state_of, until, with_actor, writing
+from engine.told import ENDING, Recorder, heard, state_of, until, with_actor, writing
 from engine.worksite import ADD, Worksite
 from patchyard.contracts.actor import Answered, Turn
-from patchyard.domain.errors import ModelFailed, PlanPaused
+from patchyard.contracts.environment import Environment
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
+from patchyard.domain.errors import EnvironmentBroken, ModelFailed, PlanPaused
 from patchyard.domain.events import TurnTaken
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.safety import SafetyProfile
@@ -94,3 +97,36 @@ async def test_a_wait_for_a_busy_model_is_shown_and_ends_with_a_pause(site: Work
                 await working
         assert "retry 1 of 3" in shown
         assert (await workflow.resume(plan_id)).state == State.COMPLETE
+
+
+class Shaky:
+    """An environment kind to whose places nobody can attach at first."""
+
+    def __init__(self, inner: Environment) -> None:
+        self.refusals = 1
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def attach(self, handle: EnvironmentHandle) -> Any:
+        if self.refusals:
+            self.refusals -= 1
+            raise EnvironmentBroken("it went away")
+        return await self._inner.attach(handle)
+
+
+async def test_a_place_that_is_lost_at_once_is_made_anew(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persisting, "wait_before", lambda *_, **__: 0.01)
+    kind = ExecutionEnvironment.PROCESS
+    async with site.open() as (equipment, _):
+        shaky = Shaky(equipment.environment(kind))
+        equipped = replace(equipment, environments={kind: cast("Environment", shaky)})
+        workflow = Workflow(equipped, watching=Watching(on_event=site.heard.append))
+        ended = await workflow.run(await site.made(workflow, site.asked(ADD)))
+    (planned,) = heard(site, RetryPlanned)
+    assert (planned.code, planned.message) == ("environment_broken", "it went away")
+    assert ended.state == State.COMPLETE
+    assert ended.turn == 2  # nothing was asked again
