@@ -97,7 +97,8 @@ async def test_a_plan_of_a_worker_says_whose_it_is_and_one_that_waits_says_for_w
     assert "(worker w)" in out
     assert "(waits for a free worker)" in out
     out, _ = crew.spawn("plan", "status", taken).communicate(timeout=LONGEST_S)
-    assert "worker w" in out
+    assert "worker w, process" in out
+    assert crew.status(taken)["owner"]["worker"] == "w"
     held = crew.agents("plan", "apply", taken)
     assert (held["exit_code"], "worker w" in held["error"]["message"]) == (3, True)
     for plan_id in (body["data"]["plan_id"], taken):

@@ -30,7 +30,7 @@ from patchyard.cli.outcome import (
 )
 from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.progress import JsonLines, SpokenLines
-from patchyard.cli.queued import is_awaited, places_in_queue, standing_line
+from patchyard.cli.queued import is_awaited, owner_data, places_in_queue, standing_line
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import Decision
@@ -105,13 +105,14 @@ async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
     waiting = data["waiting"]
     place = (await places_in_queue(equipment)).get(ledger.plan_id)
     data["queue"] = place.data() if place else None
-    if place is not None:
-        text += standing_line(place)
+    owner = await equipment.claims.holder(ledger.plan_id)
+    data["owner"] = owner_data(owner)
+    text += standing_line(place, owner)
     if place is not None and not place.worker:
         data["waiting"] = {"for": place.waits_for, "since": place.job.queued}
     elif waiting and is_held(ledger.state):
         text += f"\n  {paint('waiting', 'cyan')}  for {visible(waiting['for'])}"
-    elif waiting and not await equipment.claims.holder(ledger.plan_id):
+    elif waiting and owner is None:
         data["waiting"] = {**waiting, "for": "somebody to resume it: nobody works on it"}
         text += f"\n  {paint('waiting', 'cyan')}  nobody works on it: agents plan resume"
     elif waiting:

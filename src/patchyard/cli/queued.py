@@ -8,7 +8,7 @@ from patchyard.cli.outcome import Outcome, paint, visible
 from patchyard.cli.working import made_plan, waiting
 from patchyard.configuration import configure
 from patchyard.domain.plan import MANUAL
-from patchyard.domain.queue import Errand, Limits, job_of
+from patchyard.domain.queue import Errand, Limits, Member, job_of
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
@@ -64,11 +64,20 @@ async def is_awaited(equipment: Equipment, plan_id: str) -> bool:
     return standing is not None and standing.waits_for != NOBODY
 
 
-def standing_line(standing: Standing) -> str:
-    """Return the line of a plan's screen that says where it stands in the queue."""
-    if standing.worker is not None:
-        return f"\n  {paint('by'.ljust(8), 'cyan')} worker {visible(standing.worker)}"
+def owner_data(owner: Member | None) -> Mapping[str, object] | None:
+    """Return who owns a plan, for programs."""
+    if owner is None:
+        return None
+    return {"worker": owner.name if owner.is_worker else None, "process": owner.seat.pid}
+
+
+def standing_line(standing: Standing | None, owner: Member | None) -> str:
+    """Return the line of a plan's screen that says who is at it, or what it waits for."""
+    if owner is not None:
+        return f"\n  {paint('by'.ljust(8), 'cyan')} {visible(owner.shown)}"
+    if standing is None or not standing.waits_for:
+        return ""
     return f"\n  {paint('waiting', 'cyan')}  in the queue, for {visible(standing.waits_for)}"
 
 
-__all__ = ["is_awaited", "places_in_queue", "queue_plan", "queued", "standing_line"]
+__all__ = ["is_awaited", "owner_data", "places_in_queue", "queue_plan", "queued", "standing_line"]

@@ -50,6 +50,13 @@ class Member:
         return self.concurrency > 0
 
 
+    @property
+    def shown(self) -> str:
+        """How people know it: a worker by its name."""
+        process = f"process {self.seat.pid}"
+        return f"worker {self.name}, {process}" if self.is_worker else process
+
+
 @dataclass(frozen=True, kw_only=True)
 class Lease:
     """The right to write one plan's journal, until a higher generation is given out."""

@@ -46,7 +46,7 @@ class LeaseClaims:
         owner = leasing.owner_of(connection, plan_id)
         if owner is not None and not self._membership.is_dead(owner):
             raise Conflict(
-                f"plan {plan_id} is being worked on by another process ({named(owner)})",
+                f"plan {plan_id} is being worked on by another process ({owner.shown})",
                 hint=f"follow it with `agents plan watch {plan_id}`, or stop it with"
                 f" `agents plan cancel {plan_id}`",
             )
@@ -67,10 +67,4 @@ class LeaseClaims:
         return None if owner is None or self._membership.is_dead(owner) else owner
 
 
-def named(member: Member) -> str:
-    """Return how people know a member: a worker by its name."""
-    process = f"process {member.seat.pid}"
-    return f"worker {member.name}, {process}" if member.is_worker else process
-
-
-__all__ = ["LeaseClaims", "named"]
+__all__ = ["LeaseClaims"]

@@ -8,7 +8,6 @@ from patchyard.contracts.clock import Clock
 from patchyard.domain.errors import Conflict, FencedOff
 from patchyard.domain.queue import DEATHS, Errand, Job, Lease, Limits, Member, next_job, scopes_of
 from patchyard.stores import leasing
-from patchyard.stores.claims import named
 from patchyard.stores.membership import Held, Membership
 
 JOB = "job, errand, project, model, priority, not_before, every_s, queued, number, deaths"
@@ -80,7 +79,7 @@ class SQLiteQueue:
             for other in leasing.members(connection, "name = ? AND concurrency > 0", name):
                 if not membership.is_dead(other):
                     raise Conflict(
-                        f"there is a worker {name} already ({named(other)})",
+                        f"there is a worker {name} already ({other.shown})",
                         hint="give this one another name: `agents worker --name NAME`",
                     )
                 leasing.bury(connection, other)
