@@ -16,6 +16,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import working_ground
 from patchyard.engine.handing import Handing
 from patchyard.engine.report import plan_data
+from patchyard.engine.reverting import revert
 from patchyard.engine.rolling_back import find_mark, roll_back
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
@@ -163,6 +164,19 @@ async def test_what_is_handed_over_is_taken_back_first(site: Worksite) -> None:
         await Handing(equipment, ledger).unapply()
         state = await taken_back(equipment, site, plan_id, 0)
         assert (state.phase, state.state) == (Phase.EXECUTE, State.QUEUED)
+
+
+async def test_what_was_given_up_by_a_revert_can_be_gone_back_to(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(append("one"), append("two")))
+        await workflow.run(plan_id)
+        async with workflow._lifecycle.owned(plan_id) as ledger:
+            await revert(equipment, ledger, to=Phase.STRATEGIZE, by="test")
+        state = await taken_back(equipment, site, plan_id, 1)
+        assert (state.phase, state.state) == (Phase.EXECUTE, State.QUEUED)
+        state = await Workflow(equipment).run(plan_id)
+        assert state.state == State.COMPLETE
+        assert await files_of(equipment, plan_id) == {"log": "one\ntwo\n"}
 
 
 async def test_a_plan_that_somebody_works_on_is_not_rolled_back(site: Worksite) -> None:
