@@ -1,5 +1,7 @@
 """A plan whose calls are made once more comes to the same change, or the difference is said."""
 
+import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -110,3 +112,25 @@ def test_a_replay_stands_on_the_setup_layer_that_there_was(desk: Desk) -> None:
             layer.rename(layer.with_name(f"{layer.name}-away"))
     gone = desk.agents("plan", "replay")
     assert (gone.code, "setup layer" in gone.message) == (4, True)
+
+
+def test_a_replay_that_was_killed_goes_on_or_is_made_again(desk: Desk) -> None:
+    desk.script(shell("sleep 0.5; echo 1 >> log.txt"), shell("echo 2 >> log.txt"), finish())
+    ended = run(desk, "--validate", "")
+    without_model(desk)
+    process = desk.start("plan", "replay", "--stream", "--format", "json")
+    assert process.stdout is not None
+    child = ""
+    for line in process.stdout:
+        event = json.loads(line)
+        if event["event"] == "ToolCallRequested":
+            child = event["plan_id"]
+            break
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+    again = desk.agents("plan", "replay")
+    resumed = desk.agents("plan", "resume", child)
+
+    assert again.data["replay"]["is_same"], again.message
+    assert resumed.data["changeset"]["tree"] == ended.data["changeset"]["tree"], resumed.message
