@@ -70,3 +70,18 @@ def test_a_checkpoint_that_the_journal_lost_is_named(desk: Desk) -> None:
     answer = desk.agents("plan", "rollback", "@last", second, "--yes")
     assert answer.code == 1
     assert "damaged" in answer.message
+
+
+@pytest.mark.service("ordinary-user")
+def test_an_ordinary_users_plan_goes_back_too(plain_desk: Desk) -> None:
+    desk = plain_desk
+    deleting = shell("rm a.txt; echo 2 >> made; mkdir -m 0 shut; echo x > .hidden")
+    ran = desk.run(shell("echo 1 >> made"), deleting)
+    assert ran.code == 0, ran.err
+    second = checkpoints(desk)[1]
+    back = desk.agents("plan", "rollback", "@last", second, "--yes")
+    assert back.code == 0, back.err
+    resumed = desk.agents("plan", "resume")
+    assert resumed.code == 0, resumed.err
+    assert resumed.changed["made"] == "added"
+    assert desk.agents("plan", "diff").data["patch"].count("\n+2") == 1
