@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from patchyard.clients.mounts import unmount
-from patchyard.clients.removal import MountedInside, mounts_below, remove_tree, set_aside, size_of
+from patchyard.clients.removal import (
+    DEEPEST,
+    MountedInside,
+    mounts_below,
+    remove_tree,
+    set_aside,
+    size_of,
+)
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 
@@ -125,3 +132,37 @@ def test_a_size_counts_a_file_with_two_names_once(tmp_path: Path) -> None:
     (tree / "b").hardlink_to(tree / "a")
     assert size_of(tree) == alone >= 1_000_000
     assert size_of(tmp_path / "none") == 0
+
+
+@needs_root
+def test_an_ordinary_user_deletes_folders_that_were_closed(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    place = tmp_path / "theirs"
+    (place / "tree/closed/inner").mkdir(parents=True)
+    (place / "tree/closed/inner/file").write_text("x")
+    for path in (place, *place.rglob("*")):
+        os.chown(path, 65534, 65534)
+    (place / "tree/closed").chmod(0)
+    pid = os.fork()
+    if pid == 0:  # pragma: no cover - another process
+        for folder in reversed(place.parents):
+            folder.stat()
+        os.chdir(place)
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        remove_tree(Path("tree"))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert list(place.iterdir()) == []
+
+
+def test_names_that_deletion_itself_would_take_do_no_harm(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for number in range(1, 4):
+        (tree / f".gone-{number}" / "full").mkdir(parents=True)
+    deep = tree / "/".join(["d"] * (DEEPEST + 10))
+    deep.mkdir(parents=True)
+    (deep / "file").write_text("x")
+    remove_tree(tree)
+    assert not tree.exists()
