@@ -9,7 +9,7 @@ from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import SHOWN_CHARS, Guided, guidance_text, shown_text
 
-BEGIN = (
+BEGIN: tuple[Event, ...] = (
     PlanCreated(spec=PlanSpec(task="t", repository="/r")),
     *(
         Moved(phase=Phase.STRATEGIZE, state=state)

@@ -12,6 +12,8 @@ from patchyard.domain.events import ToolCallRequested, ToolCallSettled
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.steering import ApprovalAsked
 from patchyard.engine.directing import Directing
+from patchyard.engine.handing import Handing
+from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
 
@@ -120,3 +122,29 @@ async def test_the_result_is_handed_over_only_when_it_is_good_enough(site: Works
         ended = await workflow.resume(plan_id)
     assert ended.state == State.APPLIED
     assert (site.repository / "new.txt").read_text() == "new\n"
+
+
+async def test_a_rejected_hand_over_is_a_persons_to_make(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        asked = site.asked(ADD, automation_profile="ci", apply_to="worktree")
+        plan_id = await site.made(workflow, asked)  # nothing proves it
+        with pytest.raises(ApprovalNeeded, match="apply waits for approval"):
+            await workflow.run(plan_id)
+        await Directing(equipment).reject(plan_id)
+        with pytest.raises(GuardRefused, match="apply was rejected") as refused:
+            await workflow.resume(plan_id)
+        assert f"agents plan apply {plan_id}" in refused.value.hint
+        async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
+            receipt = await Handing(equipment, ledger).apply("worktree")
+    assert receipt is not None
+    assert (site.repository / "new.txt").exists()
+
+
+async def test_ci_asks_nobody_although_somebody_is_there(site: Worksite) -> None:
+    person = Person(YES)
+    async with site.open() as (equipment, _):
+        workflow = Workflow(equipment, approver=person)
+        asked = site.asked(ADD, automation_profile="ci", apply_to="worktree")
+        with pytest.raises(ApprovalNeeded):
+            await workflow.run(await site.made(workflow, asked))
+    assert person.asked == []

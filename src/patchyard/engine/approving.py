@@ -35,8 +35,14 @@ async def approve_phase(ledger: Ledger, steering: Steering, phase: Phase) -> Non
         raise GuardRefused(
             f"{phase} was rejected{said}",
             hint=f"`agents plan revert {state.plan_id} --reason TEXT` plans anew;"
-            f" `agents plan {phase} {state.plan_id}` goes on all the same",
+            f" {_begin_yourself(phase, state.plan_id)} goes on all the same",
         )
+
+
+def _begin_yourself(phase: Phase, plan_id: str) -> str:
+    if phase == Phase.APPLY:
+        return f"`agents plan apply {plan_id}`"
+    return f"`agents plan execute {plan_id}`"
 
 
 async def command_approves(ledger: Ledger, phase: Phase) -> None:
