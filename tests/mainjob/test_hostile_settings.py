@@ -125,7 +125,7 @@ def test_every_dangerous_setting_is_ignored_by_name(desk: Desk, ear: Ear) -> Non
     assert status.data["environment"] == "process"
     assert status.data["reach"]["mounts"] == []
     assert status.data["cost"]["limits"] | {"seconds": 0} == {
-        "usd": 5.0, "tokens": None, "steps": 200, "seconds": 0,
+        "usd": 5.0, "tokens": None, "steps": 200, "seconds": 0, "calls": None,
     }  # fmt: skip
     assert KEY.encode() not in desk.agents("plan", "events", environ=keys).out
     assert ear.heard == []

@@ -1,5 +1,6 @@
 """Limits and what was used of them: of one plan, and amounts in general. Pure arithmetic."""
 
+import bisect
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from patchyard.domain.errors import UsageError
 
 UNPRICED_TOKENS = 2_000_000  # bound of a model whose price is not known (interface.md)
 NANO = 1_000_000_000  # a USD; the cheapest token of the price table is 5 of them
+FREE = 2**63  # more nano-USD than can be spent
 NOISE_DIGITS = 3  # of a nano-USD: what floating point adds to a price below this is none
 
 
@@ -117,17 +119,15 @@ def affordable(ask: Ask, ceiling: Ceiling, taken: Amount) -> int:
     longest = ask.output_tokens
     if ceiling.tokens is not None:
         longest = min(longest, ceiling.tokens - taken.tokens - ask.input_tokens)
-    rate = ask.usd_per_million_output
-    if ceiling.nano_usd is None or not ask.is_priced or rate is None:
+    if ceiling.nano_usd is None:
         return longest
-    left = ceiling.nano_usd - taken.nano_usd - ask.amount(0).nano_usd
-    if left < 0:
-        return -1
-    if rate > 0:
-        longest = min(longest, math.floor(left * 1e6 / (rate * NANO)))
-    while longest > 0 and ask.amount(longest).nano_usd + taken.nano_usd > ceiling.nano_usd:
-        longest -= 1  # rounding, by a token or two
-    return longest
+    left = ceiling.nano_usd - taken.nano_usd
+    return bisect.bisect_right(range(longest + 1), left, key=lambda n: _price(ask, n)) - 1
+
+
+def _price(ask: Ask, output_tokens: int) -> int:
+    price = ask.amount(output_tokens).nano_usd
+    return price or -FREE  # what costs nothing fits even where more than all is spent
 
 
 @dataclass(frozen=True, kw_only=True)
