@@ -1,5 +1,8 @@
 """Plans taken back to a checkpoint: files and conversation together, and on from there."""
 
+import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +11,7 @@ import pytest
 from engine.worksite import Worksite, call
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, RolledBack, Trigger
 from patchyard.domain.errors import Conflict, GuardRefused, JournalBroken, UnknownName, UsageError
-from patchyard.domain.events import ToolCallSettled, TurnTaken
+from patchyard.domain.events import Noted, ToolCallSettled, TurnTaken
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
 from patchyard.engine import checkpoints, rolling_back
@@ -202,6 +205,29 @@ async def test_a_lost_content_is_told_before_anything_is_changed(site: Worksite)
             await taken_back(equipment, site, plan_id, -1)
         after = (await site.ledger(equipment, plan_id)).state
         assert (after.version, after.restoring) == (state.version, "")
+
+
+async def test_a_list_of_files_that_the_journal_lost_is_said_and_made_anew(site: Worksite) -> None:
+    many = call("execute_command", command="for n in $(seq 100); do echo $n > file$n; done")
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(many, append("one"), append("two")))
+        await workflow.run(plan_id)
+        await taken_back(equipment, site, plan_id, 2)
+    with closing(sqlite3.connect(site.folder / "home/patchyard.db")) as database:
+        made = "SELECT body FROM events WHERE type = 'CheckpointMade'"
+        digests = [json.loads(row[0])["manifest"].get("digest") for row in database.execute(made)]
+        database.executemany(
+            "DELETE FROM bodies WHERE digest = ?", [(each,) for each in digests if each]
+        )
+        database.commit()
+    async with site.open() as (equipment, workflow):
+        state = await workflow.run(plan_id)
+        assert state.state == State.COMPLETE
+        assert (await files_of(equipment, plan_id))["log"] == "one\ntwo\n"
+        noted = [each.text for each in site.heard if isinstance(each, Noted)]
+        assert any("the next one holds all files" in text for text in noted)
+        await taken_back(equipment, site, plan_id, -1)
+        assert (await files_of(equipment, plan_id))["log"] == "one\ntwo\n"
 
 
 class Killed(BaseException):

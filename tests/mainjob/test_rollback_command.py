@@ -1,6 +1,7 @@
 """`agents plan rollback` at the command line."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -65,8 +66,9 @@ def test_people_see_where_they_are(desk: Desk) -> None:
 def test_a_checkpoint_that_the_journal_lost_is_named(desk: Desk) -> None:
     desk.run(shell("for n in $(seq 200); do echo $n > made$n; done"), shell("echo 1 > made"))
     second = checkpoints(desk)[1]
-    with sqlite3.connect(desk.folder / "state/patchyard.db") as database:
+    with closing(sqlite3.connect(desk.folder / "state/patchyard.db")) as database:
         database.execute("UPDATE bodies SET data = x'00'")
+        database.commit()
     answer = desk.agents("plan", "rollback", "@last", second, "--yes")
     assert answer.code == 1
     assert "damaged" in answer.message

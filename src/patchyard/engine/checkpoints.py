@@ -116,7 +116,11 @@ class Checkpoints:
         if self._manifest is None:
             marks = self._ledger.state.checkpoints
             self._last = marks[-1].checkpoint_id if marks else ""
-            self._manifest = await manifest_of(self._ledger, self._last)
+            try:
+                self._manifest = await manifest_of(self._ledger, self._last)
+            except JournalBroken as error:  # what lies there now can still be kept, as a whole
+                self._manifest, self._last = {}, ""
+                self._ledger.note(Noted(text=f"{error.message}: the next one holds all files"))
             self._lacking = {path for path, entry in self._manifest.items() if entry.is_lacking}
         return self._manifest
 
