@@ -288,6 +288,10 @@ def test_the_next_commands_are_those_that_work_now() -> None:
     assert "agents plan apply 01J" in taken_back
     limited = plan_screen(sample(state="constrained", error_details={"code": "limit"}))
     assert limited.index("agents plan limit 01J") < limited.index("agents plan resume 01J")
+    shared = {"code": "limit", "setting": "budget.day_usd"}
+    bounded = plan_screen(sample(state="constrained", error_details=shared))
+    assert bounded.index("raise budget.day_usd") < bounded.index("agents plan resume 01J")
+    assert "plan limit" not in bounded
     red = plan_screen(sample(state="constrained", error_details={"code": "validation_failed"}))
     assert red.index("agents plan diff 01J") < red.index("agents plan resume 01J")
     findings = [{"path": ".envrc", "message": "runs by itself"}]

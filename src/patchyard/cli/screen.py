@@ -188,11 +188,13 @@ def _next(data: Mapping[str, Any]) -> list[str]:
 
 def _onward(data: Mapping[str, Any]) -> list[str]:
     """Say how a plan that stopped goes on; past a limit it would stop at once again."""
-    plan = data["plan_id"]
-    if (data.get("error_details") or {}).get("code") == LimitReached.code:
+    plan, details = data["plan_id"], data.get("error_details") or {}
+    if details.get("code") == LimitReached.code:
         raised = f"agents plan limit {plan} …   (what is raised: agents plan limit --help)"
+        if shared := details.get("setting"):
+            raised = f"raise {shared}   (where it is set: agents config show --origin)"
         return [_row("next", raised), f"           agents plan resume {plan}"]
-    if (data.get("error_details") or {}).get("code") == ProofFailed.code:
+    if details.get("code") == ProofFailed.code:
         seen = f"agents plan diff {plan}   (what was tried; `agents plan shell` looks inside)"
         return [_row("next", seen), f"           agents plan resume {plan}   (proves it again)"]
     return [_row("next", f"agents plan resume {plan}   (or: agents plan events {plan})")]
