@@ -33,8 +33,11 @@ class WorkerCrew:
         words = ["worker", "--name", name, *options]
         process = self.spawn(*words)
         assert process.stderr is not None
-        first = process.stderr.readline()
-        assert first.startswith(f"worker {name}: up to"), first
+        said, line = "", ""
+        while not line.startswith(f"worker {name}: up to"):
+            line = process.stderr.readline()
+            said += line
+            assert line, said
         self.working.append(process)
         return process
 
