@@ -6,12 +6,12 @@ pass its limit; what a killed process had set aside counts as passed.
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from patchyard.domain.booking import SetAside, Settled
 from patchyard.domain.budget import Amount
-from patchyard.domain.errors import LimitReached
+from patchyard.domain.errors import LimitReached, PatchyardError
 from patchyard.engine.ledger import Ledger
 
 SLICE_MS = 20_000
@@ -49,7 +49,8 @@ class Deadline:
             raise self._end() from error
         finally:
             self._scope = None
-            await self._ledger.book(self._settled())
+            with suppress(PatchyardError):  # it stays set aside, and counts as all of it
+                await self._ledger.book(self._settled())
 
     def set(self, seconds: float | None) -> None:
         """Let the plan have so many seconds over all phases; None: any number."""
