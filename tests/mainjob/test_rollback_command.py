@@ -1,11 +1,13 @@
 """`agents plan rollback` at the command line."""
 
 import sqlite3
+import sys
 from contextlib import closing
 
 import pytest
 
 from mainjob.driver import Desk, shell
+from terminals import at_a_terminal
 
 pytestmark = pytest.mark.service("bubblewrap")
 
@@ -87,3 +89,21 @@ def test_an_ordinary_users_plan_goes_back_too(plain_desk: Desk) -> None:
     assert resumed.code == 0, resumed.err
     assert resumed.changed["made"] == "added"
     assert desk.agents("plan", "diff").data["patch"].count("\n+2") == 1
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_at_a_terminal_a_person_is_asked(desk: Desk, answer: str) -> None:
+    desk.run(shell("echo 1 > made"))
+    first = checkpoints(desk)[0]
+    agents = [sys.executable, "-m", "patchyard", "plan", "rollback", "@last", first]
+    with at_a_terminal(agents, cwd=desk.repo, environ=desk.environ) as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.type(f"{answer}\r")
+        said = terminal.rest()
+    state = desk.agents("plan", "status").data
+    if answer == "y":
+        assert "back at" in said
+        assert (state["phase"], state["state"]) == ("execute", "queued")
+    else:
+        assert "nothing was changed" in said
+        assert state["state"] == "complete"

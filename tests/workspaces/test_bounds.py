@@ -10,6 +10,7 @@ from laboratory import Lab
 from patchyard.domain.manifest import LEFT_OUT
 from patchyard.stores import blobs
 from patchyard.stores.blobs import FileBlobs
+from patchyard.workspaces import survey
 
 pytestmark = pytest.mark.anyio
 
@@ -48,3 +49,46 @@ def test_one_plan_stores_so_much_over_all_its_lives(tmp_path: Path) -> None:
         stored(space, bytes([number]) * 6000)
     with FileBlobs(tmp_path / "space").writing() as writer:
         assert writer.room < 3000
+
+
+async def test_folders_beyond_the_deepest_are_left_out_and_said(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "MAX_DEPTH", 3)
+    keeper, root = await kept(lab)
+    (root / "1/2/3/4/5").mkdir(parents=True)
+    (root / "1/2/3/4/5/deep").write_text("deep\n")
+    (root / "1/2/3/file").write_text("kept\n")
+    own(root)
+    delta = await keeper.keep()
+    assert delta.is_fuzzy
+    assert "1/2/3/file" in keeper.manifest
+    assert keeper.manifest["1/2/3/4"].held == LEFT_OUT
+    assert "1/2/3/4/5" not in keeper.manifest
+
+
+async def test_what_changes_under_our_eyes_makes_a_checkpoint_fuzzy(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, root = await kept(lab)
+    (root / "steady").write_text("steady\n")
+    (root / "moving").write_text("1\n")
+    (root / "going").mkdir()
+    own(root)
+    keep_content = blobs.Writer.keep
+
+    def changing(self: blobs.Writer, source: int) -> str:
+        digest = keep_content(self, source)
+        (root / "moving").write_text("2\n")
+        if (root / "going").exists():
+            (root / "going").rmdir()
+        return digest
+
+    monkeypatch.setattr(blobs.Writer, "keep", changing)
+    assert (await keeper.keep()).is_fuzzy
+    monkeypatch.undo()
+    assert not (await keeper.keep()).is_fuzzy
+    manifest = dict(keeper.manifest)
+    (root / "moving").write_text("3\n")
+    await keeper.restore(manifest)
+    assert (root / "moving").read_text() == "2\n"
