@@ -9,9 +9,24 @@ from pathlib import Path
 import pytest
 
 from engine.worksite import Worksite, call
+from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, RolledBack, Trigger
-from patchyard.domain.errors import Conflict, GuardRefused, JournalBroken, UnknownName, UsageError
-from patchyard.domain.events import Noted, ToolCallSettled, TurnTaken
+from patchyard.domain.codec import from_json
+from patchyard.domain.errors import (
+    Conflict,
+    GuardRefused,
+    JournalBroken,
+    StateRefusal,
+    UnknownName,
+    UsageError,
+)
+from patchyard.domain.events import (
+    Noted,
+    ToolCallRequested,
+    ToolCallSettled,
+    TurnTaken,
+    WorkspaceRemoved,
+)
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
 from patchyard.engine import checkpoints, rolling_back
@@ -21,6 +36,7 @@ from patchyard.engine.handing import Handing
 from patchyard.engine.report import plan_data
 from patchyard.engine.reverting import revert
 from patchyard.engine.rolling_back import find_mark, roll_back
+from patchyard.engine.rows import body_of
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
 
@@ -323,3 +339,37 @@ async def test_before_a_declared_install_and_at_the_end_of_a_round_bulk_is_kept(
         spec = replace(spec_of(asked, site.environ), setup=("echo install > .git/done",))
         await workflow.run(await workflow.create(spec))
         assert kept == [False, True, False, True]
+
+
+async def test_a_plan_without_a_workspace_has_nothing_to_bring_back(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(append("one")))
+        state = await workflow.run(plan_id)
+        mark = state.checkpoints[0]
+        ledger = await site.ledger(equipment, plan_id)
+        await equipment.workspaces.remove(from_json(WorkspaceRef, state.workspace))
+        await ledger.record(WorkspaceRemoved(workspace_id=plan_id))
+        with pytest.raises(StateRefusal, match="cannot be brought back"):
+            await roll_back(equipment, ledger, mark)
+        with pytest.raises(JournalBroken, match="missing in the journal"):
+            await checkpoints.manifest_of(ledger, "01J00000000000000000000000")
+
+
+async def test_an_open_call_is_settled_before_the_plan_goes_back(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(append("one"), append("two")))
+        state = await workflow.run(plan_id)
+        ledger = await site.ledger(equipment, plan_id)
+        event = ToolCallRequested(
+            call_id="01J00000000000000000000000",
+            turn=state.turn,
+            ref="r",
+            name="execute_command",
+            arguments=body_of({"command": "true"}),
+            environment_id="gone",
+        )
+        await ledger.record(event)
+        after = await roll_back(equipment, ledger, state.checkpoints[1])
+        assert after.open_calls == {}
+        settled = [e for _, _, e in await ledger.events() if isinstance(e, ToolCallSettled)]
+        assert (settled[-1].call_id, settled[-1].error) == (event.call_id, "CANCELLED")
