@@ -49,7 +49,6 @@ class Member:
         """Whether it takes plans from the queue."""
         return self.concurrency > 0
 
-
     @property
     def shown(self) -> str:
         """How people know it: a worker by its name."""
