@@ -198,8 +198,9 @@ def test_without_any_model_there_are_three_cures(desk: Desk) -> None:
 
 
 @pytest.fixture
-def tight(desk: Desk) -> Iterator[Path]:
-    """A file system of a few megabytes at the state folder."""
+def tight(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file system of a few megabytes at the state folder, and no room asked for beforehand."""
+    monkeypatch.setenv("PATCHYARD_KEEP", "{free: 1KiB}")
     place = desk.folder / "state"
     place.mkdir()
     mounting = ["mount", "-t", "tmpfs", "-o", "size=6m,mode=700", "none", str(place)]
@@ -385,7 +386,10 @@ def test_phases_out_of_turn_are_refused_with_the_next_step(desk: Desk) -> None:
 
 @pytest.mark.service("root")
 @pytest.mark.parametrize("size", ["150k", "300k", "500k", "900k"])
-def test_a_disk_that_fills_up_on_the_way_is_named(desk: Desk, size: str) -> None:
+def test_a_disk_that_fills_up_on_the_way_is_named(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    monkeypatch.setenv("PATCHYARD_KEEP", "{free: 1KiB}")
     place = desk.folder / "state"
     place.mkdir()
     mounting = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(place)]
