@@ -198,12 +198,15 @@ def test_without_any_model_there_are_three_cures(desk: Desk) -> None:
 
 
 @pytest.fixture
-def tight(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def tight(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Path]:
     """A file system of a few megabytes at the state folder, and no room asked for beforehand."""
     monkeypatch.setenv("PATCHYARD_KEEP", "{free: 1KiB}")
     place = desk.folder / "state"
     place.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", "size=6m,mode=700", "none", str(place)]
+    size = getattr(request, "param", "6m")
+    mounting = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(place)]
     subprocess.run(mounting, check=True)
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)
@@ -385,15 +388,9 @@ def test_phases_out_of_turn_are_refused_with_the_next_step(desk: Desk) -> None:
 
 
 @pytest.mark.service("root")
-@pytest.mark.parametrize("size", ["150k", "300k", "500k", "900k"])
-def test_a_disk_that_fills_up_on_the_way_is_named(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, size: str
-) -> None:
-    monkeypatch.setenv("PATCHYARD_KEEP", "{free: 1KiB}")
-    place = desk.folder / "state"
-    place.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(place)]
-    subprocess.run(mounting, check=True)
+@pytest.mark.usefixtures("tight")
+@pytest.mark.parametrize("tight", ["150k", "300k", "500k", "900k"], indirect=True)
+def test_a_disk_that_fills_up_on_the_way_is_named(desk: Desk) -> None:
     before = bits(desk.repo)
 
     said = desk.run(shell("head -c 200000 /dev/urandom | base64"), write("big", "x" * 100_000))
