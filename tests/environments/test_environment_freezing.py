@@ -55,13 +55,14 @@ async def test_a_job_stands_still_during_the_block_and_goes_on_after_it(
     assert isinstance(adapter, Freezing)
     running = await start(yard.spec())
     await counting(running, yard, how)
-    async with asyncio.timeout(20):
-        for _ in range(3):
+    async with asyncio.timeout(40):
+        stood = 0
+        while stood < 3:  # a busy disk keeps one in the kernel now and then: that is said
             async with adapter.frozen(running.handle, running.toolbox) as is_still:
-                assert is_still
                 before = size(yard)
                 await asyncio.sleep(0.05)
-                assert size(yard) == before
+                assert size(yard) == before or not is_still
+                stood += is_still
             await grown(yard, before)
     assert await running.run("echo alive") == "alive"
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MARKER = "PATCHYARD_CALL"
 FREEZING_ROUNDS = 20
+_STOPPED = (b"T", b"t")
 STOPPED_S = 1.0  # by then everybody stands, or cannot be stopped
 STOPPING_S = 0.001  # a signal takes effect when its process next runs
 _DEFAULT = (
@@ -178,14 +179,22 @@ def stop_all(find: Callable[[dict[int, Process]], set[int]]) -> tuple[set[int], 
     deadline = time.monotonic() + STOPPED_S
     while time.monotonic() < deadline:
         table = snapshot()
-        running = {pid for pid in find(table) if table[pid].state not in (b"T", b"t")}
+        running = {pid for pid in find(table) if table[pid].state not in _STOPPED}
         if not running:
             return stopped, True
-        for pid in running - stopped:
+        for pid in running:
             send(pid, signal.SIGSTOP)
+        for pid in _holding_up(running, table) & stopped:
+            send(pid, signal.SIGCONT)  # it is stopped again once it has let its parent go on
         stopped |= running
         time.sleep(STOPPING_S)
     return stopped, False
+
+
+def _holding_up(running: set[int], table: dict[int, Process]) -> set[int]:
+    """Return the stopped children that a parent waits for inside the kernel, as vfork does."""
+    waiting = {pid for pid in running if table[pid].state == b"D"}
+    return {pid for pid, row in table.items() if row.parent in waiting and row.state in _STOPPED}
 
 
 def send(pid: int, number: int) -> None:
