@@ -70,10 +70,9 @@ class WorkspaceKeeper:
 
     async def found(self) -> Sequence[Found]:
         """See contracts.leftovers.Keeper."""
-        return [self._found(place) for place in _workspaces(self._folder)]
-
-    def _found(self, place: Path) -> Found:
-        return _one(self.family, place, place, self._label)
+        places = _workspaces(self._folder)
+        seen = (_one(self.family, place, place, self._label) for place in places)
+        return [each for each in seen if each is not None]
 
     async def size(self, found: Found) -> int:
         """See contracts.leftovers.Keeper."""
@@ -103,11 +102,9 @@ class MountKeeper:
     async def found(self) -> Sequence[Found]:
         """See contracts.leftovers.Keeper."""
         mounted = set(mounts_below(self._folder))
-        return [
-            _one(self.family, place, place / "root", self._label)
-            for place in _workspaces(self._folder)
-            if str(place / "root") in mounted
-        ]
+        places = [each for each in _workspaces(self._folder) if str(each / "root") in mounted]
+        seen = (_one(self.family, place, place / "root", self._label) for place in places)
+        return [each for each in seen if each is not None]
 
     async def size(self, found: Found) -> int:
         """See contracts.leftovers.Keeper. A mount takes no room of its own."""
@@ -121,17 +118,24 @@ class MountKeeper:
         return True
 
 
-def _one(family: Family, workspace: Path, place: Path, label: str | None) -> Found:
-    """Describe a workspace; without a `label` to look for, the whole folder is this home's."""
+def _one(family: Family, workspace: Path, place: Path, label: str | None) -> Found | None:
+    """Describe a workspace, None when its plan has removed it meanwhile.
+
+    Without a `label` to look for, the whole folder is this home's.
+    """
     note = workspace / "own" / LABEL
-    return Found(
-        family=family,
-        name=workspace.name,
-        place=str(place),
-        plan_id=owner_of(workspace.name),
-        used=workspace.lstat().st_mtime,
-        is_labelled=label is None or (note.is_file() and note.read_bytes() == os.fsencode(label)),
-    )
+    try:
+        return Found(
+            family=family,
+            name=workspace.name,
+            place=str(place),
+            plan_id=owner_of(workspace.name),
+            used=workspace.lstat().st_mtime,
+            is_labelled=label is None
+            or (note.is_file() and note.read_bytes() == os.fsencode(label)),
+        )
+    except FileNotFoundError:
+        return None
 
 
 def _workspaces(folder: Path) -> list[Path]:
