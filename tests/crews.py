@@ -1,5 +1,6 @@
 """Workers as processes of their own, over one worksite, to be killed, stopped and told to end."""
 
+import asyncio
 import contextlib
 import json
 import subprocess
@@ -90,7 +91,7 @@ class WorkerCrew:
                 found = await read_events(equipment.store.journal, plan_id)
                 if sum(isinstance(event, kind) for _, _, event in found) >= count:
                     return
-                time.sleep(0.02)  # noqa: ASYNC251 - other processes work meanwhile
+                await asyncio.sleep(0.02)
         raise AssertionError(f"no {kind.__name__} in {LONGEST_S:g} s")
 
     def end(self) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from chaos.killing import environment_of
 from patchyard.clients.process import all_processes
 
 __all__ = ["Machine", "machine"]
@@ -40,18 +41,11 @@ class Machine:
 
     def agents(self, *words: str, **variables: str) -> "subprocess.Popen[bytes]":
         """Start a command of the engine in this boot."""
-        environment = {
-            **os.environ,
-            **variables,
-            "PATCHYARD_HOME": str(self.yard / "home"),
-            "WORKSPACE_DIR": str(self.yard / "workspaces"),
-            "HOME": str(self.yard),
-        }
         command = [sys.executable, "-m", "patchyard", *words]
         return subprocess.Popen(
             ["unshare", "--mount", "sh", "-c", BOOTED, str(self._boot), *command],
             cwd=self.yard / "repo",
-            env=environment,
+            env={**environment_of(self.yard), **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

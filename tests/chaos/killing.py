@@ -19,6 +19,7 @@ __all__ = [
     "amount",
     "answered",
     "effects",
+    "environment_of",
     "journalled",
     "opened",
     "settlements",
@@ -48,21 +49,25 @@ def opened(folder: Path) -> Iterator[Path]:
     asyncio.run(Worksite(folder=folder).clear())
 
 
-def agents(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    return started(yard, "-m", "patchyard", *arguments)
-
-
-def started(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    environment = {
+def environment_of(yard: Path) -> dict[str, str]:
+    """The variables of commands that work in a yard."""
+    return {
         **os.environ,
         "PATCHYARD_HOME": str(yard / "home"),
         "WORKSPACE_DIR": str(yard / "workspaces"),
         "HOME": str(yard),
     }
+
+
+def agents(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return started(yard, "-m", "patchyard", *arguments)
+
+
+def started(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=yard / "repo",
-        env=environment,
+        env=environment_of(yard),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -21,6 +21,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import load
 from patchyard.engine.worker import Terms, Worker
 from patchyard.intake import spec_of
+from patchyard.stores.claims import LeaseClaims
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -176,10 +177,9 @@ async def test_a_plan_of_a_dead_command_is_adopted_only_where_there_is_more_to_d
         await bench.equipment.queue.withdraw(plan_id)
     broken = "01K0000000000000000000000Z"
     async with open_equipment(bench.site.environ) as dead:
-        dead.claims._membership._seat = replace(  # type: ignore[attr-defined]
-            dead.claims._membership._seat,  # type: ignore[attr-defined]
-            started=1,
-        )
+        assert isinstance(dead.claims, LeaseClaims)
+        membership = dead.claims._membership
+        membership._seat = replace(membership._seat, started=1)
         for plan_id in (doing, stopped, broken):
             claim = dead.claims.claim(plan_id, errand=Errand.RUN)
             await claim.__aenter__()

@@ -68,7 +68,9 @@ async def test_reverts_are_bounded_and_refused_where_they_lead_nowhere(site: Wor
             await directing.revert(plan_id, to=Phase.STRATEGIZE)
 
 
-async def test_a_profile_that_allows_it_finds_another_way_by_itself(site: Worksite) -> None:
+async def test_a_profile_that_allows_it_finds_another_way_by_itself(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = Recorder([writing(1), ENDING])
     async with site.open() as (equipment, _):
         equipped = with_actor(equipment, recorder)
@@ -79,7 +81,7 @@ async def test_a_profile_that_allows_it_finds_another_way_by_itself(site: Worksi
                 recorder.turns = [writing(2), ENDING]
             return await begin(brief)
 
-        recorder.begin = other_way  # type: ignore[method-assign]
+        monkeypatch.setattr(recorder, "begin", other_way)
         workflow = Workflow(equipped)
         asked = site.asked(
             ADD, validate=("test -e 2.txt",), rounds=0, automation_profile="full-auto"

@@ -5,11 +5,12 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.worksite import Worksite, call
-from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, RolledBack, Trigger
 from patchyard.domain.codec import from_json
 from patchyard.domain.errors import (
@@ -43,7 +44,7 @@ from patchyard.intake import spec_of
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 
-def append(word: str) -> dict[str, object]:
+def append(word: str) -> dict[str, Any]:
     """One reply: a command that shows how often it ran."""
     return call("execute_command", command=f"echo {word} >> log; echo {word} >> .git/seen")
 
@@ -119,7 +120,7 @@ async def test_it_can_go_back_to_before_anything_and_to_the_end_of_a_round(site:
 async def test_of_a_turn_with_several_calls_what_was_done_stays_and_the_rest_is_told(
     site: Worksite,
 ) -> None:
-    several = {"calls": [*append("one")["calls"], *append("two")["calls"]]}  # type: ignore[misc]
+    several = {"calls": [*append("one")["calls"], *append("two")["calls"]]}
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(several))
         await workflow.run(plan_id)
@@ -327,7 +328,8 @@ async def test_before_a_declared_install_and_at_the_end_of_a_round_bulk_is_kept(
 ) -> None:
     async with site.open() as (equipment, workflow):
         kept: list[bool] = []
-        checkpoint = equipment.workspaces.checkpoint  # type: ignore[attr-defined]  # it is one
+        assert isinstance(equipment.workspaces, Checkpointing)
+        checkpoint: Any = equipment.workspaces.checkpoint
 
         async def noted(*arguments: object, **options: object) -> object:
             kept.append(bool(options["has_bulk"]))

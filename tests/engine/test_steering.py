@@ -128,7 +128,7 @@ async def test_guidance_said_while_the_owner_was_dead_is_taken_in_once(site: Wor
 
 
 async def test_guidance_that_comes_with_the_last_turn_is_heard_before_the_proof(
-    site: Worksite,
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = Recorder([ENDING, writing(1), ENDING])
     async with site.open() as (equipment, _):
@@ -144,7 +144,7 @@ async def test_guidance_that_comes_with_the_last_turn_is_heard_before_the_proof(
                 await control.say(journal, clock, plan_id, control.PROMPT, **said)
             return turn
 
-        recorder.next = interrupted  # type: ignore[method-assign]
+        monkeypatch.setattr(recorder, "next", interrupted)
         ended = await Workflow(equipped).run(plan_id)
     assert [("one more" in note) for _, note in recorder.told] == [False, True, False]
     assert ended.changeset is not None

@@ -10,6 +10,7 @@ from patchyard.domain.retention import DAY_S, Family, Retention
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.janitor import Janitor, Sweep
 from patchyard.engine.workflow import Workflow
+from patchyard.stores.sqlite import SQLiteJournal
 
 __all__ = ["Later", "bodies", "gone", "left", "stopped", "swept", "tree", "worked"]
 
@@ -83,5 +84,8 @@ def tree(folder: Path) -> list[str]:
 
 async def bodies(equipment: Equipment) -> int:
     """Return how many bodies the journal holds."""
-    look = getattr(equipment.store.journal, "look")  # noqa: B009 - the adapter's own
-    return int(await look(lambda db: db.execute("SELECT count(*) FROM bodies").fetchone()[0]))
+    journal = equipment.store.journal
+    assert isinstance(journal, SQLiteJournal)
+    return int(
+        await journal.look(lambda db: db.execute("SELECT count(*) FROM bodies").fetchone()[0])
+    )

@@ -28,7 +28,7 @@ from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+needs_root = pytest.mark.service("root")
 
 
 async def test_a_finished_plan_loses_its_workspace_after_a_week_and_keeps_its_result(

@@ -16,7 +16,7 @@ from patchyard.clients.removal import (
     size_of,
 )
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+needs_root = pytest.mark.service("root")
 
 
 def test_a_link_is_deleted_and_what_it_names_stays(tmp_path: Path) -> None:

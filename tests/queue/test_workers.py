@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -138,18 +139,20 @@ async def test_a_killed_workers_plan_goes_on_in_time_with_each_effect_once(
     assert log(crew, plan_id) == shown(3)
 
 
+def at_work(crew: WorkerCrew, model: str) -> tuple["subprocess.Popen[str]", str]:
+    """Start a command; return it, and its plan, once it has sent its first call."""
+    command = crew.spawn("run", "do it", "--model", model, "--stream", "--format", "json")
+    assert command.stdout is not None
+    for event in map(json.loads, command.stdout):
+        if event["event"] == "ToolCallRequested":
+            return command, event["plan_id"]
+    raise AssertionError("it ended before its first call")
+
+
 async def test_a_worker_carries_on_what_a_killed_command_had_begun(
     site: Worksite, crew: WorkerCrew
 ) -> None:
-    model = site.script([*steps(2, seconds=0.5), done()])
-    command = crew.spawn("run", "do it", "--model", model, "--stream", "--format", "json")
-    assert command.stdout is not None
-    plan_id = ""
-    for line in command.stdout:
-        event = json.loads(line)
-        plan_id = event["plan_id"]
-        if event["event"] == "ToolCallRequested":
-            break
+    command, plan_id = at_work(crew, site.script([*steps(2, seconds=0.5), done()]))
     command.kill()
     command.communicate(timeout=LONGEST_S)
     crew.start("w")
@@ -183,15 +186,7 @@ async def test_a_stopped_worker_that_comes_back_cannot_write_and_works_on_as_ano
 async def test_a_stopped_command_that_comes_back_says_that_it_lost_its_plan(
     site: Worksite, crew: WorkerCrew
 ) -> None:
-    model = site.script([*steps(5, seconds=1.5), done()])
-    command = crew.spawn("run", "do it", "--model", model, "--stream", "--format", "json")
-    assert command.stdout is not None
-    plan_id = ""
-    for line in command.stdout:
-        event = json.loads(line)
-        plan_id = event["plan_id"]
-        if event["event"] == "ToolCallRequested":
-            break
+    command, plan_id = at_work(crew, site.script([*steps(5, seconds=1.5), done()]))
     command.send_signal(signal.SIGSTOP)
     crew.start("w")
     await crew.until(plan_id, Taken)

@@ -1,8 +1,8 @@
 """Ignored folders with very many entries: kept where that is asked for, else taken over or lost."""
 
+import asyncio
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,7 @@ def install(root: Path, folder: str = INSTALLED, *, text: str = "1") -> None:
 
 async def seen(keeper: Keeper, *, has_bulk: bool = False) -> None:
     """Make a checkpoint, later than the tick in which its files changed."""
-    time.sleep(0.03)  # noqa: ASYNC251 - the clock that files are dated with has to go on
+    await asyncio.sleep(0.03)  # the clock that files are dated with has to go on
     await keeper.keep(has_bulk=has_bulk)
 
 
@@ -46,7 +46,7 @@ async def test_bulk_is_not_looked_at_and_taken_over_where_nothing_changed(lab: L
     assert keeper.manifest[INSTALLED].held == LEFT_OUT
     assert f"{INSTALLED}/pkg0" not in keeper.manifest
     there, manifest = everything(root), dict(keeper.manifest)
-    time.sleep(0.03)  # noqa: ASYNC251 - likewise
+    await asyncio.sleep(0.03)
     (root / "a.txt").write_text("changed\n")
     own_file(root / "a.txt")
 
@@ -69,7 +69,7 @@ async def test_bulk_that_changed_since_is_gone_and_named(lab: Lab) -> None:
     install(root)
     await seen(keeper)
     manifest = dict(keeper.manifest)
-    time.sleep(0.03)  # noqa: ASYNC251 - likewise
+    await asyncio.sleep(0.03)
     (root / INSTALLED / "pkg1/m4.js").write_text("2")
 
     assert list(await keeper.restore(manifest)) == [INSTALLED]
@@ -130,7 +130,7 @@ async def test_of_a_setup_layer_bulk_is_as_setup_left_it(lab: Lab, tmp_path: Pat
     keeper = Keeper(lab, base_keeper.base, ref)
     await seen(keeper)
     manifest, there = dict(keeper.manifest), (root / INSTALLED / "pkg0/m0.js").read_text()
-    time.sleep(0.03)  # noqa: ASYNC251 - likewise
+    await asyncio.sleep(0.03)
     (root / INSTALLED / "pkg0/m0.js").write_text("changed by the agent")
 
     await keeper.restore(manifest)
@@ -152,7 +152,7 @@ async def test_a_restore_that_was_killed_loses_no_bulk(
     install(root)
     await seen(keeper)
     there, manifest = everything(root), dict(keeper.manifest)
-    time.sleep(0.03)  # noqa: ASYNC251 - likewise
+    await asyncio.sleep(0.03)
     (root / "new.txt").write_text("new\n")
     rename, done = Path.rename, []
 

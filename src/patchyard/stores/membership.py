@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from patchyard.clients.boot import boot_id
 from patchyard.clients.process import identify
 from patchyard.contracts.clock import Clock
 from patchyard.domain.errors import FencedOff
@@ -181,7 +182,7 @@ def seat_here() -> Seat:
     """Return the seat of this very process."""
     own = identify(os.getpid())
     return Seat(
-        boot=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
+        boot=boot_id(),
         namespace=os.readlink("/proc/self/ns/pid"),  # noqa: PTH115 - it names no file
         pid=os.getpid(),
         started=own.started if own else 0,
