@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from patchyard.clients.berths import Station
+from patchyard.clients.berths import Berth, Station
 from patchyard.clients.clock import SystemClock
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.environments import keeping
 from patchyard.environments.keeping import EnvironmentKeeper
 
@@ -31,3 +32,24 @@ async def test_an_environment_that_ends_while_it_is_looked_at_is_not_among_them(
     station = Station(runtime=tmp_path, new_id=clock.new_id, search_path="/usr/bin", home="/root")
     found = await EnvironmentKeeper(station, {}).found()
     assert [each.name for each in found] == [staying.name]
+
+
+async def test_of_one_plan_nothing_of_others_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SystemClock()
+    station = Station(runtime=tmp_path, new_id=clock.new_id, search_path="/usr/bin", home="/root")
+    plans = [clock.new_id() for _ in range(2)]
+    for plan_id in plans:
+        berth = Berth(station, clock.new_id(), plan_id=plan_id)
+        berth.handle(ExecutionEnvironment.PROCESS, "/srv", {})
+        berth.close_listener()
+    asked: list[str] = []
+
+    def answers(path: Path) -> bool:
+        asked.append(path.parent.name)
+        return False
+
+    monkeypatch.setattr(keeping, "_answers", answers)
+    (found,) = await EnvironmentKeeper(station, {}).found_of(plans[0])
+    assert (found.plan_id, asked) == (plans[0], [found.name])

@@ -1,7 +1,7 @@
 """The seam to what is left on the machine: each family of things says what is there of ours."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from patchyard.domain.retention import Family, Found
 
@@ -31,4 +31,13 @@ class Keeper(Protocol):
         ...
 
 
-__all__ = ["Keeper"]
+@runtime_checkable
+class OfPlans(Protocol):
+    """Extension: a keeper of what runs, which its plan's owner may end at any time."""
+
+    async def found_of(self, plan_id: str) -> Sequence[Found]:
+        """Return what is there of one plan, without a look at that of others."""
+        ...
+
+
+__all__ = ["Keeper", "OfPlans"]

@@ -2,9 +2,9 @@
 
 import math
 
+from patchyard.contracts.leftovers import OfPlans
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.events import Noted
-from patchyard.domain.retention import Family
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 
@@ -13,10 +13,10 @@ async def end_strays(equipment: Equipment, ledger: Ledger) -> None:
     """End them, as the owner of the plan; those that will not end are noted and left."""
     known = ledger.state.environments
     for keeper in equipment.keepers:
-        if keeper.family != Family.ENVIRONMENT:
+        if not isinstance(keeper, OfPlans):
             continue
-        for found in await keeper.found():
-            if found.plan_id != ledger.plan_id or found.name in known:
+        for found in await keeper.found_of(ledger.plan_id):
+            if found.name in known:
                 continue
             try:
                 await keeper.give_back(found, unused_since=math.inf)

@@ -35,13 +35,19 @@ class EnvironmentKeeper:
         """See contracts.leftovers.Keeper."""
         return await asyncio.to_thread(self._found)
 
-    def _found(self) -> Sequence[Found]:
+    async def found_of(self, plan_id: str) -> Sequence[Found]:
+        """See contracts.leftovers.OfPlans."""
+        return await asyncio.to_thread(self._found, plan_id)
+
+    def _found(self, plan_id: str | None = None) -> Sequence[Found]:
+        """Look at those of one plan, or at all."""
         runtime = self._station.runtime
         try:
             names = sorted(filter(is_ulid, (place.name for place in runtime.iterdir())))
         except FileNotFoundError:
             return []
-        return [each for name in names if (each := _one(runtime / name)) is not None]
+        seen = (_one(runtime / name, plan_id) for name in names)
+        return [each for each in seen if each is not None]
 
     async def size(self, found: Found) -> int:
         """See contracts.leftovers.Keeper."""
@@ -56,14 +62,20 @@ class EnvironmentKeeper:
         return True
 
 
-def _one(berth: Path) -> Found | None:
-    """Return what is known of one; None when its own engine has removed it meanwhile."""
+def _one(berth: Path, wanted: str | None) -> Found | None:
+    """Return what is known of one.
+
+    None when it is not of the plan that is wanted, or its own engine has removed it meanwhile.
+    """
+    plan_id = _noted(berth)[0]
+    if wanted is not None and plan_id != wanted:
+        return None
     try:
         return Found(
             family=Family.ENVIRONMENT,
             name=berth.name,
             place=str(berth),
-            plan_id=_noted(berth)[0],
+            plan_id=plan_id,
             used=berth.stat().st_mtime,
             is_live=any(_answers(path) for path in berth.iterdir() if path.is_socket()),
         )
