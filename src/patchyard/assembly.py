@@ -13,8 +13,8 @@ from patchyard.ceilings import SettingsBudgets
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
-from patchyard.clients.room import Ballast, DiskRoom
-from patchyard.config import Places, places
+from patchyard.clients.room import DiskRoom
+from patchyard.config import Places
 from patchyard.configuration import configure, user_file
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.environment import Environment
@@ -23,7 +23,7 @@ from patchyard.contracts.journal import Journal
 from patchyard.contracts.leftovers import Keeper
 from patchyard.contracts.model import Model
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, parse_kind
-from patchyard.domain.errors import StateRefusal, UnknownName, UsageError
+from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.keeping import FREE_BYTES
 from patchyard.domain.lineage import REPLAYS
 from patchyard.domain.plan import PlanSpec
@@ -34,13 +34,11 @@ from patchyard.engine.ledger import Store
 from patchyard.engine.sites import general_kind
 from patchyard.engine.worker import Terms, Worker
 from patchyard.registry import ACTORS, ENVIRONMENTS, load
+from patchyard.storage import open_storage
 from patchyard.stores.blobs import FileBlobSpaces
 from patchyard.stores.claims import LeaseClaims
-from patchyard.stores.membership import Membership
 from patchyard.stores.pruning import SQLitePruning
 from patchyard.stores.purse import SQLitePurse
-from patchyard.stores.queue import SQLiteQueue
-from patchyard.stores.sqlite import SQLiteJournal
 from patchyard.upkeep import rules
 
 if TYPE_CHECKING:
@@ -63,22 +61,15 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
     from patchyard.workspaces.pinned import GitTrees  # noqa: PLC0415 - likewise
     from patchyard.workspaces.selection import plan_folder, select_workspaces  # noqa: PLC0415 - likewise
 
-    where = places(environ)
-    _make_home(where.home)
     async with AsyncExitStack() as stack:
-        ballast = Ballast(where.home / "ballast")
-        journal = SQLiteJournal.open(where.database, relief=ballast.drop)
-        stack.push_async_callback(journal.close)
-        clock = SystemClock()
-        membership = Membership(journal, where.database, clock)
-        stack.callback(membership.rest)
-        queue = SQLiteQueue(membership, clock)
+        stores = await stack.enter_async_context(open_storage(environ))
+        where, journal, clock, queue = stores.places, stores.journal, stores.clock, stores.queue
         agent = agent_identity()
         trees = GitTrees(where.home, uid=agent.uid, gid=agent.gid, environ=environ)
         folder = where.tasks or plan_folder(where.home)
         station = _station(where, clock, environ)
         environments = {kind: load(path)(station) for kind, path in ENVIRONMENTS.items()}
-        ballast.load(needed=FREE_BYTES)
+        stores.ballast.load(needed=FREE_BYTES)
         yield Equipment(
             store=Store(
                 journal=journal,
@@ -86,7 +77,7 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
                 purse=SQLitePurse(journal),
                 budgets=SettingsBudgets(environ, journal, clock),
             ),
-            claims=LeaseClaims(membership),
+            claims=LeaseClaims(stores.membership),
             queue=queue,
             crew=queue,
             clock=clock,
@@ -294,22 +285,6 @@ def _keepers(
         *shared_keepers(where.home, folder),
         TemporaryKeeper(home=where.home, workspaces=folder, outside=Path(tempfile.gettempdir())),
     ]
-
-
-def _make_home(home: Path) -> None:
-    try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = home.stat()
-    except OSError as error:
-        raise StateRefusal(
-            f"the state folder {home} cannot be made: {error.strerror}",
-            hint="set PATCHYARD_HOME to a folder of yours",
-        ) from error
-    if found.st_uid != os.geteuid():
-        raise StateRefusal(
-            f"the state folder {home} belongs to user {found.st_uid}",
-            hint="set PATCHYARD_HOME to a folder of yours",
-        )
 
 
 __all__ = ["model_catalogue", "open_equipment", "open_worker", "require_actor"]

@@ -112,7 +112,7 @@ async def test_a_plan_that_fills_the_disk_is_journalled_to_its_end_and_resumed(
 ) -> None:
     monkeypatch.setenv("PATCHYARD_KEEP", "{free: 1MiB}")
     monkeypatch.setattr("patchyard.assembly.FREE_BYTES", 0)
-    monkeypatch.setattr("patchyard.assembly.Ballast", partial(Ballast, size=RESERVE))
+    monkeypatch.setattr("patchyard.storage.Ballast", partial(Ballast, size=RESERVE))
     site = Worksite.make(small, {"a.txt": "one\n"})
     filling = call("execute_command", command="cat /dev/urandom > huge; rm a.txt", timeout_s=60)
     async with site.open() as (equipment, workflow):

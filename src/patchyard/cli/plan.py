@@ -22,7 +22,7 @@ COMMANDS = {
     "export": ("patchyard.cli.plan_export:export", "Write all of a plan into one file."),
     "fork": ("patchyard.cli.plan_fork:fork_command", "Begin a plan where another one was."),
     "limit": ("patchyard.cli.plan_limit:limit", "Set the limits of a plan anew."),
-    "list": (f"{_SHOW}:list_plans_command", "List the plans, newest first."),
+    "list": ("patchyard.cli.plan_list:list_plans_command", "List the plans, newest first."),
     "logs": (f"{_SHOW}:logs", "Print the whole result of one tool call."),
     "pause": (f"{_STEER}:pause", "Hold a plan after its present call."),
     "prompt": (f"{_STEER}:prompt", "Give guidance, told with the next turn."),

@@ -1,19 +1,15 @@
-"""`agents plan list|status|watch|tree|explain|events|logs|errors|route`: what only looks."""
+"""`agents plan status|watch|tree|explain|events|logs|errors|route`: what only looks."""
 
 import asyncio
 import json
-import os
 import re
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
-from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import fields
 from patchyard.cli.looking import look_at
 from patchyard.cli.opening import opened
@@ -40,50 +36,14 @@ from patchyard.domain.marks import Mark
 from patchyard.domain.plan import State
 from patchyard.domain.routing import ExecutionEnvironmentResolver
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.finding import list_plans
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.rolling_back import told
-from patchyard.engine.standing import Standing
 from patchyard.engine.tool_runner import route_of
 from patchyard.engine.waiting import is_held
 
 EVENT_SHOWN = 160  # characters of an event's fields in a list
 FOLLOW_S = 0.2  # between two looks at the journal
-
-
-@click.command("list", epilog="Example: agents plan list --all --format json")
-@click.option("--all", "everything", is_flag=True, help="Of every repository.")
-@format_option
-def list_plans_command(output_format: str, *, everything: bool) -> None:
-    """List the plans of this repository, newest first."""
-
-    async def work() -> Outcome:
-        async with open_equipment(os.environ) as equipment:
-            repository = None if everything else str(Path.cwd())
-            rows = await list_plans(equipment.store.summaries, repository=repository)
-            places = await places_in_queue(equipment)
-            lines = [_plan_line(row, places.get(row["plan_id"])) for row in rows]
-            none = "no plans yet" if everything else "no plans of this folder; --all lists all"
-            data = {"plans": [_listed(row, places.get(row["plan_id"])) for row in rows]}
-            return Outcome(data=data, text="\n".join(lines) or none)
-
-    carry_out("plan list", output_format, work)
-
-
-def _listed(row: Mapping[str, Any], place: Standing | None) -> Mapping[str, Any]:
-    return {**row, "queue": place.data() if place else None}
-
-
-def _plan_line(row: Mapping[str, Any], place: Standing | None) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created"]))
-    step = f"{row['phase']}/{row['state']}"
-    first = row["task"].splitlines()[0] if row["task"] else ""
-    line = f"{row['plan_id']}  {when}  {step:22} {visible(first)[:70]}"
-    if place is None:
-        return line
-    said = f"worker {place.worker}" if place.worker else f"waits for {place.waits_for}"
-    return f"{line}  ({visible(said)})"
 
 
 def _local(at: float, form: str) -> str:
@@ -370,7 +330,6 @@ __all__ = [
     "errors",
     "events",
     "explain",
-    "list_plans_command",
     "logs",
     "route",
     "status",

@@ -53,7 +53,8 @@ async def queued(
 
 async def places_in_queue(equipment: Equipment) -> Mapping[str, Standing]:
     """Return where each job of this installation stands, by the limits that are set here."""
-    return await standings(equipment, configure(os.environ).value("slots") or Limits())
+    limits = configure(os.environ).value("slots") or Limits()
+    return await standings(equipment.queue, equipment.clock, limits)
 
 
 async def is_awaited(equipment: Equipment, plan_id: str) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from patchyard.domain.errors import NoRoom
-from patchyard.domain.keeping import UNITS
 
-RESERVE_BYTES = 16 * 1024**2
-PORTION_BYTES = 1024**2  # some hundred events
+MIB = 1024**2
+RESERVE_BYTES = 16 * MIB
+PORTION_BYTES = MIB  # some hundred events
 
 
 class DiskRoom:
@@ -90,7 +90,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def _mebibytes(size: int) -> str:
-    return f"{size / UNITS['MiB']:,.0f} MiB"
+    return f"{size / MIB:,.0f} MiB"
 
 
 __all__ = ["PORTION_BYTES", "RESERVE_BYTES", "Ballast", "DiskRoom", "free_bytes"]

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from patchyard.contracts.clock import Clock
+from patchyard.contracts.queue import Queue
 from patchyard.domain.queue import DEATHS, Job, Limits, Member, full_scope, scopes_of
-from patchyard.engine.equipment import Equipment
 
 NOBODY = "a worker: none is alive"
 
@@ -29,16 +30,16 @@ class Standing:
         }
 
 
-async def standings(equipment: Equipment, limits: Limits) -> Mapping[str, Standing]:
+async def standings(queue: Queue, clock: Clock, limits: Limits) -> Mapping[str, Standing]:
     """Return where each job stands, by its id."""
-    jobs = await equipment.queue.jobs()
+    jobs = await queue.jobs()
     if not jobs:
         return {}
-    workers = [each for each in await equipment.queue.members() if each.is_worker]
+    workers = [each for each in await queue.members() if each.is_worker]
     taken = Counter(
         scope for job, name in jobs if name is not None for scope in scopes_of(job, name)
     )
-    now = equipment.clock.now()
+    now = clock.now()
     return {
         job.job_id: Standing(
             job=job,

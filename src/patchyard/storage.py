@@ -1,0 +1,75 @@
+"""Opens the stores of this installation: all that a command needs which only lists.
+
+The rest of the engine is several times as much to load; `assembly.py` puts it on top of these.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchyard.clients.clock import SystemClock
+from patchyard.clients.room import Ballast
+from patchyard.config import Places, places
+from patchyard.domain.errors import StateRefusal
+from patchyard.stores.membership import Membership
+from patchyard.stores.queue import SQLiteQueue
+from patchyard.stores.sqlite import SQLiteJournal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """The stores, open."""
+
+    places: Places
+    clock: SystemClock
+    ballast: Ballast  # given up in portions when the journal finds no room
+    journal: SQLiteJournal
+    membership: Membership
+    queue: SQLiteQueue
+
+
+@asynccontextmanager
+async def open_storage(environ: Mapping[str, str]) -> AsyncIterator[Storage]:
+    """Open the stores and yield them; closed at the end.
+
+    Raises StateRefusal when the home belongs to somebody else or to a newer version.
+    """
+    where = places(environ)
+    _make_home(where.home)
+    clock = SystemClock()
+    ballast = Ballast(where.home / "ballast")
+    journal = SQLiteJournal.open(where.database, relief=ballast.drop)
+    membership = Membership(journal, where.database, clock)
+    try:
+        yield Storage(
+            places=where,
+            clock=clock,
+            ballast=ballast,
+            journal=journal,
+            membership=membership,
+            queue=SQLiteQueue(membership, clock),
+        )
+    finally:
+        membership.rest()
+        await journal.close()
+
+
+def _make_home(home: Path) -> None:
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = home.stat()
+    except OSError as error:
+        raise StateRefusal(
+            f"the state folder {home} cannot be made: {error.strerror}",
+            hint="set PATCHYARD_HOME to a folder of yours",
+        ) from error
+    if found.st_uid != os.geteuid():
+        raise StateRefusal(
+            f"the state folder {home} belongs to user {found.st_uid}",
+            hint="set PATCHYARD_HOME to a folder of yours",
+        )
+
+
+__all__ = ["Storage", "open_storage"]
