@@ -1,6 +1,5 @@
 """The hash chain: whatever is done to a stream that was written, a sentence says so."""
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -15,7 +14,7 @@ def stream(length: int) -> list[Entry]:
         for n in range(1, length + 1)
     ]
     hashes = chained("", bare)
-    return [replace(entry, hash=own) for entry, own in zip(bare, hashes, strict=True)]
+    return [entry._replace(hash=own) for entry, own in zip(bare, hashes, strict=True)]
 
 
 def test_an_untouched_stream_has_no_fault() -> None:
@@ -35,16 +34,16 @@ def test_the_hash_is_of_everything_that_is_stored() -> None:
         "text": "{}",
     }
     hashes = {hash_of("", entry), hash_of("x", entry)}
-    hashes |= {hash_of("", replace(entry, **{name: value})) for name, value in other.items()}
+    hashes |= {hash_of("", entry._replace(**{name: value})) for name, value in other.items()}
     assert len(hashes) == 2 + len(other)
-    assert hash_of("", replace(entry, at=1)) == hash_of("", replace(entry, at=1.0))
+    assert hash_of("", entry._replace(at=1)) == hash_of("", entry._replace(at=1.0))
 
 
 @given(st.integers(2, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1))))
 def test_a_changed_event_is_named(case: tuple[int, int]) -> None:
     length, place = case
     entries = stream(length)
-    entries[place] = replace(entries[place], text='{"n":"changed"}')
+    entries[place] = entries[place]._replace(text='{"n":"changed"}')
     assert faults(entries) == (f"event {place + 1} (Noted) is not as it was written",)
 
 
@@ -61,15 +60,15 @@ def test_an_event_taken_out_is_named_and_so_is_who_followed_it(case: tuple[int, 
 
 def test_a_changed_event_with_a_hash_made_to_fit_breaks_the_next() -> None:
     entries = stream(3)
-    changed = replace(entries[0], text="{}")
-    entries[0] = replace(changed, hash=hash_of("", changed))
+    changed = entries[0]._replace(text="{}")
+    entries[0] = changed._replace(hash=hash_of("", changed))
     assert faults(entries) == ("event 2 (Noted) is not as it was written",)
 
 
 def test_only_a_head_noted_earlier_shows_a_cut_end_or_a_whole_forgery() -> None:
     true = stream(4)
-    bare = [replace(entry, at=0.0) for entry in true]
-    forged = [replace(e, hash=own) for e, own in zip(bare, chained("", bare), strict=True)]
+    bare = [entry._replace(at=0.0) for entry in true]
+    forged = [e._replace(hash=own) for e, own in zip(bare, chained("", bare), strict=True)]
     for entries in (true[:3], forged):
         assert faults(entries) == ()
         (fault,) = faults(entries, head=true[-1].hash)
@@ -77,7 +76,7 @@ def test_only_a_head_noted_earlier_shows_a_cut_end_or_a_whole_forgery() -> None:
 
 
 def test_an_event_without_a_hash_cannot_be_vouched_for() -> None:
-    bare = [replace(entry, hash="") for entry in stream(2)]
+    bare = [entry._replace(hash="") for entry in stream(2)]
     assert [fault.partition(":")[0] for fault in faults(bare)] == [
         "event 1 carries no hash",
         "event 2 carries no hash",

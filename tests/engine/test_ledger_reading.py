@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from patchyard.clients.clock import SystemClock
+from patchyard.contracts.journal import StoredEvent
+from patchyard.domain.chain import Entry
+from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import Noted, PlanCreated, TurnRequested
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.state import PlanState
@@ -54,3 +57,15 @@ async def test_the_past_is_read_once_and_what_is_newer_added(
     await ledger.record(TurnRequested(turn=1))
     assert len(await ledger.events()) == 5
     assert asked[-1] == 0
+
+
+@pytest.mark.parametrize("damaged", ['{"text": "a"', "[]", '{},{"text": "a"}', ""])
+def test_many_events_are_read_as_one_by_one_are(damaged: str) -> None:
+    texts = ['{"text": "a"}', '{"n": {"k": [1, null]}}', "{}"]
+    entries = [Entry("P", n, "Noted", 1, 0.5, text) for n, text in enumerate(texts, start=1)]
+    assert StoredEvent.of_all(entries) == [StoredEvent.of(entry) for entry in entries]
+    assert StoredEvent.of_all([]) == []
+
+    entries[1] = entries[1]._replace(text=damaged)
+    with pytest.raises(JournalBroken, match="event 2 of P"):
+        StoredEvent.of_all(entries)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchyard.domain.messages import Message, RequestedCall, Speaker
@@ -18,7 +18,6 @@ class Entry:
 
     message: Message
     size: int  # bytes, about what it takes in a request
-    digest: bytes  # SHA-256 of its content
     shorter: Message | None = None
     is_pinned: bool = False  # the system prompt and the task
 
@@ -33,6 +32,7 @@ class Conversation:
         self._entries: list[Entry] = []
         self._messages: list[Message] = []
         self._hash = hashlib.sha256()
+        self._hashed = 0  # of the messages; the rest waits until somebody asks for the hash
         self.size = 0  # bytes
         for one in entries:
             self.add(one)
@@ -41,7 +41,6 @@ class Conversation:
         """Append an entry."""
         self._entries.append(one)
         self._messages.append(one.message)
-        self._hash.update(one.digest)
         self.size += one.size
 
     def make_room(
@@ -59,6 +58,9 @@ class Conversation:
     @property
     def fingerprint(self) -> str:
         """The hash of the whole, from the hashes of its messages."""
+        for message in self._messages[self._hashed :]:
+            self._hash.update(_digest(message))
+        self._hashed = len(self._messages)
         return self._hash.hexdigest()
 
 
@@ -67,9 +69,7 @@ def entry(message: Message, *, shorter: Message | None = None, is_pinned: bool =
     size = _size(message)
     if shorter is not None and size - _size(shorter) < WORTH_BYTES:
         shorter = None
-    return Entry(
-        message=message, size=size, digest=_digest(message), shorter=shorter, is_pinned=is_pinned
-    )
+    return Entry(message=message, size=size, shorter=shorter, is_pinned=is_pinned)
 
 
 def shortened(old: Entry) -> Entry:
@@ -82,12 +82,18 @@ def shortened(old: Entry) -> Entry:
 
 def spoken(message: Message) -> Entry:
     """Measure what a model said; its shorter form leaves out long texts."""
+    if not any(len(text) > 2 * KEPT_TEXT for text in (message.text, *_arguments(message))):
+        return entry(message)
     calls = tuple(
         RequestedCall(id=c.id, name=c.name, arguments=_short_arguments(c.arguments))
         for c in message.calls
     )
     shorter = replace(message, text=_short(message.text), calls=calls)
     return entry(message, shorter=shorter)
+
+
+def _arguments(message: Message) -> Iterator[str]:
+    return (call.arguments for call in message.calls)
 
 
 def starts_exchange(one: Entry) -> bool:
@@ -133,4 +139,12 @@ def _short_arguments(arguments: str) -> str:
     return json.dumps({k: _short(v) if isinstance(v, str) else v for k, v in value.items()})
 
 
-__all__ = ["Conversation", "Entry", "entry", "shortened", "spoken", "starts_exchange"]
+__all__ = [
+    "WORTH_BYTES",
+    "Conversation",
+    "Entry",
+    "entry",
+    "shortened",
+    "spoken",
+    "starts_exchange",
+]

@@ -172,7 +172,7 @@ class ModelSession:
     def _remembered(self, turn: Turn) -> Turn:
         self._ended = turn.failure if turn.is_final else ""
         sent_back, self._sent_back = self._sent_back, ""
-        return replace(turn, sent_back=sent_back)
+        return replace(turn, sent_back=sent_back) if sent_back != turn.sent_back else turn
 
     def _take_in(self, answers: Sequence[Answered], note: str) -> Turn | None:
         """Put the results into the conversation; return a turn if the model need not be asked."""

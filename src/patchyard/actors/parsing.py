@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_STRICT = json.JSONDecoder()
+_LOOSE = json.JSONDecoder(strict=False)  # takes raw line breaks in strings
 LITERAL_LIMIT = 200_000  # characters that are tried as a Python literal
 
 
@@ -97,7 +99,7 @@ def _surrounded(text: str) -> Mapping[str, Any] | None:
     if start < 0:
         return None
     try:
-        value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
+        value, end = _LOOSE.raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
     if "{" in text[end:]:
@@ -141,7 +143,7 @@ _READERS: tuple[tuple[str, Callable[[str], Mapping[str, Any] | None]], ...] = (
 
 def _loads(text: str, *, is_strict: bool = True) -> Any:
     try:
-        return json.loads(text, strict=is_strict)
+        return (_STRICT if is_strict else _LOOSE).decode(text)
     except (ValueError, RecursionError):
         return None
 

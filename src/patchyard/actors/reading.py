@@ -148,6 +148,8 @@ def _read_call(ref: str, name: str, arguments: str, *, note: str, names: Sequenc
 
 
 def _known_name(name: str, names: Sequence[str]) -> str | None:
+    if name in names:
+        return name
     bare = name.strip().removeprefix("functions.").removeprefix("tools.")
     return next((known for known in (bare, _plain(name)) if known in names), None)
 

@@ -48,6 +48,8 @@ class Repetition:
     def _rounds(self) -> tuple[int, int]:
         signatures = [signature for _, signature in self.seen]
         best = (1, 1)
+        if signatures[-1:] and signatures[-1] not in signatures[:-1]:
+            return best
         for cycle in range(1, LONGEST_CYCLE + 1):
             last = signatures[-cycle:]
             rounds = 1

@@ -4,13 +4,15 @@ import hashlib
 import json
 import re
 
-from patchyard.actors.conversation import Entry, entry
+from patchyard.actors.conversation import WORTH_BYTES, Entry, entry
 from patchyard.actors.reading import ReadCall
 from patchyard.contracts.actor import Answered
 from patchyard.domain.messages import Message, Speaker
 from patchyard.domain.tooling import READ_OUTPUT, Effect
 
 _DURATION = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|seconds?)\b")
+_ENCODER = json.JSONEncoder(sort_keys=True, default=str)
+MOST_BYTES = 4  # of a character
 NO_RESULT = "failed (UNKNOWN_ERROR): no result came of this call"
 LOOKING = frozenset(
     {
@@ -31,7 +33,7 @@ def answer_entry(call: ReadCall, answer: Answered | None, *, local: str, limit: 
     if call.note:
         text = f"(note: {call.note})\n{text}"
     message = Message(speaker=Speaker.TOOL, text=text, answers=call.ref)
-    if answer is None or local:
+    if answer is None or local or len(text) < WORTH_BYTES // MOST_BYTES:  # no line saves that
         return entry(message)
     result = answer.result
     outcome = "done" if result.success else f"failed ({result.error})"
@@ -66,7 +68,7 @@ def signature(call: ReadCall, answer: Answered | None, *, local: str) -> tuple[s
     text = local or (answer.text if answer else "")
     if answer is not None:
         text = _DURATION.sub("", text.replace(answer.result.call_id, ""))
-    asked = json.dumps(call.arguments, sort_keys=True, default=str)
+    asked = _ENCODER.encode(call.arguments)
     whole = f"{call.name}\0{asked}\0{text}".encode("utf-8", "surrogatepass")
     return label(call), hashlib.sha256(whole).hexdigest()
 

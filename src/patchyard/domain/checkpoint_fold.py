@@ -13,6 +13,7 @@ from patchyard.domain.checkpoint import (
 )
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import ToolCallSettled
+from patchyard.domain.growing import Growing
 from patchyard.domain.marks import Mark, Past
 from patchyard.domain.plan import State
 from patchyard.domain.records import replace
@@ -45,12 +46,12 @@ def _made(state: PlanState, event: CheckpointMade, version: int) -> PlanState:
         is_fuzzy=event.is_fuzzy,
         past=past,
     )
-    return replace(state, checkpoints=(*state.checkpoints, mark))
+    return replace(state, checkpoints=state.checkpoints.grown(mark))
 
 
 def _rolled_back(state: PlanState, event: RolledBack, _version: int) -> PlanState:
     """Back to what was; what was spent, started and handed over stays so."""
-    kept = tuple(mark for mark in state.checkpoints if mark.version <= event.version)
+    kept = Growing([mark for mark in state.checkpoints if mark.version <= event.version])
     if not kept or kept[-1].checkpoint_id != event.checkpoint_id:
         raise JournalBroken(f"checkpoint {event.checkpoint_id} is none of this plan's")
     past = kept[-1].past
@@ -58,7 +59,7 @@ def _rolled_back(state: PlanState, event: RolledBack, _version: int) -> PlanStat
     drops_turn = is_before_turn and not event.is_repeat
     return replace(
         state,
-        **{name: getattr(past, name) for name in Past.__slots__ if name != "turn"},
+        **{name: getattr(past, name) for name in Past._fields if name != "turn"},
         turn=past.turn - drops_turn,
         state=State.QUEUED,
         reason=event.reason,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import json
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +10,11 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from patchyard.domain.errors import JournalBroken
+from patchyard.domain.records import of_fields
 
 Convert = Callable[[Any], Any]
 T = TypeVar("T")
+_DECODER = json.JSONDecoder()
 PLAIN = frozenset({str, int, bool, float})  # as JSON has them
 
 
@@ -53,6 +56,30 @@ def _defaults(record: Any) -> tuple[tuple[str, Any], ...]:
     return tuple(pairs)
 
 
+def from_text(text: str, what: str, *parts: object) -> Mapping[str, Any]:
+    """Return the JSON object in `text`.
+
+    Raises JournalBroken when it is none, naming `what` with `parts` in the place of its braces.
+    """
+    try:
+        body, end = _DECODER.raw_decode(text)
+    except ValueError as error:
+        raise JournalBroken(f"{what.format(*parts)} cannot be read: {error}") from error
+    if not isinstance(body, dict) or end != len(text):
+        raise JournalBroken(f"{what.format(*parts)} is not an object")
+    return body
+
+
+@dataclasses.dataclass(frozen=True)
+class _Shape:
+    """What `from_json` knows of one kind of record."""
+
+    fields: Mapping[str, tuple[type | None, Convert]]  # type that needs no conversion; conversion
+    defaults: Mapping[str, Any]
+    factories: tuple[tuple[str, Callable[[], Any]], ...]  # of defaults that are no record's own
+    is_plain: bool  # its fields are all that making one sets
+
+
 def from_json(record: type[T], body: Any) -> T:
     """Build `record` from what `to_json` returned. Unknown keys are passed over.
 
@@ -60,12 +87,13 @@ def from_json(record: type[T], body: Any) -> T:
     """
     if type(body) is not dict and not isinstance(body, Mapping):  # the latter takes its time
         raise JournalBroken(f"{record.__name__} is not an object in the journal")
-    values = {}
-    shape: Any = record
-    for name, plain, convert in _converters(shape):
-        if name not in body:
+    kind: Any = record
+    shape = _shape(kind)
+    fields, values = shape.fields, dict(shape.defaults)
+    for name, value in body.items():
+        if name not in fields:
             continue
-        value = body[name]
+        plain, convert = fields[name]
         if type(value) is plain:  # most are, and a journal has many of them
             values[name] = value
             continue
@@ -73,20 +101,31 @@ def from_json(record: type[T], body: Any) -> T:
             values[name] = convert(value)
         except (TypeError, ValueError, AttributeError) as error:
             raise JournalBroken(f"{record.__name__}.{name} does not fit: {error}") from error
-    try:
-        return record(**values)
-    except TypeError as error:
-        raise JournalBroken(f"{record.__name__} lacks a field: {error}") from error
+    for name, make in shape.factories:
+        if name not in values:
+            values[name] = make()
+    if len(values) != len(fields):
+        missing = ", ".join(sorted(fields.keys() - values.keys()))
+        raise JournalBroken(f"{record.__name__} lacks a field: {missing}")
+    return of_fields(record, values) if shape.is_plain else record(**values)
 
 
 @functools.cache
-def _converters(record: Any) -> tuple[tuple[str, type | None, Convert], ...]:
-    """Return for each field its name, the type that needs no conversion, and the conversion."""
+def _shape(record: Any) -> _Shape:
     hints = typing.get_type_hints(record)
-    return tuple(
-        (f.name, hint if hint in PLAIN else None, _converter(hint))
-        for f in dataclasses.fields(record)
-        for hint in [hints[f.name]]
+    fields = dataclasses.fields(record)
+    missing = dataclasses.MISSING
+    return _Shape(
+        fields={
+            f.name: (hint if hint in PLAIN else None, _converter(hint))
+            for f in fields
+            for hint in [hints[f.name]]
+        },
+        defaults={f.name: f.default for f in fields if f.default is not missing},
+        factories=tuple(
+            (f.name, f.default_factory) for f in fields if f.default_factory is not missing
+        ),
+        is_plain=not hasattr(record, "__post_init__") and not hasattr(record, "__slots__"),
     )
 
 
@@ -135,4 +174,4 @@ def _as_is(value: Any) -> Any:
     return value
 
 
-__all__ = ["from_json", "to_json"]
+__all__ = ["from_json", "from_text", "to_json"]

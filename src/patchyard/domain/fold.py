@@ -36,7 +36,7 @@ from patchyard.domain.events import (
 )
 from patchyard.domain.plan import Phase, State, check_transition
 from patchyard.domain.queue import Taken
-from patchyard.domain.records import replace
+from patchyard.domain.records import completed, replace
 from patchyard.domain.state import LiveEnvironment, PlanState
 
 
@@ -54,13 +54,14 @@ def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanSt
         if elapsed:
             spent = replace(spent, seconds=spent.seconds + elapsed)
         created = at if version == 1 else state.created
-        state = replace(after, version=version, updated=at, created=created, spent=spent)
+        change = replace if after is state else completed
+        state = change(after, version=version, updated=at, created=created, spent=spent)
     return state
 
 
 def _elapsed(state: PlanState, event: Event, at: float) -> float:
     """Return the seconds since the last event, if the plan was being worked on meanwhile."""
-    if state.state != State.PROCESSING or isinstance(event, (Resumed, Taken)):
+    if state.state is not State.PROCESSING or isinstance(event, (Resumed, Taken)):
         return 0.0
     return max(0.0, at - state.updated)
 

@@ -1,6 +1,6 @@
 """What a plan's state keeps of its checkpoints, so that it can go back to one."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from patchyard.domain.checkpoint import Trigger
 from patchyard.domain.decision import Decision
@@ -8,8 +8,7 @@ from patchyard.domain.events import ChangeSetCaptured, Validated
 from patchyard.domain.plan import Phase
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Past:
+class Past(NamedTuple):
     """The part of a plan's state that a rollback brings back."""
 
     phase: Phase
@@ -25,8 +24,7 @@ class Past:
     validation: Validated | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """One checkpoint that the plan can go back to."""
 
     checkpoint_id: str

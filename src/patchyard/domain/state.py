@@ -20,6 +20,7 @@ from patchyard.domain.events import (
     TurnRequested,
     Validated,
 )
+from patchyard.domain.growing import Growing
 from patchyard.domain.marks import Mark
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.spending import Held
@@ -73,7 +74,7 @@ class PlanState:
     awaits_room: str = ""  # which shared budget is waited for
     reverts: int = 0
     calls_of_turn: int = 0  # that were asked for since the last turn
-    checkpoints: tuple[Mark, ...] = ()  # oldest first; the way back to each
+    checkpoints: Growing[Mark] = field(default_factory=Growing)  # oldest first
     restoring: str = ""  # the checkpoint that the files are being brought back to
     repeats: Mapping[str, int] = field(default_factory=dict)  # open calls that were sent again
     steered: Steered = field(default_factory=Steered)  # pauses, guidance, approvals, retries

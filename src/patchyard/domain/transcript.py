@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from patchyard.domain.checkpoint import CheckpointMade, RolledBack, Trigger
 from patchyard.domain.events import Event, ToolCallRequested, ToolCallSettled, TurnTaken
 
+TOLD = frozenset({CheckpointMade, RolledBack, ToolCallRequested, ToolCallSettled, TurnTaken})
 Row = tuple[int, float, Event]  # version, time, event
 
 
@@ -33,7 +34,7 @@ def transcript(events: Iterable[Row], *, starts: int) -> tuple[Step, ...]:
     """Return the steps of the phase that began at version `starts`, oldest first."""
     reading = _Reading()
     for version, _, event in in_force([*events]):
-        if version >= starts:
+        if version >= starts and type(event) in TOLD:
             reading.take(event)
     return tuple(
         Step(

@@ -7,7 +7,7 @@ from typing import Any
 
 from patchyard.contracts.claims import Hold
 from patchyard.contracts.clock import Clock
-from patchyard.contracts.journal import Fencing, Journal, NewEvent, Summaries
+from patchyard.contracts.journal import Fencing, Journal, NewEvent, StoredEvent, Summaries
 from patchyard.contracts.purse import Budgets, Purse
 from patchyard.domain.booking import (
     Account,
@@ -19,7 +19,7 @@ from patchyard.domain.booking import (
     is_refusable,
 )
 from patchyard.domain.budget import Ceiling, Tally
-from patchyard.domain.chain import faults
+from patchyard.domain.chain import Entry, faults
 from patchyard.domain.errors import JournalBroken, UsageError
 from patchyard.domain.events import (
     SCHEMA,
@@ -35,7 +35,7 @@ from patchyard.domain.fold import fold
 from patchyard.domain.plan import State
 from patchyard.domain.spending_fold import moves
 from patchyard.domain.state import PlanState
-from patchyard.engine.rows import Vocabulary, from_row, read_body, to_row
+from patchyard.engine.rows import Vocabulary, from_rows, read_body, to_row
 
 PLAN = Vocabulary(types=TYPES, schema=SCHEMA)
 
@@ -94,9 +94,12 @@ class Ledger:
         Who owns it is going to write to it: its events are checked against their hashes before.
         Raises JournalBroken when one is not as it was written.
         """
-        if hold is not None:
-            await require_intact(store.journal, plan_id)
-        state, events = await load(store.journal, plan_id)
+        if hold is None:
+            state, events = await load(store.journal, plan_id)
+        else:
+            entries = await intact(store.journal, plan_id)
+            rows = StoredEvent.of_all(entries)
+            state, events = _known(plan_id, await from_rows(rows, PLAN, store.journal))
         ledger = cls(store, clock, state, hold=hold)
         ledger._read = events
         return ledger
@@ -256,11 +259,14 @@ class Ledger:
         return entries[-1].hash
 
 
-async def require_intact(journal: Journal, plan_id: str) -> None:
-    """Raise JournalBroken when an event of a plan is missing or is not as it was written."""
+async def intact(journal: Journal, plan_id: str) -> Sequence[Entry]:
+    """Return a plan's events to the letter.
+
+    Raises JournalBroken when one is missing or is not as it was written.
+    """
     entries = await journal.entries(plan_id)
     if not entries or not entries[-1].hash:
-        return  # of a version that hashed none; the next append hashes them
+        return entries  # of a version that hashed none; the next append hashes them
     found = faults(entries)
     if found:
         raise JournalBroken(
@@ -269,21 +275,26 @@ async def require_intact(journal: Journal, plan_id: str) -> None:
             " backup: nothing was changed",
             details={"problems": list(found[:SHOWN])},
         )
+    return entries
 
 
 async def read_events(
     journal: Journal, plan_id: str, *, after: int = 0
 ) -> Sequence[tuple[int, float, Event]]:
     """Return the events of one plan, each with its version and time."""
-    stored = await journal.read(plan_id, after=after)
-    return [(event.version, event.at, await from_row(event, PLAN, journal)) for event in stored]
+    return await from_rows(await journal.read(plan_id, after=after), PLAN, journal)
 
 
 async def load(
     journal: Journal, plan_id: str
 ) -> tuple[PlanState, Sequence[tuple[int, float, Event]]]:
     """Read and fold one plan; return its state and its events."""
-    events = await read_events(journal, plan_id)
+    return _known(plan_id, await read_events(journal, plan_id))
+
+
+def _known(
+    plan_id: str, events: Sequence[tuple[int, float, Event]]
+) -> tuple[PlanState, Sequence[tuple[int, float, Event]]]:
     if not events:
         raise UsageError(
             f"there is no plan {plan_id} in this database",
@@ -317,8 +328,8 @@ __all__ = [
     "Listener",
     "Store",
     "Unbounded",
+    "intact",
     "load",
     "read_events",
-    "require_intact",
     "summary",
 ]

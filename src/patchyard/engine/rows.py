@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -38,6 +38,21 @@ def to_row(event: Any, vocabulary: Vocabulary, at: float, bodies: dict[str, byte
     if len(data) > EVENT_BYTES:
         body = {WHOLE: _kept(data, bodies)}
     return NewEvent(type=type(event).__name__, schema=vocabulary.schema, at=at, body=body)
+
+
+async def from_rows(
+    rows: Iterable[StoredEvent], vocabulary: Vocabulary, journal: Journal
+) -> list[tuple[int, float, Any]]:
+    """Return the records of stored events, each with its version and time, as `from_row` does."""
+    found = []
+    for each in rows:
+        record = None if WHOLE in each.body else vocabulary.types.get(each.type)
+        if record is None or each.schema > vocabulary.schema:
+            event = await from_row(each, vocabulary, journal)
+        else:  # most are, and a journal has many of them
+            event = from_json(record, each.body)
+        found.append((each.version, each.at, event))
+    return found
 
 
 async def from_row(stored: StoredEvent, vocabulary: Vocabulary, journal: Journal) -> Any:
@@ -86,6 +101,7 @@ __all__ = [
     "Vocabulary",
     "body_of",
     "from_row",
+    "from_rows",
     "read_body",
     "to_row",
 ]

@@ -6,9 +6,9 @@ Nothing is repaired or written: what is wrong is said.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from patchyard.contracts.journal import Journal
+from patchyard.contracts.journal import Journal, StoredEvent
 from patchyard.domain.chain import SHORTEST_HEAD, faults
-from patchyard.domain.errors import JournalBroken, PatchyardError, UsageError
+from patchyard.domain.errors import PatchyardError, UsageError
 from patchyard.domain.events import Body, Event
 from patchyard.domain.fold import fold
 from patchyard.domain.state import PlanState
@@ -41,16 +41,11 @@ async def verify(journal: Journal, plan_id: str, *, head: str = "") -> Verificat
     if not entries:
         raise UsageError(f"there is no plan {plan_id} in this database")
     problems = list(faults(entries, head=head))
-    try:
-        stored = await journal.read(plan_id)
-    except JournalBroken as error:
-        stored = ()
-        problems.append(error.message)
     events = []
     digests: set[str] = set()
-    for each in stored:
+    for each in entries:
         try:
-            event = await from_row(each, PLAN, journal)
+            event = await from_row(StoredEvent.of(each), PLAN, journal)
             for digest in bodies_of(event) - digests:
                 digests.add(digest)
                 await journal.body(digest)

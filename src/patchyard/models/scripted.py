@@ -133,9 +133,6 @@ def load_script(path: Path) -> Script:
 
 
 def _parsed(path: Path) -> Any:
-    from ruamel.yaml import YAML  # noqa: PLC0415 - only a script file needs it
-    from ruamel.yaml.error import MarkedYAMLError  # noqa: PLC0415 - likewise
-
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -144,6 +141,9 @@ def _parsed(path: Path) -> Any:
         raise UsageError(f"the script {path} cannot be read: it is not UTF-8") from error
     with suppress(ValueError):
         return json.loads(text)  # a hundred times as fast, and all that programs write
+    from ruamel.yaml import YAML  # noqa: PLC0415 - only a script that is no JSON needs it
+    from ruamel.yaml.error import MarkedYAMLError  # noqa: PLC0415 - likewise
+
     try:
         return YAML(typ="safe", pure=True).load(text)
     except MarkedYAMLError as error:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from patchyard.contracts.journal import NewEvent, StoredEvent
 from patchyard.domain.booking import Booking
 from patchyard.domain.chain import Entry, chained
+from patchyard.domain.codec import from_text
 from patchyard.domain.errors import (
     Conflict,
     JournalBroken,
@@ -56,8 +57,6 @@ LAST = "SELECT version, hash FROM events WHERE stream = ? ORDER BY version DESC 
 
 T = TypeVar("T")
 Relief = Callable[[], bool]  # makes room on the disk; False when it had none to give
-
-_DECODER = json.JSONDecoder()
 
 
 def _no_relief() -> bool:
@@ -208,13 +207,7 @@ class SQLiteJournal:
             " WHERE stream = ? AND version > ? ORDER BY version",
             (stream, after),
         )
-        return [
-            StoredEvent(
-                stream=stream, version=row[0], type=row[1], schema=row[2], at=row[3],
-                body=_decode(row[4], f"event {row[0]} of {stream}"),
-            )
-            for row in _sound(stream, rows)
-        ]  # fmt: skip
+        return [StoredEvent.of(Entry(stream, *row)) for row in _sound(stream, rows)]
 
     async def entries(self, stream: str, *, after: int = 0) -> Sequence[Entry]:
         """See contracts.journal.Journal."""
@@ -239,7 +232,7 @@ class SQLiteJournal:
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See contracts.journal.Summaries."""
         rows = await self._execute("SELECT stream, summary FROM summaries ORDER BY stream DESC", ())
-        return [(row[0], _decode(row[1], f"the summary of {row[0]}")) for row in rows]
+        return [(row[0], from_text(row[1], "the summary of {}", row[0])) for row in rows]
 
     async def close(self) -> None:
         """See contracts.journal.Journal."""
@@ -339,13 +332,7 @@ def _migrations() -> list[str]:
 
 
 def _entries(stream: str, rows: Iterable[tuple[Any, ...]]) -> list[Entry]:
-    return [
-        Entry(
-            stream=stream, version=row[0], type=row[1], schema=row[2],
-            at=row[3], text=row[4], hash=row[5],
-        )
-        for row in _sound(stream, rows)
-    ]  # fmt: skip
+    return [Entry(stream, *row) for row in _sound(stream, rows)]
 
 
 def _sound(stream: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
@@ -358,16 +345,6 @@ def _sound(stream: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, 
 
 def _encode(body: Mapping[str, Any]) -> str:
     return json.dumps(body, separators=(",", ":"))
-
-
-def _decode(text: str, what: str) -> Mapping[str, Any]:
-    try:
-        body, end = _DECODER.raw_decode(text)
-    except ValueError as error:
-        raise JournalBroken(f"{what} cannot be read: {error}") from error
-    if not isinstance(body, dict) or end != len(text):
-        raise JournalBroken(f"{what} is not an object")
-    return body
 
 
 def _translated(error: Exception, path: Path | None) -> PatchyardError:
