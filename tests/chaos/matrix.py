@@ -8,8 +8,6 @@ import itertools
 import json
 import os
 import random
-import signal
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -19,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from chaos.killing import agents, answered, journalled
+from chaos.victims import TARGETS, hit
 from patchyard.clients.process import all_processes
 
 __all__ = [
-    "TARGETS",
     "Case",
     "Report",
     "badly_settled",
     "case",
+    "left_mounted",
     "left_running",
     "lost",
     "running_in",
@@ -35,8 +34,6 @@ __all__ = [
 ]
 
 FEWEST, MOST = 5, 60  # steps of a plan
-TARGETS = ("engine", "toolbox", "both", "walls")
-"""Who is killed: the engine; PID 1 inside; both in one moment; bubblewrap outside."""
 EVENTS_A_STEP = 4
 LIVES = 12  # after which a plan must have come to its end
 
@@ -125,7 +122,7 @@ def wrongs(yard: Path, script: Path, *, tree: str, seed: int, kills: int) -> tup
         *lost(report.told, events),
         *badly_settled(events),
         *left_running(yard, events),
-        *_left_mounted(yard),
+        *left_mounted(yard),
     ]
     made = report.end["data"]["changeset"]["tree"]
     if made != tree:
@@ -160,55 +157,12 @@ def _life(
         after = rng.randint(1, int(EVENTS_A_STEP * rng.choice((5, 20, 60))))
         told += map(json.loads, itertools.islice(process.stdout, after))
         threading.Event().wait(rng.choice((0, rng.uniform(0, 0.02), rng.uniform(0, 0.3))))
-        if process.poll() is None and _kill(target, process, told):
+        if process.poll() is None and hit(target, process.pid, told):
             report.kills.append(f"{target} after {len(told)} events")
     out, _ = process.communicate(timeout=120)
     told += [json.loads(line) for line in out.splitlines() if line.endswith(b"}")]
     report.told += told
     return next((line for line in told if "exit_code" in line and "command" in line), {})
-
-
-def _kill(
-    target: str, process: "subprocess.Popen[bytes]", told: Sequence[Mapping[str, Any]]
-) -> bool:
-    """Kill it; whether it was there."""
-    inside = _toolboxes(told)
-    if target == "engine":
-        process.send_signal(signal.SIGKILL)
-        return True
-    if target == "both":
-        process.send_signal(signal.SIGSTOP)
-    hit = [pid for pid in (map(_parent, inside) if target == "walls" else inside) if _shot(pid)]
-    if target == "both":
-        process.send_signal(signal.SIGKILL)
-    return bool(hit) or target == "both"
-
-
-def _toolboxes(told: Sequence[Mapping[str, Any]]) -> list[int]:
-    """PID 1 of each environment that is up, as seen from here."""
-    up: dict[str, int] = {}
-    for event in told:
-        if event.get("event") == "EnvironmentStarted":
-            up[event["handle"]["environment_id"]] = event["handle"]["details"]["init"]["pid"]
-        elif event.get("event") == "EnvironmentEnded":
-            up.pop(event["environment_id"], None)
-    return list(up.values())
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-
-
-def _shot(pid: int) -> bool:
-    try:
-        if pid > 1:
-            os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return pid > 1
 
 
 INTENTS = {"PlanCreated", "Moved", "TurnRequested", "ToolCallRequested", "EnvironmentStarted"}
@@ -269,7 +223,7 @@ def running_in(yard: Path) -> list[str]:
     return found
 
 
-def _left_mounted(yard: Path) -> list[str]:
+def left_mounted(yard: Path) -> list[str]:
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     found = [line.split(" ")[4] for line in mounts.splitlines() if str(yard) in line]
     return [f"left mounted: {found}"] if found else []

@@ -1,0 +1,58 @@
+"""How many tasks come to their end although things go wrong, and whose fault the others are.
+
+`PATCHYARD_TASKS` sets how many there are (a sample in CI, 300 in `make soak`), `PATCHYARD_SEED`
+the seed. The model is scripted by hand and answers over loopback HTTP.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chaos.faults import Outcome, carried_out
+from chaos.killing import SEED, amount
+
+TASKS = amount("PATCHYARD_TASKS", sample=9, soak=300)
+AT_ONCE = 3
+COMPLETED = 0.9  # of all, at least; a sample is too small for a share
+ENGINES = 0.05  # failures that the engine caused, at most
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.service("bubblewrap"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300 + 30 * TASKS),
+]
+
+
+async def test_nearly_all_tasks_complete_and_hardly_one_fails_by_the_engine(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> Outcome:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with places:
+            return await carried_out(folder, SEED * 10_000 + number)
+
+    ended = await asyncio.gather(*map(one, range(TASKS)))
+
+    causes = Counter(outcome.cause for outcome in ended if outcome.cause)
+    said = {
+        "tasks": len(ended),
+        "faults": dict(Counter(name for outcome in ended for name in outcome.faults)),
+        "resumed": sum(outcome.lives > 1 for outcome in ended),
+        "completed": len(ended) - causes.total(),
+        "causes": dict(causes),
+    }
+    for name, value in said.items():
+        record_property(name, value)
+    assert [(o.faults, o.wrong) for o in ended if o.wrong] == [], said
+    failed = [(o.cause, o.words, o.faults) for o in ended if o.cause]
+    engines = sum(cause.startswith("the engine's") for cause, _, _ in failed)
+    assert engines <= len(ended) * ENGINES, failed
+    allowed = max(2, len(ended) * (1 - COMPLETED))
+    assert len(failed) <= allowed, failed

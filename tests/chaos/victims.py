@@ -1,0 +1,52 @@
+"""Who can be killed while a plan runs, and how they are found."""
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["TARGETS", "hit"]
+
+TARGETS = ("engine", "toolbox", "both", "walls")
+"""The engine; PID 1 inside; both in one moment; bubblewrap outside."""
+
+
+def hit(target: str, engine: int, told: Sequence[Mapping[str, Any]]) -> bool:
+    """Kill it, by the events that the engine has told of; whether it was there."""
+    inside = _toolboxes(told)
+    if target == "engine":
+        return _shot(engine)
+    if target == "both":
+        os.kill(engine, signal.SIGSTOP)
+    found = [pid for pid in (map(_parent, inside) if target == "walls" else inside) if _shot(pid)]
+    if target == "both":
+        os.kill(engine, signal.SIGKILL)
+    return bool(found) or target == "both"
+
+
+def _toolboxes(told: Sequence[Mapping[str, Any]]) -> list[int]:
+    """PID 1 of each environment that is up, as seen from here."""
+    up: dict[str, int] = {}
+    for event in told:
+        if event.get("event") == "EnvironmentStarted":
+            up[event["handle"]["environment_id"]] = event["handle"]["details"]["init"]["pid"]
+        elif event.get("event") == "EnvironmentEnded":
+            up.pop(event["environment_id"], None)
+    return list(up.values())
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def _shot(pid: int) -> bool:
+    try:
+        if pid > 1:
+            os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return pid > 1
