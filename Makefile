@@ -55,7 +55,7 @@ bench-peers: setup ## Patchyard beside other engines, each installed into its ow
 
 soak: setup ## the seeded suites for longer: kills, cut power, full disks, zombies, faults, workers, budgets, the sloppy model
 	PATCHYARD_SOAK=1 PATCHYARD_SEED=$(PATCHYARD_SEED) \
-		$(BIN)/python -m pytest $(SOAK)
+		$(BIN)/python -m pytest --junitxml=build/soak.xml -o junit_family=legacy $(SOAK)
 
 version: ## the one version there is
 	@sed -nE 's/^version = "(.*)"/\1/p' pyproject.toml
