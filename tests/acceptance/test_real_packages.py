@@ -90,6 +90,30 @@ def _run(release: Release, repository: Path, script: Path) -> dict[str, Any]:
     return data
 
 
+def _plan(repository: Path, *words: str) -> dict[str, Any]:
+    printed = _ran(AGENTS, "plan", *words, "--format", "json", cwd=repository)
+    data: dict[str, Any] = json.loads(printed)["data"]
+    return data
+
+
+def _goes_back_and_on(data: dict[str, Any], repository: Path, script: Path) -> None:
+    """A fork, a retry and a rollback to the middle come to the same change, proven once more."""
+    plan, tree = data["plan_id"], data["changeset"]["tree"]
+    assert _plan(repository, "fork", plan)["proven_tree"] == tree
+
+    told = json.loads(script.read_text())
+    told["execute"].append({"finish": "It was done already."})
+    more = script.with_name("more.json")
+    more.write_text(json.dumps(told))
+    words = ("retry", plan, "Look whether all is done.", "--model", f"scripted:{more}")
+    assert _plan(repository, *words)["proven_tree"] == tree
+
+    marks = _plan(repository, "status", plan)["execution"]["checkpoints"]
+    back = _plan(repository, "rollback", plan, marks[len(marks) // 2]["checkpoint_id"], "--yes")
+    assert (back["phase"], back["state"]) == ("execute", "queued")
+    assert _plan(repository, "resume", plan)["proven_tree"] == tree
+
+
 def _is_as_published(release: Release, mended: Path, published: Path) -> None:
     """The package folder is that of the later release, the version number aside."""
     found, wanted = files(mended / release.package), files(published / release.package)
@@ -133,14 +157,10 @@ async def test_a_published_bug_is_mended_and_proven_by_the_later_releases_tests(
     assert data["findings"] == []
     assert _ran("git", "status", "--porcelain", cwd=repository) == b""
 
-    forked = _ran(AGENTS, "plan", "fork", data["plan_id"], "--format", "json", cwd=repository)
-    assert json.loads(forked)["data"]["proven_tree"] == data["changeset"]["tree"]
-
+    _goes_back_and_on(data, repository, script)
     script.unlink()  # the journal has to do
-    again = json.loads(
-        _ran(AGENTS, "plan", "replay", data["plan_id"], "--format", "json", cwd=repository)
-    )
-    assert again["data"]["replay"]["tree"] == data["changeset"]["tree"]
+    again = _plan(repository, "replay", data["plan_id"])
+    assert again["replay"]["tree"] == data["changeset"]["tree"]
 
     fresh = tmp_path / "fresh"
     _ran("git", "clone", "--quiet", str(repository), str(fresh), cwd=tmp_path)
