@@ -1,10 +1,12 @@
 """A repository and a home of their own, and the command line at work there, to be killed."""
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +24,7 @@ __all__ = [
     "environment_of",
     "journalled",
     "opened",
+    "rest_of",
     "settlements",
     "started",
     "unsettled",
@@ -80,6 +83,28 @@ def answered(yard: Path, *arguments: str) -> dict[str, Any]:
     assert out, err.decode()
     body: dict[str, Any] = json.loads(out)
     return body
+
+
+def rest_of(process: "subprocess.Popen[bytes]") -> tuple[list[dict[str, Any]], bytes]:
+    """What a command whose lines were read one by one says until its end; two minutes at most.
+
+    Not by `communicate`: that does not know of what the reader has in its hand already. What a
+    kill cut is passed over.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    watchdog = threading.Timer(120, process.kill)
+    watchdog.start()
+    try:
+        with process:
+            *whole, last = process.stdout.read().split(b"\n")
+            err = process.stderr.read()
+    finally:
+        watchdog.cancel()
+    told = [json.loads(line) for line in whole if line]
+    with contextlib.suppress(ValueError):
+        told.append(json.loads(last))
+    return told, err
 
 
 def journalled(yard: Path) -> list[dict[str, Any]]:

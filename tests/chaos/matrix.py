@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaos.killing import agents, answered, journalled
+from chaos.killing import agents, answered, journalled, rest_of
 from chaos.victims import TARGETS, hit
 from patchyard.clients.process import all_processes
 
@@ -159,8 +159,7 @@ def _life(
         threading.Event().wait(rng.choice((0, rng.uniform(0, 0.02), rng.uniform(0, 0.3))))
         if process.poll() is None and hit(target, process.pid, told):
             report.kills.append(f"{target} after {len(told)} events")
-    out, _ = process.communicate(timeout=120)
-    told += [json.loads(line) for line in out.splitlines() if line.endswith(b"}")]
+    told += rest_of(process)[0]
     report.told += told
     return next((line for line in told if "exit_code" in line and "command" in line), {})
 

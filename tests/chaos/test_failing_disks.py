@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from chaos.disks import Machine, machine
-from chaos.killing import SEED, amount
+from chaos.killing import SEED, amount, rest_of
 from chaos.matrix import case, lost
 
 TROUBLES = amount("PATCHYARD_TROUBLES", sample=1, soak=20)
@@ -76,10 +76,10 @@ def begun(
 
 
 def ended(process: "subprocess.Popen[bytes]") -> list[dict[str, Any]]:
-    out, err = process.communicate(timeout=120)
+    told, err = rest_of(process)
     assert b"Traceback" not in err, err.decode()
     assert process.returncode in {0, 4}, err.decode()
-    return [json.loads(line) for line in out.splitlines()]
+    return told
 
 
 def gone_on(here: Machine, told: list[dict[str, Any]], wanted: str, *words: str) -> None:

@@ -1,5 +1,6 @@
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,32 @@ def test_the_users_variables_and_configuration_do_not_reach_git(
     assert b"evil" not in machine.run("config", "--list")
     git.run("config", "core.hooksPath", "/evil")
     assert git.run("config", "core.hooksPath") == b"/dev/null\n"
+
+
+def written(git: Git, number: int = 0) -> str:
+    with TreeWriter(git, NOTHING) as writer:
+        writer.put("a", "100644", 3, [b"%02d\n" % number])
+        return writer.finish()
+
+
+def test_who_was_killed_over_a_packs_name_blocks_nobody(git: Git, tmp_path: Path) -> None:
+    assert git.git_dir is not None
+    tree = written(git)
+    (pack,) = (git.git_dir / "objects" / "pack").glob("*.pack")
+    git.run("init", "-q", "--bare", str(tmp_path / "other"))
+    other = tmp_path / "other"
+    (other / "objects" / "pack" / pack.name).with_suffix(".keep").touch()
+
+    assert written(git.at(other)) == tree
+
+    assert [place.suffix for place in (other / "objects" / "pack").iterdir()].count(".keep") == 0
+
+
+def test_several_may_write_the_same_objects_at_once(git: Git) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(15):
+            trees = list(pool.map(written, [git] * 4, [number] * 4))
+            assert len(set(trees)) == 1
 
 
 def test_a_failure_keeps_gits_own_words(git: Git) -> None:

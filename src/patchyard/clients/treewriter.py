@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import IO, NoReturn, Self, cast
 
 from patchyard.clients.git import Git, failure
+from patchyard.clients.locks import locked
 from patchyard.domain.errors import WorkFailed
 
 CHUNK_BYTES = 1024 * 1024
@@ -112,17 +113,33 @@ class TreeWriter:
     def finish(self) -> str:
         """End and return the tree's id. Raises WorkFailed when git did not take everything."""
         self._send(b'ls ""\n')
-        self._send(f"reset {self._ref}\nfrom {'0' * len(self._tree)}\n\ndone\n".encode())
-        try:
-            self._in.close()
-        except BrokenPipeError:
-            self._fail()
-        answer = self._out.read().split()
-        if self._process.wait() != 0 or not answer:
-            self._fail()
+        with self._naming():
+            self._send(f"reset {self._ref}\nfrom {'0' * len(self._tree)}\n\ndone\n".encode())
+            try:
+                self._in.close()
+            except BrokenPipeError:
+                self._fail()
+            answer = self._out.read().split()
+            if self._process.wait() != 0 or not answer:
+                self._fail()
         if answer[0] == b"missing":
             return empty_tree(like=self._tree)
         return answer[2].decode("ascii")
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Let git give its pack a name while nobody else does.
+
+        For that moment it marks the name with a file, and refuses one that is marked: by somebody
+        who wrote the same objects just now, or by one who was killed over it.
+        """
+        if self._git_dir is None:
+            yield
+            return
+        with locked(self._git_dir / "naming.lock"):
+            for left in (self._git_dir / "objects" / "pack").glob("*.keep"):
+                left.unlink(missing_ok=True)  # a protection from repacking, which we never do
+            yield
 
     def _passed(self, chunks: Iterable[bytes], last: bytes) -> Iterator[bytes]:
         for chunk in chunks:
