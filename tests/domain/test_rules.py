@@ -111,10 +111,15 @@ def test_a_limit_of_tokens_counts_both_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "asked", "after"), [(5.0, "+2", 7.0), (5.0, "2", 2.0), (None, "+2", 2.0)]
+    ("before", "asked", "after"), [(5.0, "+2", 7.0), (5.0, "2", 2.0), (None, "2", 2.0)]
 )
 def test_a_limit_is_set_anew_or_raised(before: float | None, asked: str, after: float) -> None:
     assert raised(before, asked, name="--budget-usd") == after
+
+
+def test_what_is_not_set_cannot_be_raised() -> None:
+    with pytest.raises(UsageError, match="none of the kind"):
+        raised(None, "+2", name="--budget-usd")
 
 
 @pytest.mark.parametrize("asked", ["much", "-1", "+", "nan", "inf", "+-9"])

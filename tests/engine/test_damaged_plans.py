@@ -6,7 +6,9 @@ import pytest
 
 from engine.worksite import ADD, Worksite
 from patchyard.domain.errors import JournalBroken
+from patchyard.engine.forking import fork
 from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.replaying import replay
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -50,6 +52,9 @@ async def test_nobody_goes_on_with_it(site: Worksite, change: str, said: str) ->
         with pytest.raises(JournalBroken):
             async with PlanLifecycleService(equipment).owned(plan_id):
                 raise AssertionError("it is owned")
+        for made in (fork(equipment, plan_id), replay(equipment, workflow, plan_id)):
+            with pytest.raises(JournalBroken):
+                await made
         assert len(await equipment.store.journal.read(plan_id)) == before
     changed(site, "DELETE FROM summaries WHERE stream = ?", plan_id)  # for who clears the site
 

@@ -17,7 +17,6 @@ from patchyard.domain.errors import (
     Conflict,
     GuardRefused,
     JournalBroken,
-    StateRefusal,
     UnknownName,
     UsageError,
 )
@@ -343,7 +342,7 @@ async def test_before_a_declared_install_and_at_the_end_of_a_round_bulk_is_kept(
         assert kept == [False, True, False, True]
 
 
-async def test_a_plan_without_a_workspace_has_nothing_to_bring_back(site: Worksite) -> None:
+async def test_a_plan_without_a_workspace_goes_back_once_it_has_one_again(site: Worksite) -> None:
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(append("one")))
         state = await workflow.run(plan_id)
@@ -351,8 +350,8 @@ async def test_a_plan_without_a_workspace_has_nothing_to_bring_back(site: Worksi
         ledger = await site.ledger(equipment, plan_id)
         await equipment.workspaces.remove(from_json(WorkspaceRef, state.workspace))
         await ledger.record(WorkspaceRemoved(workspace_id=plan_id))
-        with pytest.raises(StateRefusal, match="cannot be brought back"):
-            await roll_back(equipment, ledger, mark)
+        state = await roll_back(equipment, ledger, mark)
+        assert (state.workspace, state.restoring) == (None, mark.checkpoint_id)
         with pytest.raises(JournalBroken, match="missing in the journal"):
             await checkpoints.manifest_of(ledger, "01J00000000000000000000000")
 

@@ -105,6 +105,8 @@ def test_a_limit_in_whole_numbers_takes_no_other(desk: Desk) -> None:
     assert desk.run(write("x", "x\n")).code == 0
     refused = desk.agents("plan", "limit", "--max-steps", "+1.5")
     assert (refused.code, "whole number" in refused.message) == (2, True)
+    refused = desk.agents("plan", "limit", "--max-tokens", "+100")
+    assert (refused.code, "--max-tokens 100" in refused.message) == (2, True)
     assert (
         b"tokens: not set" in desk.agents("plan", "limit", "--max-steps", "+1", is_json=False).out
     )

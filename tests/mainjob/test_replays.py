@@ -134,3 +134,36 @@ def test_a_replay_that_was_killed_goes_on_or_is_made_again(desk: Desk) -> None:
 
     assert again.data["replay"]["is_same"], again.message
     assert resumed.data["changeset"]["tree"] == ended.data["changeset"]["tree"], resumed.message
+
+
+def test_what_reached_beyond_the_workspace_is_done_again_only_where_that_is_said(
+    desk: Desk,
+) -> None:
+    outside = desk.folder / "outside"
+    outside.mkdir()
+    outside.chmod(0o777)
+    for number, (kind, more) in enumerate(
+        (("host", ()), ("process", ("--mount", f"{outside}:rw"))), start=1
+    ):
+        log = outside / f"log-{number}"
+        desk.script(shell(f"echo once >> {log}"), write("a.txt", f"{number}\n"), finish())
+        assert run(desk, "--in", kind, "--validate", "", *more).code == 0
+
+        refused = desk.agents("plan", "replay")
+        assert (refused.code, "--yes" in refused.message) == (3, True), refused.message
+        assert log.read_text() == "once\n"
+
+        assert desk.agents("plan", "replay", "@last", "--yes").data["replay"]["is_same"]
+        assert log.read_text() == "once\nonce\n"
+
+
+def test_a_call_that_was_cut_short_is_named_where_the_difference_is(desk: Desk) -> None:
+    count = "for n in $(seq 40); do echo $n >> count.txt; sleep 0.1; done"
+    desk.script(shell(count, timeout_s=30), finish(), finish())
+    assert run(desk, "--validate", "", "--timeout", "1s").code == 5
+    assert desk.agents("plan", "limit", "@last", "--timeout", "+1h").code == 0
+    resumed = desk.agents("plan", "resume")
+    assert resumed.code == 0, resumed.message
+    again = desk.agents("plan", "replay")
+    assert again.code == 1
+    assert "1 call of the plan was cut short" in again.message

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mainjob.driver import Desk, shell, write
+from mainjob.driver import Desk, finish, shell, write
 
 pytestmark = pytest.mark.service("bubblewrap")
 
@@ -96,3 +96,45 @@ def test_a_run_lets_the_janitor_pass_once_an_hour(desk: Desk) -> None:
 def workspaces(desk: Desk) -> list[str]:
     """Return the names of the workspaces that are there."""
     return [place.name for place in (desk.folder / "workspaces/tasks").iterdir()]
+
+
+def test_a_finished_plan_whose_workspace_was_returned_goes_on_with_its_work(desk: Desk) -> None:
+    made = desk.run(write("b", "two\n"), finish("first"), options=["--validate", "test -f b"])
+    assert made.code == 0, made.message
+    plan = made.data["plan_id"]
+    assert [each["name"] for each in desk.agents("gc", environ=SOON).data["returned"]] == [plan]
+    desk.script(write("b", "two\n"), finish("first"), write("c", "three\n"), finish("second"))
+
+    assert desk.agents("plan", "correct", plan, "--mode", "append", "--guidance", "c too").code == 0
+    went_on = desk.agents("plan", "resume", plan)
+
+    assert went_on.code == 0, went_on.message
+    assert went_on.changed == {"b": "added", "c": "added"}
+    assert desk.agents("plan", "replay", plan).data["replay"]["is_same"]
+
+
+def test_a_finished_plan_whose_workspace_was_returned_can_be_rolled_back(desk: Desk) -> None:
+    steps = (write("b", "two\n"), shell("echo three > c"), finish("done"))
+    made = desk.run(*steps, options=["--validate", "test -f c"])
+    plan, tree = made.data["plan_id"], made.data["changeset"]["tree"]
+    marks = made.data["execution"]["checkpoints"]
+    desk.agents("gc", environ=SOON)
+
+    back = desk.agents("plan", "rollback", plan, marks[1]["checkpoint_id"], "--yes")
+
+    assert back.code == 0, back.message
+    assert (back.data["phase"], back.data["state"]) == ("execute", "queued")
+    again = desk.agents("plan", "resume", plan)
+    assert again.code == 0, again.message
+    assert again.data["changeset"]["tree"] == tree
+
+
+def test_a_fork_needs_room_too(desk: Desk) -> None:
+    made = desk.run(write("b", "two\n"))
+    tight = {"PATCHYARD_KEEP": "{free: 900TiB}"}
+    for words in (("fork", "@last"), ("retry", "@last", "once more")):
+        refused = desk.agents("plan", *words, environ=tight)
+        assert (refused.code, refused.body["error"]["code"]) == (4, "no_room")
+    assert [p["plan_id"] for p in desk.agents("plan", "list").data["plans"]] == [
+        made.data["plan_id"]
+    ]

@@ -206,3 +206,42 @@ def test_an_export_holds_the_whole_chain_and_takes_no_files_place(desk: Desk) ->
     assert (again.code, "exists already" in again.message) == (2, True)
     nowhere = desk.agents("plan", "export", "@last", "--to", str(desk.folder / "no/plan.json"))
     assert (nowhere.code, "no folder" in nowhere.message) == (2, True)
+
+
+def test_a_rejected_phase_names_the_ways_that_are_left(desk: Desk) -> None:
+    plan = run(desk, shell("echo ran > ran.txt"), finish(), profile="supervised").data["plan_id"]
+    said = desk.agents("plan", "reject", "@last", is_json=False).out.decode()
+    assert f"agents plan revert {plan}" in said
+    assert f"agents plan execute {plan}" in said
+    assert "resume carries it on" not in said
+    assert desk.agents("plan", "resume").code == 3
+
+
+def test_what_was_handed_over_is_corrected_once_it_was_taken_back(desk: Desk) -> None:
+    run(desk, write("one.txt", "1\n"), finish(), write("two.txt", "2\n"), finish())
+    assert desk.agents("plan", "apply", "--to", "worktree").code == 0
+    correct = ("plan", "correct", "@last", "--mode", "append", "--guidance", "two as well")
+    for words in (correct, ("plan", "revert", "@last")):
+        refused = desk.agents(*words)
+        assert (refused.code, "plan unapply" in refused.message) == (3, True), refused.message
+    assert desk.agents("plan", "unapply").code == 0
+
+    added = desk.agents(*correct)
+
+    assert (added.data["phase"], added.data["state"]) == ("execute", "queued"), added.message
+    assert desk.agents("plan", "resume").changed == {"one.txt": "added", "two.txt": "added"}
+
+
+def test_what_was_handed_over_is_planned_anew_once_it_was_taken_back(desk: Desk) -> None:
+    run(desk, write("one.txt", "1\n"), finish())
+    assert desk.agents("plan", "apply", "--to", "worktree").code == 0
+    assert desk.agents("plan", "unapply").code == 0
+    back = desk.agents("plan", "revert", "@last", "--reason", "otherwise")
+    assert (back.data["phase"], back.data["state"]) == ("strategize", "queued"), back.message
+    assert desk.agents("plan", "resume").changed == {"one.txt": "added"}
+
+
+def test_a_head_that_is_there_is_said_to_be_there(desk: Desk) -> None:
+    head = run(desk, write("one.txt", "1\n"), finish()).data["journal_head"]
+    said = desk.agents("plan", "verify", "@last", "--head", head[:16], is_json=False)
+    assert f"an event still carries {head[:16]}" in said.out.decode()

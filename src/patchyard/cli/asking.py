@@ -8,7 +8,7 @@ import click
 from patchyard.cli.outcome import is_open, paint, visible
 from patchyard.cli.progress import SpokenLines
 from patchyard.contracts.approver import Verdict
-from patchyard.domain.steering import ApprovalAsked
+from patchyard.domain.steering import ApprovalAsked, Subject
 
 YES = frozenset({"y", "yes"})
 NO = frozenset({"", "n", "no"})
@@ -45,7 +45,8 @@ def _is_someone_there() -> bool:
 
 
 def _question(asked: ApprovalAsked) -> str:
-    return f"{visible(asked.shown)} ({visible(asked.why)})"
+    phase = f"{asked.name}: " if asked.subject == Subject.PHASE else ""
+    return f"{phase}{visible(asked.shown)} ({visible(asked.why)})"
 
 
 async def _line() -> str | None:

@@ -17,7 +17,7 @@ from patchyard.domain.environment import parse_kind
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import PauseEnded
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.ledger import Ledger
+from patchyard.engine.ledger import Ledger, intact
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.outlook import outlook
 from patchyard.engine.workflow import Workflow
@@ -67,6 +67,7 @@ def resume(plan_id: str, output_format: str, *, detach: bool, dry_run: bool, str
 
 
 async def _outlook(equipment: Equipment, ledger: Ledger) -> Outcome:
+    await intact(equipment.store.journal, ledger.plan_id)
     found = await outlook(equipment, ledger)
     lines = [f"{number:3}  {visible(step)}" for number, step in enumerate(found.steps, start=1)]
     would = {"steps": list(found.steps), "open_calls": [to_json(c) for c in found.open_calls]}

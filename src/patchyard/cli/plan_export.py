@@ -33,9 +33,12 @@ def export(plan_id: str, target: str, output_format: str) -> None:
         _write(path, data)
         counts = f"{counted(len(data['events']), 'event')}, {len(data['bodies'])} bodies"
         said = {"plan_id": found, "file": str(path), "head": data["head"]}
+        problems = [f"the journal is not what was written: {each}" for each in data["problems"]]
         return Outcome(
-            data={**said, "events": len(data["events"])},
-            text=f"{counts} to {visible(str(path))}\nhead {data['head']}",
+            data={**said, "events": len(data["events"]), "problems": data["problems"]},
+            text="\n".join(
+                [f"{counts} to {visible(str(path))}", *problems, f"head {data['head']}"]
+            ),
         )
 
     carry_out("plan export", output_format, work)

@@ -56,9 +56,9 @@ def _set_anew(limits: PlanLimits, asked: dict[str, Any]) -> PlanLimits:
     if asked["max_calls"]:
         calls = _whole(calls, asked["max_calls"], name="--max-calls")
     if asked["timeout"]:
-        more = asked["timeout"].startswith("+")
+        sign = "+" if asked["timeout"].startswith("+") else ""
         time = parse_duration(asked["timeout"].removeprefix("+"))
-        seconds = time + (seconds or 0.0) if more else time
+        seconds = raised(seconds, f"{sign}{time!r}", name="--timeout")
     return PlanLimits(usd=usd, tokens=tokens, steps=steps, seconds=seconds, calls=calls)
 
 

@@ -56,7 +56,8 @@ def _plan_line(row: Mapping[str, Any], place: "Standing | None") -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created"]))
     step = f"{row['phase']}/{row['state']}"
     first = row["task"].splitlines()[0] if row["task"] else ""
-    line = f"{row['plan_id']}  {when}  {step:22} {visible(first)[:70]}"
+    kin = f"{row['kinship']}: " if row.get("kinship") else ""
+    line = f"{row['plan_id']}  {when}  {step:22} {kin}{visible(first)[:70]}"
     if place is None:
         return line
     said = f"worker {place.worker}" if place.worker else f"waits for {place.waits_for}"

@@ -14,10 +14,15 @@ from patchyard.engine.workflow import Workflow
 
 @click.command("replay", epilog="Example: agents plan replay @last")
 @plan_argument
+@click.option("--yes", is_flag=True, help="Also calls that can reach beyond the workspace.")
 @stream_option
 @format_option
-def replay_command(plan_id: str, output_format: str, *, stream: bool) -> None:
-    """Make a plan's calls once more, in a fresh place; exit 1 unless the same change set comes."""
+def replay_command(plan_id: str, output_format: str, *, stream: bool, yes: bool) -> None:
+    """Make a plan's calls once more, in a fresh place; exit 1 unless the same change set comes.
+
+    What a plan did on `host`, or to a mount that it could write to, would be done there again:
+    that is refused (exit 3) without --yes.
+    """
 
     async def work() -> Outcome:
         async with opened(plan_id) as (equipment, found):
@@ -25,7 +30,7 @@ def replay_command(plan_id: str, output_format: str, *, stream: bool) -> None:
             spoken = SpokenLines(opening=f"replay of plan {found}")
             with watching(found, is_json=is_json, stream=stream, spoken=spoken) as watched:
                 workflow = Workflow(equipment, watching=watched)
-                came = await replay(equipment, workflow, found)
+                came = await replay(equipment, workflow, found, is_allowed=yes)
         data = {"plan_id": found, "replay": {**to_json(came), "is_same": came.is_same}}
         return Outcome(data=data, text=_said(came), error=_difference(came))
 
@@ -43,9 +48,13 @@ def _difference(came: Replayed) -> ReplayDiffers | None:
         return None
     count = len(came.paths)
     paths = "1 path differs" if count == 1 else f"{count} paths differ"
+    hint = f"`agents plan diff {came.plan_id}` shows what it came to"
+    if came.cut:
+        calls = "1 call of the plan was" if came.cut == 1 else f"{came.cut} calls of the plan were"
+        hint = f"{calls} cut short, which a replay makes to the end; {hint}"
     return ReplayDiffers(
         f"the replay came to another change set: {paths}",
-        hint=f"`agents plan diff {came.plan_id}` shows what it came to",
+        hint=hint,
         details={"paths": list(came.paths)},
     )
 

@@ -5,9 +5,10 @@ import sys
 import click
 
 from patchyard.cli.opening import opened, owned
-from patchyard.cli.outcome import Outcome, carry_out, format_option, is_open
+from patchyard.cli.outcome import Outcome, carry_out, format_option, is_open, visible
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.errors import ApprovalNeeded
+from patchyard.domain.events import Noted
 from patchyard.domain.marks import Mark
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
@@ -32,9 +33,14 @@ def rollback(plan_id: str, checkpoint: str, output_format: str, *, yes: bool) ->
         _confirm(mark, yes=yes)
         async with owned(found) as (equipment, ledger):
             mark = find_mark(ledger.state, mark.checkpoint_id)
+            notes: list[str] = []
+            ledger.listeners.append(
+                lambda e: notes.append(e.text) if isinstance(e, Noted) else None
+            )
             await roll_back(equipment, ledger, mark, reason="by command")
-            data = await plan_data(ledger)
-        text = f"{plan_screen(data)}\nback at {told(mark)}: agents plan resume {found}"
+            data = await plan_data(ledger) | {"notes": notes}
+        where = f"back at {told(mark)}: agents plan resume {found}"
+        text = "\n".join([plan_screen(data), *map(visible, notes), where])
         return Outcome(data=data, text=text)
 
     carry_out("plan rollback", output_format, work)

@@ -6,10 +6,11 @@ from dataclasses import replace
 import click
 
 from patchyard.cli.opening import opened
-from patchyard.cli.outcome import Outcome, carry_out, format_option, visible
+from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, visible
 from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.working import waiting
 from patchyard.domain.plan import Phase, State
+from patchyard.domain.steering import ApprovalAsked, Subject
 from patchyard.engine.directing import Directing
 
 Told = Callable[[Directing, str], Awaitable[str]]  # does it, and returns what people read
@@ -70,7 +71,7 @@ def reject(plan_id: str, reason: str, output_format: str) -> None:
 
     async def job(directing: Directing, found: str) -> str:
         asked = await directing.reject(found, reason)
-        return f"rejected: {visible(asked.shown)}\n{RESUME}"
+        return f"rejected: {visible(asked.shown)}\n{_after_no(found, asked)}"
 
     _tell("plan reject", plan_id, output_format, job)
 
@@ -90,7 +91,8 @@ def revert(plan_id: str, to_phase: str, reason: str, output_format: str) -> None
 
     async def job(directing: Directing, found: str) -> str:
         state = await directing.revert(found, to=Phase(to_phase), reason=reason)
-        return f"back at {state.phase}/{state.state}, {state.reverts} times by now; {RESUME}"
+        times = counted(state.reverts, "time")
+        return f"back at {state.phase}/{state.state}, {times} by now; {RESUME}"
 
     _tell("plan revert", plan_id, output_format, job)
 
@@ -113,6 +115,14 @@ def correct(plan_id: str, mode: str, guidance: str, output_format: str) -> None:
         return f"at {state.phase}/{state.state} with the guidance; {RESUME}"
 
     _tell("plan correct", plan_id, output_format, job)
+
+
+def _after_no(plan_id: str, asked: ApprovalAsked) -> str:
+    """Say what can be done now: a call is told to the actor, a phase is not begun by itself."""
+    if asked.subject != Subject.PHASE:
+        return RESUME
+    begin = f"agents plan {asked.name} {plan_id}"
+    return f"agents plan revert {plan_id} --reason TEXT plans anew; {begin} goes on all the same"
 
 
 def _tell(command: str, plan_id: str, output_format: str, job: Told) -> None:

@@ -22,7 +22,8 @@ def verify_command(plan_id: str, head: str, output_format: str) -> None:
     async def work() -> Outcome:
         async with opened(plan_id) as (equipment, found):
             checked = await verify(equipment.store.journal, found, head=head)
-        return Outcome(data=to_json(checked), text=_said(checked), error=_broken(checked))
+        text = f"{_said(checked)}{_found(checked, head)}"
+        return Outcome(data=to_json(checked), text=text, error=_broken(checked))
 
     carry_out("plan verify", output_format, work)
 
@@ -34,6 +35,10 @@ def _said(checked: Verification) -> str:
         tail = [f"and {more:,} more"] if more > 0 else []
         return "\n".join([counts, *checked.problems[:SHOWN], *tail])
     return f"{counts}: all as they were written\nhead {checked.head}"
+
+
+def _found(checked: Verification, head: str) -> str:
+    return f"\nan event still carries {head.lower()}" if head and not checked.problems else ""
 
 
 def _broken(checked: Verification) -> JournalBroken | None:

@@ -44,7 +44,7 @@ MORE = "may be repeated"
 @click.option("--timeout", help="Time over all phases: 90s, 30m, 1h (default).")
 @click.option("--rounds", type=int, help="Failed proofs given back; 3 by default.")
 @click.option("--record", type=str, help="Write every model request and reply to this file.")
-@click.option("--automation-profile", help="manual only makes the plan; others go on like auto.")
+@click.option("--automation-profile", help="Where it asks: manual, supervised … full-auto.")
 @click.option("--require-changes", is_flag=True, help="Exit 1 when nothing changed.")
 @click.option("-d", "--detach", is_flag=True, help="Queue it for `agents worker`; return at once.")
 @click.option("--priority", type=int, default=0, help="With -d: higher is taken first; 0 else.")

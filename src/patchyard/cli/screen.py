@@ -110,7 +110,8 @@ def _proof(data: Mapping[str, Any]) -> list[str]:
         listed = one_line(", ".join(touched))
         rows.append(_row("touched", paint(f"tests and tool settings changed: {listed}", "yellow")))
     if not data["validation"] and data.get("changeset"):
-        rows.append(_row("proof", paint("unproven: no validation command is set", "yellow")))
+        why = "it has not come to that" if data.get("gates") else "no validation command is set"
+        rows.append(_row("proof", paint(f"unproven: {why}", "yellow")))
     for gate in data["validation"]:
         before = gate.get("before")
         was = _verdict(before) if before else "not run"

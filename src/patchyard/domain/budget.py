@@ -184,6 +184,11 @@ def raised(before: float | None, asked: str, *, name: str) -> float:
         value = float(asked.removeprefix("+"))
     except ValueError as error:
         raise UsageError(f"{name} {asked!r} is no number", hint="write it like 5 or +2") from error
+    if is_more and before is None:
+        raise UsageError(
+            f"{name} {asked} raises a limit, and this plan has none of the kind",
+            hint=f"say the limit itself: {name} {asked.removeprefix('+')}",
+        )
     whole = value + (before or 0.0) if is_more else value
     if not 0 <= whole < float("inf"):
         raise UsageError(f"{name} must be 0 or more, not {asked}")

@@ -47,7 +47,11 @@ def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanSt
     """
     for version, at, event in events:
         if version != state.version + 1:
-            raise JournalBroken(f"event {state.version + 1} of plan {state.plan_id} is missing")
+            raise JournalBroken(
+                f"event {state.version + 1} of plan {state.plan_id} is missing",
+                hint=f"`agents plan verify {state.plan_id}` shows everything; restore the database"
+                " from a backup: nothing was changed",
+            )
         after = apply(state, event, version)
         spent = after.spent
         elapsed = _elapsed(state, event, at)
@@ -118,8 +122,12 @@ def _workspace(state: PlanState, event: WorkspaceCreated, _version: int) -> Plan
 
 
 def _no_workspace(state: PlanState, _event: WorkspaceRemoved, _version: int) -> PlanState:
+    """Its next one begins with the files of the attempt's last checkpoint."""
     steered = replace(state.steered, is_stale=False)
-    return replace(state, workspace=None, steered=steered)
+    last = state.checkpoints[-1:]
+    is_own = bool(last) and last[0].past.attempt_starts == state.attempt_starts
+    restoring = last[0].checkpoint_id if is_own else ""
+    return replace(state, workspace=None, steered=steered, restoring=restoring)
 
 
 def _started(state: PlanState, event: EnvironmentStarted, _version: int) -> PlanState:

@@ -22,11 +22,13 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.reverting import revert
+from patchyard.engine.rolling_back import roll_back
 from patchyard.engine.steering import Steering
 
 POLL_S = 0.05
 POLLS = 600  # 30 s: how long a pause waits for the present call
 DONE = (Phase.EXECUTE, State.COMPLETE)
+ANEW = "begin the task anew with `agents run`"
 REOPENED = Moved(phase=Phase.EXECUTE, state=State.QUEUED, reason="corrected")
 
 
@@ -95,6 +97,7 @@ class Directing:
     async def revert(self, plan_id: str, *, to: Phase, reason: str = "") -> PlanState:
         """Take a plan back. Raises GuardRefused, Conflict while somebody works on it."""
         async with self._lifecycle.owned(plan_id) as ledger:
+            await self._taken_up(ledger)
             by = "agents plan revert"
             await revert(self._equipment, ledger, to=to, reason=reason[:GUIDANCE_CHARS], by=by)
             return ledger.state
@@ -107,12 +110,13 @@ class Directing:
         require_guidance(guidance)
         if mode == "revert":
             async with self._lifecycle.owned(plan_id) as ledger:
+                await self._taken_up(ledger)
                 by = "agents plan correct"
                 await revert(self._equipment, ledger, to=Phase.STRATEGIZE, reason=guidance, by=by)
                 return ledger.state
         state = await self._state(plan_id)
         require_listener(state)
-        if (state.phase, state.state) != DONE:
+        if (state.phase, state.state) != DONE and not _is_taken_back(state):
             return await self.prompt(plan_id, guidance, source="correct")
         async with self._lifecycle.owned(plan_id) as ledger:
             if ledger.state.applied is not None or ledger.state.intended is not None:
@@ -124,9 +128,26 @@ class Directing:
             return ledger.state
 
     async def _reopened(self, ledger: Ledger, guidance: str) -> None:
-        """Let a plan whose work was done go on with it, in one step."""
+        """Let a plan whose work was done go on with it."""
         guided = Guided(guidance_id=self._equipment.clock.new_id(), text=guidance, source="correct")
+        if await self._taken_up(ledger):
+            await ledger.record(guided)
+            return
+        require_files(ledger.state)
         await ledger.record(guided, REOPENED)
+
+    async def _taken_up(self, ledger: Ledger) -> bool:
+        """Bring a plan whose hand-over was taken back to the end of its work; whether it was one.
+
+        Raises GuardRefused where no checkpoint leads there.
+        """
+        state = ledger.state
+        if not _is_taken_back(state):
+            return False
+        if not state.checkpoints:
+            raise GuardRefused(f"plan {state.plan_id} kept no checkpoint to go on from", hint=ANEW)
+        await roll_back(self._equipment, ledger, state.checkpoints[-1], reason="taken back")
+        return True
 
     async def _taken_in(self, plan_id: str) -> PlanState:
         """Journal the words where nobody works on the plan; its owner does it else."""
@@ -156,6 +177,7 @@ async def heard_late(ledger: Ledger, steering: Steering) -> None:
     state = ledger.state
     is_handed = state.applied is not None or state.intended is not None
     if state.steered.guidance and (state.phase, state.state) == DONE and not is_handed:
+        require_files(state)
         await ledger.record(REOPENED)
 
 
@@ -179,14 +201,33 @@ def require_listener(state: PlanState) -> None:
         )
 
 
+def require_files(state: PlanState) -> None:
+    """Raise GuardRefused where neither the workspace is there nor a checkpoint of its files."""
+    if state.workspace is None and not state.restoring:
+        raise GuardRefused(
+            f"the workspace of plan {state.plan_id} was returned, and no checkpoint kept its files",
+            hint=ANEW,
+        )
+
+
 def require_unfinished(state: PlanState) -> None:
     """Raise GuardRefused for a plan whose work is done."""
+    if state.handed:
+        raise GuardRefused(
+            f"plan {state.plan_id} is handed over",
+            hint=f"`agents plan unapply {state.plan_id}` takes it back first",
+        )
     if _is_over(state):
         raise GuardRefused(
             f"plan {state.plan_id} is at {state.phase}/{state.state}: its work is done",
             hint=f"`agents plan correct {state.plan_id} --mode append --guidance TEXT` goes on"
             " with it",
         )
+
+
+def _is_taken_back(state: PlanState) -> bool:
+    """Whether it was handed over, and nothing of that is left."""
+    return state.state == State.APPLIED and not state.handed and state.intended is None
 
 
 def _is_over(state: PlanState) -> bool:
@@ -205,6 +246,7 @@ def _open_question(state: PlanState) -> ApprovalAsked:
 __all__ = [
     "Directing",
     "heard_late",
+    "require_files",
     "require_guidance",
     "require_listener",
     "require_unfinished",

@@ -90,9 +90,11 @@ async def fork(
     """Make a plan that begins where `plan_id` was at `at`, and return its id.
 
     Raises GuardRefused where there is nothing to begin from, UsageError and UnknownName for an
-    `at` that there is not, JournalBroken when a content is lost.
+    `at` that there is not, JournalBroken when an event or a content is not as it was written,
+    NoRoom where no plan may begin.
     """
-    ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+    equipment.room.require()
+    ledger = await Ledger.open(equipment.store, equipment.clock, plan_id, is_checked=True)
     events = await ledger.events()
     point = _point(ledger.state, events, at)
     child = equipment.clock.new_id()

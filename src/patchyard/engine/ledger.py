@@ -87,14 +87,20 @@ class Ledger:
 
     @classmethod
     async def open(
-        cls, store: Store, clock: Clock, plan_id: str, *, hold: Hold | None = None
+        cls,
+        store: Store,
+        clock: Clock,
+        plan_id: str,
+        *,
+        hold: Hold | None = None,
+        is_checked: bool = False,
     ) -> "Ledger":
         """Read plan `plan_id` from the journal. Raises UsageError when there is no such plan.
 
-        Who owns it is going to write to it: its events are checked against their hashes before.
-        Raises JournalBroken when one is not as it was written.
+        Where it is owned, or `is_checked` says so, something is going to be made of its events:
+        they are checked against their hashes. Raises JournalBroken when one does not fit.
         """
-        if hold is None:
+        if hold is None and not is_checked:
             state, events = await load(store.journal, plan_id)
         else:
             entries = await intact(store.journal, plan_id)

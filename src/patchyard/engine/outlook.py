@@ -107,7 +107,8 @@ async def _way(ledger: Ledger) -> Sequence[str]:
     if not is_done:
         steps += await _phase(ledger, Phase.EXECUTE)
         gates = len(state.known.validate)
-        steps.append(f"capture the changes and prove them with {gates} commands")
+        by = "1 command" if gates == 1 else f"{gates} commands"
+        steps.append(f"capture the changes and prove them with {by}")
     return [*steps, *_hand_over(state)]
 
 

@@ -13,7 +13,13 @@ from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import ChangeSet
 from patchyard.domain.codec import from_json
-from patchyard.domain.errors import GuardRefused, JournalBroken, PatchyardError, Unavailable
+from patchyard.domain.errors import (
+    ApprovalNeeded,
+    GuardRefused,
+    JournalBroken,
+    PatchyardError,
+    Unavailable,
+)
 from patchyard.domain.events import ToolCallSettled, WorkspaceRemoved
 from patchyard.domain.lineage import REPLAYS, Kinship, Lineage
 from patchyard.domain.plan import AUTO, Phase, PlanSpec
@@ -24,11 +30,14 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger, load
 from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.recovery import CONFINED, reaches_out
 from patchyard.engine.rows import read_body
+from patchyard.engine.sites import general_kind
 from patchyard.engine.steering import NOT_ALLOWED, REJECTED
 from patchyard.engine.workflow import Workflow
 
 NEVER_MADE = frozenset({NOT_ALLOWED, REJECTED})  # errors of calls that had no effect
+CUT_SHORT = frozenset({"CANCELLED", "OUTCOME_UNKNOWN"})  # errors of calls nobody saw the end of
 SHOWN = 50  # differing paths that are listed
 
 
@@ -40,6 +49,7 @@ class Replayed:
     tree: str  # that it came to
     wanted: str  # the tree of the plan itself
     paths: tuple[str, ...]  # that differ
+    cut: int = 0  # calls of the plan that were cut short, which are made to their end here
 
     @property
     def is_same(self) -> bool:
@@ -47,12 +57,17 @@ class Replayed:
         return self.tree == self.wanted
 
 
-async def replay(equipment: Equipment, workflow: Workflow, plan_id: str) -> Replayed:
+async def replay(
+    equipment: Equipment, workflow: Workflow, plan_id: str, *, is_allowed: bool = False
+) -> Replayed:
     """Carry the plan out again and compare.
 
-    Raises GuardRefused where it has no change set, Unavailable where its setup layer is gone.
+    Raises GuardRefused where it has no change set, ApprovalNeeded where its calls may reach beyond
+    the workspace (unless that `is_allowed`), Unavailable where its setup layer is gone.
     """
-    original = await Ledger.open(equipment.store, equipment.clock, plan_id)
+    original = await Ledger.open(equipment.store, equipment.clock, plan_id, is_checked=True)
+    if not is_allowed:
+        _require_confined(original.state)
     child = await _made(equipment, original.state)
     try:
         state = await workflow.run(child)
@@ -61,11 +76,25 @@ async def replay(equipment: Equipment, workflow: Workflow, plan_id: str) -> Repl
     finally:
         await _cleared(equipment, child)
     changeset = original.state.changeset
+    settled = [event for _, _, event in await original.events()]
     return Replayed(
         plan_id=child,
         tree=state.changeset.tree if state.changeset else "",
         wanted=changeset.tree if changeset else "",
         paths=paths,
+        cut=sum(isinstance(e, ToolCallSettled) and e.error in CUT_SHORT for e in settled),
+    )
+
+
+def _require_confined(state: PlanState) -> None:
+    """Raise ApprovalNeeded for a plan whose calls may have had effects elsewhere."""
+    spec = state.known
+    if general_kind(spec) in CONFINED and not reaches_out(spec):
+        return
+    raise ApprovalNeeded(
+        f"the calls of plan {state.plan_id} can reach beyond the workspace: a replay does again"
+        " what they did there",
+        hint="say it with --yes; nothing was done",
     )
 
 

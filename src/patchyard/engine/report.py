@@ -41,6 +41,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "changed": bool(changeset and not changeset.is_empty),
         "changeset": changeset_data(changeset),
         "validation": await _validation(ledger),
+        "gates": list(spec.validate),
         "touched_proof": list(state.validation.touched) if state.validation else [],
         "proven_tree": _proven(state),
         "applied": await _applied(ledger),

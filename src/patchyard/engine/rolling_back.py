@@ -57,9 +57,9 @@ async def roll_back(
     """
     state, workspaces = ledger.state, equipment.workspaces
     _require_nothing_handed(state)
-    if state.base is None or state.workspace is None or not isinstance(workspaces, Checkpointing):
+    if state.base is None or not isinstance(workspaces, Checkpointing):
         raise StateRefusal(
-            f"the workspace of plan {state.plan_id} cannot be brought back",
+            f"the workspaces that are set here keep no files of plan {state.plan_id}",
             hint="begin the task anew with `agents run`",
         )
     await require_contents(equipment, ledger, mark.checkpoint_id)
@@ -72,11 +72,12 @@ async def roll_back(
         for call_id in ledger.state.open_calls
     ]
     checkpoint_id = mark.checkpoint_id
+    back = RolledBack(checkpoint_id=checkpoint_id, version=mark.version, reason=reason)
+    if state.workspace is None:  # it was returned; the next one begins with these files
+        await ledger.record(*open_calls, back)
+        return ledger.state
     async with working_ground(equipment, ledger, state.base, ()) as workspace:
-        await ledger.record(
-            *open_calls,
-            RolledBack(checkpoint_id=checkpoint_id, version=mark.version, reason=reason),
-        )
+        await ledger.record(*open_calls, back)
         await bring_back(equipment, ledger, workspaces, workspace, checkpoint_id)
     return ledger.state
 

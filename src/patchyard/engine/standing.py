@@ -40,13 +40,15 @@ async def standings(queue: Queue, clock: Clock, limits: Limits) -> Mapping[str, 
         scope for job, name in jobs if name is not None for scope in scopes_of(job, name)
     )
     now = clock.now()
+    alive = {each.name for each in workers}
     return {
         job.job_id: Standing(
             job=job,
             worker=name,
             waits_for="" if name else waits_for(job, workers, taken, limits, now),
         )
-        for job, name in jobs
+        for job, said in jobs
+        for name in [said if said in alive else None]  # what a dead one had waits for another
     }
 
 
