@@ -13,7 +13,7 @@ from pathlib import Path
 
 from patchyard.clients.syncing import sync_folder
 from patchyard.domain.errors import JournalBroken, Unavailable
-from patchyard.stores.packs import PACK_BYTES, SUFFIX, Pack, Record, read, records
+from patchyard.stores.packs import PACK_BYTES, SUFFIX, Pack, Record, read, records, sync_packs
 
 SPACE_BYTES = 8 * 1024**3  # one plan's contents; an agent could write new ones in each call
 CHUNK_BYTES = 1024 * 1024  # a larger content is a file of its own
@@ -47,12 +47,14 @@ class FileBlobs:
         self._packed: dict[str, Record] | None = None  # None: not looked at yet
         self._pack: Path | None = None  # this writer's own
         self._size: int | None = None  # None: not looked at yet
+        self._is_made = False  # the folder's own name is on the disk
+        self._synced: set[Path] = set()  # folders whose names are on the disk
 
     @property
     def size(self) -> int:
         """Bytes of all contents."""
         if self._size is None:
-            files = (place for place in self._folder.rglob("*") if place.is_file())
+            files = (place for place in self._folder.rglob("[!.]*") if place.is_file())
             self._size = sum(place.stat().st_size for place in files)
         return self._size
 
@@ -62,8 +64,9 @@ class FileBlobs:
 
     @property
     def packed(self) -> dict[str, Record]:
-        """Where the small contents lie."""
+        """Where the small contents lie; what an earlier writer appended is on the disk then."""
         if self._packed is None:
+            sync_packs(self._folder)
             self._packed = dict(records(self._folder))
         return self._packed
 
@@ -96,8 +99,17 @@ class FileBlobs:
         return self._folder / digest[:2] / digest[2:]
 
     def has(self, digest: str) -> bool:
-        """Whether a content is there."""
-        return digest in self.packed or self.place(digest).exists()
+        """Whether a content is there, and its name on the disk."""
+        if digest in self.packed:
+            return True
+        place = self.place(digest)
+        if not place.exists():
+            return False
+        if place.parent not in self._synced:  # who gave it its name may have been killed over it
+            sync_folder(place.parent)
+            sync_folder(self._folder)
+            self._synced.add(place.parent)
+        return True
 
     def open_pack(self) -> Pack:
         """Return the pack to append to; a new one's name is on the disk."""
@@ -106,9 +118,7 @@ class FileBlobs:
             if pack.size < PACK_BYTES:
                 return pack
             pack.close()
-        if not self._folder.exists():
-            self._folder.mkdir(mode=0o700, parents=True)
-            sync_folder(self._folder.parent)
+        self._make_folder()
         self._pack = self._folder / f"{os.getpid()}-{os.urandom(6).hex()}{SUFFIX}"
         pack = Pack(self._pack)
         sync_folder(self._folder)
@@ -116,8 +126,20 @@ class FileBlobs:
 
     def fresh(self) -> Path:
         """Return the name of a file that has no place yet."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make_folder()
         return self._folder / f".{os.getpid()}-{os.urandom(6).hex()}"
+
+    def _make_folder(self) -> None:
+        """Make the folder, on the disk with its name; what a dead writer began in it goes."""
+        if self._is_made:
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for place in self._folder.glob(".*-*"):
+            if not _is_alive(place.name[1:].partition("-")[0]):
+                place.unlink(missing_ok=True)
+        sync_folder(self._folder.parent)
+        sync_folder(self._folder.parent.parent)
+        self._is_made = True
 
     def _read(self, digest: str, target: int | None) -> None:
         record = self.packed.get(digest)
@@ -192,6 +214,10 @@ class Writer:
             os.close(target)
             made.unlink(missing_ok=True)
         return digest
+
+
+def _is_alive(pid: str) -> bool:
+    return pid.isdecimal() and Path("/proc", pid).exists()
 
 
 def _put(made: Path, place: Path) -> None:

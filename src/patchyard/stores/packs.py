@@ -26,6 +26,16 @@ class Record(NamedTuple):
     size: int
 
 
+def sync_packs(folder: Path) -> None:
+    """Bring to the disk what writers that were killed may only have appended."""
+    for pack in folder.glob(f"*{SUFFIX}"):
+        descriptor = os.open(pack, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def records(folder: Path) -> Iterator[tuple[str, Record]]:
     """Yield digest and place of each whole record in the packs of a folder."""
     for pack in sorted(folder.glob(f"*{SUFFIX}")):
@@ -88,4 +98,14 @@ class Pack:
         os.close(self._descriptor)
 
 
-__all__ = ["HEAD", "MARK", "PACK_BYTES", "SUFFIX", "Pack", "Record", "read", "records"]
+__all__ = [
+    "HEAD",
+    "MARK",
+    "PACK_BYTES",
+    "SUFFIX",
+    "Pack",
+    "Record",
+    "read",
+    "records",
+    "sync_packs",
+]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from patchyard.clients.reader import OPEN_FOLDER
+from patchyard.clients.reader import MAX_DEPTH, OPEN_FOLDER
 from patchyard.domain.manifest import LEFT_OUT, Entry, Manifest
 from patchyard.workspaces.store import write_whole
 
@@ -45,8 +45,11 @@ class Bulk:
         return self._judged[path]
 
 
-def count(folder: int, most: int = MANY) -> int:
-    """Return how many entries lie below an open folder, counted up to just over `most`."""
+def count(folder: int, most: int = MANY, *, depth: int = 0) -> int:
+    """Return how many entries lie below an open folder, counted up to just over `most`.
+
+    What lies deeper than a look goes counts for nothing.
+    """
     found = 0
     names = []
     with os.scandir(folder) as listed:
@@ -56,11 +59,11 @@ def count(folder: int, most: int = MANY) -> int:
                 return found
             if entry.is_dir(follow_symlinks=False):
                 names.append(entry.name)
-    for name in names:
+    for name in names if depth < MAX_DEPTH else ():
         with contextlib.suppress(OSError):
             inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
             try:
-                found += count(inner, most - found)
+                found += count(inner, most - found, depth=depth + 1)
             finally:
                 os.close(inner)
         if found > most:
@@ -104,8 +107,10 @@ def _is_untouched(current: Path, path: str, entry: Entry) -> bool:
         return False
 
 
-def _is_older(folder: int, seen: int) -> bool:
-    """Whether all below a folder changed last before `seen`."""
+def _is_older(folder: int, seen: int, *, depth: int = 0) -> bool:
+    """Whether all below a folder changed last before `seen`; what is too deep to say did not."""
+    if depth > MAX_DEPTH:
+        return False
     names = []
     with os.scandir(folder) as listed:
         for entry in listed:
@@ -117,7 +122,7 @@ def _is_older(folder: int, seen: int) -> bool:
     for name in names:
         inner = os.open(name, OPEN_FOLDER, dir_fd=folder)
         try:
-            if not _is_older(inner, seen):
+            if not _is_older(inner, seen, depth=depth + 1):
                 return False
         finally:
             os.close(inner)

@@ -1,6 +1,8 @@
 """Builds a tree anew from a manifest, beside the one in use, and swaps the two."""
 
+import errno
 import os
+import shutil
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +19,7 @@ from patchyard.workspaces.materials import delete
 BEGUN, WHOLE, OLD = "restoring", "restored", "discarded"  # in a workspace's own folder
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 SINGLY = 256  # so many entries are synced one by one; more at once by syncfs
+NO_RANGES = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 COPY_BYTES = 16 * 1024 * 1024
 
 
@@ -92,6 +95,7 @@ class Rebuilding:
             os.mknod(name, stat.S_IFCHR, 0, dir_fd=at)  # a whiteout; an agent can make no device
         elif not stat.S_ISBLK(entry.mode):
             os.mknod(name, entry.mode, dir_fd=at)
+            os.chmod(name, stat.S_IMODE(entry.mode), dir_fd=at)  # whatever the umask is
             self._own_name(at, name, entry)
 
     def _left_out(self, path: str, target: str) -> None:
@@ -141,11 +145,17 @@ class Rebuilding:
 
 
 def _copy(source: Path, target: int) -> None:
-    """Copy a file of ours."""
+    """Copy a file of ours, whatever the two file systems can do between them."""
     opened = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         while os.copy_file_range(opened, target, COPY_BYTES):
             continue
+    except OSError as error:
+        if error.errno not in NO_RANGES:
+            raise
+        os.lseek(opened, os.lseek(target, 0, os.SEEK_CUR), os.SEEK_SET)
+        with open(opened, "rb", closefd=False) as from_, open(target, "wb", closefd=False) as to:
+            shutil.copyfileobj(from_, to, COPY_BYTES)
     finally:
         os.close(opened)
 

@@ -4,6 +4,7 @@ By descriptors, following no link. An entry whose status is as before is not ope
 """
 
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -18,6 +19,9 @@ from patchyard.workspaces.bulk import MANY, Bulk, count, look_time
 from patchyard.workspaces.sight import is_whiteout
 from patchyard.workspaces.whole import TICKS_NS
 
+OURS = frozenset(  # no file's own trouble: without room or descriptors nothing can be kept
+    {errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EROFS}
+)
 OPAQUE = "trusted.overlay.opaque"
 OWN_ATTRIBUTES = ("user.", "system.posix_acl_")  # prefixes of what an agent may set itself
 
@@ -38,6 +42,7 @@ class Survey:
     touched: dict[str, Entry] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     is_fuzzy: bool = False
+    hashed: dict[tuple[int, int], str] = field(default_factory=dict)  # of files with several names
     started: int = field(default_factory=look_time)
     settled: int = field(default_factory=lambda: time.time_ns() - TICKS_NS)
 
@@ -122,8 +127,8 @@ class Survey:
                 below = self._enter(inner, f"{path}/", depth, is_small=is_small)
                 self.bulk.judge(path, below)  # it may have grown; the next look leaves it out
                 return below
-        except OSError:  # it became something else, or went, under our eyes
-            self.is_fuzzy = True
+        except OSError as error:  # it became something else, or went, under our eyes
+            self._unseen(at, path, name, error)
             return 0
 
     def _leave_out(self, path: str, status: os.stat_result, folder: int) -> None:
@@ -144,15 +149,34 @@ class Survey:
                 self._take(path, _entry(status)._replace(mtime=0))
             else:
                 self._take(path, _entry(status))
-        except OSError:
-            self.is_fuzzy = True
+        except OSError as error:
+            self._unseen(at, path, name, error)
+
+    def _unseen(self, at: int, path: str, name: str, error: OSError) -> None:
+        """Take in what could not be looked at: not kept, and not gone while it is still there.
+
+        Raises `error` where the trouble is our own store's, or the machine's.
+        """
+        if error.errno in OURS:
+            raise error
+        self.is_fuzzy = True
+        try:
+            status = os.stat(name, dir_fd=at, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if stat.S_ISDIR(status.st_mode):
+            self.left_out.append(path)
+        self._take(path, _entry(status, held=LEFT_OUT)._replace(ctime=0))
 
     def _file(self, at: int, path: str, name: str) -> Entry:
         with _opened(at, name, OPEN_FILE) as (descriptor, status):
-            held = self.known(path, descriptor, status)
+            mark = (status.st_ino, status.st_ctime_ns)
+            held = self.hashed.get(mark) or self.known(path, descriptor, status)
             if not held and status.st_size > self.writer.room:
                 return self._lacking(status)
             held = held or self.writer.keep(descriptor)
+            if status.st_nlink > 1:
+                self.hashed[mark] = held
             after = os.fstat(descriptor)
             link = f"{status.st_ino}.{status.st_ctime_ns}" if status.st_nlink > 1 else ""
             entry = _entry(status, held=held, link=link, attributes=_attributes(descriptor))
