@@ -53,3 +53,21 @@ async def test_of_one_plan_nothing_of_others_is_asked(
     monkeypatch.setattr(keeping, "_answers", answers)
     (found,) = await EnvironmentKeeper(station, {}).found_of(plans[0])
     assert (found.plan_id, asked) == (plans[0], [found.name])
+
+
+async def test_one_that_a_killed_engine_left_frozen_does_not_count_as_running(
+    tmp_path: Path,
+) -> None:
+    clock = SystemClock()
+    station = Station(runtime=tmp_path, new_id=clock.new_id, search_path="/usr/bin", home="/root")
+    group = tmp_path / "group"
+    group.mkdir()
+    berth = Berth(station, clock.new_id(), plan_id=clock.new_id())
+    berth.handle(ExecutionEnvironment.PROCESS, "/srv", {"group": [str(group)]})
+    try:
+        for state, is_live in (("THAWED\n", True), ("FROZEN\n", False)):
+            (group / "freezer.state").write_text(state)
+            (found,) = await EnvironmentKeeper(station, {}).found()
+            assert found.is_live is is_live
+    finally:
+        berth.close_listener()

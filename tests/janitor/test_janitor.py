@@ -359,6 +359,19 @@ async def test_a_damaged_journal_keeps_what_plans_share_and_stops_nothing_else(
     changed(database, mend_it, broken)
 
 
+async def test_a_damaged_line_of_the_list_keeps_what_plans_share(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        broken = await worked(site, workflow)
+    database = site.folder / "home/patchyard.db"
+    changed(database, "UPDATE summaries SET summary = '{' WHERE stream = ?", broken)
+
+    async with site.open() as (equipment, _):
+        returned = gone(await swept(equipment, days=8))
+
+    assert Family.STORE not in returned
+    assert Family.BASE not in returned
+
+
 def changed(database: Path, statement: str, plan_id: str) -> None:
     """Change the database behind everybody's back."""
     connection = sqlite3.connect(database)

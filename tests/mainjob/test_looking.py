@@ -1,7 +1,9 @@
 """What the commands that only look at a plan say, and what `--stream` shows."""
 
 import json
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 
@@ -128,3 +130,30 @@ def test_a_stream_shows_what_commands_print_and_when_it_happened(desk: Desk) -> 
     told = desk.agents("plan", "events", "--follow").out.splitlines()
     assert len(told) > 5
     assert all(json.loads(line)["at"] < before for line in told[:-1])
+
+
+def test_numbers_beyond_all_bounds_are_refused(desk: Desk) -> None:
+    assert desk.run(write("x", "x\n"), options=["--budget-usd", "inf"]).code == 0
+    for words in (
+        ("plan", "limit", "@last", "--budget-usd", "1e300"),
+        ("plan", "limit", "@last", "--max-tokens", "1e300"),
+        ("plan", "fork", "@last", "--at", "1" * 5000),
+        ("worker", "--concurrency", "9" * 30),
+    ):
+        assert desk.agents(*words).code == 2, words
+    wrong = desk.agents("run", "x", "-d", "--priority", "9" * 30, is_json=False)
+    assert (wrong.code, "--priority" in wrong.err) == (2, True)
+
+
+def test_one_damaged_line_hides_no_other_plan(desk: Desk) -> None:
+    first = desk.run(write("x", "x\n")).data["plan_id"]
+    second = desk.run(write("y", "y\n")).data["plan_id"]
+    database = desk.folder / "state/patchyard.db"
+    for damage in ("{", "{}"):
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute("UPDATE summaries SET summary = ? WHERE stream = ?", (damage, first))
+            connection.commit()
+        shown = desk.agents("plan", "list", "--all", is_json=False)
+        assert (shown.code, second in shown.out.decode()) == (0, True)
+        assert f"agents plan verify {first}" in shown.out.decode()
+        assert desk.agents("plan", "status", second).code == 0

@@ -167,3 +167,11 @@ def test_a_call_that_was_cut_short_is_named_where_the_difference_is(desk: Desk) 
     again = desk.agents("plan", "replay")
     assert again.code == 1
     assert "1 call of the plan was cut short" in again.message
+
+
+def test_an_attempt_that_was_given_up_is_not_compared_with_the_next(desk: Desk) -> None:
+    desk.script(write("one.txt", "1\n"), finish())
+    assert run(desk, "--validate", "").code == 0
+    assert desk.agents("plan", "revert", "@last", "--to-phase", "execute").code == 0
+    refused = desk.agents("plan", "replay")
+    assert (refused.code, "no change set yet" in refused.message) == (3, True), refused.message

@@ -174,6 +174,10 @@ async def test_a_job_that_failed_counts_as_one_whose_owner_died(hall: Hall) -> N
     await worker.crew.settle(hold, again_at=hall.clock.now(), has_failed=True)
     ((left, _),) = await worker.queue.jobs()
     assert left.deaths == 1
+    ((hold, _),) = await worker.take()
+    await worker.crew.settle(hold, again_at=hall.clock.now())
+    ((left, _),) = await worker.queue.jobs()
+    assert left.deaths == 0  # it went well since
 
 
 async def test_the_plan_of_a_dead_command_is_an_orphan_until_somebody_takes_it(hall: Hall) -> None:

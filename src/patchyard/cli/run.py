@@ -17,6 +17,9 @@ TASK_BYTES = 1_000_000  # a longer task text is refused
 MORE = "may be repeated"
 
 
+MOST_PRIORITY = 1_000_000
+
+
 @click.command(epilog="Example: agents run 'mend the failing test' --validate 'pytest -q'")
 @click.argument("task")
 @click.option("--repo", type=str, default=".", help="The repository, a path.")
@@ -47,7 +50,13 @@ MORE = "may be repeated"
 @click.option("--automation-profile", help="Where it asks: manual, supervised … full-auto.")
 @click.option("--require-changes", is_flag=True, help="Exit 1 when nothing changed.")
 @click.option("-d", "--detach", is_flag=True, help="Queue it for `agents worker`; return at once.")
-@click.option("--priority", type=int, default=0, help="With -d: higher is taken first; 0 else.")
+@click.option(
+    "--priority",
+    type=click.IntRange(-MOST_PRIORITY, MOST_PRIORITY),
+    default=0,
+    show_default=False,
+    help="With -d: higher is taken first; 0 else.",
+)
 @click.option("--not-before", help="With -d: wait so long at least, like 90s, 30m, 1h.")
 @click.option("--stream", is_flag=True, help="Show progress while it happens.")
 @format_option

@@ -15,6 +15,9 @@ KILLED = 137  # as the shell says of a process that SIGKILL ended
 DRAIN_S = 30.0
 
 
+MOST = 1000  # plans at once
+
+
 @click.command(epilog="Example: agents worker --concurrency 4")
 @click.option("--concurrency", type=int, default=2, show_default=True, help="Plans at once.")
 @click.option("--name", default="", help="What others know it by; machine and process by default.")
@@ -43,8 +46,8 @@ async def _work(concurrency: int, name: str, drain: str) -> Outcome:
     from patchyard.engine.worker import Terms  # noqa: PLC0415 - likewise
     from patchyard.intake import parse_duration  # noqa: PLC0415 - likewise
 
-    if concurrency < 1:
-        raise UsageError(f"--concurrency must be 1 or more, not {concurrency}")
+    if not 1 <= concurrency <= MOST:
+        raise UsageError(f"--concurrency must be 1 to {MOST}, not {concurrency}")
     terms = Terms(name=name, concurrency=concurrency, drain_s=parse_duration(drain))
     async with open_worker(os.environ, terms, told=_say) as (one, chores):
         loop = asyncio.get_running_loop()

@@ -58,14 +58,15 @@ def can_freeze(group: tuple[str, ...]) -> bool:
 def _freeze(group: tuple[str, ...]) -> bool:
     cgroups.freeze(group)
     deadline = time.monotonic() + FREEZING_S
-    while not _stands(group):
+    while not is_frozen(group):
         if time.monotonic() > deadline:
             return False
         time.sleep(PAUSE_S)
     return True
 
 
-def _stands(group: tuple[str, ...]) -> bool:
+def is_frozen(group: tuple[str, ...]) -> bool:
+    """Whether all in the group stands still."""
     for place in group:
         with contextlib.suppress(OSError):
             if Path(place, "freezer.state").read_text().strip() == "FROZEN":
@@ -93,4 +94,4 @@ async def _stopped(toolbox: Toolbox) -> AsyncIterator[bool]:
                 await toolbox.forget((call_id, f"{call_id}-end"))
 
 
-__all__ = ["ANSWER_S", "FREEZING_S", "PAUSE_S", "can_freeze", "frozen"]
+__all__ = ["ANSWER_S", "FREEZING_S", "PAUSE_S", "can_freeze", "frozen", "is_frozen"]

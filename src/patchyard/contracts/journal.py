@@ -107,7 +107,7 @@ class Summaries(Protocol):
     """Read model: one small JSON object a stream, for lists; written by `Journal.append`."""
 
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """Return (stream, summary) of every plan, newest first."""
+        """Return (stream, summary) of every plan, newest first; empty where it is damaged."""
         ...
 
 

@@ -9,6 +9,7 @@ from patchyard.domain.errors import UsageError
 
 UNPRICED_TOKENS = 2_000_000  # bound of a model whose price is not known (interface.md)
 NANO = 1_000_000_000  # a USD; the cheapest token of the price table is 5 of them
+MOST = 1e15  # that a limit can say, of whatever
 FREE = 2**63  # more nano-USD than can be spent
 NOISE_DIGITS = 3  # of a nano-USD: what floating point adds to a price below this is none
 
@@ -79,6 +80,8 @@ def shortages(ceiling: Ceiling, taken: Amount, wanted: Amount) -> Iterator[str]:
 
 def nano(usd: float) -> int:
     """Return a price in nano-USD, rounded up: what is reserved is never less than what comes."""
+    if usd >= FREE / NANO:
+        return FREE
     return math.ceil(round(usd * NANO, NOISE_DIGITS))
 
 
@@ -144,7 +147,7 @@ class PlanLimits:
         """Return them in whole units; what has no known price is bounded by tokens always."""
         tokens = UNPRICED_TOKENS if self.tokens is None and not is_priced else self.tokens
         return Ceiling(
-            nano_usd=None if self.usd is None else round(self.usd * NANO),
+            nano_usd=None if self.usd is None else round(min(self.usd * NANO, FREE)),
             tokens=tokens,
             steps=self.steps,
             calls=self.calls,
@@ -190,8 +193,8 @@ def raised(before: float | None, asked: str, *, name: str) -> float:
             hint=f"say the limit itself: {name} {asked.removeprefix('+')}",
         )
     whole = value + (before or 0.0) if is_more else value
-    if not 0 <= whole < float("inf"):
-        raise UsageError(f"{name} must be 0 or more, not {asked}")
+    if not 0 <= whole <= MOST:
+        raise UsageError(f"{name} must be 0 or more, and {MOST:.0e} at most, not {asked}")
     return whole
 
 

@@ -9,6 +9,7 @@ from patchyard.domain.ids import is_prefix
 from patchyard.domain.lineage import Kinship
 
 LAST = "@last"
+LISTED = frozenset({"plan_id", "task", "repository", "phase", "state", "created", "updated"})
 
 
 async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
@@ -49,8 +50,16 @@ async def list_plans(
     summaries: Summaries, *, repository: str | None
 ) -> Sequence[Mapping[str, Any]]:
     """Return the summaries, newest first; of `repository` alone when given."""
-    rows = await summaries.summaries()
-    return [row for _, row in rows if repository is None or _is_of(row, repository)]
+    rows = [_listed(*each) for each in await summaries.summaries()]
+    return [row for row in rows if repository is None or _is_of(row, repository)]
+
+
+def _listed(stream: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the row, or one that says that it is damaged."""
+    if row.keys() >= LISTED:
+        return row
+    said = f"(its line is damaged: agents plan verify {stream})"
+    return {**dict.fromkeys(LISTED, ""), "plan_id": stream, "task": said, "created": 0.0, **row}
 
 
 def _is_replay(row: Mapping[str, Any]) -> bool:
@@ -63,4 +72,4 @@ def _is_of(row: Mapping[str, Any], repository: str) -> bool:
     return repository == root or repository.startswith(root.rstrip("/") + "/")
 
 
-__all__ = ["LAST", "find_plan", "list_plans"]
+__all__ = ["LAST", "LISTED", "find_plan", "list_plans"]

@@ -47,6 +47,7 @@ from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.rolling_back import find_mark
 from patchyard.engine.rows import to_row
 
+STEP_DIGITS = 9  # of a step; a longer number is the beginning of a checkpoint's name
 TAKEN_OVER = (
     BaseRecorded,
     ChangeSetCaptured,
@@ -157,7 +158,7 @@ def _point(state: PlanState, events: Sequence[Row], at: str) -> Point:
         return Point(version=_planned(state, events))
     if not at:
         mark = marks[-1]
-    elif at.isdecimal():
+    elif at.isdecimal() and len(at) <= STEP_DIGITS:
         mark = _mark_after(state, int(at))
     else:
         mark = find_mark(state, at)

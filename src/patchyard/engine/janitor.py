@@ -78,6 +78,7 @@ class Janitor:
     async def sweep(self) -> Sweep:
         """Look at everything, return what may go, and say what became of each thing."""
         listed = dict(await self._equipment.store.summaries.summaries())
+        self._is_blind = any("repository" not in row for row in listed.values())
         found = {family: await keeper.found() for family, keeper in self._keepers.items()}
         of_plans = _by_plan([each for family in OF_PLANS for each in found.get(family, ())])
         old = {plan for plan, row in listed.items() if self._may_be_due(row)}

@@ -20,12 +20,12 @@ from patchyard.domain.errors import (
     PatchyardError,
     Unavailable,
 )
-from patchyard.domain.events import ToolCallSettled, WorkspaceRemoved
+from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, WorkspaceRemoved
 from patchyard.domain.lineage import REPLAYS, Kinship, Lineage
 from patchyard.domain.plan import AUTO, Phase, PlanSpec
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.state import PlanState
-from patchyard.domain.transcript import Step, transcript
+from patchyard.domain.transcript import Step, in_force, transcript
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger, load
@@ -66,6 +66,7 @@ async def replay(
     the workspace (unless that `is_allowed`), Unavailable where its setup layer is gone.
     """
     original = await Ledger.open(equipment.store, equipment.clock, plan_id, is_checked=True)
+    await _require_result(original)
     if not is_allowed:
         _require_confined(original.state)
     child = await _made(equipment, original.state)
@@ -98,12 +99,22 @@ def _require_confined(state: PlanState) -> None:
     )
 
 
-async def _made(equipment: Equipment, original: PlanState) -> str:
-    if original.base is None or original.changeset is None:
+async def _require_result(original: Ledger) -> None:
+    """Raise GuardRefused where the present attempt has come to no change set."""
+    state = original.state
+    captured = [
+        version
+        for version, _, event in in_force(await original.events())
+        if isinstance(event, ChangeSetCaptured)
+    ]
+    if state.base is None or not captured or captured[-1] < state.attempt_starts:
         raise GuardRefused(
-            f"plan {original.plan_id} has no change set yet: there is nothing to compare with",
-            hint=f"`agents plan resume {original.plan_id}` carries it on",
+            f"plan {state.plan_id} has no change set yet: there is nothing to compare with",
+            hint=f"`agents plan resume {state.plan_id}` carries it on",
         )
+
+
+async def _made(equipment: Equipment, original: PlanState) -> str:
     setup = original.setup
     if setup is not None and equipment.layers.find(setup.key) is None:
         raise Unavailable(

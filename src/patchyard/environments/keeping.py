@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchyard.clients.berths import NOTE, Station
+from patchyard.clients.freezing import is_frozen
 from patchyard.clients.removal import size_of
 from patchyard.contracts.environment import Environment
 from patchyard.domain.codec import from_json
@@ -67,7 +68,7 @@ def _one(berth: Path, wanted: str | None) -> Found | None:
 
     None when it is not of the plan that is wanted, or its own engine has removed it meanwhile.
     """
-    plan_id = _noted(berth)[0]
+    plan_id, handle = _noted(berth)
     if wanted is not None and plan_id != wanted:
         return None
     try:
@@ -77,10 +78,19 @@ def _one(berth: Path, wanted: str | None) -> Found | None:
             place=str(berth),
             plan_id=plan_id,
             used=berth.stat().st_mtime,
-            is_live=any(_answers(path) for path in berth.iterdir() if path.is_socket()),
+            is_live=not _stands_still(handle)
+            and any(_answers(path) for path in berth.iterdir() if path.is_socket()),
         )
     except FileNotFoundError:
         return None
+
+
+def _stands_still(handle: EnvironmentHandle) -> bool:
+    """Whether it is frozen, as an engine that was killed over a checkpoint leaves it: for good.
+
+    Of one that lives the plan is owned, and nobody else looks at its things.
+    """
+    return is_frozen(tuple(str(place) for place in handle.details.get("group", ())))
 
 
 def _answers(path: Path) -> bool:

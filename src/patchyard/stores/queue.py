@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from patchyard.contracts.claims import Hold
 from patchyard.contracts.clock import Clock
-from patchyard.domain.errors import Conflict, FencedOff
+from patchyard.domain.errors import Conflict, FencedOff, JournalBroken
 from patchyard.domain.queue import DEATHS, Errand, Job, Lease, Limits, Member, next_job, scopes_of
 from patchyard.stores import leasing
 from patchyard.stores.membership import Held, Membership
+from patchyard.stores.sqlite import RESTORE
 
 JOB = "job, errand, project, model, priority, not_before, every_s, queued, number, deaths"
 HEAD = (
@@ -132,8 +133,8 @@ class SQLiteQueue:
                 connection.execute("DELETE FROM jobs WHERE job = ?", (lease.job_id,))
             else:
                 connection.execute(
-                    "UPDATE jobs SET member = NULL, not_before = ?, deaths = deaths + ?"
-                    " WHERE job = ?",
+                    "UPDATE jobs SET member = NULL, not_before = ?,"
+                    " deaths = CASE WHEN ? THEN deaths + 1 ELSE 0 END WHERE job = ?",
                     (again_at, has_failed, lease.job_id),
                 )
 
@@ -254,10 +255,16 @@ def _serve(
 def _job(row: tuple[object, ...]) -> Job:
     names = JOB.split(", ")
     values: Mapping[str, object] = dict(zip(names, row, strict=False))
+    try:
+        errand = Errand(str(values["errand"]))
+    except ValueError as error:
+        raise JournalBroken(
+            f"the job {values['job']} of the queue is damaged", hint=RESTORE
+        ) from error
     return Job(
         **{name: values[name] for name in names if name not in {"job", "errand"}},  # type: ignore[arg-type]  # as the columns are
         job_id=str(values["job"]),
-        errand=Errand(str(values["errand"])),
+        errand=errand,
     )
 
 

@@ -232,7 +232,7 @@ class SQLiteJournal:
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See contracts.journal.Summaries."""
         rows = await self._execute("SELECT stream, summary FROM summaries ORDER BY stream DESC", ())
-        return [(row[0], from_text(row[1], "the summary of {}", row[0])) for row in rows]
+        return [(row[0], _summary(row[0], row[1])) for row in rows]
 
     async def close(self) -> None:
         """See contracts.journal.Journal."""
@@ -331,6 +331,14 @@ def _migrations() -> list[str]:
     return [entry.read_text(encoding="utf-8") for entry in files if entry.name.endswith(".sql")]
 
 
+def _summary(stream: str, text: str) -> Mapping[str, Any]:
+    """Return what lists show of a stream; nothing where that is damaged: others stay listed."""
+    try:
+        return from_text(text, "the summary of {}", stream)
+    except JournalBroken:
+        return {}
+
+
 def _entries(stream: str, rows: Iterable[tuple[Any, ...]]) -> list[Entry]:
     return [Entry(stream, *row) for row in _sound(stream, rows)]
 
@@ -370,6 +378,7 @@ __all__ = [
     "LOCKED",
     "LOCKED_HINT",
     "PATH_BYTES",
+    "RESTORE",
     "SUMMARISE",
     "SQLiteJournal",
 ]
