@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from engine.worksite import ADD, Worksite
+from engine.worksite import ADD, Worksite, call
 from patchyard.assembly import open_equipment
 from patchyard.contracts.claims import Hold
 from patchyard.domain.errors import Conflict, PatchyardError, Unavailable
 from patchyard.domain.plan import State
 from patchyard.domain.queue import CHORE, Errand, Job, Limits, job_of
+from patchyard.engine import control
 from patchyard.engine import dispatcher as dispatching
 from patchyard.engine.dispatcher import Chores, Dispatcher
 from patchyard.engine.equipment import Equipment
@@ -216,3 +217,19 @@ async def test_a_worker_goes_on_while_the_database_is_in_trouble(
     assert bench.told[0] == "full"
     state, _ = await load(bench.equipment.store.journal, plan_id)
     assert state.state == State.COMPLETE
+
+
+async def test_a_cancel_between_the_claim_and_the_work_is_heard(bench: Bench) -> None:
+    clock, journal = bench.equipment.clock, bench.equipment.store.journal
+    slow = call("execute_command", command="sleep 30", timeout_s=40)
+    plan_id = await bench.planned(slow)
+    await control.say(journal, clock, plan_id, control.CANCEL)  # of an earlier owner
+    since = clock.now()
+    hold, job = await bench.taken()
+    await control.say(journal, clock, plan_id, control.CANCEL)
+
+    async with asyncio.timeout(20):
+        await bench.dispatcher.carry_out(hold, job, since=since)
+
+    state, _ = await load(journal, plan_id)
+    assert state.state == State.CANCELLED

@@ -48,9 +48,10 @@ async def say(
         return version + 1
 
 
-async def words(journal: Journal, plan_id: str) -> int:
-    """Return how many words were said so far."""
-    return len(await journal.read(_stream(plan_id)))
+async def words(journal: Journal, plan_id: str, *, before: float | None = None) -> int:
+    """Return how many words were said so far, or before a time."""
+    said = await journal.read(_stream(plan_id))
+    return len(said) if before is None else sum(each.at < before for each in said)
 
 
 async def read(journal: Journal, plan_id: str, *, after: int) -> Sequence[Word]:

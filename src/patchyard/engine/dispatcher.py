@@ -97,15 +97,17 @@ class Dispatcher:
                 self._told(f"plan {plan_id}: its owner is gone")
                 await equipment.queue.adopt(job_of(plan_id, state.known, errand=errand))
 
-    async def carry_out(self, hold: Hold, job: Job) -> None:
-        """Do `job` and give its lease and slots back. Cancelled, it is left for another worker.
+    async def carry_out(self, hold: Hold, job: Job, *, since: float | None = None) -> None:
+        """Do `job`, claimed at `since`, and give its lease and slots back.
+
+        Cancelled, it is left for another worker.
 
         What stops a plan stands in its journal; all else that goes wrong is told, and the job is
         tried again after a pause.
         """
         error: Exception | None = None
         try:
-            said = await self._done(hold, job)
+            said = await self._done(hold, job, since)
         except FencedOff:
             self._told(f"{job.job_id}: another worker has it")
             return
@@ -156,14 +158,15 @@ class Dispatcher:
         is_refused = isinstance(error, StateRefusal) and state.state == State.COMPLETE  # an apply
         return state.state in AT_REST or is_refused
 
-    async def _done(self, hold: Hold, job: Job) -> str:
+    async def _done(self, hold: Hold, job: Job, since: float | None) -> str:
         async with self._opening() as opened:
             equipment = replace(opened, claims=Given(opened.claims, hold))
             if job.errand == Errand.CHORE:
                 await self._chores.work[job.job_id.removeprefix(CHORE)](equipment)
                 return "done"
             self._told(f"plan {job.job_id}: begun ({job.errand})")
-            state = await _errand(Workflow(equipment, leaving=self.leaving), job)
+            workflow = Workflow(equipment, leaving=self.leaving, since=since)
+            state = await _errand(workflow, job)
             return f"{state.phase}/{state.state}"
 
 

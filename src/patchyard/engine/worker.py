@@ -32,6 +32,7 @@ class Worker:
     ) -> None:
         self._crew = equipment.crew
         self._queue = equipment.queue
+        self._clock = equipment.clock
         self._dispatcher = dispatcher
         self._terms = terms
         self._told = told
@@ -74,8 +75,10 @@ class Worker:
             self._reaped = now
             await self._dispatcher.adopt()
         room = self._terms.concurrency - len(self._running)
+        since = self._clock.now()  # a cancel that comes between counts
         for hold, job in await self._crew.claim(room, self._terms.limits):
-            task = asyncio.create_task(self._dispatcher.carry_out(hold, job), name=job.job_id)
+            doing = self._dispatcher.carry_out(hold, job, since=since)
+            task = asyncio.create_task(doing, name=job.job_id)
             self._running.add(task)
             task.add_done_callback(self._ended)
 

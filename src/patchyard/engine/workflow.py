@@ -55,10 +55,13 @@ class Workflow:
         watching: Watching | None = None,
         approver: Approver | None = None,
         leaving: asyncio.Event | None = None,
+        since: float | None = None,
     ) -> None:
+        """Take the seams; `since`: when the plan was claimed, where that was before."""
         self._equipment = equipment
         self._watching = watching or Watching()
         self._approver = approver
+        self._since = since  # words that were said later are heard
         self._leaving = leaving  # set when plans are to be left to the next worker
         self._lifecycle = PlanLifecycleService(equipment)
 
@@ -123,7 +126,7 @@ class Workflow:
         self, plan_id: str, work: Work, errand: Errand, *, ends_pause: bool = True
     ) -> PlanState:
         """Do `work` on a plan that this process owns, while listening to others."""
-        said = await control.words(self._equipment.store.journal, plan_id)
+        said = await control.words(self._equipment.store.journal, plan_id, before=self._since)
         listener = self._watching.on_event
         async with self._lifecycle.owned(plan_id, errand=errand, listener=listener) as ledger:
             by_person = self._leaving is None  # a worker's errand ends no pause
