@@ -39,6 +39,7 @@ from patchyard.engine.rolling_back import find_mark, roll_back
 from patchyard.engine.rows import body_of
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
+from patchyard.toolbox.freezing import LONGEST_S
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -374,3 +375,14 @@ async def test_an_open_call_is_settled_before_the_plan_goes_back(site: Worksite)
         assert after.open_calls == {}
         settled = [e for _, _, e in await ledger.events() if isinstance(e, ToolCallSettled)]
         assert (settled[-1].call_id, settled[-1].error) == (event.call_id, "CANCELLED")
+
+
+async def test_what_takes_longer_than_anything_is_held_is_fuzzy(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert checkpoints.HELD_S == LONGEST_S
+    monkeypatch.setattr(checkpoints, "HELD_S", 0.0)
+    async with site.open() as (_, workflow):
+        plan_id = await site.made(workflow, site.asked(append("one"), append("two")))
+        state = await workflow.run(plan_id)
+        assert [mark.is_fuzzy for mark in state.checkpoints] == [True, True, False]  # at the end

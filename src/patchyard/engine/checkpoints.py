@@ -19,6 +19,7 @@ from patchyard.engine.places import Places, ended
 from patchyard.engine.rows import body_of
 
 NOT_KEPT = "folders whose content was not kept there are as setup left them, or gone: "
+HELD_S = 10.0  # as `LONGEST_S` of toolbox/freezing.py, after which something may run again
 FEWEST_ROWS = 200  # of deltas, before the whole manifest is written once more
 
 
@@ -82,12 +83,16 @@ class Checkpoints:
     ) -> None:
         manifest = await self._known()
         base, workspace = _base(self._ledger), await self._ground()
+        clock = self._equipment.clock
+        began, is_held = clock.monotonic(), bool(self._places.running)
         async with _stilled(self._equipment, self._places) as is_still:
             delta = await whole(
                 self._workspaces.checkpoint(
                     base, workspace, manifest, blobs=self._blobs, has_bulk=has_bulk
                 )
             )
+        if is_held and clock.monotonic() - began > HELD_S:
+            is_still = False  # a toolbox lets go by itself
         applied(manifest, {**delta.put, **delta.touched}, delta.gone)
         self._note_lacking(delta)
         rows = len(delta.put) + len(delta.gone)
@@ -224,6 +229,7 @@ def _base(ledger: Ledger) -> Base:
 
 __all__ = [
     "FEWEST_ROWS",
+    "HELD_S",
     "Checkpoints",
     "bring_back",
     "finish_restore",
