@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from chaos.killing import SEED, agents, amount, answered, journalled, opened
+from chaos.killing import SEED, agents, amount, answered, journalled, opened, rest_of
 from chaos.matrix import badly_settled, case, left_running, lost, undisturbed
 from patchyard.domain.queue import DEAD_S
 
@@ -49,8 +49,8 @@ def come_back(folder: Path, seed: int) -> list[str]:
         assert heir.stdout is not None
         heard = [json.loads(line) for line in itertools.islice(heir.stdout, rng.randint(1, 60))]
         zombie.send_signal(signal.SIGCONT)
-        woken = [json.loads(line) for line in zombie.communicate(timeout=120)[0].splitlines()]
-        heard += [json.loads(line) for line in heir.communicate(timeout=120)[0].splitlines()]
+        woken, _ = rest_of(zombie)
+        heard += rest_of(heir)[0]
         end = heard[-1]
         events = journalled(yard)
         found = [*lost(told, events), *badly_settled(events), *left_running(yard, events)]
