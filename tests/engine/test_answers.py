@@ -73,6 +73,20 @@ async def test_a_cancelled_step_that_fails_has_nothing_to_undo() -> None:
     assert not undone
 
 
+async def test_a_cancelled_step_is_told_that_nobody_wants_the_rest() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def long() -> None:
+        begun.set()
+        await may_end.wait()
+
+    task = asyncio.create_task(whole(long(), hurry=may_end.set))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 @pytest.mark.parametrize("code", [False, True, 0.0, "0", None, [0], HUGE])
 def test_only_the_number_0_is_an_exit_code_that_passes(code: Any) -> None:
     result = result_from_wire("c", {"success": True, "exit_code": code})

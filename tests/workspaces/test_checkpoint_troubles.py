@@ -9,6 +9,7 @@ import pytest
 
 from keeping import everything, kept, own
 from laboratory import Lab
+from patchyard.contracts.workspace import LookStopped
 from patchyard.domain.errors import Unavailable
 from patchyard.stores.blobs import Writer
 from patchyard.stores.packs import Pack
@@ -118,3 +119,23 @@ async def test_a_file_of_many_names_is_read_once(lab: Lab, monkeypatch: pytest.M
     monkeypatch.setattr(Writer, "keep", counted)
     await keeper.keep()
     assert read.count(21) == 1
+
+
+async def test_a_look_that_nobody_wants_ends_before_the_next_file(lab: Lab) -> None:
+    keeper, root = await kept(lab)
+    for number in range(20):
+        (root / f"new-{number}").write_text(f"{number}\n")
+    own(root)
+    asked: list[bool] = []
+
+    def is_stopped() -> bool:
+        asked.append(True)
+        return len(asked) > 3
+
+    with pytest.raises(LookStopped):
+        await keeper.workspaces.checkpoint(
+            keeper.base, keeper.ref, keeper.manifest, blobs=keeper.blobs, is_stopped=is_stopped
+        )
+    assert len(asked) == 4
+    await keeper.keep()
+    assert "new-19" in keeper.manifest

@@ -1,6 +1,6 @@
 """The seam to workspaces: the one writable tree of a plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -83,6 +83,15 @@ class Workspaces(Protocol):
         ...
 
 
+def never() -> bool:
+    """Nobody stops a look."""
+    return False
+
+
+class LookStopped(Exception):
+    """Nobody wants the rest of a look; what it has kept so far is kept."""
+
+
 @runtime_checkable
 class Checkpointing(Protocol):
     """Extension: workspaces whose content can be kept, and brought back to what it was."""
@@ -95,12 +104,14 @@ class Checkpointing(Protocol):
         *,
         blobs: Blobs,
         has_bulk: bool = False,
+        is_stopped: Callable[[], bool] = never,
     ) -> Delta:
         """Look at what was written, keep contents that are new, return what differs.
 
         `previous` is what the last look came to, empty before the first. An entry whose size,
         times and inode are as before is not read again. Of an ignored folder with very many entries
-        the content is kept only with `has_bulk`. Raises Unavailable on a full disk.
+        the content is kept only with `has_bulk`. `is_stopped` is asked before each entry that
+        is read: once it says so the look ends. Raises LookStopped then, Unavailable on a full disk.
         """
         ...
 
@@ -126,4 +137,4 @@ class Checkpointing(Protocol):
         ...
 
 
-__all__ = ["CallWindow", "Checkpointing", "WorkspaceRef", "Workspaces"]
+__all__ = ["CallWindow", "Checkpointing", "LookStopped", "WorkspaceRef", "Workspaces", "never"]

@@ -28,17 +28,26 @@ async def answer_in_time(waiting: Awaitable[T], args: Mapping[str, Any]) -> T:
         raise EnvironmentBroken(f"the toolbox gave no answer within {limit:g} s") from error
 
 
-async def whole(work: Awaitable[T], *, undo: Callable[[T], Awaitable[object]] | None = None) -> T:
+async def whole(
+    work: Awaitable[T],
+    *,
+    undo: Callable[[T], Awaitable[object]] | None = None,
+    hurry: Callable[[], object] | None = None,
+) -> T:
     """Await `work` to its end even when cancelled, `undo` what it made then, and raise that.
 
     For what a thread does: it goes on when nobody waits, and what it made would have no owner.
+    `hurry` tells it that nobody wants the rest.
     """
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
+        if hurry is not None:
+            hurry()
         await asyncio.wait([task])
-        if undo is not None and not task.cancelled() and task.exception() is None:
+        is_done = not task.cancelled() and task.exception() is None
+        if undo is not None and is_done:
             await undo(task.result())
         raise
 

@@ -1,6 +1,7 @@
 """Checkpoints of a plan's files: made before what may change them, and the way back to one."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -86,11 +87,16 @@ class Checkpoints:
         clock = self._equipment.clock
         began, is_held = clock.monotonic(), bool(self._places.running)
         async with _stilled(self._equipment, self._places) as is_still:
-            delta = await whole(
-                self._workspaces.checkpoint(
-                    base, workspace, manifest, blobs=self._blobs, has_bulk=has_bulk
-                )
+            stopping = threading.Event()
+            looking = self._workspaces.checkpoint(
+                base,
+                workspace,
+                manifest,
+                blobs=self._blobs,
+                has_bulk=has_bulk,
+                is_stopped=stopping.is_set,
             )
+            delta = await whole(looking, hurry=stopping.set)
         if is_held and clock.monotonic() - began > HELD_S:
             is_still = False  # a toolbox lets go by itself
         applied(manifest, {**delta.put, **delta.touched}, delta.gone)

@@ -3,14 +3,14 @@
 import abc
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from patchyard.clients.boot import boot_id
 from patchyard.clients.reader import Reader
 from patchyard.contracts.blobs import Blobs
-from patchyard.contracts.workspace import CallWindow, WorkspaceRef
+from patchyard.contracts.workspace import CallWindow, WorkspaceRef, never
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Unavailable
 from patchyard.domain.manifest import Delta, Manifest
@@ -73,10 +73,13 @@ class Strategy(abc.ABC):
         *,
         blobs: Blobs,
         has_bulk: bool = False,
+        is_stopped: Callable[[], bool] = never,
     ) -> Delta:
         """Keep what was written; see contracts.workspace.Checkpointing."""
         bulk = self._bulk(base, ref, is_kept=has_bulk)
-        return await asyncio.to_thread(self._checkpoint, base, ref, previous, blobs, bulk)
+        return await asyncio.to_thread(
+            self._checkpoint, base, ref, previous, blobs, bulk, is_stopped
+        )
 
     async def restore(
         self, base: Base, ref: WorkspaceRef, manifest: Manifest, *, blobs: Blobs
@@ -147,11 +150,22 @@ class Strategy(abc.ABC):
             return capture.finish(sight, windows)
 
     def _checkpoint(
-        self, base: Base, ref: WorkspaceRef, previous: Manifest, blobs: Blobs, bulk: Bulk
+        self,
+        base: Base,
+        ref: WorkspaceRef,
+        previous: Manifest,
+        blobs: Blobs,
+        bulk: Bulk,
+        is_stopped: Callable[[], bool],
     ) -> Delta:
-        known = self._known(base, ref)
         with blobs.writing() as writer:
-            survey = Survey(previous=previous, writer=writer, known=known, bulk=bulk)
+            survey = Survey(
+                previous=previous,
+                writer=writer,
+                known=self._known(base, ref),
+                bulk=bulk,
+                is_stopped=is_stopped,
+            )
             return survey.of(self._written(ref))
 
     def _bulk(self, base: Base, ref: WorkspaceRef, *, is_kept: bool) -> Bulk:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from patchyard.clients.reader import MAX_DEPTH, OPEN_FILE, OPEN_FOLDER
 from patchyard.contracts.blobs import BlobWriter
+from patchyard.contracts.workspace import LookStopped, never
 from patchyard.domain.manifest import BELOW, LEFT_OUT, Delta, Entry, Manifest
 from patchyard.workspaces.bulk import MANY, Bulk, count, look_time
 from patchyard.workspaces.sight import is_whiteout
@@ -37,6 +38,7 @@ class Survey:
     writer: BlobWriter
     known: Known
     bulk: Bulk
+    is_stopped: Callable[[], bool] = never
     present: set[str] = field(default_factory=set)
     put: dict[str, Entry] = field(default_factory=dict)
     touched: dict[str, Entry] = field(default_factory=dict)
@@ -138,7 +140,9 @@ class Survey:
         self.left_out.append(path)
 
     def _look(self, at: int, path: str, name: str, status: os.stat_result) -> None:
-        """Take in what is no folder and may have changed."""
+        """Take in what is no folder and may have changed. Raises LookStopped."""
+        if self.is_stopped():
+            raise LookStopped
         try:
             if stat.S_ISREG(status.st_mode):
                 self._take(path, self._file(at, path, name))
