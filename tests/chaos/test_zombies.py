@@ -50,8 +50,11 @@ def come_back(folder: Path, seed: int) -> list[str]:
         heard = [json.loads(line) for line in itertools.islice(heir.stdout, rng.randint(1, 60))]
         zombie.send_signal(signal.SIGCONT)
         woken, _ = rest_of(zombie)
-        heard += rest_of(heir)[0]
+        rest, said = rest_of(heir)
+        heard += rest
         end = heard[-1]
+        if "error" not in end:
+            return [f"seed {seed}: the heir ended with {heir.returncode}, {end}: {said.decode()}"]
         events = journalled(yard)
         found = [*lost(told, events), *badly_settled(events), *left_running(yard, events)]
         is_done_by_zombie = len(woken) > 1 and woken[-1].get("exit_code") == 0
