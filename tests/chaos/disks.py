@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ __all__ = ["Machine", "machine"]
 SIZE_MB = 4096  # a sparse file
 SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN, linux/ext4.h
 WITHOUT_LOG = 2  # EXT4_GOING_FLAGS_NOLOGFLUSH: what is not on the disk never gets there
+RELEASED_S = 120.0
 BOOTED = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'
 
 
@@ -35,9 +36,19 @@ class Machine:
 
     def start(self) -> None:
         """Mount the disk; from now on it is another boot of the machine."""
+        self._wait_for_the_last_one()
         self.boots += 1
         self._boot.write_text(f"{self.boots:08x}-0000-4000-8000-000000000000\n")
         _run("mount", "-o", "loop", str(self._image), str(self.yard))
+
+    def _wait_for_the_last_one(self) -> None:
+        """Wait until nobody has the disk of before: mount namespaces of others copy it."""
+        deadline = time.monotonic() + RELEASED_S
+        while subprocess.run(
+            ["losetup", "-j", self._image], capture_output=True, check=True
+        ).stdout:
+            assert time.monotonic() < deadline, f"something holds {self._image}"
+            time.sleep(0.02)
 
     def agents(self, *words: str, **variables: str) -> "subprocess.Popen[bytes]":
         """Start a command of the engine in this boot."""
@@ -88,8 +99,10 @@ class Machine:
         deadline = time.monotonic() + 10
         while (found := self._processes()) and time.monotonic() < deadline:
             for pid in found:
+                _thaw(pid)  # what is frozen for a checkpoint does not die before
                 _kill(pid)
             time.sleep(0.01)
+        assert not found, found
 
     def _processes(self) -> list[int]:
         """Who names the yard in command line, environment or folder."""
@@ -120,6 +133,18 @@ def _said(pid: int) -> list[bytes]:
         except OSError:
             continue
     return found
+
+
+def _thaw(pid: int) -> None:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if "/patchyard-" not in path:
+                continue
+            if "freezer" in controllers:
+                Path(f"/sys/fs/cgroup/freezer{path}/freezer.state").write_text("THAWED")
+            elif not controllers:
+                Path(f"/sys/fs/cgroup{path}/cgroup.freeze").write_text("0")
 
 
 def _kill(pid: int) -> None:

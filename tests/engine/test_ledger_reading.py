@@ -59,6 +59,21 @@ async def test_the_past_is_read_once_and_what_is_newer_added(
     assert asked[-1] == 0
 
 
+async def test_listeners_hear_of_what_is_on_disk_and_of_nothing_else(store: Store) -> None:
+    ledger = Ledger(store, CLOCK, PlanState(plan_id=CLOCK.new_id()))
+    heard: list[object] = []
+    ledger.listeners.append(heard.append)
+    created = PlanCreated(spec=PlanSpec(task="t", repository="/r"))
+    await ledger.record(created)
+    ledger.note(Noted(text="a"))
+    assert heard == [created]
+    await ledger.record(Noted(text="b"))
+    assert heard == [created, Noted(text="a"), Noted(text="b")]
+    ledger.note(Noted(text="c"))
+    await ledger.events()
+    assert heard[-1] == Noted(text="c")
+
+
 @pytest.mark.parametrize("damaged", ['{"text": "a"', "[]", '{},{"text": "a"}', ""])
 def test_many_events_are_read_as_one_by_one_are(damaged: str) -> None:
     texts = ['{"text": "a"}', '{"n": {"k": [1, null]}}', "{}"]

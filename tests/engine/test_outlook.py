@@ -148,7 +148,7 @@ async def test_what_is_handed_over_goes_back_only_after_it_was_taken_back(site: 
         directing = Directing(equipment)
         with pytest.raises(GuardRefused, match="is handed over"):
             await directing.revert(plan_id, to=Phase.STRATEGIZE)
-        with pytest.raises(GuardRefused, match="its work is done"):
+        with pytest.raises(GuardRefused, match="is handed over"):
             await directing.prompt(plan_id, "more")
         data = await exported(equipment, await site.ledger(equipment, plan_id))
         assert data["receipt"]["to"] == "worktree"

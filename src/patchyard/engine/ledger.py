@@ -81,6 +81,7 @@ class Ledger:
         self.listeners: list[Listener] = []
         self._seen = (clock.now(), clock.monotonic())
         self._noted: list[NewEvent] = []
+        self._untold: list[Event] = []  # that listeners hear of once they are on disk
         self._bodies: dict[str, bytes] = {}
         self._moves: list[Move] = []  # of what was noted, in the shared purse
         self._read: Sequence[tuple[int, float, Event]] = ()  # from the first on, while it is kept
@@ -146,8 +147,10 @@ class Ledger:
         is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
         shown = summary(after) if is_listed else None
         booking = await self._booking((*self._moves, *moves), at)
-        await self._append(self._encoded(events, at), shown, booking)
+        encoded = self._encoded(events, at)
+        await self._append(encoded, shown, booking)
         self._take(after, events)
+        self._tell(events)
 
     def note(self, *events: Event) -> None:
         """Fold `events` in now; they reach the disk together with the next `record`.
@@ -159,6 +162,7 @@ class Ledger:
         events = (*self._woken(at), *events)
         after, moves = self._folded(events, at)
         self._noted += self._encoded(events, at)
+        self._untold += events
         self._moves += moves
         self._take(after, events)
 
@@ -205,6 +209,8 @@ class Ledger:
             booking=booking,
         )
         self._noted, self._bodies, self._moves = [], {}, []  # not before: they need each other
+        untold, self._untold = self._untold, []
+        self._tell(untold)
 
     async def _flush(self) -> None:
         """Write what was noted."""
@@ -215,6 +221,9 @@ class Ledger:
         self.state = after
         if any(isinstance(event, TurnRequested) for event in events):
             self._read = ()  # the plan is taken up: its past is asked for as a whole no more
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        """Say what is on disk: nothing that somebody heard of is lost with the power."""
         for event in events:
             for listener in self.listeners:
                 listener(event)
