@@ -95,7 +95,9 @@ async def serving(
         given = replace(given, listen_fd=listener.fileno(), workspace=str(workspace))
         command = toolbox_command(python or sys.executable, str(TOOLBOX_FOLDER.parent), given)
         if python is None:
-            command = [sys.executable, "-c", MEASURED, command[-1]]
+            # -B, as the engine starts them: under a limit of file sizes Python 3.11 would leave the
+            # first bytes of a module's bytecode for whoever imports it next.
+            command = [sys.executable, "-B", "-c", MEASURED, command[-1]]
         process = _start(command, listener.fileno())
     try:
         client = await ToolboxClient.connect(path)
