@@ -138,3 +138,17 @@ def test_a_fork_needs_room_too(desk: Desk) -> None:
     assert [p["plan_id"] for p in desk.agents("plan", "list").data["plans"]] == [
         made.data["plan_id"]
     ]
+
+
+def test_an_attempt_after_a_revert_begins_on_the_base_although_the_workspace_was_returned(
+    desk: Desk,
+) -> None:
+    steps = (shell("echo once >> b"), finish("done"))
+    made = desk.run(*steps, options=["--validate", "test -f b"])
+    plan = made.data["plan_id"]
+    for to in ("execute", "strategize"):
+        assert [each["name"] for each in desk.agents("gc", environ=SOON).data["returned"]] == [plan]
+        assert desk.agents("plan", "revert", plan, "--to-phase", to).code == 0
+        again = desk.agents("plan", "resume", plan)
+        assert again.code == 0, again.message
+        assert again.data["changeset"]["tree"] == made.data["changeset"]["tree"], to

@@ -42,7 +42,7 @@ class Growing(Sequence[T_co]):
     def __getitem__(self, at: int | slice) -> T_co | Sequence[T_co]:
         """Return an item, or a copy of a part."""
         if isinstance(at, slice):
-            return self._items[: self._size][at]
+            return [self._items[each] for each in range(*at.indices(self._size))]
         if not -self._size <= at < self._size:
             raise IndexError(at)
         return self._items[at % self._size]

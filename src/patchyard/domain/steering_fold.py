@@ -60,6 +60,7 @@ def _reverted(state: PlanState, event: Reverted, version: int) -> PlanState:
     found = "\n\n".join(part for part in (event.reason, event.findings) if part)
     findings = (*state.steered.findings, *([found] if found else []))[-FINDINGS_KEPT:]
     state = _with(state, findings=findings, is_stale=state.workspace is not None)
+    state = replace(state, restoring="")  # the next attempt begins on the base
     if event.to_phase == "strategize":  # what follows counts it, and begins a new transcript
         return state
     return replace(
