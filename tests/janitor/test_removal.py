@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from depths import deepened
 from patchyard.clients.mounts import unmount
 from patchyard.clients.removal import (
     DEEPEST,
@@ -50,13 +51,7 @@ def test_what_is_not_there_is_fine(tmp_path: Path) -> None:
 def test_a_tree_deeper_than_descriptors_reach_is_deleted(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
-    at = os.open(tree, os.O_RDONLY)
-    for _ in range(3000):
-        os.mkdir("d", dir_fd=at)
-        deeper = os.open("d", os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = deeper
-    os.close(at)
+    deepened(tree, 3000)
     remove_tree(tree)
     assert not tree.exists()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from depths import deepened
 from keeping import everything, kept, own
 from laboratory import Lab
 from patchyard.contracts.workspace import LookStopped
@@ -74,13 +75,7 @@ async def test_folders_deeper_than_any_stack_are_left_out(lab: Lab) -> None:
     keeper, root = await kept(lab)
     (root / "build").mkdir(exist_ok=True)
     for start in (root, root / "build"):
-        at = os.open(start, os.O_RDONLY)
-        for _ in range(1500):
-            os.mkdir("x", dir_fd=at)
-            inner = os.open("x", os.O_RDONLY, dir_fd=at)
-            os.close(at)
-            at = inner
-        os.close(at)
+        deepened(start, 1500, "x")
     delta = await keeper.keep()
     assert delta.is_fuzzy
     await keeper.restore(dict(keeper.manifest))

@@ -147,8 +147,7 @@ class Ledger:
         is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
         shown = summary(after) if is_listed else None
         booking = await self._booking((*self._moves, *moves), at)
-        encoded = self._encoded(events, at)
-        await self._append(encoded, shown, booking)
+        await self._append(self._encoded(events, at), shown, booking)
         self._take(after, events)
         self._tell(events)
 
