@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from patchyard.actors.compaction import compact
@@ -12,7 +13,7 @@ from patchyard.actors.patience import Patience, nudge, silence
 from patchyard.actors.prompting import opening
 from patchyard.actors.reading import ReadCall, clipped, from_body, read, to_body
 from patchyard.actors.repetition import Verdict
-from patchyard.actors.results import answer_entry, looks_like_change, signature
+from patchyard.actors.results import answer_entry, label, looks_like_change, signature
 from patchyard.contracts.actor import Answered, Brief, Turn, Wanted
 from patchyard.contracts.model import Model, OnText
 from patchyard.domain.codec import to_json
@@ -219,7 +220,8 @@ class ModelSession:
     def _progress(self, item: "_Open", answer: Answered | None) -> bool:
         """Note what a call came to; return whether it went well."""
         call = item.call
-        self._patience.repetition.observe(*signature(call, answer, local=item.answer))
+        came_to = signature(call, answer, local=item.answer)
+        self._patience.repetition.observe(partial(label, call), came_to)
         went_well = not call.problem and answer is not None and answer.result.success
         self._patience.heard_result(is_success=went_well)
         if not went_well:

@@ -1,5 +1,6 @@
 """Notices a plan that goes round in circles: the same calls with the same results."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -20,10 +21,10 @@ class Verdict(StrEnum):
 class Repetition:
     """Remembers the last calls by what they asked and what came of it."""
 
-    seen: list[tuple[str, str]] = field(default_factory=list)  # label, signature
+    seen: list[tuple[Callable[[], str], object]] = field(default_factory=list)  # label, signature
     warned: bool = False
 
-    def observe(self, label: str, signature: str) -> None:
+    def observe(self, label: Callable[[], str], signature: object) -> None:
         """Take in one call: a `label` for people and a `signature` of call and result."""
         self.seen.append((label, signature))
         del self.seen[: -LONGEST_CYCLE * END_AT]
@@ -62,7 +63,7 @@ class Repetition:
         return best
 
     def _words(self, rounds: int, cycle: int) -> str:
-        calls = ", ".join(label for label, _ in self.seen[-cycle:])
+        calls = ", ".join(label() for label, _ in self.seen[-cycle:])
         return f"{calls}: {rounds} times with the same result"
 
 

@@ -1,7 +1,5 @@
 """Results of calls as they enter a conversation, and what they tell about the progress."""
 
-import hashlib
-import json
 import re
 
 from patchyard.actors.conversation import WORTH_BYTES, Entry, entry
@@ -11,7 +9,6 @@ from patchyard.domain.messages import Message, Speaker
 from patchyard.domain.tooling import READ_OUTPUT, Effect
 
 _DURATION = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|seconds?)\b")
-_ENCODER = json.JSONEncoder(sort_keys=True, default=str)
 MOST_BYTES = 4  # of a character
 NO_RESULT = "failed (UNKNOWN_ERROR): no result came of this call"
 LOOKING = frozenset(
@@ -63,14 +60,12 @@ def fitted(call: ReadCall, answer: Answered, limit: int) -> str:
     return f"{text[:start]}\n{notice}\n{text[end:]}"
 
 
-def signature(call: ReadCall, answer: Answered | None, *, local: str) -> tuple[str, str]:
-    """Return a label and a hash of the call and its result; ids and durations left out."""
+def signature(call: ReadCall, answer: Answered | None, *, local: str) -> tuple[object, ...]:
+    """Return what a call asked for and what came of it; ids and durations left out."""
     text = local or (answer.text if answer else "")
     if answer is not None:
         text = _DURATION.sub("", text.replace(answer.result.call_id, ""))
-    asked = _ENCODER.encode(call.arguments)
-    whole = f"{call.name}\0{asked}\0{text}".encode("utf-8", "surrogatepass")
-    return label(call), hashlib.sha256(whole).hexdigest()
+    return call.name, call.arguments, text
 
 
 def label(call: ReadCall) -> str:

@@ -38,6 +38,7 @@ from patchyard.domain.plan import Phase, State, check_transition
 from patchyard.domain.queue import Taken
 from patchyard.domain.records import completed, replace
 from patchyard.domain.state import LiveEnvironment, PlanState
+from patchyard.domain.steering import Forked
 
 
 def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanState:
@@ -45,6 +46,7 @@ def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanSt
 
     Raises JournalBroken when a version is missing, GuardRefused on a forbidden transition.
     """
+    seconds = state.spent.seconds
     for version, at, event in events:
         if version != state.version + 1:
             raise JournalBroken(
@@ -53,14 +55,14 @@ def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanSt
                 " from a backup: nothing was changed",
             )
         after = apply(state, event, version)
-        spent = after.spent
-        elapsed = _elapsed(state, event, at)
-        if elapsed:
-            spent = replace(spent, seconds=spent.seconds + elapsed)
+        begun = 0.0 if type(event) is Forked else seconds  # a fork has spent nothing yet
+        seconds = begun + _elapsed(state, event, at)
         created = at if version == 1 else state.created
         change = replace if after is state else completed
-        state = change(after, version=version, updated=at, created=created, spent=spent)
-    return state
+        state = change(after, version=version, updated=at, created=created)
+    if seconds == state.spent.seconds:
+        return state
+    return replace(state, spent=replace(state.spent, seconds=seconds))
 
 
 def _elapsed(state: PlanState, event: Event, at: float) -> float:

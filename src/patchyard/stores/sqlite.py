@@ -207,7 +207,7 @@ class SQLiteJournal:
             " WHERE stream = ? AND version > ? ORDER BY version",
             (stream, after),
         )
-        return [StoredEvent.of(Entry(stream, *row)) for row in _sound(stream, rows)]
+        return StoredEvent.of_all(_entries(stream, rows))
 
     async def entries(self, stream: str, *, after: int = 0) -> Sequence[Entry]:
         """See contracts.journal.Journal."""
