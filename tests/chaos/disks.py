@@ -22,6 +22,7 @@ SIZE_MB = 4096  # a sparse file
 SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN, linux/ext4.h
 WITHOUT_LOG = 2  # EXT4_GOING_FLAGS_NOLOGFLUSH: what is not on the disk never gets there
 RELEASED_S = 120.0
+LOOKS = 3  # in a row that find nobody
 BOOTED = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'
 
 
@@ -97,15 +98,18 @@ class Machine:
 
     def _end_processes(self) -> None:
         deadline = time.monotonic() + 10
-        while (found := self._processes()) and time.monotonic() < deadline:
+        quiet = 0
+        while quiet < LOOKS:  # who is being started names nothing for a moment
+            found = self._processes()
+            assert not found or time.monotonic() < deadline, found
             for pid in found:
                 _thaw(pid)  # what is frozen for a checkpoint does not die before
                 _kill(pid)
+            quiet = 0 if found else quiet + 1
             time.sleep(0.01)
-        assert not found, found
 
     def _processes(self) -> list[int]:
-        """Who names the yard in command line, environment or folder."""
+        """Who names the yard in command line, environment, folder or open files."""
         needle = f"{self.yard}/".encode()
         own = os.getpid()
         return [
@@ -132,6 +136,11 @@ def _said(pid: int) -> list[bytes]:
             found.append(Path(f"/proc/{pid}/{name}").read_bytes())
         except OSError:
             continue
+    with suppress(OSError):
+        places = [f"/proc/{pid}/cwd", *(one.path for one in os.scandir(f"/proc/{pid}/fd"))]
+        for place in places:
+            with suppress(OSError):
+                found.append(os.fsencode(Path(place).readlink()))
     return found
 
 
