@@ -27,8 +27,29 @@ __all__ = [
     "rest_of",
     "settlements",
     "started",
+    "struck",
     "unsettled",
 ]
+
+STRUCK = """
+import os, sys
+
+CHANGES = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.utime", "os.link", "os.chown",
+           "os.chmod", "os.truncate", "os.setxattr"}
+left, number = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+
+def changed(event, arguments):
+    global left
+    if event in CHANGES:
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), number)
+
+from patchyard.cli.main import main
+sys.addaudithook(changed)
+main()
+"""
+PIPE_BYTES = 1 << 20  # so that nobody waits for a reader
 
 SEED = int(REAL_ENVIRONMENT.get("PATCHYARD_SEED", "20261121"))
 
@@ -66,6 +87,11 @@ def agents(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return started(yard, "-m", "patchyard", *arguments)
 
 
+def struck(yard: Path, number: int, at: int, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a command that sends itself a signal just before its change `at` of the disk."""
+    return started(yard, "-c", STRUCK, str(at), str(int(number)), *arguments)
+
+
 def started(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, *arguments],
@@ -74,6 +100,7 @@ def started(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        pipesize=PIPE_BYTES,
     )
 
 

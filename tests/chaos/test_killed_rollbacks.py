@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chaos.killing import SEED, agents, amount, answered, effects, opened, started, unsettled
+from chaos.killing import SEED, agents, amount, answered, effects, opened, struck, unsettled
 
 STEPS = 4
 MOST = 400  # changes of the disk that a rollback makes; one has some hundred
@@ -18,25 +18,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
 ]
-
-DIES_AT = """
-import os, signal, sys
-
-CHANGES = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.utime", "os.link", "os.chown",
-           "os.chmod", "os.truncate", "os.setxattr"}
-left = int(sys.argv.pop(1))
-
-def changed(event, arguments):
-    global left
-    if event in CHANGES:
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-from patchyard.cli.main import main
-sys.addaudithook(changed)
-main()
-"""
 
 
 def script() -> dict[str, Any]:
@@ -69,7 +50,7 @@ def test_a_rollback_killed_at_any_instant_is_whole_or_not_begun(tmp_path: Path) 
         for _ in range(amount("PATCHYARD_ROLLBACKS", sample=6, soak=60)):
             at, mark = rng.randint(1, MOST), rng.choice(marks(yard)[:STEPS])
             words = ("plan", "rollback", "@last", mark, "--yes")
-            process = started(yard, "-c", DIES_AT, str(at), *words)
+            process = struck(yard, signal.SIGKILL, at, *words)
             _, err = process.communicate(timeout=120)
             assert process.returncode in {0, -signal.SIGKILL}, err.decode()
             killed += process.returncode != 0

@@ -1,35 +1,76 @@
 """An owner that is stopped, taken for dead, and comes back: it must not write any more.
 
-`PATCHYARD_ZOMBIES` sets how many there are, `PATCHYARD_SEED` the seed.
+`PATCHYARD_ZOMBIES` sets how many there are of each kind, `PATCHYARD_SEED` the seed, and
+`PATCHYARD_MINUTES` how many stay stopped for a minute; the others come back as soon as another
+may take them for dead.
 """
 
 import itertools
 import json
 import random
 import signal
+import subprocess
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos.killing import SEED, agents, amount, answered, journalled, opened, rest_of
-from chaos.matrix import badly_settled, case, left_running, lost, undisturbed
+from chaos.killing import SEED, agents, amount, answered, journalled, opened, rest_of, struck
+from chaos.matrix import badly_settled, case, left_mounted, left_running, lost, undisturbed
+from patchyard.clients.process import read_stat
 from patchyard.domain.queue import DEAD_S
 
 ZOMBIES = amount("PATCHYARD_ZOMBIES", sample=4, soak=60)
+MINUTES = amount("PATCHYARD_MINUTES", sample=0, soak=12)
 AT_ONCE = 4
 EVENTS = 120
+CHANGES = 210  # of the disk that a run makes at least
 
 pytestmark = [
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(300 + 30 * ZOMBIES),
+    pytest.mark.timeout(300 + 30 * ZOMBIES + 60 * MINUTES),
 ]
 
 
-def come_back(folder: Path, seed: int) -> list[str]:
+def pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+def stopped_after_events(
+    yard: Path, words: Sequence[str], rng: random.Random
+) -> "tuple[subprocess.Popen[bytes], list[dict[str, Any]]]":
+    """An owner that is stopped once it told of some events, and those."""
+    zombie = agents(yard, *words)
+    assert zombie.stdout is not None
+    count = rng.randint(8, EVENTS)
+    told = [json.loads(line) for line in itertools.islice(zombie.stdout, count)]
+    zombie.send_signal(signal.SIGSTOP)
+    return zombie, told
+
+
+def stopped_at_a_change(
+    yard: Path, words: Sequence[str], rng: random.Random
+) -> "tuple[subprocess.Popen[bytes], list[dict[str, Any]]]":
+    """An owner that stops itself before one of its changes of the disk; what it told comes later.
+
+    Or that came to its end before.
+    """
+    zombie = struck(yard, signal.SIGSTOP, rng.randint(1, CHANGES), *words)
+    while zombie.poll() is None:
+        stat = read_stat(zombie.pid)
+        if stat is not None and stat.state == "T":
+            break
+        pause(0.02)
+    return zombie, []
+
+
+def come_back(
+    folder: Path, seed: int, *, stopped_s: float, stopped: Callable[..., Any]
+) -> list[str]:
     """Stop one owner, let another go on, wake the first in between; what is wrong then."""
     rng = random.Random(seed)  # noqa: S311 - seeded on purpose
     script = folder / f"{seed}.json"
@@ -37,42 +78,60 @@ def come_back(folder: Path, seed: int) -> list[str]:
     with opened(folder / f"whole-{seed}") as yard:
         wanted = undisturbed(yard, script)
     with opened(folder / str(seed)) as yard:
-        words = ("run", "steps", "--model", f"scripted:{script}")
-        zombie = agents(yard, *words, "--stream", "--format", "json")
-        assert zombie.stdout is not None
-        told: list[dict[str, Any]] = [
-            json.loads(line) for line in itertools.islice(zombie.stdout, rng.randint(8, EVENTS))
-        ]
-        zombie.send_signal(signal.SIGSTOP)
-        threading.Event().wait(DEAD_S + 1)
-        heir = agents(yard, "plan", "resume", "@last", "--stream", "--format", "json")
-        assert heir.stdout is not None
-        heard = [json.loads(line) for line in itertools.islice(heir.stdout, rng.randint(1, 60))]
-        zombie.send_signal(signal.SIGCONT)
-        woken, _ = rest_of(zombie)
-        rest, said = rest_of(heir)
-        heard += rest
-        end = heard[-1]
-        if "error" not in end:
-            return [f"seed {seed}: the heir ended with {heir.returncode}, {end}: {said.decode()}"]
-        events = journalled(yard)
-        found = [*lost(told, events), *badly_settled(events), *left_running(yard, events)]
-        is_done_by_zombie = len(woken) > 1 and woken[-1].get("exit_code") == 0
-        if (end["error"] or {}).get("code") == "conflict":
-            # Stopped in the middle of a write it holds the database, and so its plan.
-            is_done_by_zombie = not is_done_by_zombie
-        elif end["exit_code"] != 0:
-            found.append(f"the heir ended with {end['error']}")
-        if is_done_by_zombie:
-            found.append("not the owner carried the plan out")
+        words = ("run", "steps", "--model", f"scripted:{script}", "--stream", "--format", "json")
+        zombie, told = stopped(yard, words, rng)
+        pause(stopped_s)
+        if answered(yard, "plan", "list")["data"]["plans"]:
+            found, heard = inherited(yard, zombie, told, rng)
+        else:  # stopped before there was a plan, it has nothing to lose
+            zombie.send_signal(signal.SIGCONT)
+            woken, said = rest_of(zombie)
+            heard, found = woken, [] if zombie.returncode == 0 else [said.decode()]
         state = answered(yard, "plan", "status", "@last")["data"]
         if (state["changeset"] or {}).get("tree") != wanted:
             found.append(f"it is at {state['phase']}/{state['state']}: {state['changeset']}")
-            found.append(f"zombie: {woken[-1:]}, heir: {heard[-1:]}")
-        return [f"seed {seed}: {text}" for text in found]
+            found.append(f"the last that was told: {heard[-1:]}")
+        return [f"seed {seed}: {text}" for text in [*found, *left_mounted(yard)]]
 
 
-def test_an_owner_that_comes_back_from_the_dead_writes_nothing(tmp_path: Path) -> None:
+def inherited(
+    yard: Path,
+    zombie: "subprocess.Popen[bytes]",
+    told: list[dict[str, Any]],
+    rng: random.Random,
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Let an heir carry the plan out, and wake the zombie meanwhile; what is wrong, and said."""
+    was_over = zombie.poll() is not None
+    heir = agents(yard, "plan", "resume", "@last", "--stream", "--format", "json")
+    assert heir.stdout is not None
+    heard = [json.loads(line) for line in itertools.islice(heir.stdout, rng.randint(1, 60))]
+    zombie.send_signal(signal.SIGCONT)
+    woken, _ = rest_of(zombie)
+    rest, said = rest_of(heir)
+    heard += rest
+    end = heard[-1] if heard else {}
+    if "error" not in end:
+        return [f"the heir ended with {heir.returncode}, {end}: {said.decode()}"], heard
+    events = journalled(yard)
+    found = [*lost(told, events), *badly_settled(events), *left_running(yard, events)]
+    is_done_by_zombie = bool(woken) and woken[-1].get("exit_code") == 0
+    if (end["error"] or {}).get("code") == "conflict":
+        # Stopped in the middle of a write it holds the database, and so its plan.
+        is_done_by_zombie = not is_done_by_zombie
+    elif end["exit_code"] != 0:
+        found.append(f"the heir ended with {end['error']}")
+    if is_done_by_zombie and not was_over:
+        found.append(f"not the owner carried the plan out: {woken[-1:]}, {end}")
+    return found, [*woken, *heard]
+
+
+@pytest.mark.parametrize("stopped", [stopped_after_events, stopped_at_a_change])
+def test_an_owner_that_comes_back_from_the_dead_writes_nothing(
+    tmp_path: Path, stopped: Callable[..., Any]
+) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = pool.map(lambda number: come_back(tmp_path, SEED + number), range(ZOMBIES))
-        assert [text for texts in found for text in texts] == []
+        found = [
+            pool.submit(come_back, tmp_path, SEED + number, stopped_s=stopped_s, stopped=stopped)
+            for number, stopped_s in enumerate([60.0] * MINUTES + [DEAD_S + 1] * ZOMBIES)
+        ]
+        assert [text for one in found for text in one.result()] == []

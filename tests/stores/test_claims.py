@@ -102,6 +102,11 @@ async def test_an_owner_that_is_silent_for_too_long_loses_the_plan_and_cannot_wr
                 await journal.append("P", 1, [NOTED])
             with pytest.raises(FencedOff):
                 await lost.confirm()
+            with pytest.raises(FencedOff):
+                async with lost.sole():
+                    pytest.fail("it alters what is the other's")
+            async with hold.sole():
+                pass
             assert await other.journal.fenced(hold.lease).append("P", 1, [NOTED]) == 2
         with pytest.raises(FencedOff):
             await journal.append("P", 2, [NOTED])

@@ -18,17 +18,33 @@ def locked(path: Path, *, timeout_s: float = 600.0) -> Iterator[None]:
 
     Whoever holds it may delete the file: who waited then waits for the new one.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + timeout_s
+    while (descriptor := taken(path)) is None:
+        if time.monotonic() > deadline:
+            raise Conflict(f"another process holds {path}", hint="wait for it, or end it")
+        time.sleep(PAUSE_S)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def taken(path: Path) -> int | None:
+    """Take the lock `path` (made when missing) and return the descriptor whose close frees it.
+
+    None while another holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            _take(descriptor, path, deadline)
-            if _is_at(descriptor, path):
-                yield
-                return
-        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             os.close(descriptor)
+            return None
+        if _is_at(descriptor, path):
+            return descriptor
+        os.close(descriptor)
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
@@ -39,18 +55,4 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _take(descriptor: int, path: Path, deadline: float) -> None:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise Conflict(
-                    f"another process holds {path}", hint="wait for it, or end it"
-                ) from None
-            time.sleep(PAUSE_S)
-        else:
-            return
-
-
-__all__ = ["locked"]
+__all__ = ["PAUSE_S", "locked", "taken"]

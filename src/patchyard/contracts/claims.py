@@ -23,6 +23,16 @@ class Hold(Protocol):
         """
         ...
 
+    def sole(self) -> AbstractAsyncContextManager[None]:
+        """Let no other owner, one of before or one to come, alter what the plan has outside.
+
+        For what the journal cannot refuse: its trees, its environments, the user's checkout. Within
+        the block the plan is owned, however long this process is stopped there. Blocks may lie
+        within each other. Raises FencedOff when it is owned by another, Conflict when one of before
+        does not let go; one that is stopped is killed.
+        """
+        ...
+
     def on_loss(self, told: Callable[[], object]) -> None:
         """Have `told` called, in the event loop, once another process has taken the plan."""
         ...

@@ -210,7 +210,8 @@ async def bring_back(
     """Restore the files of a checkpoint and journal that; return what lies there now."""
     manifest = await manifest_of(ledger, checkpoint_id)
     blobs = equipment.blobs.of(ledger.plan_id)
-    lost = await whole(workspaces.restore(_base(ledger), workspace, manifest, blobs=blobs))
+    async with ledger.sole():
+        lost = await whole(workspaces.restore(_base(ledger), workspace, manifest, blobs=blobs))
     said = (Noted(text=NOT_KEPT + ", ".join(lost)[:1000]),) if lost else ()
     await ledger.record(FilesRestored(checkpoint_id=checkpoint_id), *said)
     return {path: entry._replace(ctime=0) for path, entry in manifest.items()}

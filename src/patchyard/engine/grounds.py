@@ -1,7 +1,7 @@
 """The trees of a plan: its own one, and those made for one purpose and gone after it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
 from patchyard.contracts.workspace import WorkspaceRef, Workspaces
@@ -15,7 +15,7 @@ from patchyard.engine.ledger import Ledger
 
 Ground = Callable[[], Awaitable[WorkspaceRef]]  # gives the tree, made when it is first needed
 
-Confirm = Callable[[], Awaitable[None]]
+Sole = Callable[[], AbstractAsyncContextManager[object]]
 
 PURPOSES = ("plan", "proof", "setup")
 
@@ -23,10 +23,6 @@ PURPOSES = ("plan", "proof", "setup")
 def ground_name(plan_id: str, purpose: str) -> str:
     """Return the name of a plan's tree for `purpose`: the same in each life, so that none stays."""
     return f"{plan_id}-{purpose}"
-
-
-async def _unasked() -> None:
-    """Nobody else can know of the tree."""
 
 
 @asynccontextmanager
@@ -38,21 +34,22 @@ async def ground(
     layers: Sequence[Path] = (),
     tree: str | None = None,
     folders: Sequence[str] = (),
-    confirm: Confirm = _unasked,
+    sole: Sole = nullcontext,
 ) -> AsyncIterator[WorkspaceRef]:
     """Lend a tree of `base`, or of `tree` over it; after the block it is gone.
 
-    `confirm` raises when the plan has another owner, who may be using a tree of that name.
+    `sole` is held meanwhile: another owner of the plan may be using a tree of that name.
     """
-    await confirm()
     create = workspaces.create
     try:
-        yield await whole(
-            create(base, workspace_id=name, layers=layers, tree=tree, folders=folders)
-        )
+        async with sole():
+            workspace = await whole(
+                create(base, workspace_id=name, layers=layers, tree=tree, folders=folders)
+            )
+        yield workspace
     finally:
-        await confirm()
-        await workspaces.discard(name)
+        async with sole():
+            await workspaces.discard(name)
 
 
 @asynccontextmanager
@@ -65,14 +62,16 @@ async def reading_ground(equipment: Equipment, ledger: Ledger, base: Base) -> As
 
     async def give() -> WorkspaceRef:
         if not made:
-            made.append(await whole(workspaces.create(base, workspace_id=name, folders=folders)))
+            creating = workspaces.create(base, workspace_id=name, folders=folders)
+            async with ledger.sole():
+                made.append(await whole(creating))
         return made[0]
 
     try:
         yield give
     finally:
-        await ledger.confirm()
-        await workspaces.discard(name)  # an earlier life may have made it
+        async with ledger.sole():
+            await workspaces.discard(name)  # an earlier life may have made it
 
 
 @asynccontextmanager
@@ -85,26 +84,33 @@ async def working_ground(
     if known is not None:
         workspace = from_json(WorkspaceRef, known)
         if not ledger.state.restoring:  # else what is there does not count, and it is opened after
-            opening = workspaces.open(base, workspace)
-            await whole(opening, undo=lambda _: workspaces.close(workspace))
-        await finish_restore(equipment, ledger, workspace)
+            async with ledger.sole():
+                opening = workspaces.open(base, workspace)
+                await whole(opening, undo=lambda _: workspaces.close(workspace))
     else:
-        folders = ledger.state.known.include
-        creating = workspaces.create(
-            base, workspace_id=ledger.plan_id, layers=layers, folders=folders
-        )
-        workspace = await whole(creating, undo=workspaces.remove)
-        try:
-            await ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
-        except BaseException:
-            await workspaces.remove(workspace)
-            raise
-        await finish_restore(equipment, ledger, workspace)  # of a fork: the files of its parent
+        async with ledger.sole():
+            workspace = await _made(workspaces, ledger, base, layers)
+    await finish_restore(equipment, ledger, workspace)  # of a new fork: the files of its parent
     try:
         yield workspace
     finally:
-        await ledger.confirm()
-        await workspaces.close(workspace)
+        async with ledger.sole():
+            await workspaces.close(workspace)
+
+
+async def _made(
+    workspaces: Workspaces, ledger: Ledger, base: Base, layers: Sequence[Path]
+) -> WorkspaceRef:
+    """Make the plan's own tree; none is left that the journal does not know."""
+    folders = ledger.state.known.include
+    creating = workspaces.create(base, workspace_id=ledger.plan_id, layers=layers, folders=folders)
+    workspace = await whole(creating, undo=workspaces.remove)
+    try:
+        await ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
+    except BaseException:
+        await workspaces.remove(workspace)
+        raise
+    return workspace
 
 
 def given(workspace: WorkspaceRef) -> Ground:
@@ -118,8 +124,8 @@ def given(workspace: WorkspaceRef) -> Ground:
 
 __all__ = [
     "PURPOSES",
-    "Confirm",
     "Ground",
+    "Sole",
     "given",
     "ground",
     "ground_name",

@@ -76,8 +76,8 @@ class Handing:
     async def _carry_out(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         intent = await self._intent(base, changeset, order)
         await self._processing()
-        await self._ledger.confirm()
-        return await whole(self._written(base, changeset, order, intent))
+        async with self._ledger.sole():
+            return await whole(self._written(base, changeset, order, intent))
 
     async def _written(
         self, base: Base, changeset: ChangeSet, order: Order, intent: Receipt
@@ -154,7 +154,8 @@ class Handing:
         One that was cut short is taken back but for newer work: StateRefusal then names it.
         """
         if self._ledger.state.intended is not None:
-            return await whole(self._begun_taken_back(self._ledger.state.intended))
+            async with self._ledger.sole():
+                return await whole(self._begun_taken_back(self._ledger.state.intended))
         applied = self._ledger.state.applied
         if applied is None:
             raise GuardRefused(
@@ -163,7 +164,8 @@ class Handing:
             )
         base, changeset = await self.changeset()
         receipt = from_json(Receipt, await self._ledger.value(applied.record))
-        return await whole(self._taken_back(base, changeset, receipt))
+        async with self._ledger.sole():
+            return await whole(self._taken_back(base, changeset, receipt))
 
     async def _taken_back(
         self, base: Base, changeset: ChangeSet, receipt: Receipt

@@ -126,7 +126,7 @@ class Janitor:
             if has_some and await equipment.claims.holder(plan_id) is not None:
                 await self._taken(plan_id, things)
             elif has_some and not self._is_dry:
-                async with self._lifecycle.owned(plan_id) as owned:
+                async with self._lifecycle.owned(plan_id) as owned, owned.sole():
                     await self._owned(owned, things)
             else:
                 await self._owned(ledger, things)

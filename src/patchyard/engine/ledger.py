@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ from patchyard.domain.fold import fold
 from patchyard.domain.plan import State
 from patchyard.domain.spending_fold import moves
 from patchyard.domain.state import PlanState
-from patchyard.engine.rows import Vocabulary, from_rows, read_body, to_row
+from patchyard.engine.rows import Vocabulary, from_rows, read_body, to_row, uncollected
 
 PLAN = Vocabulary(types=TYPES, schema=SCHEMA)
 
@@ -101,12 +102,9 @@ class Ledger:
         Where it is owned, or `is_checked` says so, something is going to be made of its events:
         they are checked against their hashes. Raises JournalBroken when one does not fit.
         """
-        if hold is None and not is_checked:
-            state, events = await load(store.journal, plan_id)
-        else:
-            entries = await intact(store.journal, plan_id)
-            rows = StoredEvent.of_all(entries)
-            state, events = _known(plan_id, await from_rows(rows, PLAN, store.journal))
+        read = load if hold is None and not is_checked else _checked
+        with uncollected():
+            state, events = await read(store.journal, plan_id)
         ledger = cls(store, clock, state, hold=hold)
         ledger._read = events
         return ledger
@@ -116,13 +114,12 @@ class Ledger:
         """Whether a worker owns the plan, and not a command that somebody waits for."""
         return self.hold is not None and bool(self.hold.lease.worker)
 
-    async def confirm(self) -> None:
-        """Raise FencedOff when another process owns the plan by now.
+    def sole(self) -> AbstractAsyncContextManager[None]:
+        """Alter what the plan has outside the journal; see contracts.claims.Hold.
 
-        To be asked before anything is ended or taken away that it may be using.
+        Raises FencedOff, Conflict. A plan that nobody else can know of needs no such right.
         """
-        if self.hold is not None:
-            await self.hold.confirm()
+        return self.hold.sole() if self.hold is not None else nullcontext()
 
     def on_loss(self, told: Callable[[], object]) -> None:
         """Have `told` called once another process has taken the plan."""
@@ -271,6 +268,14 @@ class Ledger:
         last = self.state.version - 1
         entries = await self._store.journal.entries(self.plan_id, after=last)
         return entries[-1].hash
+
+
+async def _checked(
+    journal: Journal, plan_id: str
+) -> tuple[PlanState, Sequence[tuple[int, float, Event]]]:
+    """As `load`, and each event has the hash that it was written with."""
+    rows = StoredEvent.of_all(await intact(journal, plan_id))
+    return _known(plan_id, await from_rows(rows, PLAN, journal))
 
 
 async def intact(journal: Journal, plan_id: str) -> Sequence[Entry]:

@@ -74,6 +74,8 @@ class PlanLifecycleService:
         `errand` is what workers carry on should this process die.
         """
         async with self._equipment.claims.claim(plan_id, errand=errand) as hold:
+            async with hold.sole():
+                pass  # an owner of before has let go of what it was at
             store, clock = self._equipment.store, self._equipment.clock
             ledger = await Ledger.open(store, clock, plan_id, hold=hold)
             if listener is not None:

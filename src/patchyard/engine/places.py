@@ -115,8 +115,8 @@ async def ended(
 
     Raises FencedOff, and leaves it, when another owner of the plan may be using it.
     """
-    await ledger.confirm()
-    await equipment.environment(handle.kind).end(handle)
+    async with ledger.sole():
+        await equipment.environment(handle.kind).end(handle)
     await ledger.record(EnvironmentEnded(environment_id=handle.environment_id, reason=reason))
 
 

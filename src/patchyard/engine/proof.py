@@ -105,7 +105,7 @@ class Prover:
             layers=self._layers,
             tree=tree,
             folders=self._ledger.state.known.include,
-            confirm=self._ledger.confirm,
+            sole=self._ledger.sole,
         )
         async with (
             lent as workspace,

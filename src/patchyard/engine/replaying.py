@@ -164,7 +164,8 @@ async def _cleared(equipment: Equipment, plan_id: str) -> None:
     async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
         if ledger.state.workspace is not None:
             workspace = from_json(WorkspaceRef, ledger.state.workspace)
-            await equipment.workspaces.remove(workspace)
+            async with ledger.sole():
+                await equipment.workspaces.remove(workspace)
             await ledger.record(WorkspaceRemoved(workspace_id=workspace.workspace_id))
 
 

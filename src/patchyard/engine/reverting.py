@@ -52,7 +52,8 @@ async def freshened(equipment: Equipment, ledger: Ledger) -> None:
     if not state.steered.is_stale or state.workspace is None:
         return
     workspace = from_json(WorkspaceRef, state.workspace)
-    await equipment.workspaces.remove(workspace)
+    async with ledger.sole():
+        await equipment.workspaces.remove(workspace)
     await ledger.record(WorkspaceRemoved(workspace_id=workspace.workspace_id))
 
 

@@ -122,7 +122,7 @@ class Setup:
             name=name,
             tree=tree,
             folders=spec.include,
-            confirm=self._ledger.confirm,
+            sole=self._ledger.sole,
         )
         async with lent as workspace:
             async with visit(self._equipment, self._ledger, workspace, purpose="setup") as toolbox:

@@ -27,7 +27,6 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
 
     Raises FencedOff, and touches nothing, when another process owns the plan by now.
     """
-    await ledger.confirm()
     await end_strays(equipment, ledger)
     for live in list(ledger.state.environments.values()):
         try:
@@ -40,7 +39,8 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
                 call_id=call_id, success=False, message="the plan was cancelled", error="CANCELLED"
             )
         )
-    await _unmount(equipment, ledger)
+    async with ledger.sole():
+        await _unmount(equipment, ledger)
     state = ledger.state
     if (state.phase, state.state) in CANCELLABLE:
         moved = Moved(phase=state.phase, state=State.CANCELLED, reason=reason)

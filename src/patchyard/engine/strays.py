@@ -10,18 +10,22 @@ from patchyard.engine.ledger import Ledger
 
 
 async def end_strays(equipment: Equipment, ledger: Ledger) -> None:
-    """End them, as the owner of the plan; those that will not end are noted and left."""
+    """End them, as the owner of the plan; those that will not end are noted and left.
+
+    Raises FencedOff when another process owns it by now: the environments may be its.
+    """
     known = ledger.state.environments
-    for keeper in equipment.keepers:
-        if not isinstance(keeper, OfPlans):
-            continue
-        for found in await keeper.found_of(ledger.plan_id):
-            if found.name in known:
+    async with ledger.sole():
+        for keeper in equipment.keepers:
+            if not isinstance(keeper, OfPlans):
                 continue
-            try:
-                await keeper.give_back(found, unused_since=math.inf)
-            except PatchyardError as error:
-                await ledger.record(Noted(text=error.message))
+            for found in await keeper.found_of(ledger.plan_id):
+                if found.name in known:
+                    continue
+                try:
+                    await keeper.give_back(found, unused_since=math.inf)
+                except PatchyardError as error:
+                    await ledger.record(Noted(text=error.message))
 
 
 __all__ = ["end_strays"]

@@ -194,8 +194,8 @@ class ToolRunner:
                 await self._places.replace(call.kind, error.message)
             return None
         except asyncio.CancelledError:
-            await self._ledger.confirm()  # another owner may be waiting for this very call
-            await _cancel(toolbox, call.call_id)
+            async with self._ledger.sole():  # another owner may be waiting for this very call
+                await _cancel(toolbox, call.call_id)
             await self._settle(call.call_id, call.ref, call.name, _CANCELLED)
             raise
         self._settled.append((toolbox, call.call_id))

@@ -7,7 +7,8 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from patchyard.clients.boot import boot_id
@@ -16,6 +17,7 @@ from patchyard.contracts.clock import Clock
 from patchyard.domain.errors import FencedOff
 from patchyard.domain.queue import DEAD_S, HEARTBEAT_S, Lease, Member, Seat
 from patchyard.stores import leasing
+from patchyard.stores.sole import Sole
 from patchyard.stores.sqlite import BUSY_S, SQLiteJournal
 
 FRESH_S = DEAD_S - HEARTBEAT_S  # a sign of life that is older is renewed before it is relied on
@@ -112,6 +114,10 @@ class Membership:
         self.rest()
         self._member = self._new(name, concurrency=concurrency)
 
+    def lock_of(self, job_id: str) -> Path:
+        """Return the file by which owners of a job keep each other from its files."""
+        return self._path.with_suffix(".owners") / job_id
+
     def is_dead(self, other: Member) -> bool:
         """Whether another member has ended, or is silent for too long."""
         return leasing.is_dead(other, self._seat, self._clock.monotonic())
@@ -167,7 +173,15 @@ class Held:
 
     def __init__(self, membership: Membership, lease: Lease) -> None:
         self._membership = membership
+        self._sole = Sole(membership.lock_of(lease.job_id), membership.member.seat)
         self.lease = lease
+
+    @asynccontextmanager
+    async def sole(self) -> AsyncIterator[None]:
+        """See contracts.claims.Hold."""
+        async with self._sole.within():
+            await self.confirm()
+            yield
 
     async def confirm(self) -> None:
         """See contracts.claims.Hold."""

@@ -1,0 +1,91 @@
+"""The right to alter what a plan has outside the journal, for one owner at a time.
+
+The journal refuses what an owner appends that was taken for dead. Trees, environments and checkouts
+refuse nothing: an owner that is stopped while it changes them would go on with that when it comes
+back. Its successor waits until it has let go, and ends it where it never would.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from patchyard.clients.locks import PAUSE_S, taken
+from patchyard.clients.process import read_stat
+from patchyard.domain.errors import Conflict
+from patchyard.domain.queue import Seat
+
+LET_GO_S = 10.0  # for an owner of before to finish what it was at
+STOPPED = "T"  # the state of a process that waits for SIGCONT, proc(5)
+
+
+class Sole:
+    """A lock of the kernel, for all tasks of one owner together."""
+
+    def __init__(self, path: Path, seat: Seat) -> None:
+        """Take the lock's file, which is there while it is held, and who we are."""
+        self._path = path
+        self._seat = seat
+        self._taking = asyncio.Lock()
+        self._inside = 0  # tasks of ours that rely on it
+        self._descriptor = -1
+
+    @asynccontextmanager
+    async def within(self) -> AsyncIterator[None]:
+        """Hold it for the block. Raises Conflict when an owner of before does not let go."""
+        async with self._taking:
+            if not self._inside:
+                self._descriptor = await self._taken()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            if not self._inside:
+                with contextlib.suppress(OSError):  # who waits makes another
+                    self._path.unlink()
+                os.close(self._descriptor)
+
+    async def _taken(self) -> int:
+        patience = LET_GO_S
+        while (descriptor := taken(self._path)) is None:
+            holder = self._holder()
+            if holder is not None:
+                _end_stopped(holder)
+            if patience <= 0:
+                who = f"process {holder.pid}" if holder else "a process"
+                raise Conflict(
+                    f"{who}, which owned the plan before, does not let go of its files",
+                    hint=f"end it: `kill -9 {holder.pid}`" if holder else "end it",
+                )
+            patience -= PAUSE_S
+            await asyncio.sleep(PAUSE_S)
+        with contextlib.suppress(OSError):  # on a full disk nobody can tell who it is
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, json.dumps(asdict(self._seat)).encode())
+        return descriptor
+
+    def _holder(self) -> Seat | None:
+        """Return who holds it, where that is a process of this machine that can be seen here."""
+        try:
+            seat = Seat(**json.loads(self._path.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+        here = (self._seat.boot, self._seat.namespace)
+        return seat if (seat.boot, seat.namespace) == here and seat.pid > 0 else None
+
+
+def _end_stopped(seat: Seat) -> None:
+    """Kill an owner that is stopped: it has lost the plan, and its successor needs the lock."""
+    stat = read_stat(seat.pid)
+    if stat is not None and (stat.started, stat.state) == (seat.started, STOPPED):
+        with contextlib.suppress(OSError):
+            os.kill(seat.pid, signal.SIGKILL)
+
+
+__all__ = ["LET_GO_S", "Sole"]
