@@ -28,6 +28,7 @@ MINUTES = amount("PATCHYARD_MINUTES", sample=0, soak=12)
 AT_ONCE = 4
 EVENTS = 120
 CHANGES = 210  # of the disk that a run makes at least
+CHANGES_OF_APPLY = 75
 
 pytestmark = [
     pytest.mark.service("bubblewrap"),
@@ -60,12 +61,17 @@ def stopped_at_a_change(
     Or that came to its end before.
     """
     zombie = struck(yard, signal.SIGSTOP, rng.randint(1, CHANGES), *words)
-    while zombie.poll() is None:
-        stat = read_stat(zombie.pid)
+    until_stopped(zombie)
+    return zombie, []
+
+
+def until_stopped(process: "subprocess.Popen[bytes]") -> None:
+    """Wait until it is stopped, or over."""
+    while process.poll() is None:
+        stat = read_stat(process.pid)
         if stat is not None and stat.state == "T":
             break
         pause(0.02)
-    return zombie, []
 
 
 def come_back(
@@ -135,3 +141,35 @@ def test_an_owner_that_comes_back_from_the_dead_writes_nothing(
             for number, stopped_s in enumerate([60.0] * MINUTES + [DEAD_S + 1] * ZOMBIES)
         ]
         assert [text for one in found for text in one.result()] == []
+
+
+def applied_late(folder: Path, seed: int) -> list[str]:
+    """Stop an apply, let another one do it, work on, wake the first; what is wrong then."""
+    rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+    with opened(folder / str(seed)) as yard:
+        script = yard / "script.json"
+        script.write_text(case(SEED).script)
+        undisturbed(yard, script)
+        apply = ("plan", "apply", "@last", "--to", "worktree")
+        zombie = struck(yard, signal.SIGSTOP, rng.randint(1, CHANGES_OF_APPLY), *apply)
+        until_stopped(zombie)
+        pause(DEAD_S + 1)
+        end = answered(yard, *apply)
+        files = sorted(path for path in (yard / "repo").rglob("*.txt") if path.is_file())
+        for file in files:
+            file.write_text("newer work\n")
+        zombie.send_signal(signal.SIGCONT)
+        zombie.communicate(timeout=60)
+        found = [f"it ended with {end['error']}"] if end["exit_code"] else []
+        found += [f"lost: {file}" for file in files if file.read_text() != "newer work\n"]
+        applied = [event for event in journalled(yard) if event["event"] == "Applied"]
+        if len(applied) != 1 or not files:
+            found.append(f"applied {len(applied)} times, {len(files)} files")
+        return [f"seed {seed}: {text}" for text in found]
+
+
+def test_an_apply_that_comes_back_from_the_dead_writes_over_nothing(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        seeds = range(SEED, SEED + ZOMBIES)
+        found = list(pool.map(lambda seed: applied_late(tmp_path, seed), seeds))
+        assert [text for texts in found for text in texts] == []
