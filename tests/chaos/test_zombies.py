@@ -120,13 +120,9 @@ def inherited(
         return [f"the heir ended with {heir.returncode}, {end}: {said.decode()}"], heard
     events = journalled(yard)
     found = [*lost(told, events), *badly_settled(events), *left_running(yard, events)]
-    is_done_by_zombie = bool(woken) and woken[-1].get("exit_code") == 0
-    if (end["error"] or {}).get("code") == "conflict":
-        # Stopped in the middle of a write it holds the database, and so its plan.
-        is_done_by_zombie = not is_done_by_zombie
-    elif end["exit_code"] != 0:
+    if end["exit_code"] != 0:
         found.append(f"the heir ended with {end['error']}")
-    if is_done_by_zombie and not was_over:
+    if woken and woken[-1].get("exit_code") == 0 and not was_over:
         found.append(f"not the owner carried the plan out: {woken[-1:]}, {end}")
     return found, [*woken, *heard]
 

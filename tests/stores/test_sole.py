@@ -14,7 +14,7 @@ import pytest
 from patchyard.clients.locks import PAUSE_S, taken
 from patchyard.domain.errors import Conflict
 from patchyard.stores import sole as soles
-from patchyard.stores.membership import seat_here
+from patchyard.stores.seats import seat_here
 from patchyard.stores.sole import Sole
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 HOLDS = """
 import asyncio, sys
 from pathlib import Path
-from patchyard.stores.membership import seat_here
+from patchyard.stores.seats import seat_here
 from patchyard.stores.sole import Sole
 
 async def hold():

@@ -9,19 +9,17 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from patchyard.clients.locks import PAUSE_S, taken
-from patchyard.clients.process import read_stat
 from patchyard.domain.errors import Conflict
 from patchyard.domain.queue import Seat
+from patchyard.stores.seats import end_stopped
 
 LET_GO_S = 10.0  # for an owner of before to finish what it was at
-STOPPED = "T"  # the state of a process that waits for SIGCONT, proc(5)
 
 
 class Sole:
@@ -56,7 +54,7 @@ class Sole:
         while (descriptor := taken(self._path)) is None:
             holder = self._holder()
             if holder is not None:
-                _end_stopped(holder)
+                end_stopped(holder, self._seat)
             if patience <= 0:
                 who = f"process {holder.pid}" if holder else "a process"
                 raise Conflict(
@@ -71,21 +69,11 @@ class Sole:
         return descriptor
 
     def _holder(self) -> Seat | None:
-        """Return who holds it, where that is a process of this machine that can be seen here."""
+        """Return who holds it, where that can be told."""
         try:
-            seat = Seat(**json.loads(self._path.read_bytes()))
+            return Seat(**json.loads(self._path.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
-        here = (self._seat.boot, self._seat.namespace)
-        return seat if (seat.boot, seat.namespace) == here and seat.pid > 0 else None
-
-
-def _end_stopped(seat: Seat) -> None:
-    """Kill an owner that is stopped: it has lost the plan, and its successor needs the lock."""
-    stat = read_stat(seat.pid)
-    if stat is not None and (stat.started, stat.state) == (seat.started, STOPPED):
-        with contextlib.suppress(OSError):
-            os.kill(seat.pid, signal.SIGKILL)
 
 
 __all__ = ["LET_GO_S", "Sole"]

@@ -28,7 +28,7 @@ from patchyard.domain.errors import (
     Unavailable,
 )
 from patchyard.domain.queue import Lease
-from patchyard.stores import books, leasing
+from patchyard.stores import books, leasing, stuck
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
 BUSY_S = 10.0  # how long another process is waited for
@@ -147,7 +147,8 @@ class SQLiteJournal:
 
     async def _tried(self, work: Callable[[], T]) -> T:
         """Do `work`, again and again while another process holds the file, up to BUSY_S."""
-        deadline = time.monotonic() + BUSY_S
+        began = time.monotonic()
+        look_s = stuck.STUCK_S
         while True:
             try:
                 return work()
@@ -156,8 +157,12 @@ class SQLiteJournal:
             except sqlite3.Error as error:
                 if _is_full(error) and self._relief():
                     continue
-                if not _is_busy(error) or time.monotonic() > deadline:
+                waited_s = time.monotonic() - began
+                if not _is_busy(error) or waited_s > BUSY_S:
                     raise _translated(error, None) from error
+                if waited_s > look_s:
+                    look_s = waited_s + stuck.LOOK_S
+                    stuck.end_stopped_writer(self._connection)
             await asyncio.sleep(RETRY_S)
 
     def _insert(
