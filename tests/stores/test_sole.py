@@ -14,7 +14,6 @@ import pytest
 from patchyard.clients.locks import PAUSE_S, taken
 from patchyard.domain.errors import Conflict
 from patchyard.stores import sole as soles
-from patchyard.stores.seats import seat_here
 from patchyard.stores.sole import Sole
 
 pytestmark = pytest.mark.anyio
@@ -22,11 +21,10 @@ pytestmark = pytest.mark.anyio
 HOLDS = """
 import asyncio, sys
 from pathlib import Path
-from patchyard.stores.seats import seat_here
 from patchyard.stores.sole import Sole
 
 async def hold():
-    async with Sole(Path(sys.argv[1]), seat_here()).within():
+    async with Sole(Path(sys.argv[1])).within():
         print("holds", flush=True)
         await asyncio.sleep(60)
 
@@ -35,7 +33,7 @@ asyncio.run(hold())
 
 
 def sole(path: Path) -> Sole:
-    return Sole(path / "owners" / "P", seat_here())
+    return Sole(path / "owners" / "P")
 
 
 @contextmanager
@@ -99,18 +97,16 @@ async def test_an_owner_that_runs_is_waited_for_and_named(
         assert process.poll() is None
 
 
-async def test_nobody_is_killed_by_a_file_that_names_another_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("locks", ["", "1: what is this\n", None])
+async def test_where_nobody_can_be_seen_nobody_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: str | None
 ) -> None:
     monkeypatch.setattr(soles, "LET_GO_S", 0.1)
+    monkeypatch.setattr("patchyard.clients.locks.LOCKS", tmp_path / "locks")
+    if locks is not None:
+        (tmp_path / "locks").write_text(locks)
     with holder(tmp_path) as process:
-        path = tmp_path / "owners" / "P"
-        path.write_text(path.read_text().replace('"started": ', '"started": 1'))
         stop(process)
-        with pytest.raises(Conflict):
-            async with sole(tmp_path).within():
-                pytest.fail("both hold it")
-        path.write_text("no seat")
         with pytest.raises(Conflict, match="a process, which owned"):
             async with sole(tmp_path).within():
                 pytest.fail("both hold it")

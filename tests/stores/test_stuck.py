@@ -83,16 +83,3 @@ async def test_an_owner_that_is_slow_in_a_write_is_waited_for(tmp_path: Path) ->
         process.send_signal(signal.SIGCONT)
         assert await appended(tmp_path / "patchyard.db") == 1
         assert process.wait(10) == 0
-
-
-@pytest.mark.parametrize("locks", ["", "1: what is this\n", None])
-async def test_where_nobody_can_be_seen_nobody_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: str | None
-) -> None:
-    monkeypatch.setattr(stuck, "LOCKS", tmp_path / "locks")
-    if locks is not None:
-        (tmp_path / "locks").write_text(locks)
-    with stopped(tmp_path / "patchyard.db", "owner") as process:
-        with pytest.raises(Conflict, match="locked"):
-            await appended(tmp_path / "patchyard.db")
-        assert process.poll() is None

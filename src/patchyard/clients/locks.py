@@ -3,13 +3,21 @@
 import contextlib
 import fcntl
 import os
+import re
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from patchyard.clients.process import read_stat
 from patchyard.domain.errors import Conflict
 
 PAUSE_S = 0.02
+STOPPED = "T"  # the state of a process that waits for SIGCONT, proc(5)
+LOCKS = Path("/proc/locks")  # proc(5); who waits for a lock has an arrow in its line
+HELD = re.compile(
+    r"\d+: \S+ +\S+ +WRITE +(?P<pid>\d+) \S+:(?P<inode>\d+) (?P<start>\d+) (?P<end>\d+|EOF)"
+)
 
 
 @contextlib.contextmanager
@@ -21,7 +29,9 @@ def locked(path: Path, *, timeout_s: float = 600.0) -> Iterator[None]:
     deadline = time.monotonic() + timeout_s
     while (descriptor := taken(path)) is None:
         if time.monotonic() > deadline:
-            raise Conflict(f"another process holds {path}", hint="wait for it, or end it")
+            found = " ".join(map(str, holders(path)))
+            who = f"process {found}" if found else "another process"
+            raise Conflict(f"{who} holds {path}", hint="wait for it, or end it")
         time.sleep(PAUSE_S)
     try:
         yield
@@ -55,4 +65,39 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-__all__ = ["PAUSE_S", "locked", "taken"]
+def holders(path: Path, *, byte: int = 0) -> list[int]:
+    """Return the processes that hold a lock over `byte` of a file, as far as they are seen here.
+
+    The file is not opened: closing it would let go of this process's own locks of it (fcntl(2)).
+    """
+    try:
+        status, lines = path.stat(), LOCKS.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return []
+    found = []
+    for line in filter(None, map(HELD.fullmatch, lines)):
+        is_there = int(line["start"]) <= byte and (line["end"] == "EOF" or int(line["end"]) >= byte)
+        if is_there and int(line["inode"]) == status.st_ino and _has_open(line["pid"], status):
+            found.append(int(line["pid"]))
+    return found
+
+
+def _has_open(pid: str, status: os.stat_result) -> bool:
+    """Whether a process has that very file open; devices have other numbers in /proc/locks."""
+    with contextlib.suppress(OSError):
+        for place in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if os.path.samestat(place.stat(), status):
+                    return True
+    return False
+
+
+def end_stopped(pid: int) -> None:
+    """Kill a process that is stopped: by itself it would never let go of what others need."""
+    stat = read_stat(pid)
+    if stat is not None and stat.state == STOPPED:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+__all__ = ["PAUSE_S", "end_stopped", "holders", "locked", "taken"]

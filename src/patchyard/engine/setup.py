@@ -133,7 +133,8 @@ class Setup:
                     "this machine's workspaces cannot keep a setup layer",
                     hint="run as root, or where overlays can be mounted",
                 )
-            return self._equipment.layers.keep(key, written)
+            async with self._ledger.sole():  # another owner may be filling that tree anew
+                return self._equipment.layers.keep(key, written)
 
     async def _with_indexes(self, toolbox: Toolbox, commands: Sequence[str]) -> None:
         """Open the index gateways inside, if this toolbox can listen, and run the commands."""

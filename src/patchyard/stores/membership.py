@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from patchyard.clients.boot import boot_id
+from patchyard.clients.process import identify
 from patchyard.contracts.clock import Clock
 from patchyard.domain.errors import FencedOff
-from patchyard.domain.queue import DEAD_S, HEARTBEAT_S, Lease, Member
+from patchyard.domain.queue import DEAD_S, HEARTBEAT_S, Lease, Member, Seat
 from patchyard.stores import leasing
-from patchyard.stores.seats import seat_here
 from patchyard.stores.sole import Sole
 from patchyard.stores.sqlite import BUSY_S, SQLiteJournal
 
@@ -172,7 +173,7 @@ class Held:
 
     def __init__(self, membership: Membership, lease: Lease) -> None:
         self._membership = membership
-        self._sole = Sole(membership.lock_of(lease.job_id), membership.member.seat)
+        self._sole = Sole(membership.lock_of(lease.job_id))
         self.lease = lease
 
     @asynccontextmanager
@@ -191,4 +192,15 @@ class Held:
         self._membership.on_loss(self.lease.job_id, told)
 
 
-__all__ = ["FRESH_S", "Heart", "Held", "Membership"]
+def seat_here() -> Seat:
+    """Return the seat of this very process."""
+    own = identify(os.getpid())
+    return Seat(
+        boot=boot_id(),
+        namespace=os.readlink("/proc/self/ns/pid"),  # noqa: PTH115 - it names no file
+        pid=os.getpid(),
+        started=own.started if own else 0,
+    )
+
+
+__all__ = ["FRESH_S", "Heart", "Held", "Membership", "seat_here"]

@@ -7,17 +7,13 @@ back. Its successor waits until it has let go, and ends it where it never would.
 
 import asyncio
 import contextlib
-import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from pathlib import Path
 
-from patchyard.clients.locks import PAUSE_S, taken
+from patchyard.clients.locks import PAUSE_S, end_stopped, holders, taken
 from patchyard.domain.errors import Conflict
-from patchyard.domain.queue import Seat
-from patchyard.stores.seats import end_stopped
 
 LET_GO_S = 10.0  # for an owner of before to finish what it was at
 
@@ -25,10 +21,9 @@ LET_GO_S = 10.0  # for an owner of before to finish what it was at
 class Sole:
     """A lock of the kernel, for all tasks of one owner together."""
 
-    def __init__(self, path: Path, seat: Seat) -> None:
-        """Take the lock's file, which is there while it is held, and who we are."""
+    def __init__(self, path: Path) -> None:
+        """Take the lock's file, which is there while it is held."""
         self._path = path
-        self._seat = seat
         self._taking = asyncio.Lock()
         self._inside = 0  # tasks of ours that rely on it
         self._descriptor = -1
@@ -52,28 +47,21 @@ class Sole:
     async def _taken(self) -> int:
         patience = LET_GO_S
         while (descriptor := taken(self._path)) is None:
-            holder = self._holder()
-            if holder is not None:
-                end_stopped(holder, self._seat)
             if patience <= 0:
-                who = f"process {holder.pid}" if holder else "a process"
-                raise Conflict(
-                    f"{who}, which owned the plan before, does not let go of its files",
-                    hint=f"end it: `kill -9 {holder.pid}`" if holder else "end it",
-                )
+                raise self._conflict()
+            for pid in holders(self._path):
+                end_stopped(pid)
             patience -= PAUSE_S
             await asyncio.sleep(PAUSE_S)
-        with contextlib.suppress(OSError):  # on a full disk nobody can tell who it is
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, json.dumps(asdict(self._seat)).encode())
         return descriptor
 
-    def _holder(self) -> Seat | None:
-        """Return who holds it, where that can be told."""
-        try:
-            return Seat(**json.loads(self._path.read_bytes()))
-        except (OSError, ValueError, TypeError):
-            return None
+    def _conflict(self) -> Conflict:
+        found = " ".join(map(str, holders(self._path)))
+        who = f"process {found}" if found else "a process"
+        return Conflict(
+            f"{who}, which owned the plan before, does not let go of its files",
+            hint=f"end it: `kill -9 {found or f'$(fuser {self._path})'}`",
+        )
 
 
 __all__ = ["LET_GO_S", "Sole"]
