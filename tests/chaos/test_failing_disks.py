@@ -78,7 +78,7 @@ def begun(
 def ended(process: "subprocess.Popen[bytes]") -> list[dict[str, Any]]:
     told, err = rest_of(process)
     assert b"Traceback" not in err, err.decode()
-    assert process.returncode in {0, 4}, err.decode()
+    assert process.returncode in {0, 4}, (told[-1:], err.decode())
     return told
 
 

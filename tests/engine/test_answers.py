@@ -52,6 +52,27 @@ async def test_what_a_cancelled_step_made_is_undone_before_the_cancel_is_heard()
     assert undone == ["a mount"]
 
 
+async def test_a_step_that_is_cancelled_twice_comes_to_its_end_all_the_same() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    said: list[str] = []
+
+    async def making() -> None:
+        begun.set()
+        await may_end.wait()
+        said.append("made")
+
+    task = asyncio.create_task(whole(making()))
+    await begun.wait()
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert said == ["made"]
+
+
 async def test_a_cancelled_step_that_fails_has_nothing_to_undo() -> None:
     begun, may_end = asyncio.Event(), asyncio.Event()
     undone: list[None] = []

@@ -75,6 +75,7 @@ async def test_tasks_of_one_owner_do_not_wait_for_each_other(tmp_path: Path) -> 
         async with own.within():
             pass
         assert taken(tmp_path / "owners" / "P") is None
+    own.forget()
     assert list((tmp_path / "owners").iterdir()) == []
 
 
@@ -119,3 +120,15 @@ async def test_the_lock_of_an_owner_that_was_killed_is_free(tmp_path: Path) -> N
         process.wait()
         async with sole(tmp_path).within():
             pass
+
+
+async def test_a_file_that_somebody_holds_is_not_deleted(tmp_path: Path) -> None:
+    with holder(tmp_path):
+        sole(tmp_path).forget()
+        assert (tmp_path / "owners" / "P").exists()
+
+
+async def test_where_there_is_no_room_for_the_file_a_plan_comes_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "owners").write_text("no folder can be made here")
+    async with sole(tmp_path).within():
+        pass

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option
+from patchyard.config import places
 
 TASK = "The tests of inventory.stock fail: pages() loses the last page. Mend it."
 VALIDATE = "python3 -m unittest -q"
@@ -31,11 +32,13 @@ def demo(output_format: str, kind: str | None) -> None:
 
 async def _demo(*, kind: str | None, is_json: bool) -> Outcome:
     from patchyard.cli.working import run_plan  # noqa: PLC0415 - heavy, and only now needed
+    from patchyard.clients.temporaries import MARK  # noqa: PLC0415 - likewise
     from patchyard.intake import Asked  # noqa: PLC0415 - likewise
 
     bundled = importlib.resources.files("patchyard.demo")
     with importlib.resources.as_file(bundled) as folder:
         repository = _prepared(folder / "project")
+        (repository.parent / MARK).write_bytes(os.fsencode(places(os.environ).home.absolute()))
         asked = Asked(
             task=TASK,
             repository=str(repository),

@@ -4,15 +4,16 @@ import contextlib
 import fcntl
 import os
 import re
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from patchyard.clients.process import read_stat
+from patchyard.clients.process import ProcessRef, kill, read_stat
 from patchyard.domain.errors import Conflict
 
 PAUSE_S = 0.02
+STUCK_S = 5.0  # that something is waited for, before a look at who holds it; below DEAD_S
+LOOK_S = 1.0  # between two looks
 STOPPED = "T"  # the state of a process that waits for SIGCONT, proc(5)
 LOCKS = Path("/proc/locks")  # proc(5); who waits for a lock has an arrow in its line
 HELD = re.compile(
@@ -24,11 +25,18 @@ HELD = re.compile(
 def locked(path: Path, *, timeout_s: float = 600.0) -> Iterator[None]:
     """Hold the lock `path` (made when missing). Raises Conflict when it stays taken.
 
+    A holder that is stopped is killed after a while: all others would wait for it for good.
     Whoever holds it may delete the file: who waited then waits for the new one.
     """
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
+    look_s = STUCK_S
     while (descriptor := taken(path)) is None:
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > look_s:
+            look_s = waited_s + LOOK_S
+            for pid in holders(path):
+                end_stopped(pid)
+        if waited_s > timeout_s:
             found = " ".join(map(str, holders(path)))
             who = f"process {found}" if found else "another process"
             raise Conflict(f"{who} holds {path}", hint="wait for it, or end it")
@@ -97,7 +105,7 @@ def end_stopped(pid: int) -> None:
     stat = read_stat(pid)
     if stat is not None and stat.state == STOPPED:
         with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
+            kill(ProcessRef(pid=pid, started=stat.started))
 
 
-__all__ = ["PAUSE_S", "end_stopped", "holders", "locked", "taken"]
+__all__ = ["LOOK_S", "PAUSE_S", "STUCK_S", "end_stopped", "holders", "locked", "taken"]

@@ -16,7 +16,9 @@ HALF = re.compile(
 )
 PROBE = re.compile(r"\.probe-\w{8}")  # beside workspaces: whether an overlay can be mounted
 COPY = re.compile(r"tmp\w{8}")  # among environments: a copy of the toolbox
-OUTSIDE = re.compile(r"patchyard-(?:check|demo|bench)-\w{8}")  # as `tempfile` names them
+OUTSIDE = re.compile(r"patchyard-(?:check|bench)-\w{8}")  # as `tempfile` names them
+DEMO = re.compile(r"patchyard-demo-\w{8}")  # a repository of a home that is named in it
+MARK = ".patchyard-home"
 SCRATCH = re.compile(r"(\d+)-.+")
 
 
@@ -24,7 +26,7 @@ class TemporaryKeeper:
     """contracts.leftovers.Keeper over half-made things in folders of ours.
 
     The home and its folders are ours alone; in `outside`, which all may write to, only what carries
-    our name, is a folder of this user and closed to others counts.
+    our name, is a folder of this user and closed to others counts; of demos, those of this home.
     """
 
     family = Family.TEMPORARY
@@ -49,7 +51,8 @@ class TemporaryKeeper:
                 if shape.fullmatch(name):
                     yield _one(folder / name, is_live=False)
         for name in _listed(self._outside):
-            if OUTSIDE.fullmatch(name) and _is_closed_folder(self._outside / name):
+            is_ours = OUTSIDE.fullmatch(name) or (DEMO.fullmatch(name) and self._made(name))
+            if is_ours and _is_closed_folder(self._outside / name):
                 yield _one(self._outside / name, is_live=False)
 
     def _folders(self) -> Iterator[tuple[Path, re.Pattern[str]]]:
@@ -64,6 +67,13 @@ class TemporaryKeeper:
         for key in _listed(home / "trees"):
             yield home / "trees" / key, HALF
             yield home / "trees" / key / "history", HALF
+
+    def _made(self, name: str) -> bool:
+        """Whether a demo is of this home."""
+        try:
+            return (self._outside / name / MARK).read_bytes() == os.fsencode(self._home.absolute())
+        except OSError:
+            return False
 
     async def size(self, found: Found) -> int:
         """See contracts.leftovers.Keeper."""
@@ -122,4 +132,4 @@ def _listed(folder: Path) -> list[str]:
         return []
 
 
-__all__ = ["TemporaryKeeper"]
+__all__ = ["MARK", "TemporaryKeeper"]

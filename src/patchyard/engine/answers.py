@@ -40,16 +40,27 @@ async def whole(
     `hurry` tells it that nobody wants the rest.
     """
     task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if hurry is not None:
-            hurry()
-        await asyncio.wait([task])
-        is_done = not task.cancelled() and task.exception() is None
-        if undo is not None and is_done:
-            await undo(task.result())
-        raise
+    cut = await _outwaited(task, hurry)
+    if cut is None:
+        return task.result()
+    if undo is not None and not task.cancelled() and task.exception() is None:
+        await _outwaited(asyncio.ensure_future(undo(task.result())))
+    raise cut
+
+
+async def _outwaited(
+    task: "asyncio.Future[T]", hurry: Callable[[], object] | None = None
+) -> asyncio.CancelledError | None:
+    """Wait until `task` is over, however often that is cancelled; return the first of these."""
+    cut: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cut = cut or error
+            if hurry is not None:
+                hurry()
+    return cut
 
 
 __all__ = ["SLACK_S", "USUAL_S", "answer_in_time", "whole"]

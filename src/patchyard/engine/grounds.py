@@ -49,7 +49,7 @@ async def ground(
         yield workspace
     finally:
         async with sole():
-            await workspaces.discard(name)
+            await whole(workspaces.discard(name))
 
 
 @asynccontextmanager
@@ -71,7 +71,7 @@ async def reading_ground(equipment: Equipment, ledger: Ledger, base: Base) -> As
         yield give
     finally:
         async with ledger.sole():
-            await workspaces.discard(name)  # an earlier life may have made it
+            await whole(workspaces.discard(name))  # an earlier life may have made it
 
 
 @asynccontextmanager
@@ -95,7 +95,7 @@ async def working_ground(
         yield workspace
     finally:
         async with ledger.sole():
-            await workspaces.close(workspace)
+            await whole(workspaces.close(workspace))
 
 
 async def _made(

@@ -5,15 +5,15 @@ plans share only when none of them names it and none asked for it lately. Killed
 begins again where it was.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchyard.domain import retention
 from patchyard.domain.errors import Conflict, JournalBroken, PatchyardError, UsageError
-from patchyard.domain.events import EnvironmentEnded, Event, Resumed, WorkspaceRemoved
+from patchyard.domain.events import EnvironmentEnded, WorkspaceRemoved
 from patchyard.domain.plan import State
 from patchyard.domain.retention import Family, Found, Retention, Verdict
+from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
@@ -162,7 +162,8 @@ class Janitor:
             verdict = retention.judged_environment(each, ledger.state, self._now)
             is_used |= each.is_live and not verdict.may_go
             if await self._judge(verdict) and each.name in ledger.state.environments:
-                await ledger.record(*_ended(ledger, each.name))
+                ended = EnvironmentEnded(environment_id=each.name, reason="returned by the janitor")
+                await ledger.record(ended)
         for each in _of(things, Family.MOUNT):
             await self._judge(retention.judged_mount(each, is_used=is_used))
         keeps_tree = True
@@ -234,20 +235,13 @@ class Janitor:
         done, obstacle = False, ""
         if verdict.may_go and not self._is_dry:
             try:
-                done = await keeper.give_back(found, unused_since=found.used)
+                done = await whole(keeper.give_back(found, unused_since=found.used))
             except (PatchyardError, OSError) as error:
                 obstacle = error.message if isinstance(error, PatchyardError) else str(error)
             else:
                 obstacle = "" if done else "somebody has just made use of it"
         self._done.append(Returned(verdict=verdict, bytes=size, is_done=done, obstacle=obstacle))
         return done
-
-
-def _ended(ledger: Ledger, environment_id: str) -> Sequence[Event]:
-    """Return what happened; the time in which nobody worked on the plan is not counted as its."""
-    ended = EnvironmentEnded(environment_id=environment_id, reason="returned by the janitor")
-    is_working = ledger.state.state == State.PROCESSING
-    return (Resumed(process=os.getpid()), ended) if is_working else (ended,)
 
 
 def _by_plan(things: Sequence[Found]) -> dict[str, list[Found]]:

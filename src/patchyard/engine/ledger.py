@@ -34,6 +34,7 @@ from patchyard.domain.events import (
 )
 from patchyard.domain.fold import fold
 from patchyard.domain.plan import State
+from patchyard.domain.queue import Taken
 from patchyard.domain.spending_fold import moves
 from patchyard.domain.state import PlanState
 from patchyard.engine.rows import Vocabulary, from_rows, read_body, to_row, uncollected
@@ -81,6 +82,7 @@ class Ledger:
         self.state = state
         self.listeners: list[Listener] = []
         self._seen = (clock.now(), clock.monotonic())
+        self._is_new_life = False  # of a plan that another process may have left in its work
         self._noted: list[NewEvent] = []
         self._untold: list[Event] = []  # that listeners hear of once they are on disk
         self._bodies: dict[str, bytes] = {}
@@ -107,6 +109,7 @@ class Ledger:
             state, events = await read(store.journal, plan_id)
         ledger = cls(store, clock, state, hold=hold)
         ledger._read = events
+        ledger._is_new_life = hold is not None
         return ledger
 
     @property
@@ -139,7 +142,7 @@ class Ledger:
         is written then.
         """
         at = self._clock.now()
-        events = (*self._woken(at), *events)
+        events = (*self._woken(at, events), *events)
         after, moves = self._folded(events, at)
         is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
         shown = summary(after) if is_listed else None
@@ -155,20 +158,26 @@ class Ledger:
         always recorded before it acts.
         """
         at = self._clock.now()
-        events = (*self._woken(at), *events)
+        events = (*self._woken(at, events), *events)
         after, moves = self._folded(events, at)
         self._noted += self._encoded(events, at)
         self._untold += events
         self._moves += moves
         self._take(after, events)
 
-    def _woken(self, at: float) -> Sequence[Event]:
-        """Return what keeps a sleep of the machine, or a clock set anew, out of the plan's time."""
+    def _woken(self, at: float, events: Sequence[Event]) -> Sequence[Event]:
+        """Return what keeps out of the plan's time what nobody worked on it: a gap between lives.
+
+        And a sleep of the machine, or a clock set anew.
+        """
         (wall, steady), now = self._seen, self._clock.monotonic()
         self._seen = (at, now)
         has_slept = (at - wall) - (now - steady) > SLEPT_S
         is_working = self.state.state == State.PROCESSING
-        return (Resumed(process=os.getpid()),) if has_slept and is_working else ()
+        is_said = isinstance(events[0], (Resumed, Taken))
+        is_new, self._is_new_life = self._is_new_life and not is_said, False
+        is_due = (has_slept or is_new) and is_working
+        return (Resumed(process=os.getpid()),) if is_due else ()
 
     def _folded(self, events: Sequence[Event], at: float) -> tuple[PlanState, Sequence[Move]]:
         state, moved = self.state, list[Move]()

@@ -7,6 +7,7 @@ from patchyard.contracts.environment import Environment, Toolbox
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted
+from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.strays import end_strays
@@ -116,7 +117,7 @@ async def ended(
     Raises FencedOff, and leaves it, when another owner of the plan may be using it.
     """
     async with ledger.sole():
-        await equipment.environment(handle.kind).end(handle)
+        await whole(equipment.environment(handle.kind).end(handle))
     await ledger.record(EnvironmentEnded(environment_id=handle.environment_id, reason=reason))
 
 

@@ -3,6 +3,7 @@
 The calls are really made, in a fresh workspace and environment on the same base and setup layer.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,6 +27,7 @@ from patchyard.domain.plan import AUTO, Phase, PlanSpec
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.state import PlanState
 from patchyard.domain.transcript import Step, in_force, transcript
+from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger, load
@@ -116,7 +118,8 @@ async def _require_result(original: Ledger) -> None:
 
 async def _made(equipment: Equipment, original: PlanState) -> str:
     setup = original.setup
-    if setup is not None and equipment.layers.find(setup.key) is None:
+    layers = equipment.layers
+    if setup is not None and await asyncio.to_thread(layers.find, setup.key) is None:
         raise Unavailable(
             f"the setup layer of plan {original.plan_id} is not there any more",
             hint="run the task again: setup needs the package indexes, a replay has no network",
@@ -165,7 +168,7 @@ async def _cleared(equipment: Equipment, plan_id: str) -> None:
         if ledger.state.workspace is not None:
             workspace = from_json(WorkspaceRef, ledger.state.workspace)
             async with ledger.sole():
-                await equipment.workspaces.remove(workspace)
+                await whole(equipment.workspaces.remove(workspace))
             await ledger.record(WorkspaceRemoved(workspace_id=workspace.workspace_id))
 
 

@@ -11,6 +11,7 @@ from patchyard.domain.plan import Phase, State
 from patchyard.domain.retry import OF_STRATEGY
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import Reverted
+from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.stopping import stop
@@ -53,7 +54,7 @@ async def freshened(equipment: Equipment, ledger: Ledger) -> None:
         return
     workspace = from_json(WorkspaceRef, state.workspace)
     async with ledger.sole():
-        await equipment.workspaces.remove(workspace)
+        await whole(equipment.workspaces.remove(workspace))
     await ledger.record(WorkspaceRemoved(workspace_id=workspace.workspace_id))
 
 

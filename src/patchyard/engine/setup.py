@@ -1,5 +1,6 @@
 """Dependencies have a step of their own: setup commands, run once on the base, kept as a layer."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from patchyard.domain.errors import WorkFailed
 from patchyard.domain.events import Noted, SetupFinished
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.tooling import result_from_wire
-from patchyard.engine.answers import answer_in_time
+from patchyard.engine.answers import answer_in_time, whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import ground, ground_name
 from patchyard.engine.ledger import Ledger
@@ -54,11 +55,11 @@ class Setup:
             return []
         done = self._ledger.state.setup
         if done is not None:
-            found = self._equipment.layers.find(done.key)
+            found = await asyncio.to_thread(self._equipment.layers.find, done.key)
             if found is not None:
                 return [found]
         key = await self._key(base, None)
-        layer = self._equipment.layers.find(key)
+        layer = await asyncio.to_thread(self._equipment.layers.find, key)
         is_cached = layer is not None
         if layer is None:
             layer = await self._run(base, key, None)
@@ -86,7 +87,7 @@ class Setup:
             return None
         key = await self._key(base, changeset.tree)
         await self._ledger.record(Noted(text=f"setup for the proof: {', '.join(touched)[:500]}"))
-        layer = self._equipment.layers.find(key)
+        layer = await asyncio.to_thread(self._equipment.layers.find, key)
         return [layer or await self._run(base, key, changeset.tree)]
 
     def _programs(self, base: Base) -> Mapping[str, str]:
@@ -134,7 +135,8 @@ class Setup:
                     hint="run as root, or where overlays can be mounted",
                 )
             async with self._ledger.sole():  # another owner may be filling that tree anew
-                return self._equipment.layers.keep(key, written)
+                keeping = asyncio.to_thread(self._equipment.layers.keep, key, written)
+                return await whole(keeping)
 
     async def _with_indexes(self, toolbox: Toolbox, commands: Sequence[str]) -> None:
         """Open the index gateways inside, if this toolbox can listen, and run the commands."""

@@ -5,6 +5,7 @@ from patchyard.domain.codec import from_json
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.events import Moved, Noted, ToolCallSettled
 from patchyard.domain.plan import Phase, State
+from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import PURPOSES, ground_name
 from patchyard.engine.ledger import Ledger
@@ -40,7 +41,7 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
             )
         )
     async with ledger.sole():
-        await _unmount(equipment, ledger)
+        await whole(_unmount(equipment, ledger))
     state = ledger.state
     if (state.phase, state.state) in CANCELLABLE:
         moved = Moved(phase=state.phase, state=State.CANCELLED, reason=reason)

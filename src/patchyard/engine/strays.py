@@ -5,6 +5,7 @@ import math
 from patchyard.contracts.leftovers import OfPlans
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.events import Noted
+from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 
@@ -23,7 +24,7 @@ async def end_strays(equipment: Equipment, ledger: Ledger) -> None:
                 if found.name in known:
                     continue
                 try:
-                    await keeper.give_back(found, unused_since=math.inf)
+                    await whole(keeper.give_back(found, unused_since=math.inf))
                 except PatchyardError as error:
                     await ledger.record(Noted(text=error.message))
 

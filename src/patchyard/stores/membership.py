@@ -114,9 +114,9 @@ class Membership:
         self.rest()
         self._member = self._new(name, concurrency=concurrency)
 
-    def lock_of(self, job_id: str) -> Path:
-        """Return the file by which owners of a job keep each other from its files."""
-        return self._path.with_suffix(".owners") / job_id
+    def sole(self, job_id: str) -> Sole:
+        """Return what keeps the owners of a job from altering its files together."""
+        return Sole(self._path.with_suffix(".owners") / job_id)
 
     def is_dead(self, other: Member) -> bool:
         """Whether another member has ended, or is silent for too long."""
@@ -166,6 +166,7 @@ class Membership:
         """Tell nobody of this job any more: its lease was given back."""
         if self._heart is not None:
             self._heart.is_over(job_id)
+        self.sole(job_id).forget()
 
 
 class Held:
@@ -173,7 +174,7 @@ class Held:
 
     def __init__(self, membership: Membership, lease: Lease) -> None:
         self._membership = membership
-        self._sole = Sole(membership.lock_of(lease.job_id))
+        self._sole = membership.sole(lease.job_id)
         self.lease = lease
 
     @asynccontextmanager

@@ -22,11 +22,11 @@ class Sole:
     """A lock of the kernel, for all tasks of one owner together."""
 
     def __init__(self, path: Path) -> None:
-        """Take the lock's file, which is there while it is held."""
+        """Take the lock's file, made when first needed and kept until `forget`."""
         self._path = path
         self._taking = asyncio.Lock()
         self._inside = 0  # tasks of ours that rely on it
-        self._descriptor = -1
+        self._descriptor: int | None = None
 
     @asynccontextmanager
     async def within(self) -> AsyncIterator[None]:
@@ -39,21 +39,36 @@ class Sole:
             yield
         finally:
             self._inside -= 1
-            if not self._inside:
-                with contextlib.suppress(OSError):  # who waits makes another
-                    self._path.unlink()
+            if not self._inside and self._descriptor is not None:
                 os.close(self._descriptor)
 
-    async def _taken(self) -> int:
+    async def _taken(self) -> int | None:
+        """Return what holds it; None where the disk has no room for the file.
+
+        What a plan has must come to its end there too, as if nobody of before were left.
+        """
         patience = LET_GO_S
-        while (descriptor := taken(self._path)) is None:
+        while True:
+            try:
+                descriptor = taken(self._path)
+            except OSError:
+                return None
+            if descriptor is not None:
+                return descriptor
             if patience <= 0:
                 raise self._conflict()
             for pid in holders(self._path):
                 end_stopped(pid)
             patience -= PAUSE_S
             await asyncio.sleep(PAUSE_S)
-        return descriptor
+
+    def forget(self) -> None:
+        """Delete the file once its plan is not owned any more, unless somebody needs it by now."""
+        with contextlib.suppress(OSError):
+            descriptor = taken(self._path)
+            if descriptor is not None:
+                self._path.unlink()  # who opened it meanwhile sees that, and makes another
+                os.close(descriptor)
 
     def _conflict(self) -> Conflict:
         found = " ".join(map(str, holders(self._path)))

@@ -4,11 +4,9 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
-from patchyard.clients.locks import end_stopped, holders
+from patchyard.clients.locks import LOOK_S, STUCK_S, end_stopped, holders
 from patchyard.stores import leasing
 
-STUCK_S = 5.0  # that a write is waited for, before a look at who holds it; below DEAD_S
-LOOK_S = 1.0  # between two looks
 WRITING = 120  # byte of the shared memory that a writer locks: WAL_WRITE_LOCK, sqlite.org/walformat
 
 

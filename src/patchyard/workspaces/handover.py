@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchyard.clients.git import Git, failure
+from patchyard.clients.locks import locked
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import (
@@ -28,6 +29,7 @@ from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.store import Store
 from patchyard.workspaces.worktree import WorkTree, require_writable
 
+HANDING = "handing.lock"  # of who writes into the user's repository
 WAYS = ("branch", "merge", "patch", "worktree")
 TAKE_OUT = (
     "take your newer edits out of these paths and unapply again, or take the change out from under"
@@ -154,6 +156,10 @@ class GitHandOver:
             patches.write(self._trees, base, changeset, intent)
             return
         store = self._trees.store_of(base)
+        with locked(store.folder / HANDING):  # one plan after the other into one checkout
+            self._hand_over(base, changeset, intent, store)
+
+    def _hand_over(self, base: Base, changeset: ChangeSet, intent: Receipt, store: Store) -> None:
         git = self._trees.git_of(base)
         user = UserRepository(store.source, git)
         undo = intent.undo
@@ -186,6 +192,12 @@ class GitHandOver:
             patches.remove(receipt)
             return receipt.touched
         store = self._trees.store_of(base)
+        with locked(store.folder / HANDING):
+            return self._reverse(base, changeset, receipt, store)
+
+    def _reverse(
+        self, base: Base, changeset: ChangeSet, receipt: Receipt, store: Store
+    ) -> Sequence[str]:
         git = self._trees.git_of(base)
         user = UserRepository(store.source, git)
         undo = receipt.undo
