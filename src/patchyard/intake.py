@@ -30,9 +30,10 @@ from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import AUTO, ROLES, PlanSpec
 from patchyard.domain.project import LimitSettings, Project, seconds_of
 from patchyard.domain.resource import container_of
-from patchyard.domain.safety import APPROVALS, SafetyProfile
+from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.settings import DESTINATIONS, Settings
 from patchyard.intake_mounts import checked_includes, checked_mounts
+from patchyard.intake_names import require_tools, required_approvals
 
 N = TypeVar("N", int, float)
 
@@ -194,7 +195,7 @@ def _spec(
         mounts=checked_mounts(settings.value("mounts") or (), environ, str(top)),
         automation_profile=_profile(settings, action),
         checkpoints=_triggers(settings.value("checkpoints")),
-        approvals=_approvals(settings.value("approvals") or (), str(top)),
+        approvals=required_approvals(settings.value("approvals") or (), str(top)),
         safety=safety,
         record_to=str(Path(asked.record_to).absolute()) if asked.record_to else None,
     )
@@ -227,17 +228,6 @@ def _is_typed(setting: Setting) -> bool:
 
 def _triggers(said: tuple[Trigger, ...] | None) -> tuple[Trigger, ...]:
     return DEFAULT_TRIGGERS if said is None else said
-
-
-def _approvals(names: tuple[str, ...], workspace: str) -> tuple[str, ...]:
-    """Return the phases, categories and tools to be asked for. Raises UnknownName."""
-    from patchyard.tools.toolset import toolset  # noqa: PLC0415 - not for `--help`
-
-    known = {*APPROVALS, *toolset(workspace)} if names else set()
-    for name in names:
-        if name not in known:
-            raise UnknownName.among("approval", name, known)
-    return names
 
 
 def _limits(settings: Configuration, agent: str, safety: SafetyProfile) -> PlanLimits:
@@ -290,6 +280,7 @@ def _placed(
         tool_environments=tools,
     )
     general = plan or own or resource or placed.default_environment
+    require_tools(tools, spec.repository)
     if ExecutionEnvironment.CONTAINER in {general, *tools.values()}:
         container_of(linked)
     return placed

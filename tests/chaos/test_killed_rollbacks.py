@@ -44,7 +44,8 @@ def test_a_rollback_killed_at_any_instant_is_whole_or_not_begun(tmp_path: Path) 
     killed = 0
     with opened(tmp_path / "yard") as yard:
         (yard / "script.json").write_text(json.dumps(script()))
-        run = agents(yard, "run", "steps", "--model", f"scripted:{yard / 'script.json'}")
+        model = f"scripted:{yard / 'script.json'}"
+        run = agents(yard, "run", "steps", "--model", model, "--max-steps", "5000")
         run.communicate(timeout=120)
         assert run.returncode == 0
         for _ in range(amount("PATCHYARD_ROLLBACKS", sample=6, soak=60)):

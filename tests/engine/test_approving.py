@@ -14,6 +14,8 @@ from patchyard.domain.steering import ApprovalAsked
 from patchyard.engine.directing import Directing
 from patchyard.engine.handing import Handing
 from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.outlook import outlook
+from patchyard.engine.waiting import waiting
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
 
@@ -107,7 +109,14 @@ async def test_a_rejected_phase_goes_on_only_when_somebody_begins_it(site: Works
         await directing.reject(plan_id, "not today")
         with pytest.raises(GuardRefused, match="execute was rejected: not today"):
             await workflow.resume(plan_id)
+        ledger = await site.ledger(equipment, plan_id)
+        assert (
+            "stop there: execute was rejected: not today"
+            in (await outlook(equipment, ledger)).steps
+        )
+        assert "execute was rejected: not today" in (waiting(ledger.state) or {})["for"]
         ended = await workflow.execute(plan_id)
+        assert waiting(ended) is None
     assert ended.state == State.COMPLETE
 
 

@@ -10,11 +10,12 @@ from engine.told import ENDING, Recorder, heard, state_of, until, with_actor, wr
 from engine.worksite import ADD, Worksite, call
 from patchyard.contracts.actor import Answered, Turn
 from patchyard.domain.errors import GuardRefused, PlanPaused, UsageError
-from patchyard.domain.events import ToolCallRequested, ToolCallSettled
+from patchyard.domain.events import LimitsChanged, Noted, ToolCallRequested, ToolCallSettled
 from patchyard.domain.plan import Phase, State
-from patchyard.domain.steering import Guided
+from patchyard.domain.steering import Guided, PauseEnded
 from patchyard.engine import control
 from patchyard.engine.directing import Directing
+from patchyard.engine.lifecycle import PlanLifecycleService, begin
 from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
@@ -82,6 +83,24 @@ async def test_the_time_of_a_pause_does_not_count(site: Worksite) -> None:
         await Directing(equipment).prompt(plan_id, "on you go")
         assert (await site.ledger(equipment, plan_id)).state.spent.seconds == spent
         assert ledger.state.spent.seconds == spent
+
+
+async def test_the_time_until_a_pause_a_question_or_a_crash_is_ended_does_not_count(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD))
+        async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
+            await begin(ledger, Phase.STRATEGIZE)
+            spent = ledger.state.spent.seconds
+        for word in (PauseEnded(), LimitsChanged(limits=ledger.state.limits), Noted(text="x")):
+            await asyncio.sleep(0.3)
+            async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
+                await ledger.record(word)
+                await asyncio.sleep(0.05)
+                await ledger.record(Noted(text="worked on"))
+        found = ledger.state.spent.seconds - spent
+    assert 0.1 < found < 0.8
 
 
 async def test_guidance_is_told_once_with_the_next_turn_and_again_after_a_restart(

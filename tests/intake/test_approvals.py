@@ -49,6 +49,12 @@ def test_approvals_of_all_places_count_and_an_unknown_one_is_named(top: Path) ->
         taken(top, PATCHYARD_APPROVALS="aply")
 
 
+def test_a_tool_that_there_is_not_is_named_and_not_passed_over(top: Path) -> None:
+    with pytest.raises(UnknownName, match="unknown tool 'execute_comand'") as caught:
+        taken(top, PATCHYARD_TOOLS="{execute_comand: {execution_environment: process}}")
+    assert "execute_command" in caught.value.hint
+
+
 def test_the_safety_profile_lowers_the_budget_and_never_raises_it(top: Path) -> None:
     for said, usd in (("{max_cost_per_plan: 0.5}", 0.5), ("{max_cost_per_plan: 50}", 5.0)):
         assert taken(top, PATCHYARD_SAFETY=said).spec.limits.usd == usd

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.worksite import Worksite, call
+from patchyard.clients import room
 from patchyard.clients.room import Ballast, DiskRoom, free_bytes
 from patchyard.contracts.journal import NewEvent
 from patchyard.domain.errors import NoRoom, Unavailable
@@ -49,6 +50,14 @@ def test_a_plan_is_begun_only_with_enough_room(tmp_path: Path) -> None:
         DiskRoom([tmp_path], lambda: free * 2).require()
     assert caught.value.exit_code == 4
     assert "agents gc" in caught.value.hint
+
+
+def test_a_plan_is_begun_only_where_files_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "FEWEST_FILES", 10**15)
+    with pytest.raises(NoRoom, match="more files at"):
+        DiskRoom([tmp_path], lambda: 1).require()
 
 
 def test_the_reserve_is_taken_only_where_enough_stays_free(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ def test_a_journal_is_vouched_for_until_somebody_changes_it(desk: Desk) -> None:
     whole = desk.agents("plan", "verify", "--head", head[:12])
     assert (whole.code, whole.data["problems"]) == (0, [])
     assert whole.data["head"] == head
+    assert desk.agents("plan", "verify", "--head", "").code == 2
 
     connection = sqlite3.connect(desk.folder / "state" / "patchyard.db")
     with connection:

@@ -1,3 +1,4 @@
+import asyncio
 import os
 from pathlib import Path
 
@@ -5,10 +6,11 @@ import pytest
 
 from handovers import EDITS, FILES, begun, order
 from laboratory import Lab, bytes_below, fingerprint, git, lab_at
+from patchyard.clients.locks import locked
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.errors import Conflict, StateRefusal, UsageError
-from patchyard.workspaces.handover import GitHandOver
+from patchyard.workspaces.handover import HANDING, GitHandOver
 
 pytestmark = pytest.mark.anyio
 
@@ -30,6 +32,17 @@ async def test_apply_to_the_work_tree_changes_just_the_edited_files_unstaged(cop
     assert (copying.repo / ".git/index").read_bytes() == index
     assert (copying.repo / "b/c.txt").stat().st_mtime_ns == untouched.st_mtime_ns
     assert not list((copying.repo / ".git").glob("patchyard-*"))
+
+
+async def test_two_hand_overs_to_one_repository_wait_for_each_other(copying: Lab) -> None:
+    base, changeset = await begun(copying)
+    with locked(copying.trees.store_of(base).folder / HANDING):
+        applying = asyncio.create_task(copying.apply(base, changeset, order("worktree")))
+        await asyncio.sleep(0.2)
+        assert not applying.done()
+        assert (copying.repo / "gone.txt").exists()
+    assert (await applying).is_done
+    assert not (copying.repo / "gone.txt").exists()
 
 
 async def test_apply_merges_with_newer_work_elsewhere_in_the_file(copying: Lab) -> None:

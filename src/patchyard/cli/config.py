@@ -89,6 +89,9 @@ def check(output_format: str) -> None:
         top = checkout_of(".")
         everything = repository_settings(top, is_trusted=True)
         everything.files.require_readable()
+        from patchyard.intake_names import require_names  # noqa: PLC0415 - heavy, and only for this
+
+        require_names(everything.configuration, top)
         digest = everything.files.digest
         is_trusted = (await catalogue.holdings()).is_trusted(top, digest)
         seen = repository_settings(top, is_trusted=is_trusted)

@@ -53,7 +53,8 @@ def _outcome(sweep: Sweep) -> Outcome:
         "stuck": [row(each) for each in stuck],
         "kept": [row(each) for each in sweep.things if not each.verdict.may_go],
     }
-    return Outcome(data=data, text="\n".join([*_lines(going), total]), error=error)
+    kept = [f"kept all of a plan: {visible(reason)}" for reason in sweep.damaged]
+    return Outcome(data=data, text="\n".join([*_lines(going), *kept, total]), error=error)
 
 
 def _lines(going: list[Returned]) -> list[str]:

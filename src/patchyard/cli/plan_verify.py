@@ -14,9 +14,9 @@ SHOWN = 20  # problems that are printed
 
 @click.command("verify", epilog="Example: agents plan verify @last --head 3f0c9a51b2d7")
 @plan_argument
-@click.option("--head", default="", help="A hash noted earlier: its event must still be there.")
+@click.option("--head", help="A hash noted earlier: its event must still be there.")
 @format_option
-def verify_command(plan_id: str, head: str, output_format: str) -> None:
+def verify_command(plan_id: str, head: str | None, output_format: str) -> None:
     """Check that a plan's journal is whole and as it was written."""
 
     async def work() -> Outcome:
@@ -37,7 +37,7 @@ def _said(checked: Verification) -> str:
     return f"{counts}: all as they were written\nhead {checked.head}"
 
 
-def _found(checked: Verification, head: str) -> str:
+def _found(checked: Verification, head: str | None) -> str:
     return f"\nan event still carries {head.lower()}" if head and not checked.problems else ""
 
 

@@ -1,6 +1,7 @@
 """Room on the disk: enough to begin, and a reserve to bring what runs to an orderly stop."""
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from patchyard.domain.errors import NoRoom
 
 MIB = 1024**2
 RESERVE_BYTES = 16 * MIB
+FEWEST_FILES = 2000  # inodes
 PORTION_BYTES = MIB  # some hundred events
 
 
@@ -25,6 +27,14 @@ class DiskRoom:
         needed = self._needed()
         for folder in self._folders:
             free = free_bytes(folder)
+            left = free_files(folder)
+            if left < FEWEST_FILES:
+                raise NoRoom(
+                    f"there is room for {left} more files at {folder}, and a plan begins with"
+                    f" {FEWEST_FILES} at least",
+                    hint="`agents gc` returns what no plan needs; `df -i` shows who has them",
+                    details={"free_files": left, "folder": str(folder)},
+                )
             if free < needed:
                 raise NoRoom(
                     f"{_mebibytes(free)} are free at {folder}, and a plan begins with"
@@ -83,14 +93,24 @@ class Ballast:
 
 def free_bytes(folder: Path) -> int:
     """Return what this user may still write there, or where the folder would be made."""
+    facts = os.statvfs(_existing(folder))
+    return facts.f_bavail * facts.f_frsize
+
+
+def free_files(folder: Path) -> float:
+    """Return how many files may still be made there; without end where nobody counts them."""
+    facts = os.statvfs(_existing(folder))
+    return facts.f_favail if facts.f_files else math.inf
+
+
+def _existing(folder: Path) -> Path:
     while not folder.exists():
         folder = folder.parent
-    facts = os.statvfs(folder)
-    return facts.f_bavail * facts.f_frsize
+    return folder
 
 
 def _mebibytes(size: int) -> str:
     return f"{size / MIB:,.0f} MiB"
 
 
-__all__ = ["PORTION_BYTES", "RESERVE_BYTES", "Ballast", "DiskRoom", "free_bytes"]
+__all__ = ["PORTION_BYTES", "RESERVE_BYTES", "Ballast", "DiskRoom", "free_bytes", "free_files"]

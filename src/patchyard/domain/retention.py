@@ -90,13 +90,18 @@ def is_under_way(state: PlanState) -> bool:
 
 def is_journal_due(state: PlanState, now: float, retention: Retention) -> bool:
     """Whether everything of a plan may go: nobody works on it, nor has for that long."""
-    return not is_under_way(state) and now - state.updated > retention.journals
+    return not is_under_way(state) and now - _touched(state) > retention.journals
 
 
 def is_workspace_due(state: PlanState, now: float, retention: Retention) -> bool:
     """Whether a plan's own tree may go; one that stopped keeps its work for `plan resume`."""
-    is_done = is_finished(state) and now - state.updated > retention.workspaces
+    is_done = is_finished(state) and now - _touched(state) > retention.workspaces
     return is_done or is_journal_due(state, now, retention)
+
+
+def _touched(state: PlanState) -> float:
+    """Return when somebody last did something to a plan, by a clock that may have been set back."""
+    return max(state.created, state.updated)
 
 
 def owner_of(name: str) -> str:

@@ -31,9 +31,8 @@ async def approve_phase(ledger: Ledger, steering: Steering, phase: Phase) -> Non
         Subject.PHASE, str(phase), digest, shown=shown_text(_shown(state, phase)), why=why
     )
     if isinstance(verdict, Rejected):
-        said = f": {verdict.reason}" if verdict.reason else ""
         raise GuardRefused(
-            f"{phase} was rejected{said}",
+            _no(phase, verdict),
             hint=f"`agents plan revert {state.plan_id} --reason TEXT` plans anew;"
             f" {_begin_yourself(phase, state.plan_id)} goes on all the same",
         )
@@ -43,6 +42,18 @@ def _begin_yourself(phase: Phase, plan_id: str) -> str:
     if phase == Phase.APPLY:
         return f"`agents plan apply {plan_id}`"
     return f"`agents plan execute {plan_id}`"
+
+
+def rejection(state: PlanState, phase: Phase) -> str:
+    """Return that somebody said no to `phase`, and why; empty when nobody did."""
+    verdict = state.steered.verdicts.get(digest_of(_facts(state, phase)))
+    if not isinstance(verdict, Rejected) or not why_asked(state, phase):
+        return ""
+    return _no(phase, verdict)
+
+
+def _no(phase: Phase, verdict: Rejected) -> str:
+    return f"{phase} was rejected{f': {verdict.reason}' if verdict.reason else ''}"
 
 
 async def command_approves(ledger: Ledger, phase: Phase) -> None:
@@ -116,4 +127,4 @@ def _shown(state: PlanState, phase: Phase) -> str:
     return f"{files} changed files to {state.known.apply_to}: {state.summary}"
 
 
-__all__ = ["approve_phase", "command_approves", "confidence", "why_asked"]
+__all__ = ["approve_phase", "command_approves", "confidence", "rejection", "why_asked"]

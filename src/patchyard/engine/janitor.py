@@ -39,6 +39,7 @@ class Sweep:
 
     things: Sequence[Returned]
     is_dry: bool
+    damaged: Sequence[str] = ()  # what is wrong with journals: all that their plans have is kept
 
     @property
     def freed(self) -> int:
@@ -73,6 +74,7 @@ class Janitor:
         self._done: list[Returned] = []
         self._needed: set[str] = set()  # by plans that stay
         self._forgotten: set[str] = set()  # plans whose journal goes
+        self._damaged: list[str] = []  # what is wrong with journals, which keeps what is theirs
         self._is_blind = False  # to what a plan needs, for its journal is damaged
 
     async def sweep(self) -> Sweep:
@@ -102,7 +104,8 @@ class Janitor:
             await self._judge(retention.judged_temporary(each, self._now, self._kept))
         if not self._is_dry:
             await self._pruning.sweep_bodies()
-        return Sweep(things=tuple(self._done), is_dry=self._is_dry)
+        damaged = tuple(self._damaged)
+        return Sweep(things=tuple(self._done), is_dry=self._is_dry, damaged=damaged)
 
     async def _share(self, things: Sequence[Found]) -> None:
         """Return what plans shared and none needs."""
@@ -121,7 +124,8 @@ class Janitor:
         """
         equipment = self._equipment
         try:
-            ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+            store, clock = equipment.store, equipment.clock
+            ledger = await Ledger.open(store, clock, plan_id, is_checked=True)
             has_some = retention.has_leftovers(things, ledger.state, self._now, self._kept)
             if has_some and await equipment.claims.holder(plan_id) is not None:
                 await self._taken(plan_id, things)
@@ -134,6 +138,7 @@ class Janitor:
             await self._taken(plan_id, things)
         except JournalBroken as error:
             self._is_blind = True
+            self._damaged.append(error.message)
             await self._leave(things, error.message)
         except UsageError:
             await self._leave(things, "another janitor has just been at it")

@@ -12,7 +12,7 @@ from patchyard.domain.state import PlanState
 from patchyard.domain.steering import Approved
 from patchyard.domain.transcript import transcript
 from patchyard.engine import control
-from patchyard.engine.approving import why_asked
+from patchyard.engine.approving import rejection, why_asked
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import has_steps
@@ -129,6 +129,9 @@ async def _phase(ledger: Ledger, phase: Phase) -> Sequence[str]:
 
 
 def _gate(state: PlanState, phase: Phase) -> Sequence[str]:
+    said_no = rejection(state, phase)
+    if said_no:
+        return [f"stop there: {said_no}"]
     why = why_asked(state, phase)
     is_open = state.steered.asked is not None
     is_said = any(isinstance(each, Approved) for each in state.steered.verdicts.values())

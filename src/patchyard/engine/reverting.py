@@ -70,7 +70,7 @@ def _require(state: PlanState, to: Phase) -> None:
     if state.applied is not None or state.state == State.APPLIED:
         raise GuardRefused(
             f"plan {plan} is handed over",
-            hint=f"`agents plan unapply {plan}` takes it back; then make a new plan",
+            hint=f"`agents plan unapply {plan}` takes it back; it can be reverted then",
         )
     if state.intended is not None or (state.phase, state.state) == (Phase.APPLY, State.PROCESSING):
         raise GuardRefused(

@@ -27,12 +27,14 @@ class Verification:
     problems: tuple[str, ...]  # a sentence each; empty: all is as it was written
 
 
-async def verify(journal: Journal, plan_id: str, *, head: str = "") -> Verification:
+async def verify(journal: Journal, plan_id: str, *, head: str | None = None) -> Verification:
     """Check every event and every body of a plan; with `head`, that this event is still there.
 
     Raises UsageError for an unknown plan or what is no hash.
     """
-    if head and (len(head) < SHORTEST_HEAD or set(head.lower()) - set("0123456789abcdef")):
+    if head is not None and (
+        len(head) < SHORTEST_HEAD or set(head.lower()) - set("0123456789abcdef")
+    ):
         raise UsageError(
             f"{head!r} is no hash of an event",
             hint=f"give the hash that was printed, or its first {SHORTEST_HEAD} digits at least",
@@ -40,7 +42,7 @@ async def verify(journal: Journal, plan_id: str, *, head: str = "") -> Verificat
     entries = await journal.entries(plan_id)
     if not entries:
         raise UsageError(f"there is no plan {plan_id} in this database")
-    problems = list(faults(entries, head=head))
+    problems = list(faults(entries, head=head or ""))
     events = []
     digests: set[str] = set()
     for each in entries:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from patchyard.domain.plan import State
+from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
+from patchyard.engine.approving import rejection
 
 
 def waiting(state: PlanState) -> dict[str, Any] | None:
@@ -39,6 +40,9 @@ def _held(state: PlanState) -> str:
     if steered.asked is not None:
         what = f"{steered.asked.name}: {steered.asked.shown}"
         return f"`agents plan approve {state.plan_id}` or `reject`: {what}"
+    for phase in (Phase.EXECUTE, Phase.APPLY):
+        if state.spec is not None and (said_no := rejection(state, phase)):
+            return f"`agents plan revert {state.plan_id}` or `agents plan {phase}`: {said_no}"
     return ""
 
 

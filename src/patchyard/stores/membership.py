@@ -18,7 +18,8 @@ from patchyard.domain.errors import FencedOff
 from patchyard.domain.queue import DEAD_S, HEARTBEAT_S, Lease, Member, Seat
 from patchyard.stores import leasing
 from patchyard.stores.sole import Sole
-from patchyard.stores.sqlite import BUSY_S, SQLiteJournal
+from patchyard.stores.sqlite import SQLiteJournal
+from patchyard.stores.stuck import STUCK_S, end_stopped_writer
 
 FRESH_S = DEAD_S - HEARTBEAT_S  # a sign of life that is older is renewed before it is relied on
 BEAT = "UPDATE members SET beat = ? WHERE member = ?"
@@ -58,9 +59,9 @@ class Heart:
         while not self._stopping.wait(HEARTBEAT_S):
             try:
                 connection = connection or sqlite3.connect(
-                    self._path, timeout=BUSY_S, isolation_level=None
+                    self._path, timeout=STUCK_S, isolation_level=None
                 )
-                is_known = self.beat(connection)
+                is_known = self._beat(connection)
             except sqlite3.Error:
                 continue  # silent meanwhile; who relies on it asks `confirm`
             if not is_known:
@@ -68,6 +69,14 @@ class Heart:
                 break
         if connection is not None:
             connection.close()
+
+    def _beat(self, connection: sqlite3.Connection) -> bool:
+        """As `beat`; once more when who held the file all the while was stopped and is ended."""
+        try:
+            return self.beat(connection)
+        except sqlite3.OperationalError:
+            end_stopped_writer(connection)
+            return self.beat(connection)
 
     def beat(self, connection: sqlite3.Connection) -> bool:
         """Give a sign of life; return False when the member is known no more."""

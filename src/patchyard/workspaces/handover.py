@@ -394,4 +394,4 @@ def _work_tree(store: Store, git: Git, changeset: ChangeSet) -> WorkTree:
     )
 
 
-__all__ = ["TAKE_OUT", "WAYS", "GitHandOver", "require_allowed"]
+__all__ = ["HANDING", "TAKE_OUT", "WAYS", "GitHandOver", "require_allowed"]

@@ -1,5 +1,6 @@
 """Which strategy works on this machine: an overlay where root can mount one, else a copy."""
 
+import errno
 import functools
 import hashlib
 import os
@@ -15,6 +16,7 @@ from patchyard.workspaces.pinned import GitTrees
 
 STATE = Path("/var/lib/patchyard")
 STRATEGIES = ("auto", "copy", "overlay")
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def select_workspaces(trees: GitTrees, folder: Path, *, strategy: str = "auto") -> Workspaces:
@@ -51,6 +53,15 @@ def can_overlay(folder: Path) -> bool:
     """Whether an overlay can be mounted with its upper folder below `folder`; really tried."""
     if os.geteuid() != 0:
         return False
+    try:
+        return _is_mounted_below(folder)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        return True  # it cannot be tried; what needs no workspace goes on, the rest is told so
+
+
+def _is_mounted_below(folder: Path) -> bool:
     with tempfile.TemporaryDirectory(prefix=".probe-", dir=folder) as made:
         place = Path(made)
         for name in ("lower", "upper", "work", "root"):
