@@ -47,7 +47,7 @@ async def ledger(path: Path) -> AsyncIterator[Ledger]:
     await journal.close()
 
 
-async def checked(ledger: Ledger, *, head: str = "") -> Verification:
+async def checked(ledger: Ledger, *, head: str | None = None) -> Verification:
     return await verify(ledger._store.journal, ledger.plan_id, head=head)
 
 

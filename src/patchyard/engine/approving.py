@@ -34,11 +34,12 @@ async def approve_phase(ledger: Ledger, steering: Steering, phase: Phase) -> Non
         raise GuardRefused(
             _no(phase, verdict),
             hint=f"`agents plan revert {state.plan_id} --reason TEXT` plans anew;"
-            f" {_begin_yourself(phase, state.plan_id)} goes on all the same",
+            f" {by_hand(phase, state.plan_id)} goes on all the same",
         )
 
 
-def _begin_yourself(phase: Phase, plan_id: str) -> str:
+def by_hand(phase: Phase, plan_id: str) -> str:
+    """Return the command with which somebody begins `phase` whatever was said of it."""
     if phase == Phase.APPLY:
         return f"`agents plan apply {plan_id}`"
     return f"`agents plan execute {plan_id}`"
@@ -127,4 +128,4 @@ def _shown(state: PlanState, phase: Phase) -> str:
     return f"{files} changed files to {state.known.apply_to}: {state.summary}"
 
 
-__all__ = ["approve_phase", "command_approves", "confidence", "rejection", "why_asked"]
+__all__ = ["approve_phase", "by_hand", "command_approves", "confidence", "rejection", "why_asked"]

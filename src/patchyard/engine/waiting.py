@@ -4,7 +4,7 @@ from typing import Any
 
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
-from patchyard.engine.approving import rejection
+from patchyard.engine.approving import by_hand, rejection
 
 
 def waiting(state: PlanState) -> dict[str, Any] | None:
@@ -42,7 +42,8 @@ def _held(state: PlanState) -> str:
         return f"`agents plan approve {state.plan_id}` or `reject`: {what}"
     for phase in (Phase.EXECUTE, Phase.APPLY):
         if state.spec is not None and (said_no := rejection(state, phase)):
-            return f"`agents plan revert {state.plan_id}` or `agents plan {phase}`: {said_no}"
+            way = by_hand(phase, state.plan_id)
+            return f"`agents plan revert {state.plan_id}` or {way}: {said_no}"
     return ""
 
 
