@@ -52,6 +52,11 @@ async def test_a_revert_tells_the_next_strategy_what_failed_and_begins_on_the_ba
     assert ended.changeset.files == 1  # nothing of the first attempt is left
 
 
+async def strategized(workflow: Workflow, plan_id: str) -> str:
+    await workflow.strategize(plan_id)
+    return plan_id
+
+
 async def test_reverts_are_bounded_and_refused_where_they_lead_nowhere(site: Worksite) -> None:
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(ADD))
@@ -60,9 +65,14 @@ async def test_reverts_are_bounded_and_refused_where_they_lead_nowhere(site: Wor
             await directing.revert(plan_id, to=Phase.STRATEGIZE)
         with pytest.raises(GuardRefused, match="execute has not begun"):
             await directing.revert(plan_id, to=Phase.EXECUTE)
-        for _ in range(5):
-            await workflow.strategize(plan_id)
-            await directing.revert(plan_id, to=Phase.STRATEGIZE)
+        await workflow.execute(await strategized(workflow, plan_id))
+        await directing.revert(plan_id, to=Phase.EXECUTE)
+        with pytest.raises(GuardRefused, match="execute/queued already") as caught:
+            await directing.revert(plan_id, to=Phase.EXECUTE)
+        assert f"agents plan resume {plan_id}" in caught.value.hint
+        await directing.revert(plan_id, to=Phase.STRATEGIZE)
+        for _ in range(3):
+            await directing.revert(await strategized(workflow, plan_id), to=Phase.STRATEGIZE)
         await workflow.strategize(plan_id)
         with pytest.raises(GuardRefused, match="went back 5 times"):
             await directing.revert(plan_id, to=Phase.STRATEGIZE)

@@ -43,6 +43,8 @@ def test_a_replay_needs_no_model_and_comes_to_the_same_tree(desk: Desk) -> None:
     assert again.data["replay"]["tree"] == ended.data["changeset"]["tree"]
     assert desk.agents("plan", "status").data["plan_id"] == ended.data["plan_id"]  # still @last
     child = desk.agents("plan", "status", again.data["replay"]["plan_id"])
+    refused = desk.agents("plan", "fork", child.data["plan_id"])
+    assert (refused.code, ended.data["plan_id"] in refused.message) == (3, True), refused.message
     assert child.data["parent"] == {"plan_id": ended.data["plan_id"], "kinship": "replay"}
     assert child.data["cost"]["tokens"] == 0
     left = list((desk.folder / "workspaces/tasks").glob(f"{child.data['plan_id']}*"))

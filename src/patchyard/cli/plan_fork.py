@@ -14,7 +14,7 @@ from patchyard.cli.progress import SpokenLines
 from patchyard.cli.working import carried, waiting, watching
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.forking import comment, fork, retry, with_model
+from patchyard.engine.forking import comment, fork, require_thinker, retry, with_model
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.workflow import Workflow
@@ -78,6 +78,7 @@ def _begin(
     async def work() -> Outcome:
         async with opened(plan_id) as (equipment, found):
             state = (await Ledger.open(equipment.store, equipment.clock, found)).state
+            require_thinker(state)
             require_actor(with_model(state.known, model), os.environ)
             child = await make(equipment, found)
             if not starts:

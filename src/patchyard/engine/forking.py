@@ -31,7 +31,7 @@ from patchyard.domain.events import (
     WorkSummarised,
 )
 from patchyard.domain.fold import fold
-from patchyard.domain.lineage import Kinship, Lineage
+from patchyard.domain.lineage import REPLAYS, Kinship, Lineage
 from patchyard.domain.manifest import from_rows
 from patchyard.domain.marks import Mark
 from patchyard.domain.plan import Phase, PlanSpec, State
@@ -79,6 +79,16 @@ class Point:
     mark: Mark | None = None  # None: before anything was written
 
 
+def require_thinker(state: PlanState) -> None:
+    """Raise GuardRefused for a replay: nobody thinks in it."""
+    lineage = state.known.lineage
+    if state.known.agent == REPLAYS and lineage is not None:
+        raise GuardRefused(
+            f"plan {state.plan_id} is a replay, which has no actor to go on with",
+            hint=f"take the plan that it replayed: {lineage.plan_id}",
+        )
+
+
 async def fork(
     equipment: Equipment,
     plan_id: str,
@@ -96,6 +106,7 @@ async def fork(
     """
     equipment.room.require()
     ledger = await Ledger.open(equipment.store, equipment.clock, plan_id, is_checked=True)
+    require_thinker(ledger.state)
     events = await ledger.events()
     point = _point(ledger.state, events, at)
     child = equipment.clock.new_id()
@@ -270,4 +281,13 @@ async def _write(equipment: Equipment, child: str, events: Sequence[Event]) -> N
     await equipment.store.journal.append(child, 0, rows, bodies=bodies, summary=summary(state))
 
 
-__all__ = ["TAKEN_OVER", "Point", "comment", "fork", "retry", "taken_over", "with_model"]
+__all__ = [
+    "TAKEN_OVER",
+    "Point",
+    "comment",
+    "fork",
+    "require_thinker",
+    "retry",
+    "taken_over",
+    "with_model",
+]

@@ -66,7 +66,15 @@ def _require(state: PlanState, to: Phase) -> None:
         (Phase.ACTION, State.QUEUED),
         (Phase.STRATEGIZE, State.QUEUED),
     }:
-        raise GuardRefused(f"plan {plan} is at {here}: there is nothing to go back from")
+        raise GuardRefused(
+            f"plan {plan} is at {here}: there is nothing to go back from",
+            hint=f"`agents plan prompt {plan} TEXT` tells it something, `agents plan resume {plan}`"
+            " begins",
+        )
+    if to == Phase.EXECUTE and (state.phase, state.state) == (Phase.EXECUTE, State.QUEUED):
+        raise GuardRefused(
+            f"plan {plan} is at {here} already", hint=f"`agents plan resume {plan}` begins it"
+        )
     if state.applied is not None or state.state == State.APPLIED:
         raise GuardRefused(
             f"plan {plan} is handed over",
