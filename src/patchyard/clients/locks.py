@@ -34,8 +34,7 @@ def locked(path: Path, *, timeout_s: float = 600.0) -> Iterator[None]:
         waited_s = time.monotonic() - began
         if waited_s > look_s:
             look_s = waited_s + LOOK_S
-            for pid in holders(path):
-                end_stopped(pid)
+            end_stopped_holders(path)
         if waited_s > timeout_s:
             found = " ".join(map(str, holders(path)))
             who = f"process {found}" if found else "another process"
@@ -100,6 +99,12 @@ def _has_open(pid: str, status: os.stat_result) -> bool:
     return False
 
 
+def end_stopped_holders(path: Path) -> None:
+    """Kill who holds a lock of a file and is stopped."""
+    for pid in holders(path):
+        end_stopped(pid)
+
+
 def end_stopped(pid: int) -> None:
     """Kill a process that is stopped: by itself it would never let go of what others need."""
     stat = read_stat(pid)
@@ -108,4 +113,13 @@ def end_stopped(pid: int) -> None:
             kill(ProcessRef(pid=pid, started=stat.started))
 
 
-__all__ = ["LOOK_S", "PAUSE_S", "STUCK_S", "end_stopped", "holders", "locked", "taken"]
+__all__ = [
+    "LOOK_S",
+    "PAUSE_S",
+    "STUCK_S",
+    "end_stopped",
+    "end_stopped_holders",
+    "holders",
+    "locked",
+    "taken",
+]

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from patchyard.clients.locks import PAUSE_S, end_stopped, holders, taken
+from patchyard.clients.locks import PAUSE_S, end_stopped_holders, holders, taken
 from patchyard.domain.errors import Conflict
 
 LET_GO_S = 10.0  # for an owner of before to finish what it was at
@@ -57,8 +57,7 @@ class Sole:
                 return descriptor
             if patience <= 0:
                 raise self._conflict()
-            for pid in holders(self._path):
-                end_stopped(pid)
+            end_stopped_holders(self._path)
             patience -= PAUSE_S
             await asyncio.sleep(PAUSE_S)
 
