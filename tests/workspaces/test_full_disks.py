@@ -1,6 +1,7 @@
 """A disk without room, met by whatever writes: named as such, and nothing is lost."""
 
 import contextlib
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ import pytest
 from handovers import FILES, order
 from laboratory import Lab, git, started
 from patchyard.clients.git import Git
-from patchyard.domain.errors import Unavailable
+from patchyard.domain.errors import Unavailable, WorkFailed
 from patchyard.workspaces.bases import run
+from patchyard.workspaces.materials import reading
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.store import init
 
@@ -50,6 +52,25 @@ def test_a_full_disk_is_said_to_be_full_by_whatever_meets_it(tiny: Path, tmp_pat
 
     assert caught.value.exit_code == 4
     assert "nothing is lost" in caught.value.hint
+
+
+async def test_a_file_git_finds_no_room_for_is_laid_to_the_disk(copying: Lab, tiny: Path) -> None:
+    copying.write({"large": os.urandom(90_000)})
+    copying.commit()
+    reader = Git(home=copying.repo.parent, config=copying.repo.parent / "config")
+    index = copying.repo.parent / "index"
+    there = reader.at(copying.repo / ".git", work_tree=tiny, index=index)
+
+    with pytest.raises(Unavailable, match="unable to write file.*No space left"):
+        there.run("read-tree", "--reset", "-u", "HEAD", cwd=tiny)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE])
+def test_what_the_machine_refuses_is_not_laid_to_a_change_of_the_tree(number: int) -> None:
+    with pytest.raises(Unavailable, match=os.strerror(number)), reading("root"):
+        raise OSError(number, os.strerror(number), "scratch")
+    with pytest.raises(WorkFailed, match="root changed while it was read"), reading("root"):
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), "file")
 
 
 async def test_a_home_on_a_full_disk_refuses_a_base(copying: Lab, tiny: Path) -> None:

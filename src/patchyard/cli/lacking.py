@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patchyard.config import places
 from patchyard.domain.errors import PatchyardError, Unavailable
-from patchyard.engine.machine import refused_by_machine
+from patchyard.domain.machine import refused_by_machine
 
 FULL = re.compile(r"No space left on device|Disk quota exceeded|Out of diskspace|disk is full")
 MIB = 1024 * 1024

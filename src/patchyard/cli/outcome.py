@@ -20,7 +20,7 @@ import click
 
 from patchyard.cli.lacking import placed, refused
 from patchyard.domain.errors import PatchyardError, Unavailable
-from patchyard.engine.machine import refused_by_machine
+from patchyard.domain.machine import refused_by_machine
 
 INTERRUPTED = 130
 JSON = "json"

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchyard.domain.errors import PatchyardError, Unavailable, WorkFailed
+from patchyard.domain.machine import FREE_SPACE, is_full_disk
 
-FULL_DISK = ("No space left on device", "Disk quota exceeded", "Out of diskspace")
-FREE_SPACE = "free some space, then do the same again; nothing is lost"
+UNWRITTEN = "unable to write file"  # of a content git names no cause; only the disk is one
 SETTINGS: Mapping[str, str] = {
     "core.attributesFile": "/dev/null",
     "core.autocrlf": "false",
@@ -159,7 +159,7 @@ class Git:
                 details={"arguments": list(arguments)},
             ) from error
         said = done.stderr.decode("utf-8", "replace")
-        if done.returncode != 0 and is_full_disk(said):
+        if done.returncode != 0 and _is_refused_by_disk(said):
             raise failure(arguments, done.returncode, said)
         return Finished(code=done.returncode, out=done.stdout, err=said)
 
@@ -178,19 +178,20 @@ class Git:
 
 
 def failure(arguments: Sequence[str], code: int, err: str) -> PatchyardError:
-    """Return the error for a git that ended with `code`: Unavailable on a full disk."""
+    """Return the error for a git that ended with `code`: Unavailable where the disk refused."""
     said = err.strip()
     lines = [line for line in said.splitlines() if line.startswith("fatal:")] or said.splitlines()
     message = f"git {arguments[0]} failed: {lines[0] if lines else f'exit code {code}'}"
     details = {"arguments": list(arguments), "exit_code": code, "stderr": said[-4000:]}
-    if is_full_disk(said):
-        return Unavailable(message, hint=FREE_SPACE, details=details)
+    if _is_refused_by_disk(said):
+        cause = "" if is_full_disk(message) else ": No space left on device, or a failing disk"
+        return Unavailable(message + cause, hint=FREE_SPACE, details=details)
     return WorkFailed(message, hint="the details hold git's own words", details=details)
 
 
-def is_full_disk(said: str) -> bool:
-    """Whether a program that failed says that there was no room left."""
-    return any(words in said for words in FULL_DISK)
+def _is_refused_by_disk(said: str) -> bool:
+    """Whether a git that failed says that its disk took no more."""
+    return UNWRITTEN in said or is_full_disk(said)
 
 
 def text(output: bytes) -> str:
@@ -198,4 +199,4 @@ def text(output: bytes) -> str:
     return os.fsdecode(output).rstrip("\n")
 
 
-__all__ = ["FREE_SPACE", "SETTINGS", "Finished", "Git", "failure", "is_full_disk", "text"]
+__all__ = ["SETTINGS", "Finished", "Git", "failure", "text"]

@@ -26,6 +26,7 @@ from patchyard.domain.events import (
     Resumed,
 )
 from patchyard.domain.invariant import Invariant
+from patchyard.domain.machine import refused_by_machine
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.queue import Errand, Lease, Taken, job_of, scopes_of
 from patchyard.domain.resource import container_of
@@ -34,7 +35,6 @@ from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, Listener
-from patchyard.engine.machine import refused_by_machine
 from patchyard.engine.sites import kinds_of
 
 _BEGIN = (Phase.STRATEGIZE, State.QUEUED)

@@ -12,12 +12,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchyard.clients.git import FREE_SPACE, Git, is_full_disk
+from patchyard.clients.git import Git
 from patchyard.clients.shelves import Shelf
 from patchyard.clients.syncing import put_in_place
 from patchyard.clients.treewriter import SHA1_HEX
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Unavailable, WorkFailed
+from patchyard.domain.machine import FREE_SPACE, is_full_disk
 from patchyard.workspaces.store import alternates_of, init, write_whole
 
 AGENT = '[user]\n\tname = "Patchyard agent"\n\temail = agent@patchyard.invalid\n'

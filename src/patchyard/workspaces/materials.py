@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from patchyard.clients.blobreader import BlobReader
-from patchyard.clients.git import FREE_SPACE, is_full_disk
 from patchyard.clients.placer import Placer
 from patchyard.clients.removal import MountedInside, mounts_below, remove_tree, set_aside
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
+from patchyard.domain.machine import FREE_SPACE, is_full_disk, is_of_machine, refused_by_machine
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.sight import GITLINK
@@ -49,10 +49,15 @@ def delete(place: Path) -> None:
 
 @contextlib.contextmanager
 def reading(root: str) -> Iterator[None]:
-    """Translate what the kernel says while a work tree is read that somebody still changes."""
+    """Translate what the kernel says while a work tree is read that somebody still changes.
+
+    Raises Unavailable for what is the machine's trouble, WorkFailed for all else.
+    """
     try:
         yield
     except OSError as error:
+        if is_of_machine(error):
+            raise refused_by_machine(error) from error
         raise WorkFailed(
             f"{root} changed while it was read: {error}",
             hint="end what still runs in it, then try again",
@@ -62,7 +67,7 @@ def reading(root: str) -> Iterator[None]:
 def make_folders(ref: WorkspaceRef, folders: Sequence[str]) -> None:
     """Make folders in a workspace nobody has used yet, through no link.
 
-    Raises UsageError when something else has that name.
+    Raises UsageError when something else has that name, Unavailable where there is no room.
     """
     for folder in folders:
         at = os.open(ref.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -70,6 +75,8 @@ def make_folders(ref: WorkspaceRef, folders: Sequence[str]) -> None:
             for part in folder.split("/"):
                 at = _step_into(at, part, (ref.owner_uid, ref.owner_gid))
         except OSError as error:
+            if is_of_machine(error):
+                raise refused_by_machine(error) from error
             raise UsageError(
                 f"{folder} cannot be shown in the workspace: {error.strerror}",
                 hint="take it out of `include`",

@@ -10,6 +10,7 @@ from patchyard.clients.reader import Reader
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.machine import is_of_machine, refused_by_machine
 from patchyard.workspaces import upper
 from patchyard.workspaces.ignores import Ignores
 from patchyard.workspaces.sight import Sight, Tracked
@@ -79,6 +80,8 @@ def _mount(root: Path, details: Mapping[str, Any]) -> None:
             work=Path(details["work"]),
         )
     except OSError as error:
+        if is_of_machine(error):
+            raise refused_by_machine(error) from error
         raise EnvironmentUnavailable(
             f"the overlay at {root} cannot be mounted: {error.strerror}",
             hint="choose workspace strategy copy, or a home on a local file system",

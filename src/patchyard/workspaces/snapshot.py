@@ -13,6 +13,7 @@ from patchyard.clients.reader import Reader, git_mode
 from patchyard.clients.treewriter import TreeWriter, chunks_of
 from patchyard.domain.changeset import Base, FilteredPair
 from patchyard.domain.errors import UsageError, WorkFailed
+from patchyard.domain.machine import is_of_machine, refused_by_machine
 from patchyard.domain.names import refused_because
 from patchyard.workspaces import conversions, view
 from patchyard.workspaces.store import Store
@@ -149,6 +150,8 @@ def _put(
             with reader.opened(path) as (descriptor, now):
                 blob = writer.put(path, mode, now.st_size, chunks_of(descriptor, now.st_size))
     except OSError as error:
+        if is_of_machine(error):
+            raise refused_by_machine(error) from error
         raise _unreadable(draft, path) from error
     draft.uncommitted += _differs(draft, path, mode, blob)
 

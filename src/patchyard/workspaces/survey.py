@@ -4,7 +4,6 @@ By descriptors, following no link. An entry whose status is as before is not ope
 """
 
 import contextlib
-import errno
 import os
 import stat
 import time
@@ -15,14 +14,12 @@ from pathlib import Path
 from patchyard.clients.reader import MAX_DEPTH, OPEN_FILE, OPEN_FOLDER
 from patchyard.contracts.blobs import BlobWriter
 from patchyard.contracts.workspace import LookStopped, never
+from patchyard.domain.machine import is_of_machine
 from patchyard.domain.manifest import BELOW, LEFT_OUT, Delta, Entry, Manifest
 from patchyard.workspaces.bulk import MANY, Bulk, count, look_time
 from patchyard.workspaces.sight import is_whiteout
 from patchyard.workspaces.whole import TICKS_NS
 
-OURS = frozenset(  # no file's own trouble: without room or descriptors nothing can be kept
-    {errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EROFS}
-)
 OPAQUE = "trusted.overlay.opaque"
 OWN_ATTRIBUTES = ("user.", "system.posix_acl_")  # prefixes of what an agent may set itself
 
@@ -161,7 +158,7 @@ class Survey:
 
         Raises `error` where the trouble is our own store's, or the machine's.
         """
-        if error.errno in OURS:
+        if is_of_machine(error):
             raise error
         self.is_fuzzy = True
         try:

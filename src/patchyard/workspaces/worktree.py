@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.clients.blobreader import BlobReader
-from patchyard.clients.git import FREE_SPACE, Git, is_full_disk
+from patchyard.clients.git import Git
 from patchyard.clients.placer import FRESH, Placer
 from patchyard.clients.reader import Reader
 from patchyard.domain.errors import (
@@ -23,6 +23,7 @@ from patchyard.domain.errors import (
     Unavailable,
     WorkFailed,
 )
+from patchyard.domain.machine import FREE_SPACE, is_full_disk
 from patchyard.workspaces.edits import Content, Edit, as_known, in_the_way, present
 
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)

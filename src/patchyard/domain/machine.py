@@ -14,7 +14,21 @@ CURES = {
     errno.EMFILE: "raise the limit of open files: ulimit -n 4096",
     errno.ENFILE: "raise the limit of open files: sysctl fs.file-max",
     errno.ENOMEM: "free some memory and resume",
+    errno.EIO: "look for a failing disk (dmesg); resume when it is well",
 }
+FILES_OWN = frozenset({errno.EACCES, errno.EPERM})  # more often of one file than of the machine
+FREE_SPACE = "free some space, then do the same again; nothing is lost"
+FULL_DISK = ("No space left on device", "Disk quota exceeded", "Out of diskspace")
+
+
+def is_of_machine(error: OSError) -> bool:
+    """Whether the trouble is no single file's: no room, no descriptors, a disk that fails."""
+    return error.errno in CURES and error.errno not in FILES_OWN
+
+
+def is_full_disk(said: str) -> bool:
+    """Whether a program that failed says that there was no room left."""
+    return any(words in said for words in FULL_DISK)
 
 
 def refused_by_machine(error: OSError) -> Unavailable:
@@ -32,4 +46,11 @@ def _number_in(text: str) -> int:
     return next((number for number in CURES if os.strerror(number) in text), 0)
 
 
-__all__ = ["CURES", "refused_by_machine"]
+__all__ = [
+    "CURES",
+    "FREE_SPACE",
+    "FULL_DISK",
+    "is_full_disk",
+    "is_of_machine",
+    "refused_by_machine",
+]
