@@ -61,7 +61,7 @@ async def test_a_file_git_finds_no_room_for_is_laid_to_the_disk(copying: Lab, ti
     index = copying.repo.parent / "index"
     there = reader.at(copying.repo / ".git", work_tree=tiny, index=index)
 
-    with pytest.raises(Unavailable, match="unable to write file.*No space left"):
+    with pytest.raises(Unavailable, match=r"unable to write file.*No space left"):
         there.run("read-tree", "--reset", "-u", "HEAD", cwd=tiny)
 
 
