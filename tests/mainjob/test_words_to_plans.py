@@ -1,8 +1,10 @@
 """A person steers plans from the command line; what was said survives whoever is killed."""
 
 import asyncio
+import contextlib
 import json
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -206,6 +208,20 @@ def test_an_export_holds_the_whole_chain_and_takes_no_files_place(desk: Desk) ->
     assert (again.code, "exists already" in again.message) == (2, True)
     nowhere = desk.agents("plan", "export", "@last", "--to", str(desk.folder / "no/plan.json"))
     assert (nowhere.code, "no folder" in nowhere.message) == (2, True)
+
+
+def test_an_export_of_a_damaged_journal_is_made_and_is_no_success(desk: Desk) -> None:
+    run(desk, write("one.txt", "1\n"), finish())
+    alter = "UPDATE events SET at = at + 1 WHERE version = 2"
+    with contextlib.closing(sqlite3.connect(desk.folder / "state" / "patchyard.db")) as database:
+        database.execute(alter)
+        database.commit()
+    target = desk.folder / "plan.json"
+
+    said = desk.agents("plan", "export", "@last", "--to", str(target))
+
+    assert (said.code, "is not what was written" in said.message) == (1, True)
+    assert json.loads(target.read_text())["problems"] == said.data["problems"] != []
 
 
 def test_a_rejected_phase_names_the_ways_that_are_left(desk: Desk) -> None:
