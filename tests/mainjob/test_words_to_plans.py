@@ -66,6 +66,8 @@ def test_a_paused_plan_says_so_and_goes_on_where_it_was(paused: Desk) -> None:
     assert "it is paused" in status.data["waiting"]["for"]
     shown = paused.agents("plan", "status", is_json=False).out.decode()
     assert "paused" in shown
+    assert f"next     agents plan resume {status.data['plan_id']}\n" in shown
+    assert [row["note"] for row in paused.agents("plan", "list").data["plans"]] == ["paused"]
     before = len(names(paused))
 
     would = paused.agents("plan", "resume", "--dry-run").data["would"]
@@ -241,6 +243,7 @@ def test_what_was_handed_over_is_corrected_once_it_was_taken_back(desk: Desk) ->
         refused = desk.agents(*words)
         assert (refused.code, "plan unapply" in refused.message) == (3, True), refused.message
     assert desk.agents("plan", "unapply").code == 0
+    assert b"(taken back)" in desk.agents("plan", "list", is_json=False).out
 
     added = desk.agents(*correct)
 

@@ -57,7 +57,8 @@ def _plan_line(row: Mapping[str, Any], place: "Standing | None") -> str:
     step = f"{row['phase']}/{row['state']}"
     first = row["task"].splitlines()[0] if row["task"] else ""
     kin = f"{row['kinship']}: " if row.get("kinship") else ""
-    line = f"{row['plan_id']}  {when}  {step:22} {kin}{visible(first)[:70]}"
+    note = f"  ({row['note']})" if row.get("note") else ""
+    line = f"{row['plan_id']}  {when}  {step:22} {kin}{visible(first)[:70]}{note}"
     if place is None:
         return line
     said = f"worker {place.worker}" if place.worker else f"waits for {place.waits_for}"

@@ -183,7 +183,8 @@ def _next(data: Mapping[str, Any]) -> list[str]:
         return [_row("next", f"agents plan {step} {plan}   (or the whole way: plan resume)")]
     if data["state"] == "processing":
         follow = f"agents plan watch {plan}   (after a crash: agents plan resume {plan})"
-        return [_row("next", follow)]
+        onward = f"agents plan resume {plan}" if data.get("is_paused") else follow
+        return [_row("next", onward)]
     return _onward(data) if data["state"] in {"errored", "constrained", "cancelled"} else []
 
 

@@ -145,7 +145,7 @@ class Ledger:
         events = (*self._woken(at, events), *events)
         after, moves = self._folded(events, at)
         is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
-        shown = summary(after) if is_listed else None
+        shown = summary(after) if is_listed or _note(after) != _note(self.state) else None
         booking = await self._booking((*self._moves, *moves), at)
         await self._append(self._encoded(events, at), shown, booking)
         self._take(after, events)
@@ -343,9 +343,21 @@ def summary(state: PlanState) -> Mapping[str, Any]:
         "phase": str(state.phase),
         "state": str(state.state),
         "kinship": str(spec.lineage.kinship) if spec.lineage else None,
+        "note": _note(state),
         "created": state.created,
         "updated": state.updated,
     }
+
+
+def _note(state: PlanState) -> str | None:
+    """Return what phase and state do not say of the plan."""
+    if state.state == State.APPLIED and state.applied is None:
+        return "taken back"
+    if state.state == State.CANCELLED:
+        return None
+    if state.steered.paused is not None:
+        return "paused"
+    return "waits for approval" if state.steered.asked is not None else None
 
 
 __all__ = [

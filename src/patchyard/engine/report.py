@@ -56,6 +56,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "reach": reach(spec),
         "waiting": waiting(state),
         "approval": approval(state),
+        "is_paused": state.steered.paused is not None,
         "automation": {
             "profile": spec.automation_profile,
             "reverts": state.reverts,
