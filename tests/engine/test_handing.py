@@ -131,7 +131,8 @@ async def test_an_unapply_that_is_stopped_in_the_middle_is_journalled_whole(site
             await asyncio.sleep(0.02)  # a thread goes on when nobody waits for it
             return paths
 
-        slow = replace(equipment, handover=cast("HandOver", SimpleNamespace(take_back=take_back)))
+        stub = SimpleNamespace(take_back=take_back, turn=equipment.handover.turn)
+        slow = replace(equipment, handover=cast("HandOver", stub))
         taking = asyncio.create_task(Handing(slow, ledger).unapply())
         await done.wait()
         taking.cancel()

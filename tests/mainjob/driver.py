@@ -141,12 +141,12 @@ class Desk:
         out, err = process.communicate(timeout=LONGEST_S)
         return Answer(code=process.returncode, out=out, err=err.decode())
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start one command as a process of its own."""
+    def start(self, *arguments: str, **further: str) -> subprocess.Popen[bytes]:
+        """Start one command as a process of its own, with `further` in its environment."""
         return subprocess.Popen(
             [sys.executable, "-m", "patchyard", *arguments],
             cwd=self.repo,
-            env=self.environ,
+            env={**self.environ, **further},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -197,58 +197,6 @@ def test_without_any_model_there_are_three_cures(desk: Desk) -> None:
     assert sum(word in said.message for word in ("ollama", "OPENAI", "recorded", "--model")) >= 3
 
 
-@pytest.fixture
-def tight(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Path]:
-    """A file system of a few megabytes at the state folder, and no room asked for beforehand."""
-    monkeypatch.setenv("PATCHYARD_KEEP", "{free: 1KiB}")
-    place = desk.folder / "state"
-    place.mkdir()
-    size = getattr(request, "param", "6m")
-    mounting = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(place)]
-    subprocess.run(mounting, check=True)
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-@pytest.mark.service("root")
-def test_a_full_disk_is_named_and_the_plan_goes_on_when_there_is_room(
-    desk: Desk, tight: Path
-) -> None:
-    before = bits(desk.repo)
-    filler = tight / "filler"
-    assert desk.run(write("x", "x\n")).code == 0
-    fill(filler)
-
-    said = desk.run(write("y", "y\n"))
-
-    assert said.code in {1, 3, 4}
-    assert "disk" in said.message or "space" in said.message, said.message
-    assert bits(desk.repo) == before
-    filler.unlink()
-    assert desk.agents("plan", "list").code == 0
-    again = desk.run(write("y", "y\n"))
-    assert again.code == 0, again.message
-
-
-def fill(place: Path) -> None:
-    with place.open("wb", buffering=0) as file:
-        for size in (65536, 512, 1):
-            try:
-                while True:
-                    file.write(b"\0" * size)
-            except OSError:
-                continue
-
-
-def test_a_full_disk_in_the_workspace_is_a_result_for_the_actor(desk: Desk) -> None:
-    said = desk.run(shell("dd if=/dev/zero of=/tmp/x bs=1M count=4096; rm /tmp/x; echo > result"))
-
-    assert said.code == 0, said.message
-    assert said.changed == {"result": "added"}
-
-
 def read_only(folder: Path) -> None:
     for place in sorted((folder, *folder.rglob("*")), reverse=True):
         if not place.is_symlink():
@@ -385,16 +333,3 @@ def test_phases_out_of_turn_are_refused_with_the_next_step(desk: Desk) -> None:
         refused = desk.agents("plan", *words)
         assert refused.code == 3, refused.message
         assert "agents plan" in refused.message
-
-
-@pytest.mark.service("root")
-@pytest.mark.usefixtures("tight")
-@pytest.mark.parametrize("tight", ["150k", "300k", "500k", "900k"], indirect=True)
-def test_a_disk_that_fills_up_on_the_way_is_named(desk: Desk) -> None:
-    before = bits(desk.repo)
-
-    said = desk.run(shell("head -c 200000 /dev/urandom | base64"), write("big", "x" * 100_000))
-
-    assert said.code == 4, said.message
-    assert "space" in said.message
-    assert bits(desk.repo) == before

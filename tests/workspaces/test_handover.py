@@ -36,9 +36,18 @@ async def test_apply_to_the_work_tree_changes_just_the_edited_files_unstaged(cop
 
 async def test_two_hand_overs_to_one_repository_wait_for_each_other(copying: Lab) -> None:
     base, changeset = await begun(copying)
+
+    async def in_turn() -> Receipt:
+        async with GitHandOver(copying.trees).turn(base):
+            return await copying.apply(base, changeset, order("worktree"))
+
     with locked(copying.trees.store_of(base).folder / HANDING):
-        applying = asyncio.create_task(copying.apply(base, changeset, order("worktree")))
+        applying = asyncio.create_task(in_turn())
+        given_up = asyncio.create_task(in_turn())
         await asyncio.sleep(0.2)
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
         assert not applying.done()
         assert (copying.repo / "gone.txt").exists()
     assert (await applying).is_done

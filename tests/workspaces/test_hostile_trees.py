@@ -15,7 +15,7 @@ from patchyard.workspaces import sight
 from patchyard.workspaces.copy import CopyWorkspaces
 from patchyard.workspaces.overlay import OverlayWorkspaces
 from patchyard.workspaces.pinned import GitTrees
-from patchyard.workspaces.selection import can_overlay, plan_folder, select_workspaces
+from patchyard.workspaces.selection import AutoWorkspaces, plan_folder, select_workspaces
 
 pytestmark = pytest.mark.anyio
 
@@ -202,10 +202,7 @@ async def test_a_workspace_that_vanishes_under_the_reader_is_said_plainly(lab: L
 
 def test_the_strategy_is_the_best_that_works_here(tmp_path: Path) -> None:
     trees = GitTrees(tmp_path / "home")
-    chosen = select_workspaces(trees, tmp_path / "plans" / "deep")
-    kind = OverlayWorkspaces if can_overlay(tmp_path) else CopyWorkspaces
-
-    assert isinstance(chosen, kind)
+    assert isinstance(select_workspaces(trees, tmp_path / "plans" / "deep"), AutoWorkspaces)
     assert isinstance(select_workspaces(trees, tmp_path, strategy="copy"), CopyWorkspaces)
     assert isinstance(select_workspaces(trees, tmp_path, strategy="overlay"), OverlayWorkspaces)
     with pytest.raises(UnknownName):

@@ -1,6 +1,7 @@
 """Workspaces closed, lost and mounted again; places for mounts in them; which strategy there is."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ from laboratory import AGENT, Lab, lab_at, started
 from patchyard.clients.mounts import is_mounted
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces import materials, selection
-from patchyard.workspaces.copy import CopyWorkspaces
 from patchyard.workspaces.layers import LayerCache
 from patchyard.workspaces.overlay import OverlayWorkspaces
 from patchyard.workspaces.selection import can_overlay, plan_folder, select_workspaces
@@ -97,13 +97,28 @@ async def test_no_place_is_made_through_a_link_or_over_a_file(lab: Lab, folder: 
     assert list(outside.iterdir()) == []
 
 
-def test_auto_takes_what_works_and_a_name_is_taken_at_its_word(
+@pytest.mark.service("root")
+async def test_auto_takes_what_works_and_opens_what_there_is_as_it_is(
     copying: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = copying.repo.parent / "plans/deep/er"
-    for works, made in ((True, OverlayWorkspaces), (False, CopyWorkspaces)):
+    base = await started(copying)
+    auto = select_workspaces(copying.trees, folder)
+    for works, kind in ((True, "overlay"), (False, "copy")):
         monkeypatch.setattr(selection, "can_overlay", lambda _folder, answer=works: answer)
-        assert isinstance(select_workspaces(copying.trees, folder), made)
+        ref = await auto.create(base, workspace_id=kind)
+        assert ref.strategy == kind
+        monkeypatch.setattr(selection, "can_overlay", lambda _folder, answer=works: not answer)
+        await auto.close(ref)
+        assert (await auto.open(base, ref) / "a.txt").exists()
+        await auto.discard(kind)
+        assert not Path(ref.root).parent.exists()
+    with pytest.raises(UsageError, match="clone"):
+        await auto.open(base, replace(ref, strategy="clone"))
+
+
+def test_a_strategy_is_taken_at_its_word(copying: Lab) -> None:
+    folder = copying.repo.parent / "plans/deep/er"
     overlay = select_workspaces(copying.trees, folder, strategy="overlay")
     assert isinstance(overlay, OverlayWorkspaces)
     with pytest.raises(UsageError, match="overlay"):
@@ -122,11 +137,13 @@ def test_where_no_overlay_mounts_there_is_none(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_ordinary_users_plans_lie_in_the_home_and_are_copies(ordinary: Path) -> None:
+async def test_an_ordinary_users_plans_lie_in_the_home_and_are_copies(ordinary: Path) -> None:
     assert plan_folder(ordinary) == ordinary / "plans"
     assert can_overlay(ordinary) is False
     lab = lab_at(ordinary, "copy")
-    assert isinstance(select_workspaces(lab.trees, ordinary), CopyWorkspaces)
+    base = await started(lab)
+    made = await select_workspaces(lab.trees, ordinary / "plans").create(base, workspace_id="one")
+    assert made.strategy == "copy"
 
 
 async def test_a_file_that_cannot_be_read_is_a_finding(ordinary: Path) -> None:

@@ -12,6 +12,7 @@ from patchyard.domain.machine import refused_by_machine
 
 FULL = re.compile(r"No space left on device|Disk quota exceeded|Out of diskspace|disk is full")
 MIB = 1024 * 1024
+SCARCE_BYTES = 64 * MIB
 
 
 def refused(error: OSError) -> PatchyardError:
@@ -43,6 +44,8 @@ def placed(error: PatchyardError, environ: Mapping[str, str]) -> PatchyardError:
         named["WORKSPACE_DIR"] = where.tasks
     free = {name: _free(folder) for name, folder in named.items()}
     name = min(free, key=lambda name: free[name])
+    if free[name] >= SCARCE_BYTES:
+        return error  # it is another disk that is full
     cure = f"{named[name]} has {free[name] / MIB:.1f} MiB left; {name} chooses another place"
     error.hint = f"{error.hint}; {cure}" if error.hint else cure
     return error

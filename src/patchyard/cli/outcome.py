@@ -9,12 +9,13 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NoReturn, TypeVar
 
 import click
 
@@ -23,6 +24,8 @@ from patchyard.domain.errors import PatchyardError, Unavailable
 from patchyard.domain.machine import refused_by_machine
 
 INTERRUPTED = 130
+KILLED = b"\nkilled; `agents plan resume` carries a plan on\n"
+SHOW_CURSOR = b"\x1b[?25h"  # the moving line hides it
 JSON = "json"
 RICH = "rich"
 NO_UTF8 = re.compile(  # bytes kept by surrogateescape, and no other surrogate
@@ -99,12 +102,34 @@ def carry_out(
 
 
 async def _stoppable(work: Coroutine[Any, Any, Outcome]) -> Outcome:
-    """Let SIGTERM and SIGHUP stop `work` as cleanly as the first Ctrl-C does."""
-    task = asyncio.current_task()
-    if task is not None:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    return await work
+    """Let SIGTERM and SIGHUP stop `work` as cleanly as the first Ctrl-C does; a second kills.
+
+    Threads may be at work then that nothing can stop, at the files of a plan: who lets go of
+    the plan must not live on.
+    """
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    if task is None or threading.current_thread() is not threading.main_thread():
+        return await work
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, task.cancel)
+
+    def interrupt(*_: object) -> None:
+        signal.signal(signal.SIGINT, _die)
+        loop.call_soon_threadsafe(task.cancel)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        return await work
+    finally:
+        if signal.getsignal(signal.SIGINT) is interrupt:
+            signal.signal(signal.SIGINT, before)
+
+
+def _die(*_: object) -> NoReturn:
+    """End as by a kill: what a plan needs is on disk, and no thread goes on."""
+    with suppress(OSError):
+        os.write(2, SHOW_CURSOR * os.isatty(2) + KILLED)
+    os._exit(INTERRUPTED)
 
 
 @contextmanager

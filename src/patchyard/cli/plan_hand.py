@@ -1,5 +1,6 @@
 """`agents plan diff|apply|unapply`: the change set, looked at, handed over, taken back."""
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
@@ -171,10 +172,22 @@ def _hand(command: str, plan_id: str, output_format: str, do: Do, *, stream: boo
             with seen if stream else nullcontext(Watching()) as watched:
                 if watched.on_event is not None:
                     ledger.listeners.append(watched.on_event)
-                text = await do(ledger, Handing(equipment, ledger))
+                text = await _said(do, ledger, Handing(equipment, ledger))
                 return Outcome(data=await plan_data(ledger), text=text)
 
     carry_out(command, output_format, work, stream=stream)
+
+
+async def _said(do: Do, ledger: Ledger, handing: Handing) -> str:
+    """Return what is said of a hand-over; one that an interrupt came too late for was done."""
+    before = len(ledger.state.handed)
+    try:
+        return await do(ledger, handing)
+    except asyncio.CancelledError:
+        now = len(ledger.state.handed)
+        if now == before:
+            raise
+        return f"{'applied' if now > before else 'taken back'}: the interrupt came after it"
 
 
 __all__ = ["LISTED", "Do", "apply", "diff", "unapply"]

@@ -191,6 +191,9 @@ def _next(data: Mapping[str, Any]) -> list[str]:
 def _onward(data: Mapping[str, Any]) -> list[str]:
     """Say how a plan that stopped goes on; past a limit it would stop at once again."""
     plan, details = data["plan_id"], data.get("error_details") or {}
+    if data["phase"] == "apply" and data["state"] == "errored":
+        to = f" --to {details['to']}" if details.get("to") else ""
+        return [_row("next", f"agents plan apply {plan}{to}")]
     if details.get("code") == LimitReached.code:
         raised = f"agents plan limit {plan} …   (what is raised: agents plan limit --help)"
         if shared := details.get("setting"):

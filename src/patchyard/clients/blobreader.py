@@ -18,6 +18,7 @@ class BlobReader:
         self._process = subprocess.Popen(
             git.command(["cat-file", "--batch"]),
             stdin=subprocess.PIPE,
+            process_group=0,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=git.home,

@@ -41,6 +41,7 @@ def compiled_toolbox(shelf: Path, interpreter: str) -> Path:
             subprocess.run(
                 [interpreter, "-I", "-S", "-c", COMPILE, str(made / "toolbox")],
                 check=True,
+                process_group=0,
                 timeout=COMPILE_TIMEOUT_S,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

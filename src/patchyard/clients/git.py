@@ -143,6 +143,7 @@ class Git:
                 env=self.environment(),
                 timeout=timeout_s,
                 check=False,
+                process_group=0,  # Ctrl-C is for us: git ends what it began
                 umask=-1 if self.owner else 0o022,
                 user=self.owner[0] if self.owner else None,
                 group=self.owner[1] if self.owner else None,

@@ -1,11 +1,12 @@
 """Locks between processes, as files of ours that the kernel frees when their owner dies."""
 
+import asyncio
 import contextlib
 import fcntl
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from patchyard.clients.process import ProcessRef, kill, read_stat
@@ -28,22 +29,48 @@ def locked(path: Path, *, timeout_s: float = 600.0) -> Iterator[None]:
     A holder that is stopped is killed after a while: all others would wait for it for good.
     Whoever holds it may delete the file: who waited then waits for the new one.
     """
-    began = time.monotonic()
-    look_s = STUCK_S
+    watch = _Watch(path, timeout_s)
     while (descriptor := taken(path)) is None:
-        waited_s = time.monotonic() - began
-        if waited_s > look_s:
-            look_s = waited_s + LOOK_S
-            end_stopped_holders(path)
-        if waited_s > timeout_s:
-            found = " ".join(map(str, holders(path)))
-            who = f"process {found}" if found else "another process"
-            raise Conflict(f"{who} holds {path}", hint="wait for it, or end it")
+        watch.look()
         time.sleep(PAUSE_S)
     try:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextlib.asynccontextmanager
+async def locked_patiently(path: Path, *, timeout_s: float = 600.0) -> AsyncIterator[None]:
+    """As `locked`, for a task: it can be cancelled while it waits, and keeps no thread busy."""
+    watch = _Watch(path, timeout_s)
+    while (descriptor := taken(path)) is None:
+        await asyncio.to_thread(watch.look)
+        await asyncio.sleep(PAUSE_S)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class _Watch:
+    """Who waits for a lock looks now and then at who holds it, and gives up in the end."""
+
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        self._path = path
+        self._timeout_s = timeout_s
+        self._began = time.monotonic()
+        self._look_s = STUCK_S
+
+    def look(self) -> None:
+        """Kill a holder that is stopped. Raises Conflict when the time is over."""
+        waited_s = time.monotonic() - self._began
+        if waited_s > self._look_s:
+            self._look_s = waited_s + LOOK_S
+            end_stopped_holders(self._path)
+        if waited_s > self._timeout_s:
+            found = " ".join(map(str, holders(self._path)))
+            who = f"process {found}" if found else "another process"
+            raise Conflict(f"{who} holds {self._path}", hint="wait for it, or end it")
 
 
 def taken(path: Path) -> int | None:
@@ -121,5 +148,6 @@ __all__ = [
     "end_stopped_holders",
     "holders",
     "locked",
+    "locked_patiently",
     "taken",
 ]

@@ -64,6 +64,7 @@ class TreeWriter:
         self._process = subprocess.Popen(
             git.command(["fast-import", "--quiet", "--done", "--date-format=raw"]),
             stdin=subprocess.PIPE,
+            process_group=0,
             stdout=subprocess.PIPE,
             stderr=self._err,
             cwd=git.home,

@@ -1,6 +1,7 @@
 """The seam to hand-over: the only thing that ever writes to the user's repository."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -39,6 +40,14 @@ class HandOver(Protocol):
 
         Raises Conflict naming the files where newer work is in the way, StateRefusal for protected
         paths and blocking findings (exit 3) with the `--allow-path` that would let them pass.
+        """
+        ...
+
+    def turn(self, base: Base) -> AbstractAsyncContextManager[None]:
+        """Wait for one's turn to write into the repository of `base`, and have it in the block.
+
+        Whoever plans, carries out or takes back has it. The wait can be cancelled. Raises Conflict
+        when the turn does not come.
         """
         ...
 

@@ -43,7 +43,8 @@ async def whole(
     cut = await _outwaited(task, hurry)
     if cut is None:
         return task.result()
-    if undo is not None and not task.cancelled() and task.exception() is None:
+    is_made = not task.cancelled() and task.exception() is None  # asked, or asyncio prints it
+    if undo is not None and is_made:
         await _outwaited(asyncio.ensure_future(undo(task.result())))
     raise cut
 

@@ -26,9 +26,18 @@ class Handing:
     async def hand_over(self) -> None:
         """Finish an apply that was cut short, then apply where the plan says so."""
         await self.finish()
-        to = self._ledger.state.known.apply_to
-        if to != "none" and self._ledger.state.applied is None:
-            await self.apply(to)
+        state = self._ledger.state
+        if state.applied is not None:
+            return
+        if state.known.apply_to != "none":
+            await self.apply(state.known.apply_to)
+        elif (state.phase, state.state) == (Phase.APPLY, State.ERRORED) and state.failure:
+            to = state.failure.details.get("to")
+            again = f"agents plan apply {state.plan_id}" + (f" --to {to}" if to else "")
+            raise GuardRefused(
+                f"the apply failed, and nothing was changed: {state.failure.message}",
+                hint=f"`{again}` tries again",
+            )
 
     async def apply(
         self, to: str, *, paths: Sequence[str] = (), allow_paths: Sequence[str] = (), name: str = ""
@@ -74,10 +83,11 @@ class Handing:
         await self._carry_out(base, changeset, order)
 
     async def _carry_out(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
-        intent = await self._intent(base, changeset, order)
-        await self._processing()
-        async with self._ledger.sole():
-            return await whole(self._written(base, changeset, order, intent))
+        async with self._equipment.handover.turn(base):
+            intent = await self._intent(base, changeset, order)
+            await self._processing()
+            async with self._ledger.sole():
+                return await whole(self._written(base, changeset, order, intent))
 
     async def _written(
         self, base: Base, changeset: ChangeSet, order: Order, intent: Receipt
@@ -119,11 +129,12 @@ class Handing:
 
     async def _failed(self, error: PatchyardError) -> None:
         """Let go of the intent unless a part is in: the next apply looks at all anew."""
-        state = self._ledger.state.state
+        state = self._ledger.state
+        to = {"to": state.intended.to} if state.intended is not None else {}
+        failed = failure_of(Phase.APPLY, error)
+        failed = replace(failed, details={**failed.details, **to})
         errored = Moved(phase=Phase.APPLY, state=State.ERRORED, reason=error.message[:500])
-        await self._ledger.record(
-            failure_of(Phase.APPLY, error), *([errored] if state == State.PROCESSING else [])
-        )
+        await self._ledger.record(failed, *([errored] if state.state == State.PROCESSING else []))
 
     async def _processing(self) -> None:
         here = (self._ledger.state.phase, self._ledger.state.state)
@@ -153,9 +164,11 @@ class Handing:
 
         One that was cut short is taken back but for newer work: StateRefusal then names it.
         """
-        if self._ledger.state.intended is not None:
-            async with self._ledger.sole():
-                return await whole(self._begun_taken_back(self._ledger.state.intended))
+        known = self._ledger.state.intended
+        if known is not None:
+            base, changeset = await self.changeset()
+            async with self._equipment.handover.turn(base), self._ledger.sole():
+                return await whole(self._begun_taken_back(base, changeset, known))
         applied = self._ledger.state.applied
         if applied is None:
             raise GuardRefused(
@@ -164,7 +177,7 @@ class Handing:
             )
         base, changeset = await self.changeset()
         receipt = from_json(Receipt, await self._ledger.value(applied.record))
-        async with self._ledger.sole():
+        async with self._equipment.handover.turn(base), self._ledger.sole():
             return await whole(self._taken_back(base, changeset, receipt))
 
     async def _taken_back(
@@ -175,9 +188,10 @@ class Handing:
         await self._ledger.record(Unapplied(changeset_id=changeset.id))
         return paths
 
-    async def _begun_taken_back(self, known: ApplyIntended) -> Sequence[str]:
+    async def _begun_taken_back(
+        self, base: Base, changeset: ChangeSet, known: ApplyIntended
+    ) -> Sequence[str]:
         """Take back what is in of a hand-over cut short; the plan stands before it then."""
-        base, changeset = await self.changeset()
         intent = from_json(Receipt, await self._ledger.value(known.record))
         paths = await self._equipment.handover.take_back(base, changeset, intent)
         here = self._ledger.state.state

@@ -142,8 +142,12 @@ def _hand_over(state: PlanState) -> Sequence[str]:
     if state.intended is not None:
         return [f"finish the apply to {state.intended.to} that was cut short"]
     to = state.known.apply_to
-    if to == "none" or state.applied is not None or state.state == State.APPLIED:
+    if state.applied is not None or state.state == State.APPLIED:
         return []
+    if to == "none":
+        if (state.phase, state.state) != (Phase.APPLY, State.ERRORED):
+            return []
+        return ["stop there: the apply failed; `agents plan apply` tries again"]
     return [*_gate(state, Phase.APPLY), f"hand the change set over to {to}"]
 
 

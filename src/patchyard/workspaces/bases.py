@@ -195,7 +195,12 @@ def run(*command: str) -> None:
     """
     try:
         done = subprocess.run(
-            command, check=False, capture_output=True, timeout=RUN_TIMEOUT_S, umask=0o022
+            command,
+            check=False,
+            capture_output=True,
+            timeout=RUN_TIMEOUT_S,
+            umask=0o022,
+            process_group=0,  # Ctrl-C is for us
         )
     except subprocess.TimeoutExpired as error:
         raise WorkFailed(

@@ -4,21 +4,16 @@
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from patchyard.clients.git import Git, failure
-from patchyard.clients.locks import locked
+from patchyard.clients.locks import locked_patiently
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
-from patchyard.domain.errors import (
-    Conflict,
-    PatchyardError,
-    StateRefusal,
-    UnknownName,
-    UsageError,
-)
+from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal, UnknownName, UsageError
 from patchyard.domain.protected import is_allowed
 from patchyard.workspaces import forms, patches
 from patchyard.workspaces.commits import UserRepository, commit, tree_with
@@ -51,6 +46,13 @@ class GitHandOver:
     async def plan(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         """Work out and check everything; see contracts.handover."""
         return await asyncio.to_thread(self._plan, base, changeset, order)
+
+    @asynccontextmanager
+    async def turn(self, base: Base) -> AsyncIterator[None]:
+        """Have one's turn in the repository; see contracts.handover."""
+        store = await asyncio.to_thread(self._trees.store_of, base)
+        async with locked_patiently(store.folder / HANDING):
+            yield
 
     async def carry_out(
         self, base: Base, changeset: ChangeSet, order: Order, intent: Receipt
@@ -155,9 +157,7 @@ class GitHandOver:
         if intent.to == "patch":
             patches.write(self._trees, base, changeset, intent)
             return
-        store = self._trees.store_of(base)
-        with locked(store.folder / HANDING):  # one plan after the other into one checkout
-            self._hand_over(base, changeset, intent, store)
+        self._hand_over(base, changeset, intent, self._trees.store_of(base))
 
     def _hand_over(self, base: Base, changeset: ChangeSet, intent: Receipt, store: Store) -> None:
         git = self._trees.git_of(base)
@@ -191,9 +191,7 @@ class GitHandOver:
         if receipt.to == "patch":
             patches.remove(receipt)
             return receipt.touched
-        store = self._trees.store_of(base)
-        with locked(store.folder / HANDING):
-            return self._reverse(base, changeset, receipt, store)
+        return self._reverse(base, changeset, receipt, self._trees.store_of(base))
 
     def _reverse(
         self, base: Base, changeset: ChangeSet, receipt: Receipt, store: Store

@@ -1,22 +1,26 @@
 """Which strategy works on this machine: an overlay where root can mount one, else a copy."""
 
-import errno
+import asyncio
 import functools
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from patchyard.clients.mounts import mount_overlay, unmount
-from patchyard.contracts.workspace import Workspaces
+from patchyard.clients.mounts import is_mounted, mount_overlay, unmount
+from patchyard.contracts.blobs import Blobs
+from patchyard.contracts.workspace import CallWindow, WorkspaceRef, Workspaces, never
+from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import UnknownName
+from patchyard.domain.manifest import Delta, Manifest
 from patchyard.workspaces.copy import CopyWorkspaces
 from patchyard.workspaces.overlay import OverlayWorkspaces
 from patchyard.workspaces.pinned import GitTrees
+from patchyard.workspaces.strategy import Strategy
 
 STATE = Path("/var/lib/patchyard")
 STRATEGIES = ("auto", "copy", "overlay")
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def select_workspaces(trees: GitTrees, folder: Path, *, strategy: str = "auto") -> Workspaces:
@@ -26,9 +30,101 @@ def select_workspaces(trees: GitTrees, folder: Path, *, strategy: str = "auto") 
     """
     if strategy not in STRATEGIES:
         raise UnknownName.among("workspace strategy", strategy, STRATEGIES)
-    if strategy == "overlay" or (strategy == "auto" and can_overlay(_existing(folder))):
+    if strategy == "overlay":
         return OverlayWorkspaces(trees, folder)
-    return CopyWorkspaces(trees, folder)
+    return CopyWorkspaces(trees, folder) if strategy == "copy" else AutoWorkspaces(trees, folder)
+
+
+class AutoWorkspaces:
+    """contracts.workspace.Workspaces: new ones as this machine can, those there are as they are.
+
+    What works is tried when the first is made, and not before: a disk may be full or read-only.
+    """
+
+    def __init__(self, trees: GitTrees, folder: Path) -> None:
+        """Take the trees and the folder for workspaces."""
+        self._folder = folder
+        self._kinds: Mapping[str, Strategy] = {
+            "copy": CopyWorkspaces(trees, folder),
+            "overlay": OverlayWorkspaces(trees, folder),
+        }
+
+    async def create(
+        self,
+        base: Base,
+        *,
+        workspace_id: str,
+        layers: Sequence[Path] = (),
+        tree: str | None = None,
+        folders: Sequence[str] = (),
+    ) -> WorkspaceRef:
+        """Make one; see contracts.workspace."""
+        is_overlay = await asyncio.to_thread(lambda: can_overlay(_existing(self._folder)))
+        made_by = self._kinds["overlay" if is_overlay else "copy"]
+        return await made_by.create(
+            base, workspace_id=workspace_id, layers=layers, tree=tree, folders=folders
+        )
+
+    async def open(self, base: Base, ref: WorkspaceRef) -> Path:
+        """See contracts.workspace."""
+        return await self._of(ref).open(base, ref)
+
+    async def capture(
+        self, base: Base, ref: WorkspaceRef, *, windows: Sequence[CallWindow] = ()
+    ) -> ChangeSet:
+        """See contracts.workspace."""
+        return await self._of(ref).capture(base, ref, windows=windows)
+
+    async def layer(self, ref: WorkspaceRef) -> Path | None:
+        """See contracts.workspace."""
+        return await self._of(ref).layer(ref)
+
+    async def close(self, ref: WorkspaceRef) -> None:
+        """See contracts.workspace."""
+        await self._of(ref).close(ref)
+
+    async def remove(self, ref: WorkspaceRef) -> None:
+        """See contracts.workspace."""
+        await self._of(ref).remove(ref)
+
+    async def discard(self, workspace_id: str) -> None:
+        """See contracts.workspace."""
+        is_overlay = is_mounted(self._folder / workspace_id / "root")
+        await self._kinds["overlay" if is_overlay else "copy"].discard(workspace_id)
+
+    async def checkpoint(
+        self,
+        base: Base,
+        ref: WorkspaceRef,
+        previous: Manifest,
+        *,
+        blobs: Blobs,
+        has_bulk: bool = False,
+        is_stopped: Callable[[], bool] = never,
+    ) -> Delta:
+        """See contracts.workspace.Checkpointing."""
+        return await self._of(ref).checkpoint(
+            base, ref, previous, blobs=blobs, has_bulk=has_bulk, is_stopped=is_stopped
+        )
+
+    async def restore(
+        self, base: Base, ref: WorkspaceRef, manifest: Manifest, *, blobs: Blobs
+    ) -> Sequence[str]:
+        """See contracts.workspace.Checkpointing."""
+        return await self._of(ref).restore(base, ref, manifest, blobs=blobs)
+
+    async def outlived(self, ref: WorkspaceRef) -> bool:
+        """See contracts.workspace.Checkpointing."""
+        return await self._of(ref).outlived(ref)
+
+    async def accept(self, ref: WorkspaceRef) -> None:
+        """See contracts.workspace.Checkpointing."""
+        await self._of(ref).accept(ref)
+
+    def _of(self, ref: WorkspaceRef) -> Strategy:
+        if ref.strategy not in self._kinds:
+            raise UnknownName.among("workspace strategy", ref.strategy, self._kinds)
+        return self._kinds[ref.strategy]
 
 
 def plan_folder(home: Path) -> Path:
@@ -50,18 +146,12 @@ def _existing(folder: Path) -> Path:
 
 @functools.cache
 def can_overlay(folder: Path) -> bool:
-    """Whether an overlay can be mounted with its upper folder below `folder`; really tried."""
+    """Whether an overlay can be mounted with its upper folder below `folder`; really tried.
+
+    Raises OSError where nothing can be tried, for want of room for example.
+    """
     if os.geteuid() != 0:
         return False
-    try:
-        return _is_mounted_below(folder)
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        return True  # it cannot be tried; what needs no workspace goes on, the rest is told so
-
-
-def _is_mounted_below(folder: Path) -> bool:
     with tempfile.TemporaryDirectory(prefix=".probe-", dir=folder) as made:
         place = Path(made)
         for name in ("lower", "upper", "work", "root"):
@@ -79,4 +169,11 @@ def _is_mounted_below(folder: Path) -> bool:
         return True
 
 
-__all__ = ["STATE", "STRATEGIES", "can_overlay", "plan_folder", "select_workspaces"]
+__all__ = [
+    "STATE",
+    "STRATEGIES",
+    "AutoWorkspaces",
+    "can_overlay",
+    "plan_folder",
+    "select_workspaces",
+]

@@ -1,0 +1,120 @@
+"""Disks without room, met by a plan: named, nothing lost, and it goes on when there is some."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mainjob.driver import Desk, bits, finish, shell, write
+from patchyard.workspaces import selection
+from patchyard.workspaces.worktree import WorkTree
+
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+
+
+@pytest.fixture
+def tight(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Path]:
+    """A file system of a few megabytes at the state folder, and no room asked for beforehand."""
+    monkeypatch.setenv("PATCHYARD_KEEP", "{free: 1KiB}")
+    place = desk.folder / "state"
+    place.mkdir()
+    size = getattr(request, "param", "6m")
+    mounting = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(place)]
+    subprocess.run(mounting, check=True)
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.service("root")
+def test_a_full_disk_is_named_and_the_plan_goes_on_when_there_is_room(
+    desk: Desk, tight: Path
+) -> None:
+    before = bits(desk.repo)
+    filler = tight / "filler"
+    assert desk.run(write("x", "x\n")).code == 0
+    fill(filler)
+
+    said = desk.run(write("y", "y\n"))
+
+    assert said.code in {1, 3, 4}
+    assert "disk" in said.message or "space" in said.message, said.message
+    assert bits(desk.repo) == before
+    filler.unlink()
+    assert desk.agents("plan", "list").code == 0
+    again = desk.run(write("y", "y\n"))
+    assert again.code == 0, again.message
+
+
+def fill(place: Path) -> None:
+    with place.open("wb", buffering=0) as file:
+        for size in (65536, 512, 1):
+            try:
+                while True:
+                    file.write(b"\0" * size)
+            except OSError:
+                continue
+
+
+def test_a_full_disk_in_the_workspace_is_a_result_for_the_actor(desk: Desk) -> None:
+    said = desk.run(shell("dd if=/dev/zero of=/tmp/x bs=1M count=4096; rm /tmp/x; echo > result"))
+
+    assert said.code == 0, said.message
+    assert said.changed == {"result": "added"}
+
+
+def no_room(*_arguments: object, **_further: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_an_apply_that_found_no_room_is_said_to_be_open(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = desk.run(write("x", "x\n"), finish()).data["plan_id"]
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkTree, "_move_in", no_room)
+        refused = desk.agents("plan", "apply", "--to", "merge")
+    assert (refused.code, "No space left" in refused.message) == (4, True), refused.message
+
+    again = f"agents plan apply {plan} --to merge"
+    resumed = desk.agents("plan", "resume", is_json=False)
+    assert (resumed.code, again in resumed.err) == (3, True), resumed.err
+    assert f"next     {again}\n" in desk.agents("plan", "status", is_json=False).out.decode()
+    assert "tries again" in str(desk.agents("plan", "resume", "--dry-run").data)
+
+    assert desk.agents("plan", "apply", "--to", "merge").code == 0
+    assert desk.agents("plan", "resume").code == 0
+
+
+def test_a_workspace_is_opened_as_it_was_made_whatever_can_be_tried_now(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "can_overlay", lambda _: False)
+    stopped = desk.run(write("x", "x\n"), write("y", "y\n"), options=["--max-steps", "1"])
+    assert stopped.code == 5, stopped.message
+    monkeypatch.setattr(selection, "can_overlay", no_room)
+
+    assert desk.agents("plan", "limit", "@last", "--max-steps", "9").code == 0
+    resumed = desk.agents("plan", "resume")
+
+    assert resumed.changed == {"x": "added", "y": "added"}, resumed.message
+    fresh = desk.run(write("x", "x\n"))
+    assert (fresh.code, "No space left" in fresh.message) == (4, True), fresh.message
+    assert desk.agents("plan", "cancel").code == 0
+
+
+@pytest.mark.service("root")
+@pytest.mark.usefixtures("tight")
+@pytest.mark.parametrize("tight", ["150k", "300k", "500k", "900k"], indirect=True)
+def test_a_disk_that_fills_up_on_the_way_is_named(desk: Desk) -> None:
+    before = bits(desk.repo)
+
+    said = desk.run(shell("head -c 200000 /dev/urandom | base64"), write("big", "x" * 100_000))
+
+    assert said.code == 4, said.message
+    assert "space" in said.message
+    assert bits(desk.repo) == before

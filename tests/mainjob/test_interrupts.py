@@ -1,0 +1,125 @@
+"""Ctrl-C in a terminal, where it reaches the whole process group.
+
+What is begun is ended, a wait is left at once, and a second one kills.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mainjob.driver import Desk, finish, shell, write
+from patchyard.clients.locks import locked
+from patchyard.workspaces.handover import HANDING
+
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+
+PATIENCE_S = 60
+SLOW = """#!/bin/sh
+case "$*" in *" {word} "*) if mkdir {mark} 2>/dev/null; then sleep {seconds}; fi;; esac
+exec {git} "$@"
+"""
+
+
+def slow_git(desk: Desk, word: str, *, seconds: float) -> dict[str, str]:
+    """Have git take its time over its first `word`; the folder `slow` is there from then on."""
+    place = desk.folder / "bin"
+    place.mkdir()
+    text = SLOW.format(
+        word=word, mark=desk.folder / "slow", seconds=seconds, git=shutil.which("git")
+    )
+    (place / "git").write_text(text)
+    (place / "git").chmod(0o755)
+    return {"PATH": f"{place}:{os.environ['PATH']}"}
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def begun(desk: Desk, *words: str, **further: str) -> subprocess.Popen[bytes]:
+    """Start a command and return once its git is slow."""
+    process = desk.start(*words, **further)
+    ends = time.monotonic() + PATIENCE_S
+    while not (desk.folder / "slow").exists():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+    return process
+
+
+@contextlib.contextmanager
+def taken(desk: Desk) -> Iterator[None]:
+    """Have the turn of who writes into the repository."""
+    with contextlib.ExitStack() as held:
+        for store in filter(Path.is_dir, (desk.folder / "state" / "trees").iterdir()):
+            held.enter_context(locked(store / HANDING))
+        yield
+
+
+@pytest.mark.parametrize(("to", "word"), [("worktree", "cat-file"), ("merge", "update-ref")])
+def test_an_apply_that_is_interrupted_is_done_and_says_so(desk: Desk, to: str, word: str) -> None:
+    assert desk.run(write("one.txt", "1"), finish()).code == 0
+    process = begun(desk, "plan", "apply", "@last", "--to", to, **slow_git(desk, word, seconds=0.5))
+
+    interrupt(process)
+
+    out, err = process.communicate(timeout=60)
+    state = desk.agents("plan", "status").data["state"]
+    assert (process.returncode, state) in {(0, "applied"), (130, "complete")}, err.decode()
+    assert (desk.repo / "one.txt").exists() == (process.returncode == 0)
+    assert "applied: the interrupt came after it" in out.decode() or process.returncode
+    assert "Traceback" not in err.decode()
+
+
+def test_an_apply_that_waits_its_turn_is_left_untouched(desk: Desk) -> None:
+    assert desk.run(write("one.txt", "1"), finish()).code == 0
+    with taken(desk):
+        process = desk.start("plan", "apply", "@last")
+        time.sleep(1.5)
+        assert process.poll() is None
+        interrupt(process)
+        _, err = process.communicate(timeout=20)
+
+    assert process.returncode == 130, err.decode()
+    plan = desk.agents("plan", "status").data
+    assert (plan["phase"], plan["state"]) == ("execute", "complete")
+    assert desk.agents("plan", "apply").code == 0
+
+
+def test_a_worker_that_is_interrupted_leaves_its_plan_at_a_step(desk: Desk) -> None:
+    queued = desk.run(write("one.txt", "1"), shell("sleep 1"), finish(), options=("-d",))
+    assert queued.code == 0, queued.message
+    process = begun(desk, "worker", "--drain", "20s", **slow_git(desk, "read-tree", seconds=1))
+
+    interrupt(process)
+
+    _, err = process.communicate(timeout=60)
+    plan = desk.agents("plan", "status").data
+    assert (process.returncode, plan["error_message"]) == (0, None), err.decode()
+    assert desk.agents("plan", "resume").changed == {"one.txt": "added"}
+
+
+def test_a_second_interrupt_kills_and_lets_nothing_go_on(desk: Desk) -> None:
+    path = desk.script(write("one.txt", "1"), finish())
+    words = ("run", "a task", "--model", f"scripted:{path}")
+    process = begun(desk, *words, **slow_git(desk, "read-tree", seconds=30))
+    interrupt(process)
+    time.sleep(0.5)
+    assert process.poll() is None  # git goes on, and with it who waits for it
+    began = time.monotonic()
+
+    interrupt(process)
+
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert time.monotonic() - began < 20
+    assert "killed; `agents plan resume`" in err.decode()
+    assert "Traceback" not in err.decode()
+    (desk.folder / "bin" / "git").unlink()
+    assert desk.agents("plan", "resume").changed == {"one.txt": "added"}
