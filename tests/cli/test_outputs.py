@@ -55,10 +55,16 @@ def test_a_folder_that_is_gone_is_named_with_the_cure(tmp_path: Path) -> None:
     assert "hint: go to one that is" in done.stderr
 
 
-def test_a_full_disk_is_said_with_the_folder_that_lies_on_it(tmp_path: Path) -> None:
+def test_a_full_disk_is_said_with_the_folder_that_lies_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, tasks = tmp_path / "home", tmp_path / "new" / "work"
     full = Unavailable("fatal: write error: No space left on device", hint="free some space")
-    said = placed(full, {"PATCHYARD_HOME": str(home), "WORKSPACE_DIR": str(tasks)}).hint
+    environ = {"PATCHYARD_HOME": str(home), "WORKSPACE_DIR": str(tasks)}
+    monkeypatch.setattr("patchyard.cli.lacking.SCARCE_BYTES", 0)  # another disk is the full one
+    assert placed(full, environ).hint == "free some space"
+    monkeypatch.setattr("patchyard.cli.lacking.SCARCE_BYTES", 1 << 60)
+    said = placed(full, environ).hint
     assert said.startswith(f"free some space; {home} has ")
     assert said.endswith("PATCHYARD_HOME chooses another place")
     assert placed(PatchyardError("x"), {}).hint == ""
