@@ -200,7 +200,7 @@ async def test_a_workspace_that_vanishes_under_the_reader_is_said_plainly(lab: L
         await lab.workspaces.capture(base, ref)
 
 
-def test_the_strategy_is_the_best_that_works_here(tmp_path: Path) -> None:
+def test_a_strategy_is_taken_at_its_word(tmp_path: Path) -> None:
     trees = GitTrees(tmp_path / "home")
     assert isinstance(select_workspaces(trees, tmp_path / "plans" / "deep"), AutoWorkspaces)
     assert isinstance(select_workspaces(trees, tmp_path, strategy="copy"), CopyWorkspaces)

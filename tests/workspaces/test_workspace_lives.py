@@ -11,7 +11,6 @@ from patchyard.clients.mounts import is_mounted
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces import materials, selection
 from patchyard.workspaces.layers import LayerCache
-from patchyard.workspaces.overlay import OverlayWorkspaces
 from patchyard.workspaces.selection import can_overlay, plan_folder, select_workspaces
 
 pytestmark = pytest.mark.anyio
@@ -115,14 +114,6 @@ async def test_auto_takes_what_works_and_opens_what_there_is_as_it_is(
         assert not Path(ref.root).parent.exists()
     with pytest.raises(UsageError, match="clone"):
         await auto.open(base, replace(ref, strategy="clone"))
-
-
-def test_a_strategy_is_taken_at_its_word(copying: Lab) -> None:
-    folder = copying.repo.parent / "plans/deep/er"
-    overlay = select_workspaces(copying.trees, folder, strategy="overlay")
-    assert isinstance(overlay, OverlayWorkspaces)
-    with pytest.raises(UsageError, match="overlay"):
-        select_workspaces(copying.trees, folder, strategy="overlai")
 
 
 @pytest.mark.service("root")

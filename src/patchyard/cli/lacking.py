@@ -1,16 +1,15 @@
 """Where something is missing that an error does not place: room on a disk, the folder one is in."""
 
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from patchyard.config import places
 from patchyard.domain.errors import PatchyardError, Unavailable
-from patchyard.domain.machine import refused_by_machine
+from patchyard.domain.machine import is_full_disk, refused_by_machine
 
-FULL = re.compile(r"No space left on device|Disk quota exceeded|Out of diskspace|disk is full")
+FULL = "disk is full"  # as our own stores say it
 MIB = 1024 * 1024
 SCARCE_BYTES = 64 * MIB
 
@@ -36,7 +35,9 @@ def _has_folder() -> bool:
 
 def placed(error: PatchyardError, environ: Mapping[str, str]) -> PatchyardError:
     """Return `error`; one of a full disk says at which of our folders the room is, and its cure."""
-    if not isinstance(error, Unavailable) or not FULL.search(error.message):
+    if not isinstance(error, Unavailable) or not (
+        FULL in error.message or is_full_disk(error.message)
+    ):
         return error
     where = places(environ)
     named = {"PATCHYARD_HOME": where.home}

@@ -12,7 +12,8 @@ import click
 from patchyard.cli.opening import opened
 from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, portable, visible
 from patchyard.cli.plan_act import plan_argument
-from patchyard.domain.errors import JournalBroken, UsageError
+from patchyard.cli.plan_verify import broken
+from patchyard.domain.errors import UsageError
 from patchyard.engine.exporting import exported
 from patchyard.engine.ledger import Ledger
 
@@ -39,17 +40,10 @@ def export(plan_id: str, target: str, output_format: str) -> None:
             text="\n".join(
                 [f"{counts} to {visible(str(path))}", *problems, f"head {data['head']}"]
             ),
-            error=_broken(found) if problems else None,
+            error=broken(found, data["problems"]),
         )
 
     carry_out("plan export", output_format, work)
-
-
-def _broken(plan_id: str) -> JournalBroken:
-    return JournalBroken(
-        f"the journal of plan {plan_id} is not what was written",
-        hint="the file holds it as it is; `agents plan verify` shows everything",
-    )
 
 
 def _require_new(path: Path) -> None:

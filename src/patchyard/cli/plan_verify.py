@@ -1,5 +1,7 @@
 """`agents plan verify`: the journal of a plan, checked against its hashes."""
 
+from collections.abc import Sequence
+
 import click
 
 from patchyard.cli.opening import opened
@@ -23,7 +25,9 @@ def verify_command(plan_id: str, head: str | None, output_format: str) -> None:
         async with opened(plan_id) as (equipment, found):
             checked = await verify(equipment.store.journal, found, head=head)
         text = f"{_said(checked)}{_found(checked, head)}"
-        return Outcome(data=to_json(checked), text=text, error=_broken(checked))
+        return Outcome(
+            data=to_json(checked), text=text, error=broken(checked.plan_id, checked.problems)
+        )
 
     carry_out("plan verify", output_format, work)
 
@@ -41,14 +45,15 @@ def _found(checked: Verification, head: str | None) -> str:
     return f"\nan event still carries {head.lower()}" if head and not checked.problems else ""
 
 
-def _broken(checked: Verification) -> JournalBroken | None:
-    if not checked.problems:
+def broken(plan_id: str, problems: Sequence[str]) -> JournalBroken | None:
+    """Return the error that `problems` of a plan's journal are; None where there are none."""
+    if not problems:
         return None
     return JournalBroken(
-        f"the journal of plan {checked.plan_id} is not what was written",
+        f"the journal of plan {plan_id} is not what was written",
         hint="restore the database from a backup; nothing was changed here",
-        details={"problems": list(checked.problems[:SHOWN])},
+        details={"problems": list(problems[:SHOWN])},
     )
 
 
-__all__ = ["SHOWN", "verify_command"]
+__all__ = ["SHOWN", "broken", "verify_command"]

@@ -18,7 +18,7 @@ class BlobReader:
         self._process = subprocess.Popen(
             git.command(["cat-file", "--batch"]),
             stdin=subprocess.PIPE,
-            process_group=0,
+            process_group=0,  # Ctrl-C is for us
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=git.home,

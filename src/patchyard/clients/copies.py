@@ -41,7 +41,7 @@ def compiled_toolbox(shelf: Path, interpreter: str) -> Path:
             subprocess.run(
                 [interpreter, "-I", "-S", "-c", COMPILE, str(made / "toolbox")],
                 check=True,
-                process_group=0,
+                process_group=0,  # Ctrl-C is for us
                 timeout=COMPILE_TIMEOUT_S,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

@@ -44,7 +44,7 @@ async def locked_patiently(path: Path, *, timeout_s: float = 600.0) -> AsyncIter
     """As `locked`, for a task: it can be cancelled while it waits, and keeps no thread busy."""
     watch = _Watch(path, timeout_s)
     while (descriptor := taken(path)) is None:
-        await asyncio.to_thread(watch.look)
+        watch.look()
         await asyncio.sleep(PAUSE_S)
     try:
         yield

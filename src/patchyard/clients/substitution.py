@@ -89,7 +89,7 @@ class Substituter:
     async def _started(self) -> asyncio.subprocess.Process:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", "-c", WORKER, str(MEMORY_BYTES),
-            process_group=0,
+            process_group=0,  # Ctrl-C is for us
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

@@ -64,7 +64,7 @@ class TreeWriter:
         self._process = subprocess.Popen(
             git.command(["fast-import", "--quiet", "--done", "--date-format=raw"]),
             stdin=subprocess.PIPE,
-            process_group=0,
+            process_group=0,  # Ctrl-C is for us
             stdout=subprocess.PIPE,
             stderr=self._err,
             cwd=git.home,
