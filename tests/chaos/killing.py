@@ -134,8 +134,8 @@ def rest_of(process: "subprocess.Popen[bytes]") -> tuple[list[dict[str, Any]], b
     return told, err
 
 
-def journalled(yard: Path) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = answered(yard, "plan", "events", "@last")["data"]["events"]
+def journalled(yard: Path, plan: str = "@last") -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = answered(yard, "plan", "events", plan)["data"]["events"]
     return events
 
 

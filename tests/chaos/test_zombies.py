@@ -1,8 +1,7 @@
 """An owner that is stopped, taken for dead, and comes back: it must not write any more.
 
-`PATCHYARD_ZOMBIES` sets how many there are of each kind, `PATCHYARD_SEED` the seed, and
-`PATCHYARD_MINUTES` how many stay stopped for a minute; the others come back as soon as another
-may take them for dead.
+`PATCHYARD_ZOMBIES` sets how many there are of each kind, `PATCHYARD_SEED` the seed. In a soak each
+stays stopped for a minute; a sample comes back as soon as another may take it for dead.
 """
 
 import itertools
@@ -23,9 +22,9 @@ from chaos.matrix import badly_settled, case, left_mounted, left_running, lost, 
 from patchyard.clients.process import read_stat
 from patchyard.domain.queue import DEAD_S
 
-ZOMBIES = amount("PATCHYARD_ZOMBIES", sample=4, soak=60)
-MINUTES = amount("PATCHYARD_MINUTES", sample=0, soak=12)
-AT_ONCE = 4
+ZOMBIES = amount("PATCHYARD_ZOMBIES", sample=4, soak=72)
+STOPPED_S = amount("PATCHYARD_STOPPED_S", sample=int(DEAD_S) + 1, soak=60)
+AT_ONCE = max(4, STOPPED_S // 5)  # they wait most of the time
 EVENTS = 120
 CHANGES = 210  # of the disk that a run makes at least
 CHANGES_OF_APPLY = 75
@@ -33,7 +32,7 @@ CHANGES_OF_APPLY = 75
 pytestmark = [
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(300 + 30 * ZOMBIES + 60 * MINUTES),
+    pytest.mark.timeout(300 + 30 * ZOMBIES),
 ]
 
 
@@ -74,9 +73,7 @@ def until_stopped(process: "subprocess.Popen[bytes]") -> None:
         pause(0.02)
 
 
-def come_back(
-    folder: Path, seed: int, *, stopped_s: float, stopped: Callable[..., Any]
-) -> list[str]:
+def come_back(folder: Path, seed: int, *, stopped: Callable[..., Any]) -> list[str]:
     """Stop one owner, let another go on, wake the first in between; what is wrong then."""
     rng = random.Random(seed)  # noqa: S311 - seeded on purpose
     script = folder / f"{seed}.json"
@@ -86,7 +83,7 @@ def come_back(
     with opened(folder / str(seed)) as yard:
         words = ("run", "steps", "--model", f"scripted:{script}", "--stream", "--format", "json")
         zombie, told = stopped(yard, words, rng)
-        pause(stopped_s)
+        pause(STOPPED_S)
         if answered(yard, "plan", "list")["data"]["plans"]:
             found, heard = inherited(yard, zombie, told, rng)
         else:  # stopped before there was a plan, it has nothing to lose
@@ -133,8 +130,8 @@ def test_an_owner_that_comes_back_from_the_dead_writes_nothing(
 ) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = [
-            pool.submit(come_back, tmp_path, SEED + number, stopped_s=stopped_s, stopped=stopped)
-            for number, stopped_s in enumerate([60.0] * MINUTES + [DEAD_S + 1] * ZOMBIES)
+            pool.submit(come_back, tmp_path, SEED + number, stopped=stopped)
+            for number in range(ZOMBIES)
         ]
         assert [text for one in found for text in one.result()] == []
 
@@ -149,7 +146,7 @@ def applied_late(folder: Path, seed: int) -> list[str]:
         apply = ("plan", "apply", "@last", "--to", "worktree")
         zombie = struck(yard, signal.SIGSTOP, rng.randint(1, CHANGES_OF_APPLY), *apply)
         until_stopped(zombie)
-        pause(DEAD_S + 1)
+        pause(STOPPED_S)
         end = answered(yard, *apply)
         files = sorted(path for path in (yard / "repo").rglob("*.txt") if path.is_file())
         for file in files:
