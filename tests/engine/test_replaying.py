@@ -10,7 +10,8 @@ from patchyard.domain.errors import GuardRefused, JournalBroken
 from patchyard.domain.lineage import REPLAYS
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.tooling import ToolResult
-from patchyard.engine.forking import comment, fork
+from patchyard.engine.commenting import Remark, comment
+from patchyard.engine.forking import fork
 from patchyard.engine.replaying import Replay, ReplayActor, replayer
 from patchyard.intake import spec_of
 
@@ -72,7 +73,7 @@ async def test_a_plan_with_a_strategy_alone_can_be_forked_and_not_commented(
                 await fork(equipment, plan_id, at=at)
         await workflow.strategize(plan_id)
         with pytest.raises(GuardRefused, match="no change set yet"):
-            await comment(equipment, plan_id, "a.txt", 1, "why?")
+            await comment(equipment, plan_id, [Remark(path="a.txt", line=1, text="why?")])
         child = await fork(equipment, plan_id)
         state = (await site.ledger(equipment, child)).state
     assert (state.phase, state.state) == (Phase.STRATEGIZE, State.COMPLETE)

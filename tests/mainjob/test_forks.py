@@ -106,6 +106,7 @@ def test_what_names_no_beginning_is_refused(desk: Desk, done: Answer) -> None:
         (["retry", "@last"], 2, "nothing to tell"),
         (["diff", "@last", "--comment", "one.txt", "x"], 2, "not FILE:LINE"),
         (["diff", "@last", "--comment", "a.txt:1", "x"], 2, "unknown changed file"),
+        (["diff", "@last", "--comment", "one.txt:2", "x"], 2, "one.txt has no line 2"),
     ):
         answer = desk.agents("plan", *words)
         assert (answer.code, said in answer.message) == (code, True), answer.message

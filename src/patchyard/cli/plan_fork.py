@@ -12,10 +12,10 @@ from patchyard.cli.outcome import JSON, Outcome, carry_out, counted, format_opti
 from patchyard.cli.plan_act import plan_argument, stream_option
 from patchyard.cli.progress import SpokenLines
 from patchyard.cli.working import carried, waiting, watching
-from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.errors import UsageError
+from patchyard.engine.commenting import Remark, comment
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.forking import comment, fork, require_thinker, retry, with_model
-from patchyard.engine.handing import Handing
+from patchyard.engine.forking import fork, require_thinker, retry, with_model
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.workflow import Workflow
 
@@ -97,27 +97,20 @@ def keep_comments(plan_id: str, comments: Sequence[tuple[str, str]], output_form
     """Journal comments on lines of a plan's change set, and leave the command."""
 
     async def work() -> Outcome:
-        placed = [(*_placed(where), text) for where, text in comments]
+        remarks = [_remark(where, text) for where, text in comments]
         async with opened(plan_id) as (equipment, found):
-            ledger = await Ledger.open(equipment.store, equipment.clock, found)
-            _, changeset = await Handing(equipment, ledger).changeset()
-            changed = {change.path for change in changeset.changes}
-            for path, _, _ in placed:
-                if path not in changed:
-                    raise UnknownName.among("changed file", path, changed)
-            for path, line, text in placed:
-                await comment(equipment, found, path, line, text)
-        said = f"{counted(len(placed), 'comment')} kept: agents plan retry {found}"
-        return Outcome(data={"plan_id": found, "comments": len(placed)}, text=said)
+            await comment(equipment, found, remarks)
+        said = f"{counted(len(remarks), 'comment')} kept: agents plan retry {found}"
+        return Outcome(data={"plan_id": found, "comments": len(remarks)}, text=said)
 
     carry_out("plan diff", output_format, work)
 
 
-def _placed(where: str) -> tuple[str, int]:
+def _remark(where: str, text: str) -> Remark:
     path, _, line = where.rpartition(":")
     if not path or not line.isdecimal() or int(line) < 1:
         raise UsageError(f"--comment {where!r} is not FILE:LINE", hint="such as src/app.py:12")
-    return path, int(line)
+    return Remark(path=path, line=int(line), text=text)
 
 
 __all__ = ["fork_command", "keep_comments", "retry_command"]

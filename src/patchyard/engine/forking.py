@@ -40,10 +40,10 @@ from patchyard.domain.steering import Commented, Forked, Guided, Reverted
 from patchyard.domain.transcript import Row, in_force
 from patchyard.engine.answers import whole
 from patchyard.engine.checkpoints import require_contents
+from patchyard.engine.commenting import comments_on
 from patchyard.engine.directing import require_guidance, require_listener
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import PLAN, Ledger, summary
-from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.rolling_back import find_mark
 from patchyard.engine.rows import to_row
 
@@ -129,7 +129,7 @@ async def retry(equipment: Equipment, plan_id: str, text: str = "", *, model: st
     """
     ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
     require_listener(ledger.state)
-    comments = [_remark(each) for each in _current(ledger.state)]
+    comments = [_remark(each) for each in comments_on(ledger.state)]
     if text:
         require_guidance(text)
     guidance = [*([text] if text else []), *comments]
@@ -139,24 +139,6 @@ async def retry(equipment: Equipment, plan_id: str, text: str = "", *, model: st
             hint="give a text, or comment lines: `agents plan diff ID --comment FILE:LINE TEXT`",
         )
     return await fork(equipment, plan_id, model=model, kinship=Kinship.RETRY, guidance=guidance)
-
-
-async def comment(equipment: Equipment, plan_id: str, path: str, line: int, text: str) -> Commented:
-    """Keep a comment on one line of a plan's change set. Raises GuardRefused without one."""
-    require_guidance(text)
-    async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
-        changeset = ledger.state.changeset
-        if changeset is None:
-            raise GuardRefused(f"plan {plan_id} has no change set yet")
-        said = Commented(path=path, line=line, text=text, changeset_id=changeset.changeset_id)
-        await ledger.record(said)
-        return said
-
-
-def _current(state: PlanState) -> Sequence[Commented]:
-    """Return the comments on the change set that the plan has now."""
-    now = state.changeset.changeset_id if state.changeset is not None else ""
-    return [each for each in state.steered.comments if each.changeset_id == now]
 
 
 def _remark(said: Commented) -> str:
@@ -284,7 +266,6 @@ async def _write(equipment: Equipment, child: str, events: Sequence[Event]) -> N
 __all__ = [
     "TAKEN_OVER",
     "Point",
-    "comment",
     "fork",
     "require_thinker",
     "retry",
