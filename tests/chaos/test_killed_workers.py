@@ -108,17 +108,16 @@ async def stopped(
             read = await _rows(equipment, plans)
         await asyncio.sleep(STOPPED_S)
         crew.start(WORKERS[1])
+        deadline = time.monotonic() + LONGEST_YARD_S
+        while not _is_taken_over(await _rows(equipment, plans)):
+            assert time.monotonic() < deadline, "nobody took over what the stopped worker had"
+            await asyncio.sleep(0.05)
         await asyncio.sleep(rng.choice((0, rng.uniform(0, 1.0), rng.uniform(0, 6.0))))
         zombie.send_signal(signal.SIGCONT)
-        deadline = time.monotonic() + LONGEST_YARD_S
         while await plans_in(equipment.queue):
             assert time.monotonic() < deadline
             await asyncio.sleep(0.2)
-        last = await _rows(equipment, plans)
-        found = _lost(read, last)
-        if not any(_owners(rows)[:2] == list(WORKERS) for rows in last.values()):
-            found.append("nobody took over what the stopped worker had")
-        return found, [f"stopped after {_count(read)} events"]
+        return _lost(read, await _rows(equipment, plans)), [f"stopped after {_count(read)} events"]
 
 
 def _lost(read: Mapping[str, Rows], last: Mapping[str, Rows]) -> list[str]:
@@ -144,6 +143,10 @@ def _is_at_work(worker: str, read: Mapping[str, Rows]) -> bool:
 
 def _owners(rows: Rows) -> list[str]:
     return [event.worker for _, _, event in rows if isinstance(event, Taken)]
+
+
+def _is_taken_over(read: Mapping[str, Rows]) -> bool:
+    return any(_owners(rows)[:2] == list(WORKERS) for rows in read.values())
 
 
 def _is_end(event: Event) -> bool:
