@@ -216,6 +216,7 @@ def sample(**more: Any) -> dict[str, Any]:
         },
         "validation": [],
         "reach": {"kind": "host", "network": "none", "secrets": [], "mounts": ["/m:ro"]},
+        "journal_head": "3f0c",
         "cost": {
             "usd": None,
             "tokens": 12,

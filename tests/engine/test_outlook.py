@@ -135,7 +135,7 @@ async def test_words_and_pauses_are_named_before_the_way(site: Worksite) -> None
         said = {"text": "two", "source": "prompt"}
         await control.say(journal, clock, plan_id, control.PROMPT, **said)
         steps = (await seen(site, equipment, plan_id)).steps
-        assert steps[:2] == ("end the pause", "tell the actor 2 words of guidance")
+        assert steps[:3] == ("end the pause", "tell the actor: one", "tell the actor: two")
         async with PlanLifecycleService(equipment).owned(plan_id):
             (step,) = (await seen(site, equipment, plan_id)).steps
     assert step.endswith("works on it")

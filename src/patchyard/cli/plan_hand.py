@@ -127,7 +127,7 @@ def apply(
         return (
             f"applied to {to}{where}: {counted(len(receipt.touched), 'file')}{proof}\n"
             f"take it back with: agents plan unapply {ledger.plan_id}\n"
-            f"journal head: {receipt.journal_head}"
+            f"journal head: {await ledger.head()}"
         )
 
     _hand("plan apply", plan_id, output_format, work, stream=stream)

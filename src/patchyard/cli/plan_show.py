@@ -74,7 +74,8 @@ async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
         text += f"\n  {paint('waiting', 'cyan')}  for {visible(waiting['for'])}"
     elif waiting and owner is None:
         data["waiting"] = {**waiting, "for": "somebody to resume it: nobody works on it"}
-        text += f"\n  {paint('waiting', 'cyan')}  nobody works on it: agents plan resume"
+        onward = f"nobody works on it: agents plan resume {ledger.plan_id}"
+        text += f"\n  {paint('waiting', 'cyan')}  {onward}"
     elif waiting:
         since = _local(waiting["since"], "%H:%M:%S")
         text += f"\n  {paint('waiting', 'cyan')}  for {visible(waiting['for'])} since {since}"
@@ -292,7 +293,7 @@ async def _errors(_equipment: Equipment, ledger: Ledger) -> Outcome:
     failure = ledger.state.failure
     if failure is None:
         is_cancelled = ledger.state.state == State.CANCELLED
-        text = "no error: it was cancelled; `agents plan resume` carries it on"
+        text = f"no error: it was cancelled; `agents plan resume {ledger.plan_id}` carries it on"
         return Outcome(data={"errors": []}, text=text if is_cancelled else "no error")
     rows = [f"{failure.phase}: {visible(failure.message)}"]
     if failure.hint:

@@ -15,8 +15,6 @@ from patchyard.engine.directing import Directing
 
 Told = Callable[[Directing, str], Awaitable[str]]  # does it, and returns what people read
 
-RESUME = "agents plan resume carries it on"
-
 
 @click.command(epilog="Example: agents plan pause @last && agents plan resume @last")
 @plan_argument
@@ -27,9 +25,9 @@ def pause(plan_id: str, output_format: str) -> None:
     async def job(directing: Directing, found: str) -> str:
         state = await directing.pause(found)
         if state.steered.paused is not None:
-            return f"paused; {RESUME}"
+            return f"paused; {_onward(found)}"
         if state.state == State.PROCESSING:
-            return f"its present call goes on; it is paused after that; {RESUME}"
+            return f"its present call goes on; it is paused after that; {_onward(found)}"
         return "not paused: its work was done before"
 
     _tell("plan pause", plan_id, output_format, job)
@@ -44,7 +42,7 @@ def prompt(plan_id: str, text: str, output_format: str) -> None:
 
     async def job(directing: Directing, found: str) -> str:
         await directing.prompt(found, text)
-        return f"it is told with the next turn; of a plan that is stopped, {RESUME}"
+        return f"it is told with the next turn; of a plan that is stopped, {_onward(found)}"
 
     _tell("plan prompt", plan_id, output_format, job)
 
@@ -57,7 +55,7 @@ def approve(plan_id: str, output_format: str) -> None:
 
     async def job(directing: Directing, found: str) -> str:
         asked = await directing.approve(found)
-        return f"approved: {visible(asked.shown)}\n{RESUME}"
+        return f"approved: {visible(asked.shown)}\n{_onward(found)}"
 
     _tell("plan approve", plan_id, output_format, job)
 
@@ -92,7 +90,7 @@ def revert(plan_id: str, to_phase: str, reason: str, output_format: str) -> None
     async def job(directing: Directing, found: str) -> str:
         state = await directing.revert(found, to=Phase(to_phase), reason=reason)
         times = counted(state.reverts, "time")
-        return f"back at {state.phase}/{state.state}, {times} by now; {RESUME}"
+        return f"back at {state.phase}/{state.state}, {times} by now; {_onward(found)}"
 
     _tell("plan revert", plan_id, output_format, job)
 
@@ -112,7 +110,7 @@ def correct(plan_id: str, mode: str, guidance: str, output_format: str) -> None:
 
     async def job(directing: Directing, found: str) -> str:
         state = await directing.correct(found, mode, guidance)
-        return f"at {state.phase}/{state.state} with the guidance; {RESUME}"
+        return f"at {state.phase}/{state.state} with the guidance; {_onward(found)}"
 
     _tell("plan correct", plan_id, output_format, job)
 
@@ -120,9 +118,13 @@ def correct(plan_id: str, mode: str, guidance: str, output_format: str) -> None:
 def _after_no(plan_id: str, asked: ApprovalAsked) -> str:
     """Say what can be done now: a call is told to the actor, a phase is not begun by itself."""
     if asked.subject != Subject.PHASE:
-        return RESUME
+        return _onward(plan_id)
     begin = f"agents plan {asked.name} {plan_id}"
     return f"agents plan revert {plan_id} --reason TEXT plans anew; {begin} goes on all the same"
+
+
+def _onward(plan_id: str) -> str:
+    return f"agents plan resume {plan_id} carries it on"
 
 
 def _tell(command: str, plan_id: str, output_format: str, job: Told) -> None:

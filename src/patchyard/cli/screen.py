@@ -23,6 +23,7 @@ def plan_screen(data: Mapping[str, Any]) -> str:
         *_proof(data),
         _row("reach", _reach(data["reach"])),
         _row("cost", _cost(data["cost"])),
+        _row("head", data["journal_head"] if data.get("applied") else ""),
         *_error(data),
         *_next(data),
     ]

@@ -9,7 +9,7 @@ from patchyard.domain.codec import from_json
 from patchyard.domain.events import ToolCallRequested
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
-from patchyard.domain.steering import Approved
+from patchyard.domain.steering import Approved, shown_text
 from patchyard.domain.transcript import transcript
 from patchyard.engine import control
 from patchyard.engine.approving import rejection, why_asked
@@ -83,10 +83,9 @@ async def _told(equipment: Equipment, state: PlanState) -> Sequence[str]:
     if state.steered.paused is not None:
         steps.append("end the pause")
     words = await control.read(equipment.store.journal, state.plan_id, after=state.steered.heard)
-    unheard = sum(word.word == control.PROMPT for word in words)
-    pending = len(state.steered.guidance) + unheard
-    if pending:
-        steps.append(f"tell the actor {pending} {'word' if pending == 1 else 'words'} of guidance")
+    unheard = [word.text for word in words if word.word == control.PROMPT]
+    guidance = [*(each.text for each in state.steered.guidance), *unheard]
+    steps += [f"tell the actor: {shown_text(text)}" for text in guidance]
     asked = state.steered.asked
     if asked is not None:
         steps.append(f"ask for the approval of {asked.name}: {asked.shown}")
@@ -102,6 +101,7 @@ async def _way(ledger: Ledger) -> Sequence[str]:
         state.phase == Phase.EXECUTE and state.state == State.COMPLETE
     )
     if not is_planned:
+        steps += [f"plan anew, told: {shown_text(each)}" for each in state.steered.findings]
         steps += await _phase(ledger, Phase.STRATEGIZE)
     steps += _gate(state, Phase.EXECUTE)
     if not is_done:

@@ -27,9 +27,9 @@ def find_mark(state: PlanState, text: str) -> Mark:
         found = [mark for mark in marks if _fits(mark.checkpoint_id, typed)]
     if len(found) == 1:
         return found[0]
-    listed = "; ".join(map(told, marks[-SHOWN:])) or "none was made yet"
+    listed = "".join(f"\n  {told(mark)}" for mark in marks[-SHOWN:]) or " none was made yet"
     details = {"name": text, "known": [mark.checkpoint_id for mark in marks]}
-    hint = f"known: {listed}"
+    hint = f"known:{listed}"
     if found:
         raise UsageError(f"{text} fits {len(found)} checkpoints", hint=hint, details=details)
     message = f"plan {state.plan_id} has no checkpoint {text!r}" if text else "name a checkpoint"

@@ -50,9 +50,7 @@ class Provider:
         if trouble.kind in UNREACHED:
             return ModelUnavailable(
                 f"{self.name} cannot be reached: {trouble.message}",
-                hint=UNREACHED[trouble.kind]
-                or self.unreachable_hint
-                or f"check the address {self.base_url}",
+                hint=f"{self._cure(trouble.kind)}; {AGAIN}",
                 details={"kind": str(trouble.kind), "provider": self.name},
             )
         return ModelFailed(
@@ -61,6 +59,9 @@ class Provider:
             details={"kind": str(trouble.kind), "provider": self.name},
             retryable=True,
         )
+
+    def _cure(self, kind: Trouble) -> str:
+        return UNREACHED[kind] or self.unreachable_hint or f"check the address {self.base_url}"
 
     def _status(self, trouble: HttpTrouble, status: int) -> ModelFailed | ModelUnavailable:
         said = self.key.hide(said_by(trouble.body))

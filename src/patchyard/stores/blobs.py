@@ -267,7 +267,7 @@ def write_all(target: int, content: bytes) -> None:
 def _broken(digest: str, what: str) -> JournalBroken:
     return JournalBroken(
         f"the content {digest[:12]}… of a checkpoint is {what}",
-        hint="roll back to another checkpoint; nothing was changed",
+        hint="nothing was changed; take another checkpoint: of `plan rollback`, or for `fork --at`",
     )
 
 
