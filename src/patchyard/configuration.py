@@ -4,6 +4,7 @@ option > environment variable > project context > user file > the repository's f
 """
 
 import difflib
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from patchyard.clients.glimpse import Glimpse, files_under
 from patchyard.clients.yaml import Document, parse_yaml, read_yaml
 from patchyard.domain.effective import Layer, Setting, effective, limits_in_force
 from patchyard.domain.errors import UsageError
-from patchyard.domain.faults import Fault
+from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.project import LIMIT_KEYS, Project
 from patchyard.domain.settings import KEYS, LISTS, RESERVED, TEXTS, Settings, parse_settings
 from patchyard.domain.trust import admit, digest_of, stricter, warning
@@ -67,6 +68,11 @@ class Configuration:
         setting = self.values[name]
         return setting.value is not None and setting.origin in origins
 
+    def refused(self, name: str, fault: Fault) -> UsageError:
+        """Return the error for a fault in the value of a setting, with where it was said."""
+        origin = self.values[name].origin
+        return next(layer for layer in self.layers if layer.origin == origin).refused(fault)
+
 
 def repository_files(sight: Glimpse) -> RepositoryFiles:
     """Read a repository's settings folder."""
@@ -102,7 +108,7 @@ def configure(
 ) -> Configuration:
     """Put the places together. Raises UsageError with file, line and column."""
     layers = [
-        Layer(origin="option", settings=options or Settings()),
+        Layer(origin="option", settings=options or Settings(), refused=_of_option),
         *variable_layers(environ),
         *([project_layer(project)] if project is not None else []),
         *user_layers(environ),
@@ -121,8 +127,9 @@ def configure(
     # A stricter limit counts before the user's file, which speaks of no repository in particular.
     tight, _ = stricter(limits_in_force(layers), said.limits, is_trusted=False)
     place = next((n for n, layer in enumerate(layers) if layer.origin.startswith("/")), len(layers))
-    layers.insert(place, Layer(origin=REPOSITORY_FILE, settings=Settings(limits=tight)))
-    layers.append(Layer(origin=REPOSITORY_FILE, settings=own))
+    first = Layer(origin=REPOSITORY_FILE, settings=Settings(limits=tight), refused=document.refused)
+    layers.insert(place, first)
+    layers.append(Layer(origin=REPOSITORY_FILE, settings=own, refused=document.refused))
     return Configuration(
         values=effective(layers),
         layers=tuple(layers),
@@ -148,7 +155,8 @@ def user_layers(environ: Mapping[str, str]) -> list[Layer]:
     if not path.exists():
         return []
     document = read_yaml(path)
-    return [Layer(origin=str(path), settings=_parsed(document, document.value))]
+    settings = _parsed(document, document.value)
+    return [Layer(origin=str(path), settings=settings, refused=document.refused)]
 
 
 def project_layer(project: Project) -> Layer:
@@ -175,9 +183,12 @@ def variable_layers(environ: Mapping[str, str]) -> list[Layer]:
         name = f"{PREFIX}{key.upper()}"
         if name in environ:
             body = {key: _variable(key, environ[name], name)}
-            body = {"limits": body} if key in LIMIT_KEYS else body
-            document = Document(name=f"${name}", value=body)
-            layers.append(Layer(origin=name, settings=_of_variable(document, name)))
+            refused = functools.partial(_of_variable, name)
+            try:
+                settings = parse_settings({"limits": body} if key in LIMIT_KEYS else body)
+            except Fault as fault:
+                raise refused(fault) from fault
+            layers.append(Layer(origin=name, settings=settings, refused=refused))
     return layers
 
 
@@ -194,11 +205,13 @@ def _unread(name: str, known: Sequence[str]) -> str:
     return f"{PREFIX}{name} is no setting of this version and counts for nothing{guess}"
 
 
-def _of_variable(document: Document, name: str) -> Settings:
-    try:
-        return parse_settings(document.value)
-    except Fault as fault:
-        raise UsageError(f"{name}: {fault.problem}", hint=fault.hint) from fault
+def _of_variable(name: str, fault: Fault) -> UsageError:
+    return unplaced(fault, f"{name}: {fault.problem}")
+
+
+def _of_option(fault: Fault) -> UsageError:
+    option = "--mount " if fault.place[:1] == ("mounts",) else ""
+    return unplaced(fault, f"{option}{fault.problem}")
 
 
 def _variable(key: str, text: str, name: str) -> Any:

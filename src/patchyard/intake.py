@@ -27,13 +27,13 @@ from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
-from patchyard.domain.plan import AUTO, ROLES, PlanSpec
+from patchyard.domain.plan import AUTO, PlanSpec
 from patchyard.domain.project import LimitSettings, Project, seconds_of
 from patchyard.domain.resource import container_of
 from patchyard.domain.safety import SafetyProfile
-from patchyard.domain.settings import DESTINATIONS, Settings
-from patchyard.intake_mounts import checked_includes, checked_mounts
-from patchyard.intake_names import require_tools, required_approvals
+from patchyard.domain.settings import DESTINATIONS, Settings, known_role
+from patchyard.intake_mounts import includes_of, mounts_of
+from patchyard.intake_names import require_names, require_tools
 
 N = TypeVar("N", int, float)
 
@@ -106,6 +106,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
         repository=files,
         is_trusted=holdings.is_trusted(str(top), files.digest),
     )
+    require_names(settings, str(top))
     filled = use(asked.action, asked.arguments) if asked.action else None
     spec = _spec(asked, environ, settings, filled, top)
     spec = _placed(spec, asked, environ, settings, project, holdings)
@@ -183,19 +184,19 @@ def _spec(
         definition_of_done=filled.definition_of_done if filled else (),
         agent=agent,
         model=_found_again(settings.value("model") or ""),
-        role=_role(settings.value("role") or (action.role if action else "") or "developer"),
+        role=known_role(settings.value("role") or (action.role if action else "") or "developer"),
         limits=_limits(settings, agent, safety),
         rounds=settings.value("limits.rounds"),
         apply_to=settings.value("apply") or "none",
         requires_changes=asked.requires_changes,
         allow_paths=settings.value("allow_paths") or (),
         protected_paths=settings.value("protected_paths") or (),
-        include=checked_includes(settings.value("include") or (), str(top)),
+        include=includes_of(settings, str(top)),
         variables={**own_variables, **_variables(asked.variables, environ)},
-        mounts=checked_mounts(settings.value("mounts") or (), environ, str(top)),
+        mounts=mounts_of(settings, environ, str(top)),
         automation_profile=_profile(settings, action),
         checkpoints=_triggers(settings.value("checkpoints")),
-        approvals=required_approvals(settings.value("approvals") or (), str(top)),
+        approvals=settings.value("approvals") or (),
         safety=safety,
         record_to=str(Path(asked.record_to).absolute()) if asked.record_to else None,
     )
@@ -207,12 +208,6 @@ def _found_again(model: str) -> str:
 
     provider, _, name = model.partition(":")
     return f"{provider}:{Path(name).absolute()}" if provider in FILES and name else model
-
-
-def _role(name: str) -> str:
-    if name not in ROLES:
-        raise UnknownName.among("role", name, ROLES)
-    return name
 
 
 def _profile(settings: Configuration, action: Action | None) -> str:

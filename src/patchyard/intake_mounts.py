@@ -6,27 +6,48 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patchyard.config import places
-from patchyard.domain.errors import UsageError
+from patchyard.configuration import Configuration
+from patchyard.domain.faults import Fault
 from patchyard.domain.reach import KEY_NAMES, is_key_name, is_within
+
+
+def mounts_of(
+    settings: Configuration, environ: Mapping[str, str], checkout: str
+) -> tuple[str, ...]:
+    """Return the mounts that settings say, checked. Raises UsageError naming where one was said."""
+    try:
+        return checked_mounts(settings.value("mounts") or (), environ, checkout)
+    except Fault as fault:
+        raise settings.refused("mounts", fault) from fault
+
+
+def includes_of(settings: Configuration, checkout: str) -> tuple[str, ...]:
+    """Return the includes that settings say. Raises UsageError naming where one was said."""
+    try:
+        return checked_includes(settings.value("include") or (), checkout)
+    except Fault as fault:
+        raise settings.refused("include", fault) from fault
 
 
 def checked_mounts(
     given: Sequence[str], environ: Mapping[str, str], checkout: str
 ) -> tuple[str, ...]:
-    """Return each mount as `REAL-PATH:ro|rw`. Raises UsageError naming what is not shown, and why.
+    """Return each mount as `REAL-PATH:ro|rw`. Raises Fault naming what is not shown, and why.
 
     Refused: `/`, the home and what holds it, the engine's state, sockets, the source checkout.
     """
     home = os.path.realpath(environ.get("HOME", "/"))
     state = os.path.realpath(places(environ).home)
     checked = []
-    for text in given:
+    for number, text in enumerate(given):
         path, _, mode = text.rpartition(":") if text.endswith((":ro", ":rw")) else (text, "", "ro")
         real = os.path.realpath(Path(path).expanduser())
         why = _refusal(real, home=home, state=state, checkout=checkout)
         if why:
-            raise UsageError(
-                f"--mount {path} is refused: {why}", hint="name a narrower folder, or copy it"
+            raise Fault(
+                ("mounts", number),
+                f"{path} is refused: {why}",
+                hint="name a narrower folder, or copy it",
             )
         checked.append(f"{real}:{mode}")
     return tuple(checked)
@@ -52,26 +73,28 @@ def _refusal(real: str, *, home: str, state: str, checkout: str) -> str:
 
 
 def checked_includes(given: Sequence[str], checkout: str) -> tuple[str, ...]:
-    """Return the ignored folders that come along read-only. Raises UsageError for what may not.
+    """Return the ignored folders that come along read-only. Raises Fault for what may not.
 
     Each is a folder below the checkout, reached through no link; never `.env*` or a key file.
     """
     checked = []
-    for text in given:
+    for number, text in enumerate(given):
+        place = ("include", number)
         parts = [part for part in text.split("/") if part not in {"", "."}]
         path = "/".join(parts)
         whole = Path(checkout, *parts)
         if text.startswith("/") or ".." in parts or not parts or parts[0] == ".git":
-            raise UsageError(f"include {text!r} is not a folder below the checkout")
+            raise Fault(place, f"{text!r} is not a folder below the checkout")
         if any(is_key_name(part) for part in parts):
-            raise UsageError(
-                f"include {text!r} is refused: it looks like a key or an environment file",
+            raise Fault(
+                place,
+                f"{text!r} is refused: it looks like a key or an environment file",
                 hint=f"never shown: {', '.join(KEY_NAMES)}",
             )
         if os.path.realpath(whole) != str(whole) or not whole.is_dir():
-            raise UsageError(f"include {text!r} is not a folder below the checkout")
+            raise Fault(place, f"{text!r} is not a folder below the checkout")
         checked.append(path)
     return tuple(dict.fromkeys(checked))
 
 
-__all__ = ["checked_includes", "checked_mounts"]
+__all__ = ["checked_includes", "checked_mounts", "includes_of", "mounts_of"]

@@ -176,6 +176,45 @@ def test_config_check_names_the_place_of_a_mistake(top: Path, text: str, said: s
     assert said in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "said", "known"),
+    [
+        ("role: tester\nautomation_profile: bogus\n", "automation profile 'bogus'", "full-auto"),
+        ("role: tester\nagent: nobody\n", "agent 'nobody'", "recipe"),
+        ("role: tester\napply: wortree\n", "destination 'wortree'", "worktree"),
+        ("agent: model\nrole: testr\n", "role 'testr'", "tester"),
+        ("role: tester\napprovals: nonsense\n", "approval 'nonsense'", "execute_command"),
+        ("execution_environment: x\n", "execution environment 'x'", "process"),
+    ],
+)
+def test_config_check_names_the_place_of_a_name_that_there_is_not(
+    top: Path, text: str, said: str, known: str
+) -> None:
+    settings_file(top, text)
+    result = typed("config", "check", "--format", "json")
+    error = json.loads(result.stdout)["error"]
+    line = text.count("\n")
+    assert (result.exit_code, error["code"]) == (2, "bad_file")
+    assert error["message"].startswith(f".patchyard/config.yaml:{line}:1: ")
+    assert f"unknown {said}" in error["message"]
+    assert known in error["hint"]
+    assert known in error["details"]["known"]
+    assert (error["details"]["line"], error["details"]["column"]) == (line, 1)
+
+
+def test_config_check_names_the_item_of_a_list_and_the_form_of_a_model(top: Path) -> None:
+    for text, said in (
+        ("approvals:\n  - apply\n  - aply\n", "config.yaml:3:5: approvals[1]: unknown approval"),
+        ("tools:\n  cmd: {}\n  nul: {execution_environment: process}\n", "config.yaml:3:3: tools"),
+        ('model: "nocolon"\n', "config.yaml:1:1: model: 'nocolon' names no model"),
+    ):
+        settings_file(top, text)
+        result = typed("config", "check")
+        assert result.exit_code == 2
+        assert said in result.stderr
+    assert "write PROVIDER:MODEL" in result.stderr
+
+
 def test_config_check_passes_right_files_and_names_what_is_ignored(top: Path) -> None:
     settings_file(top, "mounts: [/opt/x]\nsetup: [make]\n")
     result = typed("config", "check")

@@ -1,11 +1,13 @@
 """Profiles, approvals and the safety profile on their way from settings to a plan's spec."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from patchyard.assembly import open_equipment
+from patchyard.configuration import user_file
 from patchyard.domain.action import parse_action
 from patchyard.domain.budget import NANO
 from patchyard.domain.errors import UnknownName, UsageError
@@ -47,6 +49,46 @@ def test_approvals_of_all_places_count_and_an_unknown_one_is_named(top: Path) ->
     assert spec.approvals == ("execute_command", "write", "apply")
     with pytest.raises(UnknownName, match="unknown approval 'aply'"):
         taken(top, PATCHYARD_APPROVALS="aply")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("agent: nobody", "1:1: agent: unknown agent 'nobody'"),
+        ("automation_profile: bogus", "1:1: automation_profile: unknown automation profile"),
+        ("model: nocolon", "1:1: model: 'nocolon' names no model"),
+        ("approvals: [apply, nonsense]", r"1:20: approvals\[1\]: unknown approval 'nonsense'"),
+        ("tools: {cmd: {execution_environment: process}}", "1:9: tools.cmd: unknown tool 'cmd'"),
+        ("mounts: [/nonexistent]", r"1:10: mounts\[0\]: /nonexistent is refused: No such file"),
+        ("include: [.env]", r"1:11: include\[0\]: '.env' is refused: it looks like a key"),
+    ],
+)
+def test_a_name_in_a_file_that_there_is_not_is_told_with_its_place(
+    top: Path, text: str, said: str
+) -> None:
+    path = user_file({"HOME": str(top)})
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{text}\n")
+    with pytest.raises(UsageError, match=f"^{re.escape(str(path))}:{said}") as caught:
+        taken(top)
+    assert caught.value.details["file"] == str(path)
+
+
+def test_a_mount_is_refused_by_the_name_of_where_it_was_said(top: Path) -> None:
+    with pytest.raises(UsageError, match=r"^PATCHYARD_MOUNTS: .*/nonexistent is refused"):
+        taken(top, PATCHYARD_MOUNTS="/nonexistent")
+    asked = Asked(task="t", repository=str(top), mounts=("/nonexistent",))
+    with pytest.raises(UsageError, match=r"^--mount /nonexistent is refused"):
+        take_in(asked, {"HOME": str(top), "PATH": ""}, Holdings())
+
+
+def test_an_agent_that_there_is_not_is_named_whoever_said_it(top: Path) -> None:
+    asked = Asked(task="t", repository=str(top), agent="nobody")
+    with pytest.raises(UnknownName, match=r"^unknown agent 'nobody'"):
+        take_in(asked, {"HOME": str(top), "PATH": ""}, Holdings())
+    with pytest.raises(UnknownName, match=r"^PATCHYARD_AGENT: unknown agent 'nobody'") as caught:
+        taken(top, PATCHYARD_AGENT="nobody")
+    assert "recipe" in caught.value.details["known"]
 
 
 def test_a_tool_that_there_is_not_is_named_and_not_passed_over(top: Path) -> None:

@@ -138,10 +138,10 @@ def test_several_linked_containers_are_refused_by_name(top: Path) -> None:
 def test_precedence_of_places(top: Path) -> None:
     path = user_file(os.environ)
     path.parent.mkdir(parents=True)
-    path.write_text("validate: [user]\nmodel: user\nlimits: {max_steps: 40, budget_usd: 3}\n")
+    path.write_text("validate: [user]\nmodel: house:user\nlimits: {max_steps: 40, budget_usd: 3}\n")
     written(top, "validate: [repository]\nlimits: {max_steps: 30, budget_usd: 4, rounds: 1}\n")
     first = taken(top).spec
-    assert (first.validate, first.model) == (("user",), "user")
+    assert (first.validate, first.model) == (("user",), "house:user")
     assert (first.limits.steps, first.limits.usd, first.rounds) == (30, 3.0, 1)
     project = Project(
         name="p", repository=str(top), validate=("project",), limits=LimitSettings(max_steps=60)

@@ -12,6 +12,7 @@ from models.servers import ChatServer
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.errors import ModelUnavailable, UnknownName, UsageError
 from patchyard.domain.messages import Message, ModelFacts, ModelRequest, Speaker
+from patchyard.domain.model_names import split_name
 from patchyard.models.choosing import Choice, choose, terms
 from patchyard.models.prices import shipped_prices
 from patchyard.models.providers import (
@@ -20,7 +21,6 @@ from patchyard.models.providers import (
     built_in,
     is_loopback,
     ollama_url,
-    split_name,
 )
 from patchyard.models.recorded import RecordedModel
 

@@ -41,7 +41,7 @@ class Document:
         error = UsageError(
             f"{self.name}:{line}:{column}: {fault.message}",
             hint=fault.hint,
-            details={"file": self.name, "line": line, "column": column},
+            details={**fault.details, "file": self.name, "line": line, "column": column},
         )
         error.code = "bad_file"
         return error

@@ -182,7 +182,7 @@ def profile_at(value: Any, place: Place) -> str:
     try:
         return value and known_profile(value)
     except UnknownName as error:
-        raise Fault(place, error.message, hint=error.hint) from error
+        raise Fault.at(place, error) from error
 
 
 def kind_at(value: Any, place: Place) -> ExecutionEnvironment:
@@ -192,7 +192,7 @@ def kind_at(value: Any, place: Place) -> ExecutionEnvironment:
     try:
         return parse_kind(value)
     except UnknownName as error:
-        raise Fault(place, error.message, hint=error.hint) from error
+        raise Fault.at(place, error) from error
 
 
 def _arguments(value: Any) -> Mapping[str, Argument]:

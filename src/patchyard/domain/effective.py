@@ -1,9 +1,11 @@
 """Which of several places' settings count, and where each value came from. Pure."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from patchyard.domain.errors import UsageError
+from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.project import LimitSettings
 from patchyard.domain.settings import KEYS, Settings
 
@@ -21,6 +23,8 @@ class Layer:
 
     origin: str  # option, a variable's name, project NAME, a file
     settings: Settings
+    # The error for a fault that shows only when the settings are used, with the place's own words.
+    refused: Callable[[Fault], UsageError] = field(default=unplaced, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +64,15 @@ def effective(layers: Sequence[Layer]) -> Mapping[str, Setting]:
 
 def _limits(layers: Sequence[Layer]) -> Mapping[str, Setting]:
     found = {}
-    for field in fields(LimitSettings):
-        chosen = Setting(value=getattr(DEFAULT_LIMITS, field.name), origin=DEFAULT)
+    for each in fields(LimitSettings):
+        chosen = Setting(value=getattr(DEFAULT_LIMITS, each.name), origin=DEFAULT)
         for layer in layers:
             limits = layer.settings.limits
-            value = None if limits is None else getattr(limits, field.name)
+            value = None if limits is None else getattr(limits, each.name)
             if value is not None:
                 chosen = Setting(value=value, origin=layer.origin)
                 break
-        found[f"limits.{field.name}"] = chosen
+        found[f"limits.{each.name}"] = chosen
     return found
 
 

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import UnknownName, UsageError
 
 Place = tuple[str | int, ...]
 
@@ -14,11 +14,30 @@ class Fault(UsageError):
 
     code = "bad_file"
 
-    def __init__(self, place: Place, problem: str, *, hint: str = "") -> None:
+    def __init__(
+        self,
+        place: Place,
+        problem: str,
+        *,
+        hint: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
         self.place = place
         self.problem = problem
         where = spoken(place)
-        super().__init__(f"{where}: {problem}" if where else problem, hint=hint)
+        message = f"{where}: {problem}" if where else problem
+        super().__init__(message, hint=hint, details=details)
+
+    @classmethod
+    def at(cls, place: Place, error: UsageError) -> "Fault":
+        """Return the fault that `error` is where the part stands at `place`."""
+        return cls(place, error.message, hint=error.hint, details=error.details)
+
+
+def unplaced(fault: Fault, said: str = "") -> UsageError:
+    """Return the error of a fault outside of documents; `said` stands for the problem's words."""
+    kind = UnknownName if "known" in fault.details else UsageError
+    return kind(said or fault.problem, hint=fault.hint, details=fault.details)
 
 
 def spoken(place: Place) -> str:
@@ -56,4 +75,4 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), "a number" if isinstance(value, (int, float)) else "that")
 
 
-__all__ = ["Fault", "Place", "check_keys", "kind_of", "spoken", "unknown_key"]
+__all__ = ["Fault", "Place", "check_keys", "kind_of", "spoken", "unknown_key", "unplaced"]

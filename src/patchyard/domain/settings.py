@@ -1,15 +1,19 @@
 """Settings as files and variables say them, each None where nothing is said."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from patchyard.domain.action import Rule, kind_at, rules_of, text_of, texts_of, tools_of
+from patchyard.domain.automation import known_profile
 from patchyard.domain.ceilings import Budget, budget_of
 from patchyard.domain.checkpoint import Trigger
 from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault, check_keys, kind_of
 from patchyard.domain.keeping import Keep, keep_of
+from patchyard.domain.model_names import split_name
+from patchyard.domain.plan import ROLES
 from patchyard.domain.project import LimitSettings, Priority, context_value, limits_of
 from patchyard.domain.queue import Limits
 from patchyard.domain.safety import SafetyProfile, parse_safety
@@ -70,7 +74,7 @@ def parse_settings(value: Any) -> Settings:
 
 def _read(name: str, body: Mapping[str, Any]) -> Any:
     if name in TEXTS:
-        return text_of(body, name, ())
+        return _text(name, text_of(body, name, ()))
     if name in LISTS:
         return texts_of(body, name)
     if name in {"execution_env_discovery", "execution_env_priority"}:
@@ -78,9 +82,34 @@ def _read(name: str, body: Mapping[str, Any]) -> Any:
     return _PARSERS[name](body[name])
 
 
+def known_role(name: str) -> str:
+    """Return `name`. Raises UnknownName."""
+    if name not in ROLES:
+        raise UnknownName.among("role", name, ROLES)
+    return name
+
+
+# Which agents there are is the registry's to say; empty text is nothing said.
+_CHECKS: Mapping[str, Callable[[str], object]] = {
+    "automation_profile": known_profile,
+    "model": split_name,
+    "role": known_role,
+}
+
+
+def _text(key: str, said: str) -> str:
+    try:
+        if said and key in _CHECKS:
+            _CHECKS[key](said)
+    except UsageError as error:
+        raise Fault.at((key,), error) from error
+    return said
+
+
 def _apply(value: Any) -> str:
     if value not in DESTINATIONS:
-        raise Fault(("apply",), f"{value!r} is none of {', '.join(DESTINATIONS)}")
+        error = UnknownName.among("destination", str(value), DESTINATIONS)
+        raise Fault.at(("apply",), error) from error
     return str(value)
 
 
@@ -104,4 +133,13 @@ _PARSERS: Mapping[str, Any] = {
     "variables": _variables,
 }
 
-__all__ = ["DESTINATIONS", "KEYS", "LISTS", "RESERVED", "TEXTS", "Settings", "parse_settings"]
+__all__ = [
+    "DESTINATIONS",
+    "KEYS",
+    "LISTS",
+    "RESERVED",
+    "TEXTS",
+    "Settings",
+    "known_role",
+    "parse_settings",
+]

@@ -14,6 +14,7 @@ from patchyard.clients.waits import Waits
 from patchyard.contracts.model import Model, OnWait
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.messages import ModelFacts
+from patchyard.domain.model_names import split_name
 from patchyard.models.keys import Key, proxy_secrets
 from patchyard.models.metered import MeteredModel
 from patchyard.models.prices import PriceTable
@@ -238,17 +239,6 @@ def built_in(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
     }
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """Split `PROVIDER:MODEL` at the first colon. Raises UsageError when a part is missing."""
-    provider, colon, model = name.strip().partition(":")
-    if not colon or not provider or not model:
-        raise UsageError(
-            f"{name!r} names no model",
-            hint="write PROVIDER:MODEL, such as ollama:qwen3-coder, or recorded:FILE",
-        )
-    return provider, model
-
-
 def ollama_url(host: str) -> str:
     """Return the address that OLLAMA_HOST means; what a server binds to is turned into loopback."""
     text = host.strip().strip("'\"").rstrip("/") or "127.0.0.1"
@@ -299,5 +289,4 @@ __all__ = [
     "built_in",
     "is_loopback",
     "ollama_url",
-    "split_name",
 ]
