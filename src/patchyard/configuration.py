@@ -183,7 +183,8 @@ def variable_layers(environ: Mapping[str, str]) -> list[Layer]:
         name = f"{PREFIX}{key.upper()}"
         if name in environ:
             body = {key: _variable(key, environ[name], name)}
-            refused = functools.partial(_of_variable, name)
+            depth = 2 if key in LIMIT_KEYS else 1
+            refused = functools.partial(_of_variable, name, depth)
             try:
                 settings = parse_settings({"limits": body} if key in LIMIT_KEYS else body)
             except Fault as fault:
@@ -205,8 +206,10 @@ def _unread(name: str, known: Sequence[str]) -> str:
     return f"{PREFIX}{name} is no setting of this version and counts for nothing{guess}"
 
 
-def _of_variable(name: str, fault: Fault) -> UsageError:
-    return unplaced(fault, f"{name}: {fault.problem}")
+def _of_variable(name: str, depth: int, fault: Fault) -> UsageError:
+    """Return the error for a fault in a variable; a part below its own `depth` is named too."""
+    said = fault.message if len(fault.place) > depth else fault.problem
+    return unplaced(fault, f"{name}: {said}")
 
 
 def _of_option(fault: Fault) -> UsageError:

@@ -103,7 +103,9 @@ def test_the_safety_profile_lowers_the_budget_and_never_raises_it(top: Path) -> 
 
 
 def test_a_wrong_safety_profile_is_named_with_its_place(top: Path) -> None:
-    with pytest.raises(UsageError, match="PATCHYARD_SAFETY: must be true or false"):
+    with pytest.raises(
+        UsageError, match=r"^PATCHYARD_SAFETY: safety\.require_sandbox: must be true or false"
+    ):
         taken(top, PATCHYARD_SAFETY="{require_sandbox: maybe}")
 
 

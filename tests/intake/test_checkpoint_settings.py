@@ -26,7 +26,10 @@ def test_a_variable_says_when_checkpoints_are_made(tmp_path: Path) -> None:
 
 
 def test_a_wrong_trigger_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="PATCHYARD_CHECKPOINTS: 'never' is none of before_tool"):
+    said = (
+        r"PATCHYARD_CHECKPOINTS: checkpoints\.auto_create_on\[0\]: 'never' is none of before_tool"
+    )
+    with pytest.raises(UsageError, match=said):
         spec(tmp_path, PATCHYARD_CHECKPOINTS="auto_create_on: [never]")
 
 

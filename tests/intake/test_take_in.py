@@ -278,9 +278,18 @@ def test_a_mistake_in_the_file_has_a_line_and_a_column(top: Path, text: str, sai
 @pytest.mark.parametrize(
     ("environ", "said"),
     [
-        ({"PATCHYARD_MAX_STEPS": "many"}, "PATCHYARD_MAX_STEPS"),
         ({"PATCHYARD_EXECUTION_ENVIRONMENT": "dokcer"}, "PATCHYARD_EXECUTION_ENVIRONMENT"),
         ({"AGENT_MODE": "nowhere"}, "nowhere"),
+        ({"PATCHYARD_MAX_STEPS": "many"}, "^PATCHYARD_MAX_STEPS: must be a whole number"),
+        (
+            {"PATCHYARD_BUDGET": "{day_usd: 1, total_tokens: x}"},
+            r"^PATCHYARD_BUDGET: budget\.total_tokens: must be a number",
+        ),
+        (
+            {"PATCHYARD_SLOTS": "{per_project: 1, projects: {shop: 0}}"},
+            r"^PATCHYARD_SLOTS: slots\.projects\.shop: must be a whole number",
+        ),
+        ({"PATCHYARD_KEEP": "{workspaces: x}"}, r"^PATCHYARD_KEEP: keep\.workspaces: "),
     ],
 )
 def test_a_mistake_in_a_variable_names_it(top: Path, environ: dict[str, str], said: str) -> None:
