@@ -123,7 +123,7 @@ def configure(
     counted, weaker = stricter(limits_in_force(layers), said.limits, is_trusted=is_trusted)
     own = _with(said, limits=counted)
     ignored = (*admitted.ignored, *weaker)
-    passed_over = warning(ignored, is_trusted=is_trusted)
+    passed_over = warning((*admitted.until_trust, *weaker), admitted.never)
     # A stricter limit counts before the user's file, which speaks of no repository in particular.
     tight, _ = stricter(limits_in_force(layers), said.limits, is_trusted=False)
     place = next((n for n, layer in enumerate(layers) if layer.origin.startswith("/")), len(layers))

@@ -154,6 +154,14 @@ def test_config_show_names_what_is_ignored_beside_the_table(top: Path) -> None:
     assert "agents trust" not in result.stdout
 
 
+def test_config_check_tells_what_trust_brings_and_what_it_never_does(top: Path) -> None:
+    settings_file(top, "budget: {day_usd: 1}\nmounts: [/opt/x]\nslots: {per_project: 9}\n")
+    always = "budget, slots (never a repository's to decide)"
+    said = typed("config", "check").stdout
+    assert f"until `agents trust`: mounts; with or without it: {always}" in said
+    assert f"ignored from this repository's settings: {always}" in typed("trust").stdout
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"), [(3600.0, "1h"), (5400, "90m"), (90, "90s"), (0.5, "0.5s"), (86400, "24h")]
 )

@@ -11,6 +11,9 @@ from patchyard.domain.trust import ALWAYS, NEVER, admit, digest_of, stricter, wa
 
 KNOWN = frozenset({*KEYS, *RESERVED})
 
+NOT_ITS = "(never a repository's to decide)"
+HOSTS = {"execute_command": {"execution_environment": "host"}}
+
 DANGEROUS: dict[str, Any] = {
     "adapters": {"x": "y:Z"},
     "agent": "recipe",
@@ -61,7 +64,7 @@ def test_a_dangerous_key_is_ignored_and_named_before_trust(key: str) -> None:
     admitted = admit({key: DANGEROUS[key], "validate": ["make"]}, KNOWN, is_trusted=False)
     assert dict(admitted.body) == {"validate": ["make"]}
     assert admitted.ignored == (key,)
-    assert key in warning(admitted.ignored, is_trusted=False)
+    assert key in warning(admitted.until_trust, admitted.never)
 
 
 @pytest.mark.parametrize("key", sorted(set(DANGEROUS) - set(RESERVED)))
@@ -109,7 +112,43 @@ def test_a_settings_file_that_is_no_mapping_is_left_to_the_reader() -> None:
     listed: Any = ["x"]
     assert admit(listed, KNOWN, is_trusted=False).body is listed
     assert admit({"vaildate": 1}, KNOWN, is_trusted=False).body == {"vaildate": 1}
-    assert warning((), is_trusted=True) == ""
+    assert warning((), ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"mounts": ["/etc"], "model": "a:b"}, " until `agents trust`: mounts, model"),
+        (
+            {"execution_environment": "host", "validate": ["make"]},
+            f": execution_environment {NOT_ITS}",
+        ),
+        ({"keep": {}, "budget": {}}, f": budget, keep {NOT_ITS}"),
+        (
+            {"slots": {}, "mounts": ["/etc"], "mcp_servers": {}},
+            f" until `agents trust`: mounts; with or without it: slots, mcp_servers {NOT_ITS}",
+        ),
+        (
+            {"agent": "recipe", "tools": HOSTS},
+            f" until `agents trust`: agent; with or without it: tools.execute_command {NOT_ITS}",
+        ),
+        (
+            {"tools": {**HOSTS, "read_file": {"execution_environment": "process"}}},
+            f" until `agents trust`: tools; with or without it: tools.execute_command {NOT_ITS}",
+        ),
+    ],
+)
+def test_the_warning_tells_what_trust_brings_from_what_is_never_a_repositorys(
+    body: dict[str, Any], said: str
+) -> None:
+    before = admit(body, KNOWN, is_trusted=False)
+    assert warning(before.until_trust, before.never) == (
+        f"ignored from this repository's settings{said}"
+    )
+    after = admit(body, KNOWN, is_trusted=True)
+    assert after.until_trust == ()
+    assert set(after.never) == set(before.never) - set(RESERVED)
+    assert set(before.until_trust) <= set(after.body)
 
 
 def test_the_hash_is_of_paths_and_contents() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from patchyard.domain.budget import UNPRICED_TOKENS
 from patchyard.domain.environment import ALIASES, ExecutionEnvironment
 from patchyard.domain.project import LimitSettings
+from patchyard.domain.settings import RESERVED
 
 # Says what work is, or tightens what it may reach: counts always. Limits count where stricter.
 ALWAYS = frozenset({"approvals", "invariants", "limits", "protected_paths", "setup", "validate"})
@@ -27,6 +28,8 @@ class Admitted:
 
     body: Mapping[str, Any]  # plain data, to be read as settings
     ignored: tuple[str, ...] = ()  # keys, such as tools.execute_command
+    until_trust: tuple[str, ...] = ()  # those that count as soon as there is trust
+    never: tuple[str, ...] = ()  # those that trust does not bring either
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:
@@ -49,20 +52,30 @@ def admit(body: Any, known: frozenset[str], *, is_trusted: bool) -> Admitted:
     """
     if not isinstance(body, Mapping):
         return Admitted(body=body)
-    ignored = [] if is_trusted else [k for k in body if k in known and k not in ALWAYS]
-    kept = {key: value for key, value in body.items() if key not in ignored}
-    if _is_unconfined(kept.get("execution_environment")):
-        del kept["execution_environment"]
-        ignored.append("execution_environment")
-    for name in sorted(NEVER & set(kept)):
-        del kept[name]
-        ignored.append(name)
-    tools = kept.get("tools")
+    early = [] if is_trusted else [k for k in body if k in known and k not in ALWAYS]
+    never, tools = _never(body), body.get("tools")
+    kept = {key: value for key, value in body.items() if key not in {*early, *never}}
+    hosts: list[str] = []
     if isinstance(tools, Mapping):
-        bad = [name for name, entry in tools.items() if _names_host(entry)]
-        kept["tools"] = {name: entry for name, entry in tools.items() if name not in bad}
-        ignored += [f"tools.{name}" for name in bad]
-    return Admitted(body=kept, ignored=tuple(ignored))
+        hosts = [name for name, entry in tools.items() if _names_host(entry)]
+        if "tools" in kept:
+            kept["tools"] = {name: entry for name, entry in tools.items() if name not in hosts}
+    of_tools = [f"tools.{name}" for name in hosts]
+    ignored = [*early, *(name for name in never if name not in early)]
+    # Reserved keys are refused after trust, with the place in the file.
+    hopeless = {*never, *RESERVED, *(["tools"] if tools and len(hosts) == len(tools) else [])}
+    return Admitted(
+        body=kept,
+        ignored=(*ignored, *(of_tools if "tools" in kept else [])),
+        until_trust=tuple(name for name in early if name not in hopeless),
+        never=(*never, *of_tools, *(name for name in early if name in RESERVED)),
+    )
+
+
+def _never(body: Mapping[str, Any]) -> list[str]:
+    """Return the whole keys of `body` that count for nothing even when they are trusted."""
+    is_host = _is_unconfined(body.get("execution_environment"))
+    return [*(["execution_environment"] if is_host else []), *sorted(NEVER & set(body))]
 
 
 def _names_host(entry: Any) -> bool:
@@ -94,14 +107,14 @@ def stricter(
     return counted, tuple(ignored)
 
 
-def warning(ignored: tuple[str, ...], *, is_trusted: bool) -> str:
+def warning(until_trust: tuple[str, ...], never: tuple[str, ...]) -> str:
     """Return the one sentence that names what was passed over; empty when nothing was."""
-    if not ignored:
+    early = f" until `agents trust`: {', '.join(until_trust)}" if until_trust else ""
+    always = f": {', '.join(never)} (never a repository's to decide)" if never else ""
+    if not early and not always:
         return ""
-    named = ", ".join(ignored)
-    if is_trusted:
-        return f"ignored from this repository's settings: {named} (never a repository's to decide)"
-    return f"ignored from this repository's settings until `agents trust`: {named}"
+    between = "; with or without it" if early and always else ""
+    return f"ignored from this repository's settings{early}{between}{always}"
 
 
 __all__ = ["ALWAYS", "UNCONFINED", "Admitted", "admit", "digest_of", "stricter", "warning"]
