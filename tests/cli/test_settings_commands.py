@@ -147,6 +147,35 @@ def test_config_show_says_where_each_value_came_from(
     assert found["limits.timeout"].split()[1] == "1h"
 
 
+def shown_lines() -> dict[str, list[str]]:
+    lines = typed("config", "show", "--origin").stdout.splitlines()
+    return {line.split()[0]: line.split()[1:] for line in lines}
+
+
+def test_config_show_writes_shared_budgets_as_they_are_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert shown_lines()["budget"] == ["-", "default"]
+    assert data("config", "show")["settings"]["budget"] == {"value": None, "origin": "default"}
+    said = "{day_usd: 2.5, total_steps: 5000, project_tokens: 3000000, day_time: 2h}"
+    monkeypatch.setenv("PATCHYARD_BUDGET", said)
+    found = {key: words for key, words in shown_lines().items() if key.startswith("budget")}
+    assert found == {
+        "budget.day_time": ["2h", "PATCHYARD_BUDGET"],
+        "budget.day_usd": ["2.5", "PATCHYARD_BUDGET"],
+        "budget.project_tokens": ["3000000", "PATCHYARD_BUDGET"],
+        "budget.total_steps": ["5000", "PATCHYARD_BUDGET"],
+    }
+
+
+def test_a_projects_budget_in_whole_numbers_is_shown_in_whole_numbers() -> None:
+    words = ["context", "set", "budget", "{project_tokens: 3000000, project_usd: 2.5}"]
+    assert CliRunner().invoke(project, words).exit_code == 0
+    shown = CliRunner().invoke(project, ["context", "show"]).stdout
+    assert "budget: project_tokens 3000000, project_usd 2.5" in shown
+    assert shown_lines()["budget.project_tokens"][0] == "3000000"
+
+
 def test_config_show_names_what_is_ignored_beside_the_table(top: Path) -> None:
     settings_file(top, "mounts: [/opt/x]\n")
     result = typed("config", "show")

@@ -7,6 +7,7 @@ from typing import Any
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.outcome import Outcome, carry_out, visible
+from patchyard.domain.ceilings import shown_limit
 from patchyard.domain.errors import UsageError
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.project import Project
@@ -106,7 +107,9 @@ def context_data(project: Project) -> dict[str, Any]:
         "limits": None
         if limits is None
         else {k: v for k, v in vars(limits).items() if v is not None},
-        "budget": None if project.budget is None else dict(project.budget),
+        "budget": None
+        if project.budget is None
+        else {key: shown_limit(key, limit) for key, limit in project.budget.items()},
     }
 
 

@@ -66,7 +66,8 @@ def _data(setting: Setting) -> dict[str, Any]:
 
 def _said(name: str, setting: Setting) -> str:
     value = to_json(setting.value)
-    if name == "limits.timeout" and value is not None:
+    is_time = name == "limits.timeout" or (name.startswith("budget.") and name.endswith("_time"))
+    if is_time and value is not None:
         return duration(value)
     if value is None or value in ([], {}):
         return "-"

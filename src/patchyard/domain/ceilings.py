@@ -33,6 +33,11 @@ def _limit(key: str, value: Any, place: Place) -> float:
     return float(value)
 
 
+def shown_limit(key: str, value: float) -> float:
+    """Return a limit as people write it: what is counted in wholes has no point."""
+    return value if key.endswith(("_usd", "_time")) else int(value)
+
+
 def bounds(layers: Sequence[Budget], project: str, day: str) -> Sequence[Bound]:
     """Return the bounds of all accounts of `project` on `day`; the first layer that says it wins.
 
@@ -55,4 +60,4 @@ def _ceiling(said: Budget, account: Account) -> Ceiling:
     )
 
 
-__all__ = ["BUDGET_KEYS", "PROJECT", "Budget", "bounds", "budget_of"]
+__all__ = ["BUDGET_KEYS", "PROJECT", "Budget", "bounds", "budget_of", "shown_limit"]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from patchyard.domain.ceilings import shown_limit
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.project import LimitSettings
@@ -38,7 +39,7 @@ class Setting:
 def effective(layers: Sequence[Layer]) -> Mapping[str, Setting]:
     """Return each setting by name, limits as `limits.NAME`, shared budgets as `budget.NAME`.
 
-    The first layer that says it wins.
+    The first layer that says it wins. Without any shared budget there is `budget` alone.
     """
     found: dict[str, Setting] = {}
     for key in KEYS:
@@ -81,8 +82,9 @@ def _budget(layers: Sequence[Layer]) -> Mapping[str, Setting]:
     found: dict[str, Setting] = {}
     for layer in layers:
         for key, value in (layer.settings.budget or {}).items():
-            found.setdefault(f"budget.{key}", Setting(value=value, origin=layer.origin))
-    return dict(sorted(found.items()))
+            setting = Setting(value=shown_limit(key, value), origin=layer.origin)
+            found.setdefault(f"budget.{key}", setting)
+    return dict(sorted(found.items())) or {"budget": Setting(value=None, origin=DEFAULT)}
 
 
 def limits_in_force(layers: Sequence[Layer]) -> LimitSettings:
