@@ -37,7 +37,7 @@ BOOTSTRAP = (
 class ToolboxOptions:
     """What a toolbox is started with."""
 
-    listen_fd: int  # listening Unix socket that it inherits
+    listen_fd: int  # listening Unix socket that it inherits, or has passed
     workspace: str  # absolute path of the work tree as seen inside
     uid: int | None = None  # user to become; None: stay
     gid: int | None = None  # group to become; None: the number of the user
@@ -45,6 +45,8 @@ class ToolboxOptions:
     output_bytes: int = 16 * 1024 * 1024  # kept of a command, per stream
     rlimits: Mapping[str, int] = field(default_factory=dict)  # by RLIMIT name
     is_read_only: bool = False  # refuse the operations that write
+    listen_from: str = ""  # socket inside that passes the listening one; empty: inherited
+    seccomp: str = ""  # filter as BPF, in base 64; empty: none of its own
     env: Mapping[str, str] = field(default_factory=dict)  # of commands, PATH and HOME among them
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import os
 import resource
@@ -12,11 +13,14 @@ if TYPE_CHECKING:
 
 # linux/prctl.h and linux/capability.h
 PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 CAPABILITY_VERSION_3 = 0x20080522
 LAST_CAPABILITY = 63
+SECCOMP_MODE_FILTER = 2  # linux/seccomp.h
+BPF_BYTES = 8  # of one instruction
 PER_COMMAND = frozenset({"RLIMIT_CPU"})
 """Limits that commands get one by one: the toolbox itself may live long."""
 
@@ -32,6 +36,8 @@ def confine(settings: Settings) -> None:
     _prctl(libc, PR_SET_DUMPABLE, 0)
     if os.getpid() != 1:
         _prctl(libc, PR_SET_CHILD_SUBREAPER, 1)
+    if settings.seccomp:
+        _filter(libc, base64.b64decode(settings.seccomp))
 
 
 def _limit(rlimits: dict[str, int]) -> None:
@@ -78,6 +84,20 @@ def _become(libc: ctypes.CDLL, uid: int, gid: int) -> None:
     nothing = (ctypes.c_uint32 * 6)()
     if libc.capset(header, nothing) != 0:
         raise OSError(ctypes.get_errno(), "capset")
+
+
+def _filter(libc: ctypes.CDLL, program: bytes) -> None:
+    """Let the kernel refuse what `program` says, to us and all that we start."""
+    kept = ctypes.create_string_buffer(program, len(program))
+    header = _Program(len(program) // BPF_BYTES, ctypes.addressof(kept))
+    if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(header), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+class _Program(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
 def _make_home(home: str) -> None:

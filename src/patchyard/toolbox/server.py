@@ -15,6 +15,7 @@ from . import operations, processes
 from .calls import Call, Register
 from .confinement import confine
 from .connection import Connection
+from .passing import receive
 from .room import Room
 from .settings import Settings
 from .wire import PROTOCOL, WireError, encode
@@ -260,6 +261,8 @@ def main(text: str) -> int:
     """Serve by the options in `text`, a JSON object; return the exit code."""
     settings = Settings(text)
     _close_inherited(settings.listen_fd)
+    if settings.listen_from:
+        receive(settings.listen_from, settings.listen_fd)
     os.chdir("/")
     os.umask(0o022)
     confine(settings)

@@ -14,7 +14,10 @@ class Settings:
 
     def __init__(self, text: str) -> None:
         given: dict[str, Any] = json.loads(text)
-        self.listen_fd: int = given["listen_fd"]  # listening Unix socket, inherited
+        self.listen_fd: int = given["listen_fd"]  # listening Unix socket, inherited or passed
+        self.listen_from: str = given.get(
+            "listen_from", ""
+        )  # socket that passes it; empty: inherited
         self.workspace: str = given["workspace"]  # absolute path of the work tree
         self.uid: int | None = given.get("uid")  # to become, None: stay
         self.gid: int | None = given.get("gid")
@@ -22,6 +25,7 @@ class Settings:
         self.output_bytes: int = given.get("output_bytes", 16 * 1024 * 1024)  # kept per stream
         self.rlimits: dict[str, int] = given.get("rlimits", {})  # by RLIMIT name
         self.is_read_only: bool = given.get("is_read_only", False)
+        self.seccomp: str = given.get("seccomp", "")  # a filter as BPF, in base 64; empty: none
         self.env: dict[str, str] = given.get("env", {})  # of commands, before the fixed ones
 
 
