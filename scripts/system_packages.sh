@@ -22,6 +22,7 @@ for package in "$@"; do
   case $package in
     nodejs) want nodejs has node ;;
     npm) want npm has npm ;;
+    docker.io) want docker.io has dockerd ;;
     *) want "$package" has "$package" ;;
   esac
 done

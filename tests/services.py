@@ -76,6 +76,12 @@ def _overlay() -> str | None:
         return _fails("unshare", *user, "--mount", "sh", "-c", script)
 
 
+def _docker() -> str | None:
+    if os.geteuid() != 0:
+        return "tests of containers make images of files that only root may read"
+    return _fails("docker", "version")
+
+
 def _pypi() -> str | None:
     return _fails(sys.executable, "-m", "pip", "index", "versions", "six", timeout_s=30)
 
@@ -121,6 +127,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "bubblewrap": lambda: _fails("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"),
     "c-compiler": lambda: _fails("cc", "--version"),
     "control-groups": _control_groups,
+    "docker": _docker,
     "loop-devices": lambda: _fails("losetup", "--find"),
     "node": lambda: _fails("node", "--version"),
     "npm-index": _npm,

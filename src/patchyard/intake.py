@@ -273,6 +273,7 @@ def _placed(
         resource_environment=resource,
         default_environment=configured or ExecutionEnvironment.HOST,
         tool_environments=tools,
+        resources=tuple(each for each in linked if each.is_container),
     )
     general = plan or own or resource or placed.default_environment
     require_tools(tools, spec.repository)

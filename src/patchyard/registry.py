@@ -7,6 +7,7 @@ from typing import Any
 from patchyard.domain.environment import ExecutionEnvironment
 
 ENVIRONMENTS: Mapping[ExecutionEnvironment, str] = {
+    ExecutionEnvironment.CONTAINER: "patchyard.environments.container:ContainerEnvironment",
     ExecutionEnvironment.HOST: "patchyard.environments.host:HostEnvironment",
     ExecutionEnvironment.PROCESS: "patchyard.environments.process:ProcessEnvironment",
 }

@@ -344,8 +344,8 @@ def agents(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("plan", "status", "zzz!"), 2, "no plan id"),
         (("plan", "status", "01J"), 2, "no plan 01J"),
         (("env", "check", "contaner"), 2, "Did you mean 'container'"),
-        (("env", "check", "vm"), 2, "known: host, process; container"),
-        (("run", "x", "--in", "bogus"), 2, "known: host, process; container"),
+        (("env", "check", "vm"), 2, "known: container, host, process"),
+        (("run", "x", "--in", "bogus"), 2, "known: container, host, process"),
         (("plan", "diff", "q"), 2, "`@last q`"),
     ],
 )

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from environments.yards import ADAPTERS, Adapter, Running, Start, Yard, living
+from environments.yards import KINDS, Adapter, Running, Start, Yard, living
 from patchyard.clients.process import ProcessRef, kill, wait_ended
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Mount
@@ -18,9 +18,9 @@ from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, U
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 
-@pytest.fixture(params=sorted(ADAPTERS))
+@pytest.fixture(params=KINDS)
 def adapter(request: pytest.FixtureRequest, yard: Yard) -> Adapter:
-    return ADAPTERS[request.param](yard.station)
+    return yard.adapter(request.param)
 
 
 def main_process(running: Running) -> ProcessRef:
@@ -60,7 +60,7 @@ async def test_a_handle_that_went_through_the_journal_attaches(start: Start, yar
         workspace_path=stored["workspace_path"],
         details=stored["details"],
     )
-    other = await ADAPTERS[str(handle.kind)](yard.station).attach(handle)
+    other = await yard.adapter(str(handle.kind)).attach(handle)
     result = await other.call("01CALL", "execute_command", {"command": "echo again"})
     assert result["success"] is True
     await other.close()

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from environments.yards import ADAPTERS, Adapter, Running, Start, Yard
+from environments.yards import KINDS, Adapter, Running, Start, Yard
 from patchyard.clients import cgroups, freezing
 from patchyard.clients.berths import from_details
 from patchyard.clients.process import wait_ended
@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 COUNTING = "echo $$ > counter.pid; while :; do echo x >> counter; sleep 0.002; done"
 
 
-@pytest.fixture(params=sorted(ADAPTERS))
+@pytest.fixture(params=KINDS)
 def adapter(request: pytest.FixtureRequest, yard: Yard) -> Adapter:
-    return ADAPTERS[request.param](yard.station)
+    return yard.adapter(request.param)
 
 
 @pytest.fixture(params=["cgroup", "toolbox"])
@@ -112,7 +112,7 @@ async def test_a_toolbox_that_is_gone_keeps_nobody_waiting(
     assert isinstance(adapter, Freezing)
     running = await start(yard.spec())
     await counting(running, yard, COUNTING)
-    name = "init" if adapter.kind == "process" else "root"
+    name = "root" if adapter.kind == "host" else "init"
     reference = from_details(running.handle, name)
     assert reference is not None
     async with asyncio.timeout(20):

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from environments.yards import ADAPTERS, Adapter, Start, Yard
+from environments.yards import KINDS, Adapter, Start, Yard
 from patchyard.contracts.environment import Listening
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 
-@pytest.fixture(params=sorted(ADAPTERS))
+@pytest.fixture(params=KINDS)
 def adapter(request: pytest.FixtureRequest, yard: Yard) -> Adapter:
-    return ADAPTERS[request.param](yard.station)
+    return yard.adapter(request.param)
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 import patchyard
-from environments.yards import ADAPTERS, Yard, living
+from environments.yards import KINDS, LOCAL, Yard, living
+from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.process import wait_ended
 from patchyard.domain.codec import from_json
-from patchyard.domain.environment import EnvironmentHandle
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
+from patchyard.environments.keeping import EnvironmentKeeper
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -29,17 +31,16 @@ from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import EnvironmentSpec, Mount
-from patchyard.environments.host import HostEnvironment
-from patchyard.environments.process import ProcessEnvironment
+from patchyard.registry import ENVIRONMENTS, load
 
-kind, folder = sys.argv[1], Path(sys.argv[2])
+(kind, _, image), folder = sys.argv[1].partition("="), Path(sys.argv[2])
 station = Station(
     runtime=folder / "runtime", new_id=SystemClock().new_id, search_path=os.environ["PATH"],
     home=os.environ["HOME"], shelf=Path(sys.argv[3]), public=Path(sys.argv[3]),
 )
-adapter = {"host": HostEnvironment, "process": ProcessEnvironment}[kind](station)
+adapter = load(ENVIRONMENTS[kind])(station)
 workspace = Mount(source=f"{folder}/workspace", target=f"{folder}/workspace", is_writable=True)
-spec = EnvironmentSpec(plan_id="01P", purpose="check", workspace=workspace)
+spec = EnvironmentSpec(plan_id="01P", purpose="check", image=image, workspace=workspace)
 """
 
 DIES = """
@@ -106,23 +107,32 @@ async def run_script(code: str, *arguments: str, prefix: tuple[str, ...] = ()) -
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("kind", sorted(ADAPTERS))
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_call_survives_the_kill_of_the_engine_that_made_it(kind: str, yard: Yard) -> None:
     os.mkfifo(yard.workspace / "gate")
     (yard.workspace / "gate").chmod(0o666)
+    adapter = yard.adapter(kind)
     code, said = await run_script(
-        DIES, kind, str(yard.folder), str(yard.station.shelf), prefix=(sys.executable,)
+        DIES,
+        f"{kind}={yard.image}",
+        str(yard.folder),
+        str(yard.station.shelf),
+        prefix=(sys.executable,),
     )
     assert code == -signal.SIGKILL
     stored: Any = json.loads(said)
     handle = from_json(EnvironmentHandle, stored)
-    adapter = ADAPTERS[kind](yard.station)
     try:
         toolbox = await adapter.attach(handle)
         heard: list[str] = []
-        waiting = asyncio.create_task(
-            toolbox.attach("01CALL", on_output=lambda _, text: heard.append(text))
-        )
+        is_told = asyncio.Event()
+
+        def on_output(_stream: str, text: str) -> None:
+            heard.append(text)
+            is_told.set()
+
+        waiting = asyncio.create_task(toolbox.attach("01CALL", on_output=on_output))
+        await is_told.wait()  # what it had said before is told again
         await asyncio.to_thread((yard.workspace / "gate").write_text, "word\n")
         result = await waiting
         await toolbox.close()
@@ -142,7 +152,7 @@ def clear(yard: Yard) -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 4, 30])
-@pytest.mark.parametrize("kind", sorted(ADAPTERS))
+@pytest.mark.parametrize("kind", LOCAL)
 async def test_what_an_engine_was_starting_when_it_was_killed_ends_itself(
     kind: str, turns: int, yard: Yard
 ) -> None:
@@ -157,7 +167,7 @@ async def test_what_an_engine_was_starting_when_it_was_killed_ends_itself(
 
 @pytest.mark.service("root")
 @pytest.mark.service("user-namespaces")
-@pytest.mark.parametrize("kind", sorted(ADAPTERS))
+@pytest.mark.parametrize("kind", LOCAL)
 async def test_an_ordinary_user_has_the_same_environments(kind: str, yard: Yard) -> None:
     uid = 60_100
     package = yard.folder / "package"
@@ -180,3 +190,23 @@ async def test_an_ordinary_user_has_the_same_environments(kind: str, yard: Yard)
         assert "Operation not permitted" in found["userns"]
         assert "No such file" in found["etc"]
         assert found["home"] == f"{uid} 700"
+
+
+@pytest.mark.service("docker")
+@pytest.mark.parametrize("turns", [20, 60, 120, 240])
+async def test_a_container_that_was_starting_when_its_engine_was_killed_is_returned(
+    turns: int, yard: Yard
+) -> None:
+    adapter = yard.adapter("container")
+    arguments = (f"container={yard.image}", str(yard.folder), str(yard.station.shelf), str(turns))
+    code, _ = await run_script(DIES_STARTING, *arguments, prefix=(sys.executable,))
+    assert code == -signal.SIGKILL
+    keeper = EnvironmentKeeper(yard.station, {ExecutionEnvironment.CONTAINER: adapter})
+    left = await keeper.found()
+    for found in left:
+        assert await keeper.give_back(found, unused_since=float("inf"))
+    async with connected(engine_socket(os.environ)) as engine:
+        assert [await engine.inspect(f"patchyard-{found.name}") for found in left] == [None] * len(
+            left
+        )
+    assert (list(yard.station.runtime.glob("0*")), living(yard)) == ([], [])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.yards import ADAPTERS, Yard, living, starting
+from environments.yards import KINDS, LOCAL, Yard, living, starting
 from patchyard.clients import bubblewrap
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter
@@ -54,9 +54,9 @@ async def test_a_python_among_what_no_agent_may_see_is_refused(
     assert "/usr/bin/python3" in refused.value.hint
 
 
-@pytest.mark.parametrize("kind", sorted(ADAPTERS))
+@pytest.mark.parametrize("kind", LOCAL)
 async def test_one_that_does_not_end_is_said_to_be_broken(kind: str, yard: Yard) -> None:
-    adapter = ADAPTERS[kind](yard.station)
+    adapter = yard.adapter(kind)
     handle = await adapter.start(yard.spec())
     with pytest.MonkeyPatch.context() as stays:
         stays.setattr(host, "kill_tree", lambda *_args, **_options: False)
@@ -68,9 +68,9 @@ async def test_one_that_does_not_end_is_said_to_be_broken(kind: str, yard: Yard)
 
 
 @pytest.mark.service("root")
-@pytest.mark.parametrize("kind", sorted(ADAPTERS))
+@pytest.mark.parametrize("kind", KINDS)
 async def test_the_agent_has_the_group_that_the_workspace_says(kind: str, yard: Yard) -> None:
-    async with starting(ADAPTERS[kind](yard.station)) as start:
+    async with starting(yard.adapter(kind)) as start:
         spec = replace(yard.spec(), agent_uid=61_999, agent_gid=61_998)
         os.chown(yard.workspace, 61_999, 61_998)
         running = await start(spec)

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
+
+from images import WITH_PYTHON, image
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.process import ProcessRef, all_processes
@@ -18,6 +21,7 @@ from patchyard.domain.environment import (
     Mount,
     Readiness,
 )
+from patchyard.environments.container import ContainerEnvironment
 from patchyard.environments.host import HostEnvironment
 from patchyard.environments.process import ProcessEnvironment
 
@@ -37,9 +41,14 @@ class Adapter(Protocol):
 
 
 ADAPTERS: dict[str, Callable[[Station], Adapter]] = {
+    "container": ContainerEnvironment,
     "host": HostEnvironment,
     "process": ProcessEnvironment,
 }
+
+
+LOCAL = ("host", "process")  # kinds that need nothing but this machine's kernel
+KINDS = (pytest.param("container", marks=pytest.mark.service("docker")), *LOCAL)
 
 
 @dataclass
@@ -50,6 +59,13 @@ class Yard:
     station: Station
     workspace: Path
     variables: dict[str, str] = field(default_factory=dict)
+    image: str = ""  # of containers
+
+    def adapter(self, kind: str) -> Adapter:
+        """Return the adapter of a kind; specs name an image then where it takes one."""
+        if kind == "container":
+            self.image = image(WITH_PYTHON)
+        return ADAPTERS[kind](self.station)
 
     def spec(
         self,
@@ -63,6 +79,7 @@ class Yard:
         return EnvironmentSpec(
             plan_id="01JPLAN",
             purpose="check",
+            image=self.image,
             workspace=Mount(source=source, target=target or source, is_writable=is_writable),
             mounts=mounts,
             variables=self.variables,

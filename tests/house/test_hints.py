@@ -13,7 +13,7 @@ from tree import files
 
 TOLD = re.compile(r"`((?:agents |--)[^`]*)`")
 #: Said to come with a later version, in the same breath (A14).
-LATER = {"agents resource add container-instance NAME --image IMAGE"}
+LATER: set[str] = {"agents resource add devcontainer-instance NAME --path ."}
 OTHERS = {"--cap-add", "--security-opt"}  # of a container engine
 
 

@@ -106,7 +106,7 @@ def test_a_wrong_environment_names_the_right_ones(top: Path) -> None:
     with pytest.raises(UnknownName) as caught:
         taken(top, kind="dokcer")
     assert "docker" in caught.value.message
-    assert caught.value.hint.startswith("known: host, process; container")
+    assert caught.value.hint.startswith("known: container, host, process")
 
 
 @pytest.mark.parametrize("where", ["option", "project", "tool"])

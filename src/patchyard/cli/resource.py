@@ -11,7 +11,7 @@ from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option
 from patchyard.domain.environment import parse_kind
 from patchyard.domain.errors import UsageError
-from patchyard.domain.resource import TYPES, Resource, require_type
+from patchyard.domain.resource import CONTAINER_TYPES, GIT_CHECKOUT, Resource, require_type
 from patchyard.engine.catalogue import Catalogue
 
 
@@ -24,10 +24,13 @@ def resource() -> None:
 @click.argument("type_name", metavar="TYPE")
 @click.argument("name")
 @click.option("--path", default=".", show_default=True, help="Where it lies.")
+@click.option("--image", default="", help="Of a container-instance, as its engine names it.")
 @click.option("--execution-environment", "kind", help="Where work on it happens by default.")
 @format_option
-def add(type_name: str, name: str, path: str, kind: str | None, output_format: str) -> None:
-    """Add a resource of TYPE (git-checkout, directory) under NAME."""
+def add(
+    type_name: str, name: str, path: str, image: str, kind: str | None, output_format: str
+) -> None:
+    """Add a resource of TYPE (container-instance, directory, git-checkout) under NAME."""
 
     async def job(catalogue: Catalogue) -> Outcome:
         made = await catalogue.add_resource(
@@ -35,6 +38,7 @@ def add(type_name: str, name: str, path: str, kind: str | None, output_format: s
                 name=name,
                 type=require_type(type_name),
                 location=_location(type_name, path),
+                image=_image(type_name, image),
                 execution_environment=parse_kind(kind) if kind else None,
             )
         )
@@ -45,12 +49,20 @@ def add(type_name: str, name: str, path: str, kind: str | None, output_format: s
 
 
 def _location(type_name: str, path: str) -> str:
-    if type_name == TYPES[1]:
+    if type_name == GIT_CHECKOUT:
         return checkout_of(path)
+    if type_name in CONTAINER_TYPES:
+        return ""
     found = Path(os.path.realpath(Path(path).expanduser()))
     if not found.is_dir():
         raise UsageError(f"there is no folder {path}")
     return str(found)
+
+
+def _image(type_name: str, image: str) -> str:
+    if image and type_name not in CONTAINER_TYPES:
+        raise UsageError(f"--image is not for {type_name}", hint="leave it out")
+    return image
 
 
 def _data(found: Resource) -> dict[str, Any]:
@@ -58,6 +70,7 @@ def _data(found: Resource) -> dict[str, Any]:
         "name": found.name,
         "type": found.type,
         "location": found.location,
+        "image": found.image,
         "execution_environment": str(found.execution_environment or "host"),
         "execution_environment_set": found.execution_environment is not None,
     }

@@ -83,6 +83,22 @@ def _bound(group: Path, bounds: dict[str, int | None]) -> bool:
     return True
 
 
+def groups_of(membership: str, *, filesystem: Path = FILESYSTEM) -> tuple[str, ...]:
+    """Return the directories that a process of somebody else's making is in.
+
+    `membership` is the text of its /proc/PID/cgroup. Only those that freeze or count count.
+    """
+    own = dict(_parse(membership))
+    if (filesystem / "cgroup.controllers").exists():
+        return (str(filesystem / own[""].lstrip("/")),) if own.get("", "/") != "/" else ()
+    wanted = (*CONTROLLERS, "freezer")
+    return tuple(
+        str(filesystem / controller / own[controller].lstrip("/"))
+        for controller in wanted
+        if own.get(controller, "/") != "/"
+    )
+
+
 def join_group(group: Iterable[str], pid: int) -> None:
     """Put one process there; its later children follow. Raises OSError when one refused."""
     for directory in group:
@@ -135,6 +151,7 @@ __all__ = [
     "CONTROLLERS",
     "FILESYSTEM",
     "freeze",
+    "groups_of",
     "is_bounding",
     "join_group",
     "make_group",

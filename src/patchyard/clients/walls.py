@@ -290,6 +290,7 @@ def describe(view: View) -> list[dict[str, str]]:
 __all__ = [
     "ETC",
     "HOMES",
+    "READ_ONLY_VARIABLES",
     "RESERVED",
     "SYSTEM_PATH",
     "TOOLBOX_PLACE",

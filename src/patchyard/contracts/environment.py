@@ -65,10 +65,11 @@ class Listening(Protocol):
 class Furnished(Protocol):
     """Extension: a kind that knows, without starting one, which programs its places show."""
 
-    def programs(self, checkout: str) -> Mapping[str, str]:
+    async def programs(self, checkout: str, *, image: str = "") -> Mapping[str, str]:
         """Return a mark for each interpreter and compiler that work at `checkout` would find.
 
-        It changes when that program is another one: a new version, another place.
+        It changes when that program is another one: a new version, another place, another image.
+        Raises EnvironmentUnavailable where nobody can say.
         """
         ...
 

@@ -39,7 +39,11 @@ STRENGTH: Mapping[ExecutionEnvironment, int] = {
 }
 
 
-HERE = (ExecutionEnvironment.HOST, ExecutionEnvironment.PROCESS)
+HERE = (
+    ExecutionEnvironment.CONTAINER,
+    ExecutionEnvironment.HOST,
+    ExecutionEnvironment.PROCESS,
+)
 """Those that this version can start; `registry.py` holds the adapter of each."""
 
 
@@ -51,16 +55,16 @@ def no_such_kind(text: str) -> UnknownName:
     message = f"the environment {text!r} is not in this version" if is_later else unknown.message
     here = [str(kind) for kind in HERE]
     details = {"name": text, "known": here}
-    hint = f"known: {', '.join(here)}; container where a resource is linked"
+    hint = f"known: {', '.join(here)} (container: where a resource is linked)"
     return UnknownName(message, hint=hint, details=details)
 
 
 def require_offered(kind: ExecutionEnvironment) -> ExecutionEnvironment:
-    """Return a kind that may be set: `container` too, though what it needs comes later (A13, A14).
+    """Return a kind that may be set (A13, A14).
 
     Raises UnknownName.
     """
-    if kind in {*HERE, ExecutionEnvironment.CONTAINER}:
+    if kind in HERE:
         return kind
     raise no_such_kind(str(kind))
 
@@ -104,6 +108,7 @@ class EnvironmentSpec:
     plan_id: str
     purpose: str  # strategize, execute, setup, proof, shell, check
     workspace: Mount  # where the work tree lies, and the one path it appears at
+    image: str = ""  # of a container or VM
     mounts: tuple[Mount, ...] = ()  # further places, read-only unless said
     variables: Mapping[str, str] = field(default_factory=dict)  # agent-readable, by definition
     path: tuple[str, ...] = ()  # directories put before the toolchains in PATH

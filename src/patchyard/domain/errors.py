@@ -142,8 +142,8 @@ class ContainerUnavailableError(EnvironmentUnavailable):
     default_hint = (
         "link one: `agents resource add container-instance NAME --image IMAGE` or "
         "`agents resource add devcontainer-instance NAME --path .`, then "
-        "`agents project link-resource PROJECT NAME` (these resource types come with a later "
-        "version; until then `--in process` is the strongest kind)"
+        "`agents project link-resource PROJECT NAME` (a devcontainer-instance comes with a later "
+        "version)"
     )
 
 

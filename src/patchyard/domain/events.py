@@ -13,6 +13,7 @@ from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.queue import Taken
+from patchyard.domain.resource import Resource
 from patchyard.domain.spending import SpendingEvent
 from patchyard.domain.steering import SteeringEvent
 
@@ -249,6 +250,7 @@ class Placed:
 
     kind: ExecutionEnvironment
     source: str  # such as the option that said it
+    resources: tuple[Resource, ...] = ()  # linked by then; empty: as they were
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,12 @@ def _created(state: PlanState, event: PlanCreated, _version: int) -> PlanState:
 
 
 def _placed(state: PlanState, event: Placed, _version: int) -> PlanState:
-    spec = replace(state.known, environment=event.kind, environment_source=event.source)
+    spec = replace(
+        state.known,
+        environment=event.kind,
+        environment_source=event.source,
+        resources=event.resources or state.known.resources,
+    )
     return replace(state, spec=spec)
 
 

@@ -11,6 +11,7 @@ from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import GuardRefused
 from patchyard.domain.invariant import Invariant
 from patchyard.domain.lineage import Lineage
+from patchyard.domain.resource import Resource
 from patchyard.domain.safety import SafetyProfile
 
 
@@ -136,6 +137,7 @@ class PlanSpec:
     resource_environment: ExecutionEnvironment | None = None  # of a linked resource (F2.4)
     default_environment: ExecutionEnvironment = ExecutionEnvironment.HOST
     tool_environments: Mapping[str, ExecutionEnvironment] = field(default_factory=dict)
+    resources: tuple[Resource, ...] = ()  # containers and the like that it can be sent to
     setup: tuple[str, ...] = ()
     validate: tuple[str, ...] = ()
     invariants: tuple[Invariant, ...] = ()

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import ContainerUnavailableError, UsageError
 
-TYPES = ("directory", "git-checkout")  # that can be added in this version
+GIT_CHECKOUT = "git-checkout"
+TYPES = ("container-instance", "directory", "git-checkout")  # that can be added in this version
 CONTAINER_TYPES = ("container-instance", "devcontainer-instance")
 KNOWN_TYPES = (*TYPES, *CONTAINER_TYPES, "kubernetes", "ssh-host", "vm-image")
 
@@ -18,6 +19,7 @@ class Resource:
     name: str
     type: str
     location: str = ""  # absolute path
+    image: str = ""  # of a container-instance, as its engine names it
     execution_environment: ExecutionEnvironment | None = None  # None: not set (A4, A5)
 
     @property
@@ -55,4 +57,12 @@ def container_of(linked: Sequence[Resource]) -> Resource:
     return found[0]
 
 
-__all__ = ["CONTAINER_TYPES", "KNOWN_TYPES", "TYPES", "Resource", "container_of", "require_type"]
+__all__ = [
+    "CONTAINER_TYPES",
+    "GIT_CHECKOUT",
+    "KNOWN_TYPES",
+    "TYPES",
+    "Resource",
+    "container_of",
+    "require_type",
+]

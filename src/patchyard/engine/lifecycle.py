@@ -29,7 +29,7 @@ from patchyard.domain.invariant import Invariant
 from patchyard.domain.machine import refused_by_machine
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.queue import Errand, Lease, Taken, job_of, scopes_of
-from patchyard.domain.resource import container_of
+from patchyard.domain.resource import Resource, container_of
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
@@ -120,14 +120,15 @@ async def place(
     Raises ContainerUnavailableError (A14), UnknownName for a kind that there is not.
     """
     state = ledger.state
+    linked: tuple[Resource, ...] = ()
     if kind == ExecutionEnvironment.CONTAINER:
         holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
         name = state.known.project
-        container_of(holdings.project(name).linked(holdings.resources) if name else ())
+        linked = (container_of(holdings.project(name).linked(holdings.resources) if name else ()),)
     equipment.environment(kind)
     is_done = state.phase == Phase.APPLY or (state.phase, state.state) == _EXECUTED
     if not is_done and kind != state.known.environment:
-        await ledger.record(Placed(kind=kind, source=source))
+        await ledger.record(Placed(kind=kind, source=source, resources=linked))
 
 
 async def declare(ledger: Ledger, invariant: Invariant) -> None:

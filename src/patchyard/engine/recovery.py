@@ -13,7 +13,7 @@ from patchyard.engine.checkpoints import Checkpoints
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
 
-CONFINED = frozenset({ExecutionEnvironment.PROCESS})
+CONFINED = frozenset({ExecutionEnvironment.CONTAINER, ExecutionEnvironment.PROCESS})
 """Kinds from which a call reaches nothing but the workspace, unless it was given more."""
 
 

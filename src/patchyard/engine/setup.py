@@ -19,7 +19,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import ground, ground_name
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import gate_result
-from patchyard.engine.sites import general_kind
+from patchyard.engine.sites import general_kind, image_of
 from patchyard.engine.visits import visit
 
 SETUP_TIMEOUT_S = 1800.0  # one setup command
@@ -90,10 +90,14 @@ class Setup:
         layer = await asyncio.to_thread(self._equipment.layers.find, key)
         return [layer or await self._run(base, key, changeset.tree)]
 
-    def _programs(self, base: Base) -> Mapping[str, str]:
+    async def _programs(self, base: Base) -> Mapping[str, str]:
         """What setup will find to run: a virtual environment is bound to its interpreter."""
-        environment = self._equipment.environment(general_kind(self._ledger.state.known))
-        return environment.programs(base.repository) if isinstance(environment, Furnished) else {}
+        spec = self._ledger.state.known
+        kind = general_kind(spec)
+        environment = self._equipment.environment(kind)
+        if not isinstance(environment, Furnished):
+            return {}
+        return await environment.programs(base.repository, image=image_of(kind, spec))
 
     async def _key(self, base: Base, tree: str | None) -> str:
         """Name what setup sees: a layer made of the same things is the same layer."""
@@ -105,7 +109,7 @@ class Setup:
             "path": base.repository,
             "commands": spec.setup,
             "kind": str(general_kind(spec)),
-            "programs": self._programs(base),
+            "programs": await self._programs(base),
             "variables": spec.variables,
             "mounts": spec.mounts,
             "include": spec.include,

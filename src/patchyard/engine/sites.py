@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
 from patchyard.domain.plan import PlanSpec
+from patchyard.domain.resource import container_of
 from patchyard.engine.equipment import Equipment
 
 PYCACHE = "/tmp/pycache"  # noqa: S108 - inside, where /tmp is its own
@@ -38,7 +39,7 @@ def specs_for(
             plan_id,
             spec,
             workspace,
-            path=_inside(kind, spec, workspace),
+            kind=kind,
             purpose=purpose,
             is_writable=is_writable,
             variables=variables or {},
@@ -53,19 +54,27 @@ def _inside(kind: ExecutionEnvironment, spec: PlanSpec, workspace: WorkspaceRef)
     return workspace.root if kind == ExecutionEnvironment.HOST else spec.repository
 
 
+def image_of(kind: ExecutionEnvironment, spec: PlanSpec) -> str:
+    """Return the image of the linked container that `container` means (F2.17)."""
+    is_container = kind == ExecutionEnvironment.CONTAINER
+    return container_of(spec.resources).image if is_container else ""
+
+
 def _spec(
     plan_id: str,
     spec: PlanSpec,
     workspace: WorkspaceRef,
     *,
-    path: str,
+    kind: ExecutionEnvironment,
     purpose: str,
     is_writable: bool,
     variables: Mapping[str, str],
 ) -> EnvironmentSpec:
+    path = _inside(kind, spec, workspace)
     return EnvironmentSpec(
         plan_id=plan_id,
         purpose=purpose,
+        image=image_of(kind, spec),
         workspace=Mount(source=workspace.root, target=path, is_writable=is_writable),
         mounts=(
             *_own_mounts(workspace, path),
@@ -107,4 +116,4 @@ def _tidy(path: str, workspace: WorkspaceRef) -> Mapping[str, str]:
     return {} if path == workspace.root else {"PYTHONPYCACHEPREFIX": PYCACHE}
 
 
-__all__ = ["general_kind", "kinds_of", "specs_for"]
+__all__ = ["general_kind", "image_of", "kinds_of", "specs_for"]

@@ -115,7 +115,7 @@ class ProcessEnvironment:
             *describe(self._view(spec, self._identity(spec))),
         ]
 
-    def programs(self, checkout: str) -> Mapping[str, str]:
+    async def programs(self, checkout: str, *, image: str = "") -> Mapping[str, str]:  # noqa: ARG002 - it shows this machine's
         """Return marks of the programs found there; see contracts.environment.Furnished."""
         found = self._finder.find(checkout)
         return programs((*found.path, *SYSTEM_PATH), found.variables)

@@ -1,0 +1,20 @@
+#!/bin/sh
+# A container engine for the tests alone: no bridge, no firewall rules, all its state in FOLDER.
+# Usage: start_dockerd.sh FOLDER; prints what DOCKER_HOST is to be. `kill $(cat FOLDER/pid)` ends it.
+set -eu
+folder=$1
+mkdir -p "$folder"
+socket=$folder/docker.sock
+dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
+  --host "unix://$socket" --bridge=none --iptables=false --ip6tables=false \
+  >"$folder/log" 2>&1 </dev/null &
+for _ in $(seq 60); do
+  if DOCKER_HOST=unix://$socket docker version >/dev/null 2>&1; then
+    echo "unix://$socket"
+    exit 0
+  fi
+  sleep 0.5
+done
+tail -n 20 "$folder/log" >&2
+echo "dockerd did not answer within 30 s" >&2
+exit 1

@@ -1,0 +1,213 @@
+"""What is the container kind's own: its walls, its images, an engine that is not there."""
+
+import asyncio
+import copy
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from environments.yards import Adapter, Start, Yard
+from images import WITHOUT_PYTHON, image
+from patchyard.clients.containers import Confined, confined, require_as_asked
+from patchyard.clients.docker import connected, engine_socket
+from patchyard.clients.identity import AgentIdentity
+from patchyard.domain.environment import EnvironmentSpec, Mount
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
+from patchyard.environments.container import ContainerEnvironment
+
+pytestmark = [pytest.mark.anyio]
+needs_engine = pytest.mark.service("docker")
+IDENTITY = AgentIdentity(uid=60900, gid=60900, is_switched=True)
+SPEC = EnvironmentSpec(
+    plan_id="01JPLAN",
+    purpose="execute",
+    image="it",
+    workspace=Mount(source="/plans/1/root", target="/home/ada/shop", is_writable=True),
+)
+
+
+@pytest.fixture
+def adapter(yard: Yard) -> Adapter:
+    return yard.adapter("container")
+
+
+def asked(spec: EnvironmentSpec = SPEC, **of_image: Any) -> Confined:
+    return confined(
+        spec,
+        IDENTITY,
+        image={"Id": "sha256:1", "Config": of_image},
+        environment_id="01JENV",
+        toolbox="/t/toolbox",
+        passing="/t/handing.sock",
+        accounts={"passwd": "/t/passwd"},
+    )
+
+
+def made(config: Confined) -> dict[str, Any]:
+    """What an engine shows of a container that it made as asked."""
+    return {"Config": {"User": config.config["User"]}, "HostConfig": copy.deepcopy(config.host)}
+
+
+def test_a_container_as_asked_is_taken() -> None:
+    require_as_asked(made(asked()), asked())
+
+
+WEAKER: dict[str, tuple[str, Any]] = {
+    "all rights": ("Privileged", True),
+    "a capability": ("CapAdd", ["SYS_ADMIN"]),
+    "some dropped": ("CapDrop", ["NET_RAW"]),
+    "a device": ("Devices", [{"PathOnHost": "/dev/kvm"}]),
+    "the host's network": ("NetworkMode", "host"),
+    "the host's processes": ("PidMode", "host"),
+    "the host's memory": ("IpcMode", "host"),
+    "the host's users": ("UsernsMode", "host"),
+    "a root that can be written": ("ReadonlyRootfs", False),
+    "new privileges": ("SecurityOpt", []),
+    "no filter": ("SecurityOpt", ["no-new-privileges:true", "seccomp=unconfined"]),
+    "no bound of memory": ("Memory", 0),
+    "no bound of processes": ("PidsLimit", None),
+    "one more mount": ("Binds", ["/:/host"]),
+    "other mounts": ("Mounts", []),
+    "a group": ("GroupAdd", ["docker"]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WEAKER))
+def test_a_weaker_container_is_refused_by_name(name: str) -> None:
+    field, value = WEAKER[name]
+    found = made(asked())
+    found["HostConfig"][field] = value
+    with pytest.raises(EnvironmentUnavailable, match=field):
+        require_as_asked(found, asked())
+
+
+def test_another_user_and_a_missing_container_are_refused() -> None:
+    found = made(asked())
+    found["Config"]["User"] = ""
+    for each in (found, None):
+        with pytest.raises(EnvironmentUnavailable, match="User"):
+            require_as_asked(each, asked())
+
+
+@pytest.mark.parametrize("target", ["/", "/proc", "/dev", "/sys", "/run/patchyard", "/run"])
+def test_no_mount_stands_in_for_a_part_of_the_container(target: str) -> None:
+    with pytest.raises(UsageError, match="stand in"):
+        asked(replace(SPEC, mounts=(Mount(source="/data", target=target),)))
+
+
+def test_the_images_own_path_and_variables_stay() -> None:
+    config = asked(Env=["PATH=/opt/go/bin:/usr/bin", "GOROOT=/opt/go"])
+    words = " ".join(config.config["Cmd"])
+    assert '"GOROOT": "/opt/go"' in words
+    assert '"PATH": "/opt/go/bin:/usr/bin"' in words
+
+
+def test_the_home_is_where_no_mount_is() -> None:
+    spec = replace(SPEC, workspace=Mount(source="/p", target="/home/agent/shop"))
+    assert "/home/patchyard-agent" in asked(spec).host["Tmpfs"]
+
+
+def test_only_a_socket_of_this_machine_is_an_engine(tmp_path: Path) -> None:
+    assert engine_socket({"DOCKER_HOST": f"unix://{tmp_path}/s"}) == f"{tmp_path}/s"
+    with pytest.raises(EnvironmentUnavailable, match="tcp://"):
+        engine_socket({"DOCKER_HOST": "tcp://engine.example:2375"})
+
+
+async def test_an_engine_that_does_not_answer_is_named(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("aiodocker")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{yard.folder}/none.sock")
+    readiness = await ContainerEnvironment(yard.station).check()
+    assert not readiness.is_ready
+    assert "none.sock does not answer" in readiness.cause
+    assert "DOCKER_HOST" in readiness.cure
+
+
+@needs_engine
+async def test_inside_there_is_no_right_and_no_way_to_one(start: Start, yard: Yard) -> None:
+    running = await start(yard.spec())
+    status = await running.run("cat /proc/self/status")
+    facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert {facts[name] for name in ("CapEff", "CapPrm", "CapBnd", "CapInh")} == {"0" * 16}
+    assert facts["NoNewPrivs"] == "1"
+    assert int(facts["Seccomp_filters"]) >= 2  # the engine's own and ours
+    assert facts["Uid"].split()[0] != "0"
+    assert "Read-only file system" in await running.run("echo x > /usr/bin/new")
+    assert "not permitted" in await running.run("unshare --user true")
+    mount = "import ctypes; c = ctypes.CDLL(None, use_errno=True)"
+    mount += "; print(c.mount(b'none', b'/tmp', b'tmpfs', 0, None), ctypes.get_errno())"
+    assert await running.python(mount) == "-1 1"
+
+
+@needs_engine
+async def test_the_agent_has_a_name_and_a_home_of_its_own(start: Start, yard: Yard) -> None:
+    running = await start(yard.spec())
+    assert await running.run("whoami") == "agent"
+    assert await running.run("cd && pwd && touch x && stat -c %a .") == "/home/agent\n700"
+
+
+@needs_engine
+async def test_no_socket_and_no_folder_of_the_engines_is_inside(start: Start, yard: Yard) -> None:
+    running = await start(yard.spec())
+    seen = await running.run("cat /proc/self/mountinfo; ls -la /run/patchyard /run/patchyard/*")
+    assert "docker.sock" not in seen
+    assert not [line for line in seen.splitlines() if "toolbox.sock" in line]
+    handing = "import socket; socket.socket(socket.AF_UNIX).connect('/run/patchyard/handing.sock')"
+    assert "FileNotFoundError" in await running.python(handing)
+
+
+@needs_engine
+async def test_what_was_written_belongs_to_the_agent_and_is_in_the_workspace(
+    start: Start, yard: Yard
+) -> None:
+    running = await start(yard.spec(target="/srv/elsewhere"))
+    await running.run("mkdir d && echo x > d/f && chmod 4755 d/f")
+    facts = (yard.workspace / "d" / "f").stat()
+    assert facts.st_uid == yard.workspace.stat().st_uid
+    assert stat.S_IMODE(facts.st_mode) & 0o777 == 0o755
+
+
+@needs_engine
+async def test_a_missing_image_is_named_with_the_cure(adapter: Adapter, yard: Yard) -> None:
+    with pytest.raises(EnvironmentUnavailable, match="no image 'none/such:1'") as refused:
+        await adapter.start(replace(yard.spec(), image="none/such:1"))
+    assert "pull" in refused.value.hint
+
+
+@needs_engine
+async def test_an_image_without_python_is_named_with_the_cure(adapter: Adapter, yard: Yard) -> None:
+    with pytest.raises(EnvironmentUnavailable, match="python3") as refused:
+        await adapter.start(replace(yard.spec(), image=image(WITHOUT_PYTHON)))
+    assert "Python 3.8" in refused.value.hint
+
+
+@needs_engine
+async def test_a_lost_container_is_broken_and_leaves_nothing(
+    start: Start, adapter: Adapter, yard: Yard
+) -> None:
+    running = await start(yard.spec())
+    waiting = asyncio.create_task(running.result("sleep 60"))
+    await running.run("true")
+    async with connected(engine_socket(os.environ)) as engine:
+        await engine.remove(str(running.handle.details["container"]))
+    with pytest.raises(EnvironmentBroken):
+        await waiting
+    with pytest.raises(EnvironmentBroken):
+        await adapter.attach(running.handle)
+    await adapter.end(running.handle)
+
+
+@needs_engine
+async def test_an_output_and_its_limits_are_those_of_the_spec(start: Start, yard: Yard) -> None:
+    spec = yard.spec()
+    tight = replace(spec.limits, processes=40, memory_bytes=256 * 1024**2)
+    running = await start(replace(spec, limits=tight))
+    many = await running.run("for i in $(seq 60); do sleep 5 & done; echo; wait", timeout_s=3)
+    assert "Resource temporarily unavailable" in many or "retry" in many
+    hungry = await running.result("python3 -c 'x = bytearray(1 << 30); print(len(x))'")
+    assert hungry["exit_code"] != 0

@@ -1,0 +1,87 @@
+"""Images for the tests of containers, made of files of this machine's own Debian packages.
+
+No registry is needed. An image is named after what it is made of, and made once an engine.
+"""
+
+import functools
+import hashlib
+import io
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+from services import REAL_ENVIRONMENT
+
+__all__ = ["WITHOUT_PYTHON", "WITH_PYTHON", "image"]
+
+SHELL = (
+    *("base-files", "bash", "coreutils", "dash", "diffutils", "findutils", "grep", "sed", "tar"),
+    *("libacl1", "libattr1", "libc6", "libcrypt1", "libgmp10", "libpcre2-8-0", "libselinux1"),
+    *("libssl3", "libtinfo6", "util-linux", "procps", "libproc2-0"),
+)
+WITHOUT_PYTHON = SHELL
+WITH_PYTHON = (
+    *SHELL,
+    *("git", "libbz2-1.0", "libexpat1", "libffi8", "liblzma5", "libsqlite3-0", "libuuid1"),
+    *("libpython3.11-minimal", "libpython3.11-stdlib", "python3-minimal", "python3.11-minimal"),
+    "zlib1g",
+)
+LEFT_OUT = ("/usr/share/doc", "/usr/share/info", "/usr/share/locale", "/usr/share/man")
+LINKS = ("bin", "lib", "lib64", "sbin")
+FOLDERS = ("dev", "home", "proc", "root", "run", "sys", "tmp")
+BUILD_S = 120.0
+
+
+@functools.cache
+def image(packages: tuple[str, ...]) -> str:
+    """Return the name of an image that holds the files of these packages."""
+    listed = subprocess.run(
+        ["dpkg-query", "--show", *packages], check=True, capture_output=True, text=True
+    )
+    digest = hashlib.sha256(listed.stdout.encode()).hexdigest()[:16]
+    name = f"patchyard-test:{digest}"
+    if not _docker("image", "inspect", name).returncode:
+        return name
+    made = _docker("import", "-", name, data=_archive(packages))
+    assert made.returncode == 0, made.stderr.decode()
+    return name
+
+
+def _docker(*words: str, data: bytes | None = None) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        ["docker", *words],
+        input=data,
+        check=False,
+        capture_output=True,
+        env=REAL_ENVIRONMENT,
+        timeout=BUILD_S,
+    )
+
+
+def _archive(packages: tuple[str, ...]) -> bytes:
+    command = ["dpkg-query", "--listfiles", *packages]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    places = {_place(Path(line)) for line in listed.splitlines() if _is_wanted(line)}
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for name in LINKS:
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
+            archive.addfile(link)
+        for name in sorted(set(FOLDERS) - places):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(folder)
+        for place in sorted(places - set(LINKS) - {""}):
+            archive.add(f"/{place}", arcname=place, recursive=False)
+    return written.getvalue()
+
+
+def _is_wanted(line: str) -> bool:
+    return line.startswith("/") and not line.startswith(LEFT_OUT) and os.path.lexists(line)
+
+
+def _place(path: Path) -> str:
+    """Where it really lies: packages still say /bin where it is a link to /usr/bin."""
+    return str(path.parent.resolve() / path.name).lstrip("/")
