@@ -22,7 +22,7 @@ from patchyard.domain.budget import PlanLimits
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
 from patchyard.domain.detection import detect
 from patchyard.domain.effective import Setting
-from patchyard.domain.environment import ExecutionEnvironment, parse_kind
+from patchyard.domain.environment import ExecutionEnvironment, Priority, parse_kind
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import Holdings
@@ -30,6 +30,7 @@ from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import AUTO, PlanSpec
 from patchyard.domain.project import LimitSettings, Project, seconds_of
 from patchyard.domain.resource import container_of
+from patchyard.domain.routing import route_of
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.settings import DESTINATIONS, Settings, known_role
 from patchyard.intake_mounts import includes_of, mounts_of
@@ -54,6 +55,7 @@ class Asked:
     role: str | None = None
     model: str | None = None
     kind: str | None = None
+    environment_priority: Priority | None = None
     setup: tuple[str, ...] = ()  # empty: not said; one empty text: none
     validate: tuple[str, ...] = ()
     apply_to: str | None = None
@@ -269,15 +271,17 @@ def _placed(
         project=project.name if project else None,
         environment=plan,
         environment_source=source if plan else "plan",
+        environment_priority=asked.environment_priority,
         project_environment=own,
+        project_priority=settings.value("execution_env_priority"),
+        has_discovery=bool(settings.value("execution_env_discovery")),
         resource_environment=resource,
         default_environment=configured or ExecutionEnvironment.HOST,
         tool_environments=tools,
         resources=tuple(each for each in linked if each.is_container),
     )
-    general = plan or own or resource or placed.default_environment
     require_tools(tools, spec.repository)
-    if ExecutionEnvironment.CONTAINER in {general, *tools.values()}:
+    if ExecutionEnvironment.CONTAINER in {route_of(placed).kind, *tools.values()}:
         container_of(linked)
     return placed
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import ExecutionEnvironment, Priority
 from patchyard.domain.errors import ContainerUnavailableError, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.plan import PlanSpec
-from patchyard.domain.project import LimitSettings, Priority, Project, context_value
+from patchyard.domain.project import LimitSettings, Project, context_value
 from patchyard.domain.resource import Resource, container_of
 from patchyard.domain.routing import Chain, ExecutionEnvironmentResolver
 

@@ -34,12 +34,11 @@ from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
 from patchyard.domain.marks import Mark
 from patchyard.domain.plan import State
-from patchyard.domain.routing import ExecutionEnvironmentResolver
+from patchyard.domain.routing import route_of
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.rolling_back import told
-from patchyard.engine.tool_runner import route_of
 from patchyard.engine.waiting import is_held
 
 EVENT_SHOWN = 160  # characters of an event's fields in a list
@@ -315,10 +314,7 @@ def route(plan_id: str, tool: str | None, output_format: str) -> None:
         if tool and tool not in known:
             raise UnknownName.among("tool", tool, known)
         names = [tool] if tool else sorted(known)
-        rows = [
-            {"tool": name, **to_json(route_of(spec, name, ExecutionEnvironmentResolver()))}
-            for name in names
-        ]
+        rows = [{"tool": name, **to_json(route_of(spec, name))} for name in names]
         lines = [f"{r['tool']:18} {r['kind']:10} {r['level']}: {r['reason']}" for r in rows]
         return Outcome(data={"routes": rows}, text="\n".join(lines))
 

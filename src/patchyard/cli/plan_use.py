@@ -11,6 +11,7 @@ from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option
 from patchyard.cli.plan_act import stream_option
 from patchyard.cli.progress import SpokenLines
 from patchyard.cli.working import announce, carried, made_plan, waiting, watching
+from patchyard.domain.environment import Priority
 from patchyard.domain.errors import UsageError
 from patchyard.domain.plan import MANUAL
 from patchyard.engine.catalogue import Catalogue
@@ -27,6 +28,12 @@ from patchyard.intake_actions import find_action
     "--arg", "arguments", multiple=True, help="NAME=VALUE of the action; may be repeated."
 )
 @click.option("--execution-environment", "--in", "kind", help="host (default), process, ...")
+@click.option(
+    "--execution-env-priority",
+    "priority",
+    type=click.Choice([str(each) for each in Priority]),
+    help="override: before all but a tool's own setting; fallback: after a devcontainer.",
+)
 @click.option("--agent", help="model or recipe; recipe where the action has steps.")
 @click.option("--model", "model_name", help="PROVIDER:MODEL, recorded:FILE or scripted:FILE.")
 @click.option("--no-strategize", is_flag=True, help="Only make the plan.")
@@ -48,6 +55,7 @@ async def _use(options: dict[str, Any], *, is_json: bool) -> Outcome:
             project=options["project"],
             arguments=_arguments(options["arguments"]),
             kind=options["kind"],
+            environment_priority=Priority(options["priority"]) if options["priority"] else None,
             agent=options["agent"],
             model=options["model_name"],
             automation_profile=options["automation_profile"],

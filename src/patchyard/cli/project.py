@@ -129,7 +129,7 @@ def set_value(words: tuple[str, ...], output_format: str) -> None:
 
     Keys: execution_environment, execution_env_priority, execution_env_discovery, validate, setup,
     protected_paths, limits (of each plan), budget (of all plans together), automation_profile.
-    Priority and discovery are kept, without effect in this version.
+    Priority and discovery take the chain with six levels: docs/reference/execution_environment.md.
     """
 
     async def job(catalogue: Catalogue) -> Outcome:

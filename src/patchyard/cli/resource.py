@@ -62,6 +62,8 @@ def _location(type_name: str, path: str) -> str:
 def _image(type_name: str, image: str) -> str:
     if image and type_name not in CONTAINER_TYPES:
         raise UsageError(f"--image is not for {type_name}", hint="leave it out")
+    if type_name in CONTAINER_TYPES and not image:
+        raise UsageError(f"a {type_name} needs an image", hint="say `--image NAME`")
     return image
 
 

@@ -21,6 +21,13 @@ class ExecutionEnvironment(StrEnum):
     MOCK = "mock"
 
 
+class Priority(StrEnum):
+    """Whether an environment setting gives way to a discovered devcontainer (A+)."""
+
+    FALLBACK = "fallback"
+    OVERRIDE = "override"
+
+
 ALIASES: Mapping[str, ExecutionEnvironment] = {
     "local": ExecutionEnvironment.HOST,
     "remote": ExecutionEnvironment.POD,
@@ -148,6 +155,7 @@ __all__ = [
     "ExecutionEnvironment",
     "Limits",
     "Mount",
+    "Priority",
     "Readiness",
     "no_such_kind",
     "parse_kind",

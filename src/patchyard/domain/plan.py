@@ -7,7 +7,7 @@ from typing import Any
 
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import ExecutionEnvironment, Priority
 from patchyard.domain.errors import GuardRefused
 from patchyard.domain.invariant import Invariant
 from patchyard.domain.lineage import Lineage
@@ -133,7 +133,10 @@ class PlanSpec:
     role: str = "developer"
     environment: ExecutionEnvironment | None = None  # plan level of the chain
     environment_source: str = "plan"  # who set it: an option, run-default
+    environment_priority: Priority | None = None  # None: not set (A+)
     project_environment: ExecutionEnvironment | None = None
+    project_priority: Priority | None = None
+    has_discovery: bool = False  # a devcontainer in the checkout counts (A+)
     resource_environment: ExecutionEnvironment | None = None  # of a linked resource (F2.4)
     default_environment: ExecutionEnvironment = ExecutionEnvironment.HOST
     tool_environments: Mapping[str, ExecutionEnvironment] = field(default_factory=dict)

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from patchyard.domain.action import kind_at, profile_at, texts_of
 from patchyard.domain.ceilings import BUDGET_KEYS, PROJECT, Budget, budget_of
 from patchyard.domain.durations import seconds_of
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import ExecutionEnvironment, Priority
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.resource import Resource
 
@@ -25,13 +24,6 @@ CONTEXT_KEYS = (
 )
 WHOLE_LIMITS = ("max_calls", "max_steps", "max_tokens", "rounds")
 LIMIT_KEYS = ("budget_usd", "max_calls", "max_steps", "max_tokens", "rounds", "timeout")
-
-
-class Priority(StrEnum):
-    """Whether an environment setting gives way to a discovered devcontainer (A+)."""
-
-    FALLBACK = "fallback"
-    OVERRIDE = "override"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +115,6 @@ __all__ = [
     "CONTEXT_KEYS",
     "LIMIT_KEYS",
     "LimitSettings",
-    "Priority",
     "Project",
     "context_value",
     "limits_of",

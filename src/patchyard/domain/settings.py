@@ -8,13 +8,13 @@ from patchyard.domain.action import Rule, kind_at, rules_of, text_of, texts_of, 
 from patchyard.domain.automation import known_profile
 from patchyard.domain.ceilings import Budget, budget_of
 from patchyard.domain.checkpoint import Trigger
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import ExecutionEnvironment, Priority
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault, check_keys, kind_of
 from patchyard.domain.keeping import Keep, keep_of
 from patchyard.domain.model_names import split_name
 from patchyard.domain.plan import ROLES
-from patchyard.domain.project import LimitSettings, Priority, context_value, limits_of
+from patchyard.domain.project import LimitSettings, context_value, limits_of
 from patchyard.domain.queue import Limits
 from patchyard.domain.safety import SafetyProfile, parse_safety
 from patchyard.domain.slots import slots_of

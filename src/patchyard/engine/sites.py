@@ -6,6 +6,7 @@ from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.resource import container_of
+from patchyard.domain.routing import route_of
 from patchyard.engine.equipment import Equipment
 
 PYCACHE = "/tmp/pycache"  # noqa: S108 - inside, where /tmp is its own
@@ -13,14 +14,12 @@ PYCACHE = "/tmp/pycache"  # noqa: S108 - inside, where /tmp is its own
 
 def kinds_of(spec: PlanSpec) -> tuple[ExecutionEnvironment, ...]:
     """Return every kind that a call of this plan could be routed to, resolved before it runs."""
-    levels = (spec.environment, spec.project_environment, spec.resource_environment)
-    general = next((kind for kind in levels if kind), spec.default_environment)
-    return tuple(dict.fromkeys((general, *spec.tool_environments.values())))
+    return tuple(dict.fromkeys((general_kind(spec), *spec.tool_environments.values())))
 
 
 def general_kind(spec: PlanSpec) -> ExecutionEnvironment:
     """Return the kind of a call whose tool has no setting of its own."""
-    return kinds_of(spec)[0]
+    return route_of(spec).kind
 
 
 def specs_for(

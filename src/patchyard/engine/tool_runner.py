@@ -11,8 +11,8 @@ from patchyard.contracts.tool import Tool
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, UnknownName, UsageError
 from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
-from patchyard.domain.plan import Phase, PlanSpec
-from patchyard.domain.routing import Chain, ExecutionEnvironmentResolver, Route
+from patchyard.domain.plan import Phase
+from patchyard.domain.routing import Route, route_of
 from patchyard.domain.steering import ApprovalUsed
 from patchyard.domain.tooling import (
     READ_OUTPUT,
@@ -64,7 +64,6 @@ class ToolRunner:
         self._checkpoints = checkpoints
         self._steering = steering or Steering(equipment, ledger)
         self._recovery = Recovery(ledger, places, tools=tools, phase=phase, checkpoints=checkpoints)
-        self._resolver = ExecutionEnvironmentResolver()
         self._cause = ""  # why the environment of the present call is gone
         self._settled: list[tuple[Toolbox, str]] = []  # calls whose results the toolbox still holds
 
@@ -83,7 +82,7 @@ class ToolRunner:
         if op == READ_OUTPUT:
             result = await self._read_output(call_id, args)
             return await self._answer_here(call_id, wanted, result, turn=turn)
-        route = route_of(self._ledger.state.known, tool.spec.name, self._resolver)
+        route = route_of(self._ledger.state.known, tool.spec.name)
         if self._is_unguarded_planning(route, tool.spec.effect):
             result = _refused(
                 call_id,
@@ -315,20 +314,6 @@ class ToolRunner:
         return None
 
 
-def route_of(spec: PlanSpec, tool: str, resolver: ExecutionEnvironmentResolver) -> Route:
-    """Return where `tool` runs in this plan and which level decided (A9)."""
-    return resolver.resolve(
-        Chain(
-            tool=spec.tool_environments.get(tool),
-            plan=spec.environment,
-            project=spec.project_environment,
-            resource=spec.resource_environment,
-            default=spec.default_environment,
-            plan_source=spec.environment_source,
-        )
-    )
-
-
 def settled_event(result: ToolResult, *, is_reattached: bool = False) -> ToolCallSettled:
     """Return the event that settles a call with `result`."""
     data = dict(result.data)
@@ -390,6 +375,5 @@ __all__ = [
     "OUTCOME_UNKNOWN",
     "ToolRunner",
     "result_of",
-    "route_of",
     "settled_event",
 ]
