@@ -18,6 +18,7 @@ from typing import Any
 
 from chaos.killing import agents, answered, journalled, rest_of
 from chaos.victims import TARGETS, hit
+from images import WITH_PYTHON, image
 from patchyard.clients.process import all_processes
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Report",
     "badly_settled",
     "case",
+    "furnish",
     "left_mounted",
     "left_running",
     "lost",
@@ -107,6 +109,16 @@ def undisturbed(yard: Path, script: Path) -> str:
 
 def _run(script: Path) -> tuple[str, ...]:
     return ("run", "steps", "--model", f"scripted:{script}")
+
+
+def furnish(yard: Path, kind: str) -> None:
+    """Let the yard's plans run in `kind`; a container is linked where that is one."""
+    answered(yard, "project", "create", "yard")
+    answered(yard, "project", "context", "set", "execution_environment", kind)
+    if kind == "container":
+        box = ("container-instance", "box", "--image", image(WITH_PYTHON))
+        answered(yard, "resource", "add", *box)
+        answered(yard, "project", "link-resource", "yard", "box")
 
 
 def wrongs(yard: Path, script: Path, *, tree: str, seed: int, kills: int) -> tuple[list[str], int]:

@@ -1,7 +1,7 @@
 """The kill matrix: whoever is killed, whenever, the plan ends as if nothing had happened.
 
 `PATCHYARD_MATRIX` sets how many kills there are at least (a sample in CI, 1,000 in `make soak`),
-`PATCHYARD_SEED` the seed.
+`PATCHYARD_MATRIX_CONTAINERS` how many of plans in containers, `PATCHYARD_SEED` the seed.
 """
 
 from collections.abc import Callable
@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from chaos.killing import SEED, amount, opened
-from chaos.matrix import case, undisturbed, wrongs
+from chaos.matrix import case, furnish, undisturbed, wrongs
 
 KILLS = amount("PATCHYARD_MATRIX", sample=30, soak=1000)
+KILLS_IN_CONTAINERS = amount("PATCHYARD_MATRIX_CONTAINERS", sample=6, soak=200)
+DOCKER = pytest.mark.service("docker")
 KILLS_A_PLAN = 4
 PLANS_A_CASE = 5
 AT_ONCE = 3
@@ -25,33 +27,40 @@ pytestmark = [
 ]
 
 
-def of_one_case(folder: Path, seed: int) -> tuple[list[str], int]:
+def of_one_case(folder: Path, seed: int, kind: str) -> tuple[list[str], int]:
     """Run one case, then kill it in several plans; what was wrong, and how many kills."""
     found: list[str] = []
     kills = 0
     script = folder / f"script-{seed}.json"
     script.write_text(case(seed).script)
     with opened(folder / f"undisturbed-{seed}") as yard:
+        furnish(yard, kind)
         tree = undisturbed(yard, script)
     for number in range(PLANS_A_CASE):
         own = seed * 1000 + number
         with opened(folder / str(own)) as yard:
+            furnish(yard, kind)
             wrong, killed = wrongs(yard, script, tree=tree, seed=own, kills=KILLS_A_PLAN)
         found += [f"seed {own}: {text}" for text in wrong]
         kills += killed
     return found, kills
 
 
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [("process", KILLS), pytest.param("container", KILLS_IN_CONTAINERS, marks=DOCKER)],
+)
 def test_no_kill_shows_in_what_a_plan_comes_to(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, record_property: Callable[[str, object], None], kind: str, most: int
 ) -> None:
     found: list[str] = []
     kills, seed = 0, SEED
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        while kills < KILLS:
-            seeds = range(seed, seed + AT_ONCE)
-            seed += AT_ONCE
-            for wrong, killed in pool.map(lambda each: of_one_case(tmp_path, each), seeds):
+    at_once = min(AT_ONCE, 1 + most // 12)  # a small sample needs no more cases
+    with ThreadPoolExecutor(at_once) as pool:
+        while kills < most:
+            seeds = range(seed, seed + at_once)
+            seed += at_once
+            for wrong, killed in pool.map(lambda each: of_one_case(tmp_path, each, kind), seeds):
                 found += wrong
                 kills += killed
     record_property("kills", kills)
