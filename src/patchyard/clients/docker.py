@@ -1,4 +1,4 @@
-"""The Docker Engine API, by aiodocker; Podman's socket speaks it too. Errors in our words.
+"""The Docker Engine API, by aiodocker. Errors in our words.
 
 Only an engine of this machine, by its socket: whoever may use that socket is root there.
 """
@@ -33,8 +33,6 @@ def engine_socket(environ: Mapping[str, str]) -> str:
     places = (
         "/var/run/docker.sock",
         f"{own}/docker.sock",
-        f"{own}/podman/podman.sock",
-        "/run/podman/podman.sock",
     )
     found = next((place for place in places if _is_socket(place)), None)
     if found is None:
