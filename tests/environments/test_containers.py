@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import os
+import socket
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from environments.yards import Adapter, Start, Yard
+from environments.yards import Adapter, Start, Yard, living
 from images import WITHOUT_PYTHON, image
+from patchyard.clients import docker
 from patchyard.clients.containers import Confined, confined, require_as_asked
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.process import wait_ended
 from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
 from patchyard.environments.container import ContainerEnvironment
@@ -211,3 +214,23 @@ async def test_an_output_and_its_limits_are_those_of_the_spec(start: Start, yard
     assert "Resource temporarily unavailable" in many or "retry" in many
     hungry = await running.result("python3 -c 'x = bytearray(1 << 30); print(len(x))'")
     assert hungry["exit_code"] != 0
+
+
+@needs_engine
+async def test_what_runs_ends_also_while_its_engine_hangs(
+    start: Start, adapter: Adapter, yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = await start(yard.spec())
+    await running.run("(setsid sleep 300 &)")
+    tree = living(yard)
+    assert tree
+    mute = str(yard.folder / "mute.sock")
+    monkeypatch.setattr(docker, "ANSWER_S", 0.5)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(mute)
+        listener.listen(5)
+        details = {**running.handle.details, "engine": mute}
+        with pytest.raises(EnvironmentBroken, match="does not answer: nothing within"):
+            await adapter.end(replace(running.handle, details=details))
+    for process in tree:
+        assert await asyncio.to_thread(wait_ended, process, timeout_s=3)

@@ -3,6 +3,7 @@
 Only an engine of this machine, by its socket: whoever may use that socket is root there.
 """
 
+import asyncio
 import os
 import stat
 from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -15,6 +16,7 @@ from patchyard.domain.errors import EnvironmentUnavailable
 NOT_FOUND, IN_PROGRESS = 404, 409
 NO_CONNECTION = 900  # the library's own
 LOG_LINES = 40
+ANSWER_S = 20.0  # for anything but waiting for an end
 START_ENGINE = "start it (`systemctl start docker`), or name its socket in DOCKER_HOST"
 
 
@@ -100,7 +102,7 @@ class ContainerEngine:
 
     async def ended(self, name: str) -> None:
         """Return once its first process has ended."""
-        await self._found(self._of(name).wait())
+        await self._found(self._of(name).wait(), is_bounded=False)
 
     async def said(self, name: str) -> str:
         """Return the last of what its first process wrote."""
@@ -114,7 +116,7 @@ class ContainerEngine:
     def _of(self, name: str) -> Any:
         return self._api.containers.container(name)
 
-    async def _found(self, asked: Coroutine[Any, Any, Any]) -> Any:
+    async def _found(self, asked: Coroutine[Any, Any, Any], *, is_bounded: bool = True) -> Any:
         """Return the answer; None where there is no such thing, or it is being taken away."""
         from aiodocker import DockerError  # noqa: PLC0415 - an extra
 
@@ -126,15 +128,16 @@ class ContainerEngine:
                     raise
                 return None
 
-        return await self._answer(tolerant())
+        return await self._answer(tolerant(), is_bounded=is_bounded)
 
-    async def _answer(self, asked: Coroutine[Any, Any, Any]) -> Any:
+    async def _answer(self, asked: Coroutine[Any, Any, Any], *, is_bounded: bool = True) -> Any:
         """Return the answer. Raises what the engine says, or that it does not, in our words."""
         import aiohttp  # noqa: PLC0415 - comes with aiodocker
         from aiodocker import DockerError  # noqa: PLC0415 - an extra
 
         try:
-            return await asked
+            async with asyncio.timeout(ANSWER_S if is_bounded else None):
+                return await asked
         except DockerError as error:
             if error.status == NO_CONNECTION:
                 raise self._silent(error) from error
@@ -145,8 +148,9 @@ class ContainerEngine:
             raise self._silent(error) from error
 
     def _silent(self, error: Exception) -> EnvironmentUnavailable:
+        said = str(error) or f"nothing within {ANSWER_S:g} s"
         return EnvironmentUnavailable(
-            f"the container engine at {self.socket} does not answer: {error}", hint=START_ENGINE
+            f"the container engine at {self.socket} does not answer: {said}", hint=START_ENGINE
         )
 
 

@@ -21,6 +21,7 @@ from patchyard.clients.berths import (
     berth_directory,
     connect,
     first_contact,
+    from_details,
     identify_started,
     remove_berth,
     to_details,
@@ -39,6 +40,7 @@ from patchyard.clients.docker import ContainerEngine, connected, engine_socket
 from patchyard.clients.freezing import frozen
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.passing import Passing
+from patchyard.clients.process import kill
 from patchyard.clients.trial_image import trial_image, trial_mounts
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.environment import (
@@ -51,7 +53,6 @@ from patchyard.domain.environment import (
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 
 START_TIMEOUT_S = 30.0  # from the image to the toolbox's first answer
-END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
 
 
 class ContainerEnvironment:
@@ -134,8 +135,14 @@ class ContainerEnvironment:
         return frozen(handle, "init", toolbox)
 
     async def end(self, handle: EnvironmentHandle) -> None:
-        """Take the container away with all that runs there. Raises EnvironmentBroken."""
+        """Take the container away with all that runs there. Raises EnvironmentBroken.
+
+        Its first process is killed from here, and so all in it, whatever its engine is at.
+        """
         directory = berth_directory(self._station, handle.environment_id)
+        init = from_details(handle, "init")
+        if init is not None:
+            kill(init)
         cgroups.thaw(_group_of(handle))
         name = f"patchyard-{handle.environment_id}"
         try:
@@ -214,4 +221,4 @@ def _group_of(handle: EnvironmentHandle) -> tuple[str, ...]:
     return tuple(str(place) for place in handle.details.get("group", ()))
 
 
-__all__ = ["END_TIMEOUT_S", "START_TIMEOUT_S", "ContainerEnvironment"]
+__all__ = ["START_TIMEOUT_S", "ContainerEnvironment"]
