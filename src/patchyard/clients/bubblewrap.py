@@ -155,6 +155,7 @@ def _memory_file(stack: contextlib.ExitStack, content: bytes) -> int:
 __all__ = [
     "INFO_FD",
     "INFO_READER_FD",
+    "MEMORY_PLACE_BYTES",
     "SWITCHING_CAPABILITIES",
     "Bubblewrap",
     "Launch",

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from posixpath import normpath
 from typing import Any
 
+from patchyard.clients.bubblewrap import MEMORY_PLACE_BYTES
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox import ToolboxOptions, bootstrap
 from patchyard.clients.toolchains import is_within
-from patchyard.clients.walls import HOMES, READ_ONLY_VARIABLES, TOOLBOX_PLACE
+from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home
 from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 
 PYTHON = "python3"  # as the image's own PATH finds it
 LISTEN_FD = 3
 PASSED_AT = f"{TOOLBOX_PLACE}/pass.sock"
-MEMORY_PLACE_BYTES = 2 * 1024**3  # bound of each folder that lies in memory
 LOG_BYTES = "64k"
 IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 RESERVED = ("/proc", "/sys", "/dev", TOOLBOX_PLACE)
@@ -26,7 +26,6 @@ USERS = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent
 GROUP = "root:x:0:\nnogroup:x:65534:\n"
 LABEL = "patchyard.environment"
 LABEL_PLAN = "patchyard.plan"
-ULIMITS = {"RLIMIT_NOFILE": "nofile", "RLIMIT_FSIZE": "fsize", "RLIMIT_CORE": "core"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +121,7 @@ def accounts_of(identity: AgentIdentity, home: str) -> dict[str, str]:
 
 def home_of(spec: EnvironmentSpec) -> str:
     """Return the agent's home: where no mount is."""
-    return _free_home([normpath(mount.target) for mount in (spec.workspace, *spec.mounts)])
+    return free_home([normpath(mount.target) for mount in (spec.workspace, *spec.mounts)])
 
 
 def _refuse_reserved(spec: EnvironmentSpec) -> None:
@@ -133,13 +132,6 @@ def _refuse_reserved(spec: EnvironmentSpec) -> None:
                 f"{target} would stand in for a part of the container",
                 hint="move the checkout to a folder of its own, or take another kind",
             )
-
-
-def _free_home(taken: Sequence[str]) -> str:
-    def is_free(home: str) -> bool:
-        return not any(is_within(home, place) or is_within(place, home) for place in taken)
-
-    return next(filter(is_free, HOMES), HOMES[-1])
 
 
 def _variables(spec: EnvironmentSpec, image: Mapping[str, Any], *, home: str) -> dict[str, str]:
@@ -230,13 +222,10 @@ def _unlike(found: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
         wrong.append("SecurityOpt")
     if any("unconfined" in option or "false" in option for option in options):
         wrong.append("SecurityOpt")
-    mounts = [(m.get("Source"), m.get("Target"), bool(m.get("ReadOnly"))) for m in _mounts(found)]
+    shown = found.get("Mounts") or ()
+    mounts = [(m.get("Source"), m.get("Target"), bool(m.get("ReadOnly"))) for m in shown]
     wanted = [(m["Source"], m["Target"], m["ReadOnly"]) for m in asked["Mounts"]]
     return wrong if sorted(mounts) == sorted(wanted) else [*wrong, "Mounts"]
-
-
-def _mounts(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return found.get("Mounts") or ()
 
 
 def _opened(found: Mapping[str, Any]) -> list[str]:

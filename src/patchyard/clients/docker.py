@@ -6,7 +6,7 @@ Only an engine of this machine, by its socket: whoever may use that socket is ro
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,7 @@ def engine_socket(environ: Mapping[str, str]) -> str:
             )
         return path
     own = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
-    places = (
-        "/var/run/docker.sock",
-        f"{own}/docker.sock",
-    )
+    places = ("/var/run/docker.sock", f"{own}/docker.sock")
     found = next((place for place in places if _is_socket(place)), None)
     if found is None:
         raise EnvironmentUnavailable("no container engine runs here", hint=START_ENGINE)
@@ -64,7 +61,10 @@ class ContainerEngine:
 
     async def image(self, reference: str) -> Mapping[str, Any]:
         """Return what is known of a local image. Raises EnvironmentUnavailable without it."""
-        return _known(await self._found(self._api.images.inspect(reference)), reference)
+        found: Mapping[str, Any] | None = await self._found(self._api.images.inspect(reference))
+        if found is None:
+            raise _no_image(reference)
+        return found
 
     async def load(self, name: str, archive: bytes) -> None:
         """Have an image, from its archive where the engine does not know it yet."""
@@ -78,7 +78,8 @@ class ContainerEngine:
     async def create(self, name: str, config: Mapping[str, Any]) -> None:
         """Make a container, not running yet. Raises EnvironmentUnavailable."""
         made = self._api.containers.create(dict(config), name=name)
-        _known(await self._found(made), str(config["Image"]))
+        if await self._found(made) is None:
+            raise _no_image(str(config["Image"]))
 
     async def start(self, name: str, *, needed: str) -> None:
         """Run it. Raises EnvironmentUnavailable; where its first program is missing, naming that.
@@ -111,20 +112,27 @@ class ContainerEngine:
 
     async def remove(self, name: str) -> None:
         """Kill it and take it away, with what it wrote; nothing when it is gone already."""
-        await self._found(self._of(name).delete(force=True, v=True))
+        removed = self._of(name).delete(force=True, v=True)
+        await self._found(removed, passed=(NOT_FOUND, IN_PROGRESS))
 
     def _of(self, name: str) -> Any:
         return self._api.containers.container(name)
 
-    async def _found(self, asked: Coroutine[Any, Any, Any], *, is_bounded: bool = True) -> Any:
-        """Return the answer; None where there is no such thing, or it is being taken away."""
+    async def _found(
+        self,
+        asked: Coroutine[Any, Any, Any],
+        *,
+        passed: Sequence[int] = (NOT_FOUND,),
+        is_bounded: bool = True,
+    ) -> Any:
+        """Return the answer; None for a status in `passed`: there is no such thing."""
         from aiodocker import DockerError  # noqa: PLC0415 - an extra
 
         async def tolerant() -> Any:
             try:
                 return await asked
             except DockerError as error:
-                if error.status not in {NOT_FOUND, IN_PROGRESS}:
+                if error.status not in passed:
                     raise
                 return None
 
@@ -154,14 +162,10 @@ class ContainerEngine:
         )
 
 
-def _known(found: Any, image: str) -> Mapping[str, Any]:
-    """Return what the engine knows. Raises EnvironmentUnavailable where it has no such image."""
-    if found is None:
-        raise EnvironmentUnavailable(
-            f"there is no image {image!r} here", hint="pull, build or load it first"
-        )
-    known: Mapping[str, Any] = vars(found) if not isinstance(found, Mapping) else found
-    return known
+def _no_image(name: str) -> EnvironmentUnavailable:
+    return EnvironmentUnavailable(
+        f"there is no image {name!r} here", hint="pull, build or load it first"
+    )
 
 
 @asynccontextmanager

@@ -170,7 +170,7 @@ def build_view(
     """Return what `spec` shows. Pure. Raises UsageError for mounts that would stand in the way."""
     _refuse_reserved(spec)
     mounts = (*machine.interpreter.mounts, *toolchains.mounts, spec.workspace, *spec.mounts)
-    home = _free_home([normpath(mount.target) for mount in mounts])
+    home = free_home([normpath(mount.target) for mount in mounts])
     layers = (
         machine.system,
         machine.etc,
@@ -186,7 +186,9 @@ def build_view(
     )
 
 
-def _free_home(taken: Sequence[str]) -> str:
+def free_home(taken: Sequence[str]) -> str:
+    """Return the agent's home: the first place that touches none of those taken."""
+
     def is_free(home: str) -> bool:
         return not any(is_within(home, place) or is_within(place, home) for place in taken)
 
@@ -300,5 +302,6 @@ __all__ = [
     "View",
     "build_view",
     "describe",
+    "free_home",
     "read_machine",
 ]
