@@ -64,10 +64,28 @@ def test_missing_and_unknown_arguments_are_named() -> None:
         ({"validate": ["{y}"]}, "validate[0]", "no argument"),
         ({"invariants": [{"check": "x"}]}, "invariants[0]", "'text' is missing"),
         ({"invariants": {}}, "invariants", "a list"),
-        ({"tools": {"t": {"execution_environment": "dokcer"}}}, "tools.t", "'docker'"),
+        ({"tools": {"t": {"execution_environment": " "}}}, "tools.t", "unknown execution"),
         ({"tools": {"t": {"execution_environment": 3}}}, "tools.t", "name of an environment"),
         ({"tools": {"t": {"preference": "maybe"}}}, "tools.t.preference", "none of"),
-        ({"tools": {"t": {"preference": "required"}}}, "tools.t", "only"),
+        ({"tools": {"t": {"preference": "specific"}}}, "tools.t", "needs `target_resource`"),
+        (
+            {"tools": {"t": {"preference": "required", "target_resource": "box"}}},
+            "tools.t.target_resource",
+            "with `preference: specific` alone",
+        ),
+        (
+            {
+                "tools": {
+                    "t": {
+                        "preference": "specific",
+                        "target_resource": "box",
+                        "execution_environment": "host",
+                    }
+                }
+            },
+            "tools.t.execution_environment",
+            "names where in `target_resource`",
+        ),
         ({"tools": []}, "tools", "mapping"),
     ],
 )

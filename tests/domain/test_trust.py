@@ -25,6 +25,7 @@ DANGEROUS: dict[str, Any] = {
     "execution_environment": "process",
     "forges": {"f": {}},
     "hosts": {"h": {}},
+    "images": {"python": "house/evil"},
     "include": [".env"],
     "mcp_servers": {"m": {"command": "x"}},
     "model": "openai:gpt-4o",
@@ -80,9 +81,9 @@ def test_what_this_version_cannot_do_is_refused_where_it_would_count(key: str) -
         parse_settings({key: DANGEROUS[key]})
 
 
-@pytest.mark.parametrize("name", ["host", "local", " Host ", "LOCAL"])
+@pytest.mark.parametrize("name", ["host", "local", " Host ", "LOCAL", "mock", "Mock"])
 @pytest.mark.parametrize("is_trusted", [False, True])
-def test_nothing_in_a_repository_names_host(name: str, *, is_trusted: bool) -> None:
+def test_nothing_in_a_repository_names_a_kind_without_walls(name: str, *, is_trusted: bool) -> None:
     body = {
         "execution_environment": name,
         "tools": {

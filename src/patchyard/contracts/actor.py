@@ -28,6 +28,7 @@ class Brief:
     steps: tuple[Mapping[str, Any], ...] = ()  # recipe only: the action's declared steps
     arguments: Mapping[str, str] = field(default_factory=dict)  # of the action
     findings: tuple[str, ...] = ()  # what earlier attempts came to, oldest first
+    network: tuple[str, ...] = ()  # what commands can reach, a sentence each; empty: nothing
 
 
 @dataclass(frozen=True, kw_only=True)

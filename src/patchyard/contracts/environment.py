@@ -1,16 +1,21 @@
 """The seam to places where work happens: start one, find it again, end it."""
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from patchyard.domain.devcontainer import Build
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
     ExecutionEnvironment,
+    Limits,
+    Mount,
     Readiness,
 )
+from patchyard.domain.usage import Health, Reading
 
 OnOutput = Callable[[str, str], None]  # stream name ("stdout" or "stderr"), text
 
@@ -75,6 +80,28 @@ class Furnished(Protocol):
 
 
 @runtime_checkable
+class Building(Protocol):
+    """Extension: a kind whose images are built of a repository's own files."""
+
+    async def has_image(self, image: str) -> bool:
+        """Whether the image is there. Raises EnvironmentUnavailable where nobody can say."""
+        ...
+
+    async def build(
+        self, image: str, build: Build, archive: Path, *, resource: str, limits: Limits
+    ) -> None:
+        """Build `image` for `resource` of a tar of its context, without a network, within `limits`.
+
+        Raises EnvironmentUnavailable with the last words of what failed.
+        """
+        ...
+
+    async def forget_images(self, resource: str) -> Sequence[str]:
+        """Take away what was built for `resource`, and say what that was."""
+        ...
+
+
+@runtime_checkable
 class Freezing(Protocol):
     """Extension: a kind that can keep all that runs in a place still for a moment."""
 
@@ -85,6 +112,50 @@ class Freezing(Protocol):
 
         Whatever ends the block, and also the engine's death, lets it all go on.
         """
+        ...
+
+
+@runtime_checkable
+class Trying(Protocol):
+    """Extension: a kind whose places need more than a workspace: an image, a host, a machine."""
+
+    async def trial(self, workspace: Mount) -> EnvironmentSpec:
+        """Return how a place over `workspace` is started to try this kind out, after preparing it.
+
+        `check` and `probe` start such. Raises EnvironmentUnavailable where nothing can be prepared.
+        """
+        ...
+
+
+class Meter(Protocol):
+    """What one environment uses, counted outside of it as far as somebody counts there."""
+
+    def read(self) -> Reading:
+        """Return the counters as they are. Cheap; a maximum begins anew with each reading."""
+        ...
+
+    async def look(self) -> Reading:
+        """Return what must be looked for: the growth of the workspace, and what nobody bounds.
+
+        Maxima are left alone.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release what it holds; the environment goes on."""
+        ...
+
+
+@runtime_checkable
+class Metering(Protocol):
+    """Extension: a kind that reports usage and health."""
+
+    def meter(self, handle: EnvironmentHandle) -> Meter:
+        """Return a meter of a started environment; the caller closes it."""
+        ...
+
+    async def health(self, handle: EnvironmentHandle) -> Health:
+        """Return how it is. Never raises for one that is gone: it is not alive then."""
         ...
 
 
@@ -113,4 +184,15 @@ class Environment(Protocol):
         ...
 
 
-__all__ = ["Environment", "Freezing", "Furnished", "Listening", "OnOutput", "Toolbox"]
+__all__ = [
+    "Building",
+    "Environment",
+    "Freezing",
+    "Furnished",
+    "Listening",
+    "Meter",
+    "Metering",
+    "OnOutput",
+    "Toolbox",
+    "Trying",
+]

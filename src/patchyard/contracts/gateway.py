@@ -1,10 +1,13 @@
 """The seam to the network: named gateways of the engine that an environment may reach."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from patchyard.domain.network import NetworkGrant
+from patchyard.domain.traffic import Attempt, Traffic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,37 @@ class Opened:
     passed: list[Passed] = field(default_factory=list)  # grows while they serve, bounded
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """What was tried since the last time that somebody asked."""
+
+    attempts: Sequence[Attempt] = ()
+    traffic: Sequence[Traffic] = ()
+    missed: int = 0  # attempts that are in `traffic` and not in `attempts`
+
+
+class Network(Protocol):
+    """What one plan was granted, for all its environments."""
+
+    def serve(
+        self, listener: socket.socket, *, port: int
+    ) -> AbstractAsyncContextManager[Mapping[str, str]]:
+        """Serve the grant on `listener`, which lies inside an environment at `port`.
+
+        Yields the variables that point tools inside there; no secret is among them. Closes
+        `listener` at the end, and what is open then.
+        """
+        ...
+
+    def begin_call(self) -> None:
+        """Count the bytes of a call from here on."""
+        ...
+
+    def tried(self) -> Tried:
+        """Return what was tried since this was last called."""
+        ...
+
+
 class Gateways(Protocol):
     """Servers of ours that stand between an environment and the world."""
 
@@ -39,5 +73,12 @@ class Gateways(Protocol):
         """
         ...
 
+    def granted(self, grant: NetworkGrant, *, spent: int) -> AbstractAsyncContextManager[Network]:
+        """Open what a plan was granted; `spent` bytes of it are used up already.
 
-__all__ = ["Gateways", "Opened", "Passed"]
+        Raises UsageError where the variable of a secret is not set.
+        """
+        ...
+
+
+__all__ = ["Gateways", "Network", "Opened", "Passed", "Tried"]

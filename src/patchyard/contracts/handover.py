@@ -30,6 +30,7 @@ class Receipt:
     reference: str | None = None  # branch name or file
     undo: Mapping[str, Any] = field(default_factory=dict)
     journal_head: str = ""  # hash of the plan's last event before this: `plan verify --head`
+    usage: Mapping[str, Any] = field(default_factory=dict)  # what the plan used of the machine
 
 
 class HandOver(Protocol):

@@ -40,6 +40,20 @@ class Trees(Protocol):
         """
         ...
 
+    async def folder(self, base: Base, folder: str) -> str:
+        """Return the name of a folder's tree object: all that lies in it (empty: the base's own).
+
+        Raises UsageError when there is no such folder.
+        """
+        ...
+
+    async def archive(self, base: Base, folder: str, to: Path) -> None:
+        """Write a tar of what lies in `folder` of the base (empty: all of it) to the file `to`.
+
+        Raises UsageError when there is no such folder.
+        """
+        ...
+
     async def blob(self, base: Base, blob: str) -> bytes:
         """Return the content of one blob."""
         ...

@@ -6,17 +6,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchyard.domain.automation import known_profile
-from patchyard.domain.environment import ExecutionEnvironment, parse_kind
+from patchyard.domain.environment import place_named
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.invariant import Invariant, Scope
+from patchyard.domain.preference import (
+    Preference,
+    ToolPreference,
+    ToolSetting,
+    environments_of,
+    preferences_of,
+)
 from patchyard.domain.recipe import parse_steps
 from patchyard.domain.template import fill, fill_command, names
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 
-PREFERENCES = ("none", "required", "preferred", "specific")  # of a tool (A+)
 
 KEYS = (
     "arguments",
@@ -66,7 +72,8 @@ class Action:
     automation_profile: str = ""  # empty: not said
     setup: tuple[str, ...] | None = None  # None: not said
     validate: tuple[str, ...] | None = None
-    tools: Mapping[str, ExecutionEnvironment] = field(default_factory=dict)
+    tools: Mapping[str, str] = field(default_factory=dict)  # where each of these runs
+    preferences: Mapping[str, ToolPreference] = field(default_factory=dict)  # of these tools
     source: str = ""  # the file it was read from, or "shipped"
 
 
@@ -94,6 +101,7 @@ def parse_action(value: Any, *, source: str = "") -> Action:
         parse_steps(steps, tuple(arguments))
     if not steps and not body.get("goal"):
         raise Fault((), "an action needs a `goal` (for a model) or `steps` (for the recipe actor)")
+    tools = tools_of(body.get("tools", {}), ("tools",))
     action = Action(
         name=name,
         description=text_of(body, "description", (), default=""),
@@ -106,7 +114,8 @@ def parse_action(value: Any, *, source: str = "") -> Action:
         automation_profile=profile_at(body.get("automation_profile", ""), ("automation_profile",)),
         setup=texts_of(body, "setup"),
         validate=texts_of(body, "validate"),
-        tools=tools_of(body.get("tools", {}), ("tools",)),
+        tools=environments_of(tools),
+        preferences=preferences_of(tools),
         source=source,
     )
     _check_placeholders(action)
@@ -155,24 +164,38 @@ def rules_of(value: Any, place: Place) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def tools_of(value: Any, place: Place) -> Mapping[str, ExecutionEnvironment]:
-    """Return where each named tool runs: `{NAME: {execution_environment: E}}` (tool level)."""
+def tools_of(value: Any, place: Place) -> Mapping[str, ToolSetting]:
+    """Return what is said of each named tool (tool level, A+ #879).
+
+    `{NAME: {execution_environment: E, preference: none|required|preferred|specific,
+    target_resource: R}}`. Raises Fault.
+    """
     if not isinstance(value, Mapping):
         raise Fault(place, f"must be a mapping of tool names, not {kind_of(value)}")
-    found: dict[str, ExecutionEnvironment] = {}
-    for name, entry in value.items():
-        here = (*place, name)
-        body = check_keys(entry, here, ("execution_environment", "preference", "target_resource"))
-        preference = text_of(body, "preference", here, default="none")
-        if preference not in PREFERENCES:
+    return {name: _tool(entry, (*place, name)) for name, entry in value.items()}
+
+
+def _tool(entry: Any, here: Place) -> ToolSetting:
+    body = check_keys(entry, here, ("execution_environment", "preference", "target_resource"))
+    said = text_of(body, "preference", here, default=str(Preference.NONE))
+    target = text_of(body, "target_resource", here, default="")
+    if said not in set(Preference):
+        listed = ", ".join(Preference)
+        raise Fault((*here, "preference"), f"{said!r} is none of {listed}")
+    mode = Preference(said)
+    if mode == Preference.SPECIFIC and not target:
+        raise Fault(here, "`specific` needs `target_resource`, the name of a linked resource")
+    if mode != Preference.SPECIFIC and target:
+        raise Fault((*here, "target_resource"), "it counts with `preference: specific` alone")
+    own = None
+    if "execution_environment" in body:
+        if mode == Preference.SPECIFIC:
             raise Fault(
-                (*here, "preference"), f"{preference!r} is none of {', '.join(PREFERENCES)}"
+                (*here, "execution_environment"), "`specific` names where in `target_resource`"
             )
-        if preference != "none" or "target_resource" in body:
-            raise Fault(here, "only `execution_environment` counts in this version")
-        if "execution_environment" in body:
-            found[name] = kind_at(body["execution_environment"], (*here, "execution_environment"))
-    return found
+        own = place_at(body["execution_environment"], (*here, "execution_environment"))
+    preference = ToolPreference(mode=mode, target_resource=target)
+    return ToolSetting(execution_environment=own, preference=preference)
 
 
 def profile_at(value: Any, place: Place) -> str:
@@ -185,12 +208,12 @@ def profile_at(value: Any, place: Place) -> str:
         raise Fault.at(place, error) from error
 
 
-def kind_at(value: Any, place: Place) -> ExecutionEnvironment:
-    """Return the kind of environment that `value` names. Raises Fault (A15)."""
+def place_at(value: Any, place: Place) -> str:
+    """Return the environment that `value` names, by kind or resource. Raises Fault (A15)."""
     if not isinstance(value, str):
         raise Fault(place, f"must be the name of an environment, not {kind_of(value)}")
     try:
-        return parse_kind(value)
+        return place_named(value)
     except UnknownName as error:
         raise Fault.at(place, error) from error
 
@@ -277,13 +300,12 @@ __all__ = [
     "ARGUMENT",
     "KEYS",
     "NAME",
-    "PREFERENCES",
     "Action",
     "Argument",
     "Filled",
     "Rule",
-    "kind_at",
     "parse_action",
+    "place_at",
     "profile_at",
     "rules_of",
     "text_of",

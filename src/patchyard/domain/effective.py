@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from patchyard.domain.ceilings import shown_limit
+from patchyard.domain.environment_limits import KEY, EnvironmentLimits, given, in_force, merged
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
+from patchyard.domain.network_settings import NetworkSettings
 from patchyard.domain.project import LimitSettings
 from patchyard.domain.settings import KEYS, Settings
 
@@ -27,6 +29,11 @@ class Layer:
     # The error for a fault that shows only when the settings are used, with the place's own words.
     refused: Callable[[Fault], UsageError] = field(default=unplaced, compare=False, repr=False)
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether it is said for this plan: by an option or a variable."""
+        return self.origin == "option" or self.origin.startswith("PATCHYARD_")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
@@ -37,7 +44,7 @@ class Setting:
 
 
 def effective(layers: Sequence[Layer]) -> Mapping[str, Setting]:
-    """Return each setting by name, limits as `limits.NAME`, shared budgets as `budget.NAME`.
+    """Return each setting by name, some by parts: `limits.NAME`, `network.NAME`, `budget.NAME`.
 
     The first layer that says it wins. Without any shared budget there is `budget` alone.
     """
@@ -46,8 +53,14 @@ def effective(layers: Sequence[Layer]) -> Mapping[str, Setting]:
         if key == "limits":
             found.update(_limits(layers))
             continue
+        if key == "network":
+            found.update(_network(layers))
+            continue
         if key == "budget":
             found.update(_budget(layers))
+            continue
+        if key == KEY:
+            found.update(_of_environments(layers))
             continue
         said = [
             Setting(value=value, origin=layer.origin)
@@ -77,6 +90,19 @@ def _limits(layers: Sequence[Layer]) -> Mapping[str, Setting]:
     return found
 
 
+def _network(layers: Sequence[Layer]) -> Mapping[str, Setting]:
+    found = {}
+    for each in fields(NetworkSettings):
+        said = (
+            Setting(value=value, origin=layer.origin)
+            for layer in layers
+            if layer.settings.network is not None
+            and (value := getattr(layer.settings.network, each.name)) is not None
+        )
+        found[f"network.{each.name}"] = next(said, Setting(value=None, origin=DEFAULT))
+    return found
+
+
 def _budget(layers: Sequence[Layer]) -> Mapping[str, Setting]:
     """Return what is said of shared budgets; of the many keys most never are."""
     found: dict[str, Setting] = {}
@@ -85,6 +111,26 @@ def _budget(layers: Sequence[Layer]) -> Mapping[str, Setting]:
             setting = Setting(value=shown_limit(key, value), origin=layer.origin)
             found.setdefault(f"budget.{key}", setting)
     return dict(sorted(found.items())) or {"budget": Setting(value=None, origin=DEFAULT)}
+
+
+def _of_environments(layers: Sequence[Layer]) -> Mapping[str, Setting]:
+    """Return what is said of the environments' limits; most have their default."""
+    found: dict[str, Setting] = {}
+    for layer in layers:
+        for name, value in given(layer.settings.environment_limits or EnvironmentLimits()).items():
+            found.setdefault(f"{KEY}.{name}", Setting(value=value, origin=layer.origin))
+    return dict(sorted(found.items())) or {KEY: Setting(value=None, origin=DEFAULT)}
+
+
+def environment_limits_in(layers: Sequence[Layer]) -> EnvironmentLimits:
+    """Return the environments' limits that `layers` say, the first of them first."""
+    said = (layer.settings.environment_limits for layer in layers)
+    return merged(*(each for each in said if each is not None))
+
+
+def environment_limits_in_force(layers: Sequence[Layer]) -> EnvironmentLimits:
+    """Return the environments' limits that `layers` and the defaults come to."""
+    return in_force(environment_limits_in(layers))
 
 
 def limits_in_force(layers: Sequence[Layer]) -> LimitSettings:
@@ -100,5 +146,7 @@ __all__ = [
     "Layer",
     "Setting",
     "effective",
+    "environment_limits_in",
+    "environment_limits_in_force",
     "limits_in_force",
 ]

@@ -1,6 +1,6 @@
 """Kinds of environment, how strong each is, and what one is started with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -48,54 +48,95 @@ STRENGTH: Mapping[ExecutionEnvironment, int] = {
 
 HERE = (
     ExecutionEnvironment.CONTAINER,
+    ExecutionEnvironment.DEVCONTAINER,
     ExecutionEnvironment.HOST,
+    ExecutionEnvironment.MOCK,
     ExecutionEnvironment.PROCESS,
+    ExecutionEnvironment.SSH,
+    ExecutionEnvironment.VM,
 )
 """Those that this version can start; `registry.py` holds the adapter of each."""
 
 
-def no_such_kind(text: str) -> UnknownName:
-    """Return the refusal of a kind that this version cannot start; it lists those it can."""
+IN_PLACE = frozenset({ExecutionEnvironment.HOST, ExecutionEnvironment.MOCK})
+"""Those that show this machine as it is: work happens where the workspace really lies, and what
+runs there reaches all that its user may."""
+
+
+def no_such_kind(text: str, *, linked: Iterable[str] = ()) -> UnknownName:
+    """Return the refusal of what this version cannot start; it lists what it can.
+
+    `linked` are the names of resources that would do as well.
+    """
     names = [*(str(kind) for kind in ExecutionEnvironment), *ALIASES]
-    unknown = UnknownName.among("execution environment", text, names)
+    unknown = UnknownName.among("execution environment", text, [*names, *linked])
     is_later = text.strip().lower() in names
     message = f"the environment {text!r} is not in this version" if is_later else unknown.message
-    here = [str(kind) for kind in HERE]
+    here = [*(str(kind) for kind in HERE), *sorted(linked)]
     details = {"name": text, "known": here}
-    hint = f"known: {', '.join(here)} (container: where a resource is linked)"
+    hint = (
+        f"known: {', '.join(here)} (or the name of a linked resource; container and ssh need one)"
+    )
     return UnknownName(message, hint=hint, details=details)
-
-
-def require_offered(kind: ExecutionEnvironment) -> ExecutionEnvironment:
-    """Return a kind that may be set (A13, A14).
-
-    Raises UnknownName.
-    """
-    if kind in HERE:
-        return kind
-    raise no_such_kind(str(kind))
 
 
 def parse_kind(text: str) -> ExecutionEnvironment:
     """Return the kind that `text` names, aliases included. Raises UnknownName (A15)."""
+    kind = kind_of_word(text)
+    if kind is None:
+        raise no_such_kind(text)
+    return kind
+
+
+def kind_of_word(text: str) -> ExecutionEnvironment | None:
+    """Return the kind that `text` names, aliases included; None for another word."""
     name = text.strip().lower()
     if name in ALIASES:
         return ALIASES[name]
     try:
         return ExecutionEnvironment(name)
     except ValueError:
-        raise no_such_kind(text) from None
+        return None
+
+
+def place_named(text: str) -> str:
+    """Return a setting of where work happens as it is kept: a kind, or a resource's name (A13).
+
+    Which resources there are shows when a plan is made. Raises UnknownName for no word at all.
+    """
+    kind = kind_of_word(text)
+    if kind is None and not text.strip():
+        raise no_such_kind(text)
+    return text.strip() if kind is None else str(kind)
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place that calls are routed to."""
+
+    kind: ExecutionEnvironment
+    resource: str = ""  # name of the linked one it is reached through; empty: it needs none
+
+    def __str__(self) -> str:
+        """Return what a person would call it."""
+        return self.resource or str(self.kind)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Bounds of one environment. None means not bounded by us."""
 
+    cpus: float | None = None  # processors at once
     memory_bytes: int | None = 4 * 1024**3
     processes: int | None = 1024
     open_files: int | None = 4096
     file_bytes: int | None = 8 * 1024**3  # largest single file
-    cpu_seconds: int | None = None  # per process
+    cpu_seconds: float | None = None  # of one command with all that it starts
+    disk_bytes: int | None = 16 * 1024**3  # by which the workspace may grow
+    temporary_bytes: int = 2 * 1024**3  # of each folder that lies in memory
+    wall_s: float | None = None  # of one command, whatever time-out it asks for
+    network_bytes: int | None = None  # through the gateways, both ways
+    connections: int | None = None  # through the gateways, at once
     output_bytes: int = 16 * 1024 * 1024  # kept of one call, per stream
 
 
@@ -115,9 +156,15 @@ class EnvironmentSpec:
     plan_id: str
     purpose: str  # strategize, execute, setup, proof, shell, check
     workspace: Mount  # where the work tree lies, and the one path it appears at
+    resource: str = ""  # name of the linked one that it is reached through
     image: str = ""  # of a container or VM
+    address: str = ""  # of an SSH host, as OpenSSH's configuration names it: [user@]host[:port]
+    transport: str = ""  # `ssh`: over SSH also where the host is `localhost` (F2.20)
+    written: str = ""  # host folder of what is written to the workspace; empty: the workspace
     mounts: tuple[Mount, ...] = ()  # further places, read-only unless said
     variables: Mapping[str, str] = field(default_factory=dict)  # agent-readable, by definition
+    user: str = ""  # what the agent is called inside; empty: agent
+    commands: tuple[str, ...] = ()  # run there once it is up, before any call
     path: tuple[str, ...] = ()  # directories put before the toolchains in PATH
     limits: Limits = field(default_factory=Limits)
     orphan_grace_s: float = 60.0  # how long it lives without an engine
@@ -133,6 +180,12 @@ class EnvironmentHandle:
     kind: ExecutionEnvironment
     workspace_path: str  # absolute path of the work tree as seen inside
     details: Mapping[str, Any] = field(default_factory=dict)  # socket, pid, pid start time, ...
+    resource: str = ""  # name of the linked one that it is reached through
+
+    @property
+    def site(self) -> Site:
+        """Where calls are routed that come to it."""
+        return Site(self.kind, self.resource)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +202,7 @@ class Readiness:
 __all__ = [
     "ALIASES",
     "HERE",
+    "IN_PLACE",
     "STRENGTH",
     "EnvironmentHandle",
     "EnvironmentSpec",
@@ -157,7 +211,9 @@ __all__ = [
     "Mount",
     "Priority",
     "Readiness",
+    "Site",
+    "kind_of_word",
     "no_such_kind",
     "parse_kind",
-    "require_offered",
+    "place_named",
 ]

@@ -142,8 +142,7 @@ class ContainerUnavailableError(EnvironmentUnavailable):
     default_hint = (
         "link one: `agents resource add container-instance NAME --image IMAGE` or "
         "`agents resource add devcontainer-instance NAME --path .`, then "
-        "`agents project link-resource PROJECT NAME` (a devcontainer-instance comes with a later "
-        "version)"
+        "`agents project link-resource PROJECT NAME`"
     )
 
 

@@ -9,13 +9,16 @@ from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointEvent
 from patchyard.domain.decision import Decision
-from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Site
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.preference import PreferenceFell
 from patchyard.domain.queue import Taken
 from patchyard.domain.resource import Resource
 from patchyard.domain.spending import SpendingEvent
 from patchyard.domain.steering import SteeringEvent
+from patchyard.domain.traffic import NetworkUsed
+from patchyard.domain.usage import Usage
 
 EVENT_BYTES = 16 * 1024  # an encoded event is never larger; larger bodies are blobs
 SCHEMA = 1  # version of the shapes below; readers upcast older ones
@@ -92,6 +95,7 @@ class EnvironmentEnded:
 
     environment_id: str
     reason: str = ""
+    usage: Usage | None = None  # all that was used there; None: nobody could say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +147,13 @@ class ToolCallRequested:
     kind: ExecutionEnvironment | None = None
     level: str = ""  # which level of the chain decided
     reason: str = ""
+    resource: str = ""  # name of the linked one that it is reached through
     checkpoint_id: str = ""  # the files were as there when it was sent; empty: not known
+
+    @property
+    def site(self) -> Site | None:
+        """Where it was routed; None where the engine answered it itself."""
+        return None if self.kind is None else Site(self.kind, self.resource)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +169,7 @@ class ToolCallSettled:
     ended: float = 0.0
     paths: tuple[str, ...] = ()  # what a file tool says it wrote
     is_reattached: bool = False
+    usage: Usage | None = None  # None: nobody could say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +259,7 @@ class PhaseFailed:
 class Placed:
     """Where the plan works was said anew, at the plan's level of the chain (A12)."""
 
-    kind: ExecutionEnvironment
+    kind: str  # or a linked resource's name
     source: str  # such as the option that said it
     resources: tuple[Resource, ...] = ()  # linked by then; empty: as they were
 
@@ -293,6 +304,7 @@ Event = (
     | EnvironmentStarted
     | EnvironmentEnded
     | SetupFinished
+    | NetworkUsed
     | TurnRequested
     | TurnTaken
     | ToolCallRequested
@@ -309,6 +321,7 @@ Event = (
     | LimitsChanged
     | Noted
     | Placed
+    | PreferenceFell
     | Resumed
     | Taken
     | SpendingEvent

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from patchyard.domain import checkpoint_fold, spending_fold, steering_fold
+from patchyard.domain import checkpoint_fold, spending_fold, steering_fold, usage_fold
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import (
     Applied,
@@ -35,10 +35,12 @@ from patchyard.domain.events import (
     WorkSummarised,
 )
 from patchyard.domain.plan import Phase, State, check_transition
+from patchyard.domain.preference import PreferenceFell
 from patchyard.domain.queue import Taken
 from patchyard.domain.records import completed, replace
 from patchyard.domain.state import LiveEnvironment, PlanState
 from patchyard.domain.steering import Forked
+from patchyard.domain.traffic import PLACES, NetworkUsed, summed
 
 
 def fold(state: PlanState, events: Iterable[tuple[int, float, Event]]) -> PlanState:
@@ -144,16 +146,26 @@ def _started(state: PlanState, event: EnvironmentStarted, _version: int) -> Plan
         state,
         environments={**state.environments, name: live},
         sandbox_refs=(*state.sandbox_refs, f"{event.handle.kind}:{name}"),
+        reached=state.reached | {str(event.handle.site)},
     )
+
+
+def _fell(state: PlanState, event: PreferenceFell, _version: int) -> PlanState:
+    return replace(state, fallen={**state.fallen, event.place: event.cause})
 
 
 def _ended(state: PlanState, event: EnvironmentEnded, _version: int) -> PlanState:
     left = {k: v for k, v in state.environments.items() if k != event.environment_id}
-    return replace(state, environments=left)
+    used = usage_fold.over(state.used, event.environment_id, event.usage)
+    return replace(state, environments=left, used=used)
 
 
 def _set_up(state: PlanState, event: SetupFinished, _version: int) -> PlanState:
     return replace(state, setup=event)
+
+
+def _reached(state: PlanState, event: NetworkUsed, _version: int) -> PlanState:
+    return replace(state, network=summed(state.network, event.traffic, PLACES))
 
 
 def _asked(state: PlanState, event: TurnRequested, _version: int) -> PlanState:
@@ -192,6 +204,9 @@ def _called(state: PlanState, event: ToolCallRequested, _version: int) -> PlanSt
 
 def _settled(state: PlanState, event: ToolCallSettled, _version: int) -> PlanState:
     left = {k: v for k, v in state.open_calls.items() if k != event.call_id}
+    if event.usage is not None and event.call_id in state.open_calls:
+        place = state.open_calls[event.call_id].environment_id
+        state = replace(state, used=usage_fold.called(state.used, place, event.usage))
     return checkpoint_fold.settled(replace(state, open_calls=left), event)
 
 
@@ -247,6 +262,7 @@ def _failed(state: PlanState, event: PhaseFailed, _version: int) -> PlanState:
 _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     PlanCreated: _created,
     Placed: _placed,
+    PreferenceFell: _fell,
     BaseRecorded: _based,
     InvariantDeclared: _declared,
     LimitsChanged: _limited,
@@ -258,6 +274,7 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     EnvironmentStarted: _started,
     EnvironmentEnded: _ended,
     SetupFinished: _set_up,
+    NetworkUsed: _reached,
     TurnRequested: _asked,
     TurnTaken: _taken,
     ToolCallRequested: _called,

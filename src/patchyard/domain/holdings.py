@@ -8,7 +8,7 @@ from patchyard.domain.action import Action
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.project import Project
-from patchyard.domain.resource import Resource
+from patchyard.domain.resource import Resource, Standing
 
 STREAM = "home"
 SCHEMA = 1  # version of the shapes below; readers upcast older ones
@@ -33,6 +33,16 @@ class ResourceSaved:
     """A resource was added."""
 
     resource: Resource
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceMoved:
+    """A devcontainer stands otherwise than before (A+)."""
+
+    name: str
+    state: Standing
+    cause: str = ""  # why it failed
+    at: float = 0.0  # seconds since the epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +92,7 @@ HomeEvent = (
     ProjectSaved
     | ProjectDeleted
     | ResourceSaved
+    | ResourceMoved
     | ResourceRemoved
     | ActionSaved
     | InvariantAdded
@@ -98,6 +109,7 @@ class Holdings:
     version: int = 0
     projects: Mapping[str, Project] = field(default_factory=dict)
     resources: Mapping[str, Resource] = field(default_factory=dict)
+    standings: Mapping[str, ResourceMoved] = field(default_factory=dict)  # of devcontainers
     actions: Mapping[str, Action] = field(default_factory=dict)
     invariants: tuple[Invariant, ...] = ()
     trusted: Mapping[str, str] = field(default_factory=dict)  # path to digest
@@ -162,13 +174,18 @@ def _resource(holdings: Holdings, event: ResourceSaved) -> Holdings:
     return replace(holdings, resources={**holdings.resources, event.resource.name: event.resource})
 
 
+def _resource_moved(holdings: Holdings, event: ResourceMoved) -> Holdings:
+    return replace(holdings, standings={**holdings.standings, event.name: event})
+
+
 def _no_resource(holdings: Holdings, event: ResourceRemoved) -> Holdings:
     projects = {
         name: replace(p, resources=tuple(r for r in p.resources if r != event.name))
         for name, p in holdings.projects.items()
     }
     left = _without(holdings.resources, event.name)
-    return replace(holdings, resources=left, projects=projects)
+    standings = _without(holdings.standings, event.name)
+    return replace(holdings, resources=left, projects=projects, standings=standings)
 
 
 def _action(holdings: Holdings, event: ActionSaved) -> Holdings:
@@ -196,6 +213,7 @@ _HANDLERS: Mapping[type[HomeEvent], Callable[[Holdings, Any], Holdings]] = {
     ProjectSaved: _project,
     ProjectDeleted: _no_project,
     ResourceSaved: _resource,
+    ResourceMoved: _resource_moved,
     ResourceRemoved: _no_resource,
     ActionSaved: _action,
     InvariantAdded: _invariant,
@@ -217,6 +235,7 @@ __all__ = [
     "InvariantRemoved",
     "ProjectDeleted",
     "ProjectSaved",
+    "ResourceMoved",
     "ResourceRemoved",
     "ResourceSaved",
     "TrustGranted",

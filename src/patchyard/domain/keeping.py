@@ -1,17 +1,15 @@
 """How long things are kept and how much room must be left, as settings say it."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from patchyard.domain.faults import Fault, Place, check_keys
+from patchyard.domain.faults import Place, check_keys
 from patchyard.domain.project import seconds_of
 from patchyard.domain.retention import Retention
+from patchyard.domain.sizes import bytes_of
 
 KEYS = ("workspaces", "journals", "free")
-UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
-SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|TiB)?")
 FREE_BYTES = 1024**3  # below this no plan is begun (issue 3)
 
 
@@ -40,14 +38,6 @@ def keep_of(value: Any, place: Place) -> Keep:
     return Keep(**times, free=free)
 
 
-def bytes_of(value: Any, place: Place) -> int:
-    """Return the bytes of `1000`, `512 MiB`, `1.5GiB`. Raises Fault."""
-    found = None if isinstance(value, bool) else SIZE.fullmatch(str(value).strip())
-    if found is None:
-        raise Fault(place, f"{value!r} is no size", hint="write it like 512MiB or 2GiB")
-    return int(float(found[1]) * UNITS[found[2] or ""])
-
-
 def rules_of(said: Sequence[Keep]) -> Rules:
     """Return what counts; of each value, what the first place says of it."""
     usual = Retention()
@@ -57,4 +47,4 @@ def rules_of(said: Sequence[Keep]) -> Rules:
     return Rules(retention=Retention(workspaces=workspaces, journals=journals), free=free)
 
 
-__all__ = ["FREE_BYTES", "KEYS", "UNITS", "Keep", "Rules", "bytes_of", "keep_of", "rules_of"]
+__all__ = ["FREE_BYTES", "KEYS", "Keep", "Rules", "keep_of", "rules_of"]

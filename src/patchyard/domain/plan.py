@@ -7,10 +7,14 @@ from typing import Any
 
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
+from patchyard.domain.devcontainer import Devcontainer
 from patchyard.domain.environment import ExecutionEnvironment, Priority
+from patchyard.domain.environment_limits import EnvironmentLimits
 from patchyard.domain.errors import GuardRefused
 from patchyard.domain.invariant import Invariant
 from patchyard.domain.lineage import Lineage
+from patchyard.domain.network import NetworkGrant
+from patchyard.domain.preference import ToolPreference
 from patchyard.domain.resource import Resource
 from patchyard.domain.safety import SafetyProfile
 
@@ -131,20 +135,26 @@ class PlanSpec:
     agent: str = "model"  # model, recipe, or the name of another actor
     model: str = ""  # PROVIDER:MODEL; empty: chosen when needed
     role: str = "developer"
-    environment: ExecutionEnvironment | None = None  # plan level of the chain
+    environment: str | None = None  # plan level of the chain: a kind or a linked resource
     environment_source: str = "plan"  # who set it: an option, run-default
     environment_priority: Priority | None = None  # None: not set (A+)
-    project_environment: ExecutionEnvironment | None = None
+    project_environment: str | None = None
     project_priority: Priority | None = None
     has_discovery: bool = False  # a devcontainer in the checkout counts (A+)
-    resource_environment: ExecutionEnvironment | None = None  # of a linked resource (F2.4)
-    default_environment: ExecutionEnvironment = ExecutionEnvironment.HOST
-    tool_environments: Mapping[str, ExecutionEnvironment] = field(default_factory=dict)
-    resources: tuple[Resource, ...] = ()  # containers and the like that it can be sent to
+    resource_environment: str | None = None  # of a linked resource (F2.4)
+    default_environment: str = str(ExecutionEnvironment.HOST)
+    tool_environments: Mapping[str, str] = field(default_factory=dict)
+    tool_preferences: Mapping[str, ToolPreference] = field(default_factory=dict)
+    resources: tuple[Resource, ...] = ()  # the linked ones that it can be sent to
+    discovered: Resource | None = None  # the devcontainer of the checkout, where that counts
+    devcontainers: Mapping[str, Devcontainer] = field(default_factory=dict)  # by resource
+    image: str = ""  # of a container that names none: by the repository's language
     setup: tuple[str, ...] = ()
     validate: tuple[str, ...] = ()
     invariants: tuple[Invariant, ...] = ()
     limits: PlanLimits = field(default_factory=PlanLimits)
+    environment_limits: EnvironmentLimits = field(default_factory=EnvironmentLimits)  # typed
+    usual_limits: EnvironmentLimits = field(default_factory=EnvironmentLimits)  # project and files
     rounds: int = 3  # how often a failed proof goes back to the actor
     apply_to: str = "none"  # none, worktree, branch, merge, patch
     requires_changes: bool = False
@@ -153,12 +163,18 @@ class PlanSpec:
     include: tuple[str, ...] = ()  # ignored folders that come along read-only
     variables: Mapping[str, str] = field(default_factory=dict)  # readable by the agent
     mounts: tuple[str, ...] = ()  # PATH[:ro|rw]
+    network: NetworkGrant = field(default_factory=NetworkGrant)
     checkpoints: tuple[Trigger, ...] = DEFAULT_TRIGGERS  # when they are made
     automation_profile: str = AUTO
     approvals: tuple[str, ...] = ()  # phases, categories and tools that somebody is asked for
     safety: SafetyProfile = field(default_factory=SafetyProfile)
     record_to: str | None = None  # file for --record
     lineage: Lineage | None = None  # the plan that it comes from
+
+    def resource(self, name: str) -> Resource | None:
+        """Return the resource of that name that calls can be routed to."""
+        own = (*self.resources, *([self.discovered] if self.discovered else []))
+        return next((each for each in own if each.name == name), None)
 
 
 __all__ = [

@@ -4,21 +4,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchyard.domain.action import kind_at, profile_at, texts_of
+from patchyard.domain.action import place_at, profile_at, texts_of
 from patchyard.domain.ceilings import BUDGET_KEYS, PROJECT, Budget, budget_of
 from patchyard.domain.durations import seconds_of
-from patchyard.domain.environment import ExecutionEnvironment, Priority
+from patchyard.domain.environment import Priority
+from patchyard.domain.environment_limits import KEY, EnvironmentLimits, environment_limits_of
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
+from patchyard.domain.network_settings import NetworkSettings, network_of, secrets_of
 from patchyard.domain.resource import Resource
 
 CONTEXT_KEYS = (
     "automation_profile",
     "budget",
+    KEY,
     "execution_env_discovery",
     "execution_env_priority",
     "execution_environment",
     "limits",
+    "network",
     "protected_paths",
+    "secrets",
     "setup",
     "validate",
 )
@@ -44,13 +49,16 @@ class Project:
 
     name: str
     repository: str  # absolute path of the checkout
-    execution_environment: ExecutionEnvironment | None = None  # None: not set (A2, A5)
+    execution_environment: str | None = None  # a kind or a resource; None: not set (A2, A5)
     execution_env_priority: Priority | None = None
     execution_env_discovery: bool | None = None
     setup: tuple[str, ...] | None = None  # None: not said
     validate: tuple[str, ...] | None = None
     protected_paths: tuple[str, ...] | None = None
+    network: NetworkSettings | None = None
+    secrets: tuple[str, ...] | None = None  # NAME@HOST
     limits: LimitSettings | None = None
+    environment_limits: EnvironmentLimits | None = None  # what its environments may use
     budget: Budget | None = None  # of all its plans together
     automation_profile: str | None = None
     resources: tuple[str, ...] = ()  # names of linked ones
@@ -89,10 +97,13 @@ def _budget(key: str, value: Any) -> Budget:
 _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "automation_profile": lambda key, value: profile_at(value, (key,)),
     "budget": _budget,
+    KEY: lambda key, value: environment_limits_of(value, (key,)),
     "execution_env_discovery": _switch,
     "execution_env_priority": _priority,
-    "execution_environment": lambda key, value: kind_at(value, (key,)),
+    "execution_environment": lambda key, value: place_at(value, (key,)),
     "limits": lambda key, value: limits_of(value, (key,)),
+    "network": lambda key, value: network_of(value, (key,)),
+    "secrets": lambda key, value: secrets_of(value, (key,)),
 }
 
 

@@ -1,5 +1,6 @@
 """What must never be shown to an agent by name, and how places contain each other."""
 
+import re
 from fnmatch import fnmatch
 
 KEY_NAMES = (
@@ -14,9 +15,17 @@ def is_key_name(name: str) -> bool:
     return any(fnmatch(name.lower(), pattern) for pattern in KEY_NAMES)
 
 
+def looks_secret(name: str, value: str) -> bool:
+    """Whether a variable looks like a credential, by its name or its value."""
+    if re.search(r"(?i)(token|secret|passw|api_?key|credential|private_?key)", name):
+        return True
+    known = r"(gh[pousr]_|github_pat_|glpat-|sk-[A-Za-z0-9]|xox[abp]-|AKIA[0-9A-Z]{12}|-----BEGIN )"
+    return re.match(known, value) is not None
+
+
 def is_within(path: str, place: str) -> bool:
     """Whether `path` is `place` or lies below it; both absolute and without links."""
     return place in {"/", path} or path.startswith(place.rstrip("/") + "/")
 
 
-__all__ = ["KEY_NAMES", "is_key_name", "is_within"]
+__all__ = ["KEY_NAMES", "is_key_name", "is_within", "looks_secret"]

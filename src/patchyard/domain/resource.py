@@ -1,15 +1,70 @@
-"""Resources: what a project may use, by type; and which of them `container` means."""
+"""Resources: what a project may use, by type; and which of them a named environment means. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 
-from patchyard.domain.environment import ExecutionEnvironment
-from patchyard.domain.errors import ContainerUnavailableError, UsageError
+from patchyard.domain.environment import (
+    HERE,
+    ExecutionEnvironment,
+    Site,
+    kind_of_word,
+    no_such_kind,
+)
+from patchyard.domain.environment_limits import EnvironmentLimits
+from patchyard.domain.errors import (
+    ContainerUnavailableError,
+    EnvironmentUnavailable,
+    PatchyardError,
+    UsageError,
+)
 
 GIT_CHECKOUT = "git-checkout"
-TYPES = ("container-instance", "directory", "git-checkout")  # that can be added in this version
-CONTAINER_TYPES = ("container-instance", "devcontainer-instance")
-KNOWN_TYPES = (*TYPES, *CONTAINER_TYPES, "kubernetes", "ssh-host", "vm-image")
+CONTAINER_INSTANCE = "container-instance"
+DEVCONTAINER_INSTANCE = "devcontainer-instance"
+SSH_HOST = "ssh-host"
+VM_IMAGE = "vm-image"
+TYPES = (
+    CONTAINER_INSTANCE,
+    DEVCONTAINER_INSTANCE,
+    "directory",
+    GIT_CHECKOUT,
+    SSH_HOST,
+    VM_IMAGE,
+)  # that can be added in this version
+KINDS: Mapping[str, ExecutionEnvironment] = {
+    CONTAINER_INSTANCE: ExecutionEnvironment.CONTAINER,
+    DEVCONTAINER_INSTANCE: ExecutionEnvironment.DEVCONTAINER,
+    "kubernetes": ExecutionEnvironment.POD,
+    SSH_HOST: ExecutionEnvironment.SSH,
+    VM_IMAGE: ExecutionEnvironment.VM,
+}
+"""What runs in a resource of a type; nothing runs in one of another type."""
+KNOWN_TYPES = (*TYPES, *KINDS)
+CONTAINER_TYPES = (CONTAINER_INSTANCE, DEVCONTAINER_INSTANCE)
+MEANT: Mapping[ExecutionEnvironment, Sequence[str]] = {
+    ExecutionEnvironment.CONTAINER: CONTAINER_TYPES,
+    ExecutionEnvironment.DEVCONTAINER: (DEVCONTAINER_INSTANCE,),
+    ExecutionEnvironment.POD: ("kubernetes",),
+    ExecutionEnvironment.SSH: (SSH_HOST,),
+    ExecutionEnvironment.VM: (VM_IMAGE,),
+}
+"""Of which types the linked resource is that a kind's word means (F2.1, F2.17)."""
+HOW: Mapping[str, str] = {
+    "kubernetes": "kubernetes NAME",
+    SSH_HOST: "ssh-host NAME --host HOST",
+    VM_IMAGE: "vm-image NAME",
+}
+
+
+class Standing(StrEnum):
+    """How a devcontainer stands (A+): found, and then as it was last seen."""
+
+    DISCOVERED = "discovered"
+    BUILDING = "building"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +74,19 @@ class Resource:
     name: str
     type: str
     location: str = ""  # absolute path
-    image: str = ""  # of a container-instance, as its engine names it
-    execution_environment: ExecutionEnvironment | None = None  # None: not set (A4, A5)
+    image: str = ""  # as a container's engine names it; of a vm-image, a folder
+    config: str = ""  # of a devcontainer-instance: its file, relative to the location
+    parent: str = ""  # name of the checkout it was discovered in; empty: somebody added it
+    address: str = ""  # of an ssh-host: [user@]host[:port], as OpenSSH's configuration names it
+    transport: str = ""  # of an ssh-host: `ssh` means SSH even for `localhost` (F2.20)
+    execution_environment: str | None = None  # a kind or a resource; None: not set (A4, A5)
+    limits: EnvironmentLimits = field(default_factory=EnvironmentLimits)  # of what runs in it
 
     @property
-    def is_container(self) -> bool:
-        """Whether `container` can mean it."""
-        return self.type in CONTAINER_TYPES
+    def site(self) -> Site | None:
+        """The place that calls can be routed to; None where nothing runs in it."""
+        kind = KINDS.get(self.type)
+        return None if kind is None else Site(kind, self.name)
 
 
 def require_type(name: str) -> str:
@@ -38,31 +99,85 @@ def require_type(name: str) -> str:
     raise UsageError(f"there is no resource type {name!r}", hint=f"there is: {known}")
 
 
-def container_of(linked: Sequence[Resource]) -> Resource:
-    """Return the one container that is linked (A14, F2.17).
-
-    Raises ContainerUnavailableError when there is none, UsageError when there are several.
-    """
-    found = [resource for resource in linked if resource.is_container]
-    if not found:
-        raise ContainerUnavailableError(
-            "`container` was selected, and no container resource is linked to the project"
-        )
-    if len(found) > 1:
-        names = ", ".join(sorted(resource.name for resource in found))
+def require_free_word(name: str) -> None:
+    """Raise UsageError for a resource's name that is the word for a kind of environment."""
+    if kind_of_word(name) is not None:
         raise UsageError(
-            f"`container` could mean several linked resources: {names}",
-            hint="name one of them in place of `container`",
+            f"{name!r} is the word for a kind of environment", hint="choose another name"
         )
-    return found[0]
+
+
+def site_named(name: str, linked: Sequence[Resource]) -> Site:
+    """Return where `name`, a kind's or a linked resource's, is.
+
+    Raises ContainerUnavailableError or EnvironmentUnavailable when a kind's word means a resource
+    and none is linked (A14), UsageError when several are (F2.17) or nothing runs in the one that
+    is named, UnknownName (A15).
+    """
+    kind = kind_of_word(name)
+    if kind is not None:
+        return _only(kind, linked) if kind in MEANT else Site(kind)
+    found = next((resource for resource in linked if resource.name == name), None)
+    if found is None:
+        raise no_such_kind(name, linked=names_of(linked))
+    if found.site is None:
+        raise UsageError(
+            f"{name} is a {found.type}, in which nothing runs",
+            hint=f"name a kind, or one of: {', '.join(names_of(linked)) or 'none is linked'}",
+        )
+    return found.site
+
+
+def names_of(linked: Iterable[Resource]) -> Sequence[str]:
+    """Return the names of those that calls can be routed to, sorted."""
+    return sorted(resource.name for resource in linked if resource.site is not None)
+
+
+def _only(kind: ExecutionEnvironment, linked: Sequence[Resource]) -> Site:
+    found = [resource for resource in linked if resource.type in MEANT[kind]]
+    if not found:
+        raise _nothing_linked(kind)
+    if len(found) > 1:
+        names = ", ".join(names_of(found))
+        raise UsageError(
+            f"`{kind}` could mean several linked resources: {names}",
+            hint=f"name one of them in place of `{kind}`",
+        )
+    return Site(KINDS[found[0].type], found[0].name)
+
+
+def _nothing_linked(kind: ExecutionEnvironment) -> PatchyardError:
+    if kind not in HERE:
+        return no_such_kind(str(kind))
+    if kind in {ExecutionEnvironment.CONTAINER, ExecutionEnvironment.DEVCONTAINER}:
+        what = "container" if kind == ExecutionEnvironment.CONTAINER else DEVCONTAINER_INSTANCE
+        return ContainerUnavailableError(
+            f"`{kind}` was selected, and no {what} resource is linked to the project"
+        )
+    wanted = MEANT[kind][0]
+    return EnvironmentUnavailable(
+        f"`{kind}` was selected, and no {wanted} is linked to the project",
+        hint=f"link one: `agents resource add {HOW[wanted]}`, then"
+        " `agents project link-resource PROJECT NAME`",
+    )
 
 
 __all__ = [
+    "CONTAINER_INSTANCE",
     "CONTAINER_TYPES",
+    "DEVCONTAINER_INSTANCE",
     "GIT_CHECKOUT",
+    "HOW",
+    "KINDS",
     "KNOWN_TYPES",
+    "MEANT",
+    "SSH_HOST",
     "TYPES",
+    "VM_IMAGE",
     "Resource",
-    "container_of",
+    "Standing",
+    "names_of",
+    "require_free_word",
     "require_type",
+    "site_named",
 ]

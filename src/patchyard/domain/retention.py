@@ -45,6 +45,7 @@ class Found:
     used: float = 0.0  # seconds since the epoch: when it was last made use of
     is_live: bool = False  # something works there at this moment
     is_labelled: bool = True  # its label names this installation; else only its plan tells
+    resource: str = ""  # of an environment: the linked one that it is reached through
     details: Mapping[str, Any] = field(default_factory=dict)  # the keeper's own
 
 

@@ -2,30 +2,40 @@
 
 Four levels as they come: tool, plan, project, resource, and a default below them (A6, A7). Where a
 priority is set or discovery is on, six: what overrides goes first, what falls back gives way to a
-devcontainer (A+, F2.2 to F2.4, F2.18).
+devcontainer (A+, F2.2 to F2.4, F2.18). A tool's preference stands on top of both.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from patchyard.domain.environment import ExecutionEnvironment, Priority
+from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, Priority, Site
+from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.domain.plan import PlanSpec
+from patchyard.domain.preference import Preference, ToolPreference
+from patchyard.domain.resource import Resource, site_named
+
+NO_PREFERENCE = ToolPreference()
+DEVCONTAINER = "devcontainer"  # the level of one that was discovered
+LEAST = ExecutionEnvironment.PROCESS  # what a preference falls to is never weaker
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """What is set at each level; None is "not set" and falls through."""
+    """What is said at each level, a kind or a linked resource; None falls through."""
 
-    tool: ExecutionEnvironment | None = None
-    plan: ExecutionEnvironment | None = None
+    tool: str | None = None
+    preference: ToolPreference = NO_PREFERENCE  # of the tool
+    plan: str | None = None
     plan_priority: Priority | None = None  # None counts as fallback where the chain has six levels
-    project: ExecutionEnvironment | None = None
+    project: str | None = None
     project_priority: Priority | None = None
-    resource: ExecutionEnvironment | None = None
-    discovered: ExecutionEnvironment | None = None  # of the nearest devcontainer in the checkout
+    resource: str | None = None
+    discovered: Resource | None = None  # the nearest devcontainer in the checkout
     has_discovery: bool = False  # `execution_env_discovery`
-    default: ExecutionEnvironment = ExecutionEnvironment.HOST
+    default: str = ExecutionEnvironment.HOST
     plan_source: str = "plan"  # who set the plan level: plan, an option, run-default
+    linked: tuple[Resource, ...] = ()  # what names can mean
+    fallen: Mapping[str, str] = field(default_factory=dict)  # what did not start, and why
 
     @property
     def has_six_levels(self) -> bool:
@@ -35,26 +45,86 @@ class Chain:
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """Which kind was chosen and which level decided."""
+    """Where a call goes and which level decided."""
 
     kind: ExecutionEnvironment
     level: str  # tool, plan, project, devcontainer, resource, default
     reason: str  # for people
+    resource: str = ""  # name of the linked one that it is reached through
+    is_preferred: bool = False  # another place is taken where this one does not start at first
+
+    @property
+    def site(self) -> Site:
+        """The place itself."""
+        return Site(self.kind, self.resource)
 
 
-Level = tuple[str, ExecutionEnvironment | None, str]
+Level = tuple[str, str | None, str]
 
 
 class ExecutionEnvironmentResolver:
     """Computes the effective environment; the first level that is set wins."""
 
     def resolve(self, chain: Chain) -> Route:
-        """Return the route for `chain`."""
-        levels = _six(chain) if chain.has_six_levels else _four(chain)
-        for level, kind, reason in levels:
-            if kind is not None:
-                return Route(kind=kind, level=level, reason=reason)
-        return Route(kind=chain.default, level="default", reason="nothing is set at any level")
+        """Return the route for `chain`.
+
+        Raises ContainerUnavailableError (A14), EnvironmentUnavailable or UsageError for a name
+        that means no linked resource, or not one alone.
+        """
+        mode = chain.preference.mode
+        if mode == Preference.SPECIFIC:
+            target = chain.preference.target_resource
+            return _route(chain, "tool", target, "the resource that the tool names")
+        if mode == Preference.REQUIRED:
+            return _required(chain)
+        if mode == Preference.PREFERRED:
+            return _preferred(chain)
+        return _general(chain)
+
+
+def _general(chain: Chain) -> Route:
+    levels = _six(chain) if chain.has_six_levels else _four(chain)
+    for level, name, reason in levels:
+        if level == DEVCONTAINER and chain.discovered is not None:
+            found = replace(chain, linked=(chain.discovered,))
+            return _route(found, level, chain.discovered.name, reason)
+        if name is not None:
+            return _route(chain, level, name, reason)
+    return _route(chain, "default", chain.default, "nothing is set at any level")
+
+
+def _route(chain: Chain, level: str, name: str, reason: str) -> Route:
+    site = site_named(name, chain.linked)
+    return Route(kind=site.kind, resource=site.resource, level=level, reason=reason)
+
+
+def _required(chain: Chain) -> Route:
+    name = chain.tool or ExecutionEnvironment.CONTAINER
+    route = _route(chain, "tool", name, "the tool requires a container")
+    if STRENGTH[route.kind] < STRENGTH[ExecutionEnvironment.CONTAINER]:
+        raise UsageError(
+            f"a tool requires a container, and its environment is {route.site}",
+            hint="leave `execution_environment` out, or name a container",
+        )
+    return route
+
+
+def _preferred(chain: Chain) -> Route:
+    """Where the tool would rather run; else where the chain says, never weaker than `process`."""
+    name = chain.tool or ExecutionEnvironment.CONTAINER
+    try:
+        route = _route(chain, "tool", name, "the tool prefers it")
+        why = chain.fallen.get(str(route.site))
+    except EnvironmentUnavailable as error:
+        why = error.message
+    else:
+        if why is None:
+            return replace(route, is_preferred=True)
+    found = _general(replace(chain, tool=None))
+    reason = f"{found.reason}; the tool prefers {name}: {why}"
+    if STRENGTH[found.kind] >= STRENGTH[LEAST]:
+        return replace(found, reason=reason)
+    return Route(kind=LEAST, level=found.level, reason=f"{reason}; never weaker than {LEAST}")
 
 
 def _four(chain: Chain) -> Iterator[Level]:
@@ -74,7 +144,7 @@ def _six(chain: Chain) -> Iterator[Level]:
         yield _overriding(plan)
     if is_second:
         yield _overriding(project)
-    yield "devcontainer", chain.discovered, "the nearest devcontainer in the checkout"
+    yield DEVCONTAINER, None, "the nearest devcontainer in the checkout"
     if not is_first:
         yield plan
     yield "resource", chain.resource, "the resource's setting"
@@ -83,28 +153,56 @@ def _six(chain: Chain) -> Iterator[Level]:
 
 
 def _overriding(level: Level) -> Level:
-    name, kind, reason = level
-    return name, kind, f"{reason}, which overrides"
+    name, said, reason = level
+    return name, said, f"{reason}, which overrides"
 
 
-def chain_of(spec: PlanSpec, tool: str = "") -> Chain:
-    """Return the chain of a plan for one tool; empty: for one without a setting of its own."""
+def chain_of(spec: PlanSpec, tool: str = "", *, fallen: Mapping[str, str] | None = None) -> Chain:
+    """Return the chain of a plan for one tool; empty: for one without a setting of its own.
+
+    `fallen` are the preferred places that did not start, by name, with the cause.
+    """
     return Chain(
         tool=spec.tool_environments.get(tool),
+        preference=spec.tool_preferences.get(tool, NO_PREFERENCE),
         plan=spec.environment,
         plan_priority=spec.environment_priority,
         project=spec.project_environment,
         project_priority=spec.project_priority,
         resource=spec.resource_environment,
+        discovered=spec.discovered if spec.has_discovery else None,
         has_discovery=spec.has_discovery,
         default=spec.default_environment,
         plan_source=spec.environment_source,
+        linked=spec.resources,
+        fallen=fallen or {},
     )
 
 
-def route_of(spec: PlanSpec, tool: str = "") -> Route:
-    """Return where `tool` runs in this plan and which level decided (A9)."""
-    return ExecutionEnvironmentResolver().resolve(chain_of(spec, tool))
+def route_of(spec: PlanSpec, tool: str = "", *, fallen: Mapping[str, str] | None = None) -> Route:
+    """Return where `tool` runs in this plan and which level decided (A9); see `chain_of`."""
+    return ExecutionEnvironmentResolver().resolve(chain_of(spec, tool, fallen=fallen))
 
 
-__all__ = ["Chain", "ExecutionEnvironmentResolver", "Route", "chain_of", "route_of"]
+def sites_of(spec: PlanSpec) -> Sequence[Site]:
+    """Return every place that a call of this plan could be routed to, resolved before it runs.
+
+    Raises what `ExecutionEnvironmentResolver.resolve` does.
+    """
+    own = (*spec.tool_environments, *spec.tool_preferences)
+    found = {route_of(spec, tool).site: None for tool in ("", *own)}
+    fallen = {str(site): "" for site in found}
+    return tuple(found | {route_of(spec, tool, fallen=fallen).site: None for tool in own})
+
+
+__all__ = [
+    "DEVCONTAINER",
+    "LEAST",
+    "NO_PREFERENCE",
+    "Chain",
+    "ExecutionEnvironmentResolver",
+    "Route",
+    "chain_of",
+    "route_of",
+    "sites_of",
+]

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import IN_PLACE, ExecutionEnvironment
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.tooling import Effect
 
 PHASES = ("execute", "apply")  # that can be approved
 APPROVALS = (*PHASES, str(Effect.WRITE), str(Effect.RUN))  # and the names of tools
-UNCONFINED = frozenset({ExecutionEnvironment.HOST, ExecutionEnvironment.SSH})
+UNCONFINED = IN_PLACE | {ExecutionEnvironment.SSH}
 RETRIES = 3  # of one step, where nothing is said
 
 

@@ -4,16 +4,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchyard.domain.action import Rule, kind_at, rules_of, text_of, texts_of, tools_of
+from patchyard.domain.action import Rule, place_at, rules_of, text_of, texts_of, tools_of
 from patchyard.domain.automation import known_profile
 from patchyard.domain.ceilings import Budget, budget_of
 from patchyard.domain.checkpoint import Trigger
-from patchyard.domain.environment import ExecutionEnvironment, Priority
+from patchyard.domain.environment import Priority
+from patchyard.domain.environment_limits import KEY, EnvironmentLimits, environment_limits_of
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault, check_keys, kind_of
 from patchyard.domain.keeping import Keep, keep_of
+from patchyard.domain.languages import BASE, IMAGES
 from patchyard.domain.model_names import split_name
+from patchyard.domain.network_settings import NetworkSettings, network_of, secrets_of
 from patchyard.domain.plan import ROLES
+from patchyard.domain.preference import ToolSetting
 from patchyard.domain.project import LimitSettings, context_value, limits_of
 from patchyard.domain.queue import Limits
 from patchyard.domain.safety import SafetyProfile, parse_safety
@@ -23,7 +27,7 @@ from patchyard.domain.triggers import triggers_of
 DESTINATIONS = ("none", "worktree", "branch", "merge", "patch")
 
 # Known, and without effect in this version: said so rather than passed over.
-RESERVED = ("adapters", "forges", "hosts", "mcp_servers", "network", "providers", "secrets")
+RESERVED = ("adapters", "forges", "hosts", "mcp_servers", "providers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,21 +41,25 @@ class Settings:
     automation_profile: str | None = None
     budget: Budget | None = None  # shared limits: of all plans, of a day, of a project
     checkpoints: tuple[Trigger, ...] | None = None  # when they are made
+    environment_limits: EnvironmentLimits | None = None  # what each environment may use
     execution_env_discovery: bool | None = None
     execution_env_priority: Priority | None = None
-    execution_environment: ExecutionEnvironment | None = None
+    execution_environment: str | None = None  # a kind, or a linked resource's name
+    images: Mapping[str, str] | None = None  # of containers that name none, by language
     include: tuple[str, ...] | None = None  # ignored folders that come along read-only
     invariants: tuple[Rule, ...] | None = None
     keep: Keep | None = None  # how long, and how much room must stay free
     limits: LimitSettings | None = None
     model: str | None = None
     mounts: tuple[str, ...] | None = None
+    network: NetworkSettings | None = None  # what may be reached
     protected_paths: tuple[str, ...] | None = None
     role: str | None = None
     safety: SafetyProfile | None = None
+    secrets: tuple[str, ...] | None = None  # NAME@HOST
     setup: tuple[str, ...] | None = None
     slots: Limits | None = None  # how many plans workers carry out at once
-    tools: Mapping[str, ExecutionEnvironment] | None = None
+    tools: Mapping[str, ToolSetting] | None = None
     validate: tuple[str, ...] | None = None
     variables: Mapping[str, str] | None = None
 
@@ -119,15 +127,25 @@ def _variables(value: Any) -> Mapping[str, str]:
     return {name: text_of(value, name, ("variables",)) for name in value}
 
 
+def _images(value: Any) -> Mapping[str, str]:
+    known = tuple(sorted((BASE, *filter(None, IMAGES))))
+    body = check_keys(value, ("images",), known)
+    return {name: text_of(body, name, ("images",)) for name in body}
+
+
 _PARSERS: Mapping[str, Any] = {
     "apply": _apply,
     "budget": lambda value: budget_of(value, ("budget",)),
     "checkpoints": lambda value: triggers_of(value, ("checkpoints",)),
-    "execution_environment": lambda value: kind_at(value, ("execution_environment",)),
+    KEY: lambda value: environment_limits_of(value, (KEY,)),
+    "execution_environment": lambda value: place_at(value, ("execution_environment",)),
+    "images": _images,
     "invariants": lambda value: rules_of(value, ("invariants",)),
     "keep": lambda value: keep_of(value, ("keep",)),
     "limits": lambda value: limits_of(value, ("limits",)),
+    "network": lambda value: network_of(value, ("network",)),
     "safety": lambda value: parse_safety(value, ("safety",)),
+    "secrets": lambda value: secrets_of(value, ("secrets",)),
     "slots": lambda value: slots_of(value, ("slots",)),
     "tools": lambda value: tools_of(value, ("tools",)),
     "variables": _variables,

@@ -25,6 +25,8 @@ from patchyard.domain.marks import Mark
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.spending import Held
 from patchyard.domain.steering import Steered
+from patchyard.domain.traffic import Traffic
+from patchyard.domain.usage_fold import Used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,10 @@ class PlanState:
     workspace: Mapping[str, Any] | None = None  # a WorkspaceRef
     environments: Mapping[str, LiveEnvironment] = field(default_factory=dict)
     sandbox_refs: tuple[str, ...] = ()  # ids of all environments that ever ran
+    reached: frozenset[str] = frozenset()  # places that were started once, by name
+    fallen: Mapping[str, str] = field(default_factory=dict)  # preferred ones given up, and why
     setup: SetupFinished | None = None
+    network: tuple[Traffic, ...] = ()  # what went through the gateways, by place
     changeset: ChangeSetCaptured | None = None
     validation: Validated | None = None
     rounds: int = 0  # failed proofs that were given back to the actor in this phase
@@ -70,6 +75,7 @@ class PlanState:
     handed: tuple[Applied, ...] = ()  # hand-overs that were not taken back, oldest first
     failure: PhaseFailed | None = None
     spent: Spent = field(default_factory=Spent)
+    used: Used = field(default_factory=Used)  # of the machine, by all environments
     held: Held | None = None  # set aside for a request without an answer
     awaits_room: str = ""  # which shared budget is waited for
     reverts: int = 0

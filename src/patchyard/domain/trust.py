@@ -2,22 +2,27 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from patchyard.domain.budget import UNPRICED_TOKENS
-from patchyard.domain.environment import ALIASES, ExecutionEnvironment
+from patchyard.domain.environment import ALIASES, IN_PLACE, ExecutionEnvironment
+from patchyard.domain.environment_limits import KEY, EnvironmentLimits
 from patchyard.domain.project import LimitSettings
 from patchyard.domain.settings import RESERVED
 
+Said = TypeVar("Said", LimitSettings, EnvironmentLimits)
+
 # Says what work is, or tightens what it may reach: counts always. Limits count where stricter.
-ALWAYS = frozenset({"approvals", "invariants", "limits", "protected_paths", "setup", "validate"})
+ALWAYS = frozenset(
+    {"approvals", KEY, "invariants", "limits", "protected_paths", "setup", "validate"}
+)
 NEVER = frozenset({"budget", "keep", "slots"})  # are of plans beside those of this repository
 
 UNCONFINED = frozenset(
     {
-        str(ExecutionEnvironment.HOST),
-        *(name for name, kind in ALIASES.items() if kind == ExecutionEnvironment.HOST),
+        *map(str, (*IN_PLACE, ExecutionEnvironment.SSH)),
+        *(name for name, kind in ALIASES.items() if kind in IN_PLACE),
     }
 )
 
@@ -47,8 +52,8 @@ def digest_of(files: Mapping[str, bytes]) -> str:
 def admit(body: Any, known: frozenset[str], *, is_trusted: bool) -> Admitted:
     """Leave out what a repository may not decide.
 
-    Keys that nobody knows stay in, so that reading them names the mistake. The kind `host`, shared
-    budgets and slots are left out even when the settings are trusted.
+    Keys that nobody knows stay in, so that reading them names the mistake. Kinds without walls
+    (`host`, `mock`), shared budgets and slots are left out even when the settings are trusted.
     """
     if not isinstance(body, Mapping):
         return Admitted(body=body)
@@ -97,13 +102,27 @@ def stricter(
         return LimitSettings(), ()
     if own.max_tokens is None:  # not said, but a model without a price is bounded all the same
         own = replace(own, max_tokens=UNPRICED_TOKENS)
+    return _not_weaker(own, said, key="limits", is_trusted=is_trusted)
+
+
+def stricter_environments(
+    own: EnvironmentLimits, said: EnvironmentLimits | None, *, is_trusted: bool
+) -> tuple[EnvironmentLimits, tuple[str, ...]]:
+    """Return the same of what environments may use."""
+    said = said or EnvironmentLimits()
+    return _not_weaker(own, said, key=KEY, is_trusted=is_trusted)
+
+
+def _not_weaker(
+    own: Said, said: Said, *, key: str, is_trusted: bool
+) -> tuple[Said, tuple[str, ...]]:
     counted, ignored = said, []
-    for field in fields(LimitSettings):
-        wanted, present = getattr(said, field.name), getattr(own, field.name)
+    for name in vars(said):
+        wanted, present = getattr(said, name), getattr(own, name)
         is_weaker = wanted is not None and present is not None and wanted > present
         if is_weaker and not is_trusted:
-            ignored.append(f"limits.{field.name}")
-            counted = replace(counted, **{field.name: None})
+            ignored.append(f"{key}.{name}")
+            counted = replace(counted, **{name: None})
     return counted, tuple(ignored)
 
 
@@ -117,4 +136,13 @@ def warning(until_trust: tuple[str, ...], never: tuple[str, ...]) -> str:
     return f"ignored from this repository's settings{early}{between}{always}"
 
 
-__all__ = ["ALWAYS", "UNCONFINED", "Admitted", "admit", "digest_of", "stricter", "warning"]
+__all__ = [
+    "ALWAYS",
+    "UNCONFINED",
+    "Admitted",
+    "admit",
+    "digest_of",
+    "stricter",
+    "stricter_environments",
+    "warning",
+]

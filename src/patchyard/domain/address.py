@@ -1,0 +1,35 @@
+"""How a host is named that is reached over SSH. Pure."""
+
+import re
+from dataclasses import dataclass
+
+from patchyard.domain.errors import UsageError
+
+ADDRESS = re.compile(
+    r"^(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^@:\s\[\]/-][^@:\s\[\]/]*))"
+    r"(?::(?P<port>\d{1,5}))?$"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """A host as its resource names it."""
+
+    host: str  # a name of the OpenSSH configuration, or of the network
+    user: str = ""  # empty: as the configuration says
+    port: int = 0  # 0: likewise
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Return what `[user@]host[:port]` says. Raises UsageError."""
+        found = ADDRESS.match(text.strip())
+        port = int(found["port"] or 0) if found else 0
+        if found is None or port > 65_535:
+            raise UsageError(
+                f"{text!r} is no address of a host",
+                hint="write it as `host`, `user@host` or `user@host:port`",
+            )
+        return cls(host=found["v6"] or found["host"], user=found["user"] or "", port=port)
+
+
+__all__ = ["ADDRESS", "Address"]

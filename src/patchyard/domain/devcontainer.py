@@ -1,0 +1,350 @@
+"""What a repository's devcontainer.json says, as far as it may decide. Pure.
+
+Keys and their meaning: the Development Container Specification's metadata reference.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from posixpath import basename, dirname, join, normpath
+from typing import Any
+
+from patchyard.domain.environment import Limits
+from patchyard.domain.errors import GuardRefused, UsageError
+from patchyard.domain.faults import Fault, Place, kind_of
+from patchyard.domain.jsonc import parse_jsonc
+
+PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
+"""Where one is looked for, besides `.devcontainer/NAME/devcontainer.json`."""
+
+CREATING = ("onCreateCommand", "updateContentCommand", "postCreateCommand")
+STARTING = ("postStartCommand", "postAttachCommand")
+DANGEROUS = (
+    *("initializeCommand", "runArgs", "privileged", "capAdd", "securityOpt", "mounts"),
+    *("workspaceMount", "dockerComposeFile", "service", "runServices"),
+)
+"""What would weaken walls or run outside of them; compose files can say all of it."""
+
+COUNTED = (
+    *("build", "containerEnv", "features", "hostRequirements", "image", "remoteEnv", "remoteUser"),
+    *("containerUser", "workspaceFolder", *CREATING, *STARTING),
+)
+HARMLESS = (
+    *(
+        "$schema",
+        "appPort",
+        "customizations",
+        "forwardPorts",
+        "init",
+        "name",
+        "otherPortsAttributes",
+    ),
+    *("overrideCommand", "overrideFeatureInstallOrder", "portsAttributes"),
+    *(
+        "secrets",
+        "shutdownAction",
+        "updateRemoteUserUID",
+        "userEnvProbe",
+        "waitFor",
+        "dockerFile",
+        "context",
+    ),
+)
+"""Without effect here: they are of editors, of ports, or of what our walls decide."""
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE = re.compile(r"\$\{([^}]*)\}")
+SIZE = re.compile(r"(\d+)\s*(tb|gb|mb|kb)?", re.IGNORECASE)
+UNITS = {"": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4}
+USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """An image that is to be built of files of the base."""
+
+    dockerfile: str  # relative to the repository's top
+    context: str = ""  # folder, likewise; empty: the top
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    target: str = ""  # stage; empty: the last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devcontainer:
+    """One devcontainer.json, as far as it counts."""
+
+    path: str  # relative to the repository's top
+    image: str = ""
+    build: Build | None = None  # None: the image is there
+    variables: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""  # where the workspace is seen too; empty: at the checkout's path alone
+    user: str = ""  # what the agent is called inside; empty: agent
+    memory_bytes: int | None = None  # of hostRequirements
+    cpus: float | None = None
+    storage_bytes: int | None = None
+    created: tuple[str, ...] = ()  # commands of its making: setup's
+    started: tuple[str, ...] = ()  # commands of each start
+    features: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()  # keys that do not count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """What a devcontainer.json may refer to."""
+
+    path: str  # of itself, relative to the repository's top
+    checkout: str  # absolute path of the repository
+    is_trusted: bool
+    local: Callable[[str], str | None]  # a variable of the user's that may be shown
+
+
+def places_in(names: Collection[str], inside: Callable[[str], Collection[str]]) -> Sequence[str]:
+    """Return the paths of the devcontainer.json files of a repository, the nearest first.
+
+    `names` are those at its top, `inside` the paths of what lies in a folder.
+    """
+    if ".devcontainer" not in names:
+        return [place for place in PLACES[1:] if place in names]
+    below = set(inside(".devcontainer"))
+    own = [place for place in PLACES if place in below or place in names]
+    deeper = (f"{folder}/devcontainer.json" for folder in sorted(below))
+    return [*own, *(place for place in deeper if place in set(inside(dirname(place))))]
+
+
+def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
+    """Return what `text` says.
+
+    Raises UsageError with the place for what does not fit, GuardRefused for what only a trusted
+    repository may say.
+    """
+    body = parse_jsonc(text, name=sight.path)
+    if not isinstance(body, Mapping):
+        raise UsageError(f"{sight.path}: must be an object, not {kind_of(body)}")
+    refused = _refused(body)
+    if refused and not sight.is_trusted:
+        raise GuardRefused(
+            f"{sight.path} says {', '.join(refused)}, which an untrusted repository may not",
+            hint="take it out; `agents trust` lets the rest count, and no wall falls for it",
+        )
+    try:
+        return _Reading(body, sight).whole(refused)
+    except Fault as fault:
+        raise UsageError(f"{sight.path}: {fault.message}", hint=fault.hint) from fault
+
+
+def _refused(body: Mapping[str, Any]) -> list[str]:
+    found = [key for key in DANGEROUS if body.get(key) not in (None, False, [], {}, "")]
+    build = body.get("build")
+    if isinstance(build, Mapping) and build.get("options"):
+        found.append("build.options")
+    return [*found, *(["${localEnv:}"] if "${localEnv:" in repr(body) else [])]
+
+
+class _Reading:
+    """Reads one document; each method one part of it."""
+
+    def __init__(self, body: Mapping[str, Any], sight: Sight) -> None:
+        self._body = body
+        self._sight = sight
+        self._folder = self._text("workspaceFolder")
+
+    def whole(self, refused: Sequence[str]) -> Devcontainer:
+        body = self._body
+        build, image = self._build(), self._text("image")
+        if build is None and not image and "dockerComposeFile" not in body:
+            raise Fault((), "names neither `image` nor `build`", hint="a container needs one")
+        if "dockerComposeFile" in body:
+            raise Fault(
+                ("dockerComposeFile",),
+                "compose files are not supported",
+                hint="name `image` or `build` in its place",
+            )
+        known = {*COUNTED, *HARMLESS, *DANGEROUS}
+        over = [*refused, *sorted(str(key) for key in body if key not in known)]
+        needs = self._mapping("hostRequirements")
+        return Devcontainer(
+            path=self._sight.path,
+            image="" if build else image,
+            build=build,
+            variables={**self._variables("containerEnv"), **self._variables("remoteEnv")},
+            folder=self._inside(),
+            user=self._user(),
+            memory_bytes=self._memory(needs),
+            storage_bytes=_size(needs, "storage"),
+            cpus=_count(needs, "cpus"),
+            created=self._commands(CREATING),
+            started=self._commands(STARTING),
+            features=tuple(sorted(self._mapping("features"))),
+            passed_over=tuple(key for key in over if key != "${localEnv:}"),
+        )
+
+    def _memory(self, needs: Mapping[str, Any]) -> int | None:
+        """Return what it asks for; of an untrusted repository no more than is usual."""
+        asked, usual = _size(needs, "memory"), Limits().memory_bytes
+        if asked is None or usual is None or self._sight.is_trusted:
+            return asked
+        return min(asked, usual)
+
+    def _text(self, key: str) -> str:
+        return self._filled(_text(self._body, key, ()), (key,))
+
+    def _mapping(self, key: str) -> Mapping[str, Any]:
+        value = self._body.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise Fault((key,), f"must be an object, not {kind_of(value)}")
+        return value
+
+    def _build(self) -> Build | None:
+        said = self._mapping("build")
+        if "dockerFile" in self._body:  # the older way to say it
+            said = {"dockerfile": self._body["dockerFile"], **said}
+            said |= {key: self._body[key] for key in ("context",) if key in self._body}
+        if not said:
+            return None
+        dockerfile = self._own_path(_text(said, "dockerfile", ("build",)), "dockerfile")
+        context = self._own_path(_text(said, "context", ("build",)) or ".", "context")
+        if dockerfile is None:
+            raise Fault(("build",), "names no `dockerfile`")
+        if context and not dockerfile.startswith(f"{context}/"):
+            raise Fault(
+                ("build", "dockerfile"),
+                f"{dockerfile} does not lie in the context {context}",
+                hint='widen the context: `"context": ".."`',
+            )
+        arguments = {} if said.get("args") is None else said["args"]
+        if not isinstance(arguments, Mapping):
+            raise Fault(("build", "args"), f"must be an object, not {kind_of(arguments)}")
+        return Build(
+            dockerfile=dockerfile,
+            context=context or "",
+            arguments={
+                name: self._filled(_text(arguments, name, ("build", "args")), ("build", "args"))
+                for name in arguments
+            },
+            target=_text(said, "target", ("build",)),
+        )
+
+    def _own_path(self, text: str, key: str) -> str | None:
+        """Return a path relative to the top; "" is the top itself, None when nothing is said."""
+        if not text:
+            return None
+        path = normpath(join(dirname(self._sight.path), self._filled(text, ("build", key))))
+        if path.startswith(("../", "/")) or path == "..":
+            raise Fault(("build", key), f"{text} lies outside of the repository")
+        return "" if path == "." else path
+
+    def _inside(self) -> str:
+        path = normpath(self._folder) if self._folder else ""
+        if path and not path.startswith("/"):
+            raise Fault(("workspaceFolder",), f"{path} is no absolute path")
+        return "" if path == self._sight.checkout else path
+
+    def _user(self) -> str:
+        user = self._text("remoteUser") or self._text("containerUser")
+        if user and not USER.fullmatch(user):
+            raise Fault(("remoteUser",), f"{user!r} is no name of a user")
+        return user
+
+    def _variables(self, key: str) -> dict[str, str]:
+        found = {}
+        for name, value in self._mapping(key).items():
+            if not NAME.fullmatch(name):
+                raise Fault((key, name), f"{name!r} is no name of a variable")
+            if value is None:  # takes one away that was never there
+                continue
+            if not isinstance(value, str):
+                raise Fault((key, name), f"must be text, not {kind_of(value)}")
+            found[name] = self._filled(value, (key, name))
+        return found
+
+    def _commands(self, keys: Sequence[str]) -> tuple[str, ...]:
+        found: list[str] = []
+        for key in keys:
+            said = self._body.get(key)
+            listed = list(said.values()) if isinstance(said, Mapping) else [said]
+            found += [self._filled(text, (key,)) for each in listed if (text := _line(each, key))]
+        return tuple(found)
+
+    def _filled(self, text: str, place: Place) -> str:
+        """Put what is known in the place of `${...}`."""
+
+        def value(found: re.Match[str]) -> str:
+            name, _, rest = found[1].partition(":")
+            variable, _, default = rest.partition(":")
+            if name == "localEnv":
+                return self._sight.local(variable) or default
+            if name == "containerEnv":
+                return default
+            known = self._known()
+            if name not in known:
+                raise Fault(place, f"{found[0]} is not known here")
+            return known[name]
+
+        return VARIABLE.sub(value, text)
+
+    def _known(self) -> Mapping[str, str]:
+        checkout = self._sight.checkout
+        folder = getattr(self, "_folder", "") or checkout
+        return {
+            "localWorkspaceFolder": checkout,
+            "localWorkspaceFolderBasename": basename(checkout),
+            "containerWorkspaceFolder": folder,
+            "containerWorkspaceFolderBasename": basename(folder),
+            "devcontainerId": "patchyard",
+        }
+
+
+def _text(body: Mapping[str, Any], key: str, place: Place) -> str:
+    value = body.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise Fault((*place, key), f"must be text, not {kind_of(value)}")
+    return value
+
+
+def _line(said: Any, key: str) -> str:
+    if said is None:
+        return ""
+    if isinstance(said, str):
+        return said
+    if isinstance(said, list) and all(isinstance(word, str) for word in said):
+        return shlex.join(said)
+    raise Fault((key,), f"must be a text or a list of texts, not {kind_of(said)}")
+
+
+def _size(needs: Mapping[str, Any], key: str) -> int | None:
+    said = needs.get(key)
+    if said is None:
+        return None
+    found = SIZE.fullmatch(str(said).strip())
+    if found is None or not int(found[1]):
+        raise Fault(("hostRequirements", key), f"{said!r} is no size such as 8gb")
+    return int(found[1]) * UNITS[(found[2] or "").lower()]
+
+
+def _count(needs: Mapping[str, Any], key: str) -> float | None:
+    said = needs.get(key)
+    if said is None:
+        return None
+    if isinstance(said, bool) or not isinstance(said, (int, float)) or not said > 0:
+        raise Fault(("hostRequirements", key), f"{said!r} is no number above 0")
+    return float(said)
+
+
+__all__ = [
+    "COUNTED",
+    "CREATING",
+    "DANGEROUS",
+    "HARMLESS",
+    "PLACES",
+    "STARTING",
+    "Build",
+    "Devcontainer",
+    "Sight",
+    "parse_devcontainer",
+    "places_in",
+]
