@@ -126,7 +126,7 @@ confinement.limit_command(0, limits)  # none was started
 show(hard=hard, same=same)
 """
     found = run(code)
-    assert (found["hard"], found["same"]) == ([7, 7], True)
+    assert (found["hard"], found["same"]) == ([7, 8], True)
 
 
 def test_a_step_that_the_kernel_refuses_is_an_error() -> None:

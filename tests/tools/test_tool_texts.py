@@ -104,6 +104,17 @@ def test_a_result_is_said_in_few_words(name: str, data: dict[str, Any], words: s
     assert text(name, **data) == words
 
 
+def test_a_good_command_that_hit_a_limit_says_so_without_how_long_it_took() -> None:
+    said = text(
+        "execute_command",
+        message="exit code 0 after 0.2 s; the limit `output` was reached: 2 KiB of 1 KiB; look",
+        exit_code=0,
+        stdout="o",
+        limit="output",
+    )
+    assert said == "[exit code 0]\no\n[the limit `output` was reached: 2 KiB of 1 KiB; look]"
+
+
 def test_a_failed_command_shows_its_output_and_how_it_died() -> None:
     said = text(
         "execute_command",

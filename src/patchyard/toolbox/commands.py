@@ -11,6 +11,7 @@ from .capture import Capture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import resource
     from typing import Any, Callable
 
     from .loop import Timer
@@ -35,6 +36,7 @@ FIXED_ENV = {
     "PIP_NO_INPUT": "1",
 }
 """Programs that would ask somebody end instead: nobody is there."""
+SHELLS = ("/bin/bash", "/bin/sh")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 WAITING_HINT = (
     "; it used almost no processor time, so it was probably waiting for input or for a network."
@@ -53,8 +55,8 @@ class Launch:
 
 
 def find_shell() -> str:
-    """Return bash where there is one, else sh."""
-    return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+    """Return bash where there is one, else sh; empty where there is neither."""
+    return next((path for path in SHELLS if os.access(path, os.X_OK)), "")
 
 
 def environment(room: Room, extra: dict[str, str], mark: str) -> dict[str, str]:
@@ -83,8 +85,10 @@ class Command:
         self._deadline: float | None = None
         self._limit: Timer | None = None
         self._was_idle = False
+        self._used: resource.struct_rusage | None = None
         self.exit_code: int | None = None
         self.is_running = True
+        room.running.add(self)
         pipes = {"stdout": os.pipe2(os.O_CLOEXEC), "stderr": os.pipe2(os.O_CLOEXEC)}
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         descriptors = {0: null, 1: pipes["stdout"][1], 2: pipes["stderr"][1]}
@@ -93,6 +97,7 @@ class Command:
                 launch.argv, launch.env, launch.directory, descriptors, self._on_exit
             )
         except BaseException:
+            room.running.discard(self)
             for reading, _ in pipes.values():
                 os.close(reading)
             raise
@@ -117,8 +122,9 @@ class Command:
             stream.close()
             self._finish_when_over()
 
-    def _on_exit(self, code: int) -> None:
+    def _on_exit(self, code: int, used: resource.struct_rusage) -> None:
         self.exit_code = code
+        self._used = used
         self._ended = time.monotonic()
         for stream in self._streams.values():
             self._on_output(stream)
@@ -162,6 +168,10 @@ class Command:
         else:
             self._room.loop.later(KILL_AGAIN_S, self._kill_round)
 
+    def members(self, table: dict[int, processes.Process]) -> set[int]:
+        """Return who belongs to it."""
+        return processes.members(self.pid, self._mark, table)
+
     def _whole_tree(self, table: dict[int, processes.Process]) -> set[int]:
         found = processes.members(self.pid, self._mark, table)
         if self._room.children.are_all_known(self.pid):
@@ -172,6 +182,7 @@ class Command:
         if not self.is_running:
             return
         self.is_running = False
+        self._room.running.discard(self)
         if self._limit is not None:
             self._limit.cancel()
         self._ended = self._ended or time.monotonic()
@@ -215,7 +226,10 @@ class Command:
         """Return the settled result."""
         found = self.fields()
         left = any(stream.fd is not None for stream in self._streams.values())
-        return {**found, **self._verdict(), "left_running": left and self._reason is None}
+        found["left_running"] = left and self._reason is None
+        if self._used is not None:
+            found["usage"] = used_by(self._used)
+        return {**found, **self._verdict()}
 
     def _verdict(self) -> dict[str, Any]:
         if self._reason == "TIMEOUT":
@@ -226,6 +240,15 @@ class Command:
             message = "killed after %.3g s" % self.elapsed_s
             return {"success": False, "error": self._reason, "message": message}
         return verdict(self.exit_code, self.elapsed_s)
+
+
+def used_by(used: resource.struct_rusage) -> dict[str, float]:
+    """Return what a command used with all that it has waited for (getrusage(2))."""
+    return {
+        "cpu_s": round(used.ru_utime + used.ru_stime, 4),
+        "memory_bytes": used.ru_maxrss * 1024,  # of the largest process
+        "written_bytes": used.ru_oublock * 512,
+    }
 
 
 def verdict(code: int | None, elapsed_s: float) -> dict[str, Any]:
@@ -265,5 +288,6 @@ __all__ = [
     "environment",
     "find_shell",
     "signal_name",
+    "used_by",
     "verdict",
 ]

@@ -23,6 +23,7 @@ SECCOMP_MODE_FILTER = 2  # linux/seccomp.h
 BPF_BYTES = 8  # of one instruction
 PER_COMMAND = frozenset({"RLIMIT_CPU"})
 """Limits that commands get one by one: the toolbox itself may live long."""
+SIGNALLED_S = 1  # between the signal that says which limit it is, and the one that ends it
 
 
 def confine(settings: Settings) -> None:
@@ -67,7 +68,9 @@ def limit_command(pid: int, rlimits: dict[str, int]) -> None:
             soft, hard = resource.getrlimit(kind)
             resource.setrlimit(kind, (hard, hard))
             if pid:
-                resource.prlimit(pid, kind, (soft, soft))
+                last = soft + SIGNALLED_S
+                final = last if hard == resource.RLIM_INFINITY else min(last, hard)
+                resource.prlimit(pid, kind, (soft, final))
     except ProcessLookupError:
         return
 
@@ -121,6 +124,7 @@ __all__ = [
     "PR_SET_CHILD_SUBREAPER",
     "PR_SET_DUMPABLE",
     "PR_SET_NO_NEW_PRIVS",
+    "SIGNALLED_S",
     "confine",
     "limit_command",
     "limit_next",

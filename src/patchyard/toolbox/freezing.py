@@ -21,7 +21,7 @@ LONGEST_S = 10.0
 def freeze(room: Room, args: dict[str, Any]) -> dict[str, Any]:
     """Stop every process that this toolbox started, and theirs, for `longest_s` at most."""
     longest_s = arguments.number(args, "longest_s", LONGEST_S)
-    stopped, is_whole = processes.stop_all(_all)
+    stopped, is_whole = processes.stop_all(everybody)
     room.stopped.update(stopped)
     if room.thawing is not None:
         room.thawing.cancel()
@@ -44,7 +44,7 @@ def _thaw(room: Room) -> None:
         room.thawing = None
 
 
-def _all(table: dict[int, processes.Process]) -> set[int]:
+def everybody(table: dict[int, processes.Process]) -> set[int]:
     """Return everybody: PID 1 of a namespace adopts all, and another toolbox its own orphans."""
     own = os.getpid()
     if own == 1:
@@ -52,4 +52,4 @@ def _all(table: dict[int, processes.Process]) -> set[int]:
     return processes.close_over({pid for pid, row in table.items() if row.parent == own}, table)
 
 
-__all__ = ["LONGEST_S", "freeze", "thaw"]
+__all__ = ["LONGEST_S", "everybody", "freeze", "thaw"]

@@ -149,12 +149,12 @@ def by_ripgrep(
     argv += ["--regexp=" + search.pattern, "--", "./" + area.name]
     reading, writing = os.pipe2(os.O_CLOEXEC)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    ended: list[int] = []
+    ended = []
     pid = 0
     try:
         env = environment(room, {}, "search")
         ends = {0: null, 1: writing, 2: null}
-        pid = room.children.spawn(argv, env, area.top, ends, ended.append)
+        pid = room.children.spawn(argv, env, area.top, ends, lambda code, _used: ended.append(code))
     finally:
         os.close(null)
         os.close(writing)

@@ -10,6 +10,7 @@ from .confinement import limit_command, limit_next
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import resource
     from typing import Callable
 
 MARKER = "PATCHYARD_CALL"
@@ -32,7 +33,7 @@ class Children:
 
     def __init__(self, rlimits: dict[str, int]) -> None:
         self._rlimits = rlimits
-        self._on_exit: dict[int, Callable[[int], None]] = {}
+        self._on_exit: dict[int, Callable[[int, resource.struct_rusage], None]] = {}
 
     def spawn(
         self,
@@ -40,12 +41,12 @@ class Children:
         env: dict[str, str],
         directory: int,
         descriptors: dict[int, int],
-        on_exit: Callable[[int], None],
+        on_exit: Callable[[int, resource.struct_rusage], None],
     ) -> int:
         """Start `argv` in its own session, in the folder open as `directory`.
 
         `descriptors` maps numbers inside to ours; the rest is closed. `on_exit` gets the exit
-        code, -N for signal N. Raises OSError.
+        code, -N for signal N, and what it used with all that it has waited for. Raises OSError.
         """
         actions = [(os.POSIX_SPAWN_DUP2, ours, number) for number, ours in descriptors.items()]
         os.fchdir(directory)  # posix_spawn cannot; nothing else here depends on it
@@ -71,14 +72,14 @@ class Children:
         """Take each exit status there is and tell who waits for it."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
             on_exit = self._on_exit.pop(pid, None)
             if on_exit is not None:
-                on_exit(exit_code(status))
+                on_exit(exit_code(status), used)
 
     def are_all_known(self, pid: int) -> bool:
         """Whether no started process but `pid` runs."""

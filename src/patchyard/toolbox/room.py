@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .commands import Command
     from .loop import Timer
     from .ranking import Index
+    from .replicating import Replica
     from .settings import Settings
     from .shells import Shell
 
@@ -27,10 +28,12 @@ class Room:
         self.loop = Loop()
         self.children = Children(settings.rlimits)
         self.jobs: dict[str, Command] = {}
+        self.running: set[Command] = set()  # jobs among them
         self.shells: dict[str, Shell] = {}
         self.stopped: set[int] = set()  # by `freeze`, until `thaw`
         self.thawing: Timer | None = None  # lets them go on when nobody does
         self.index: Index | None = None  # of codebase_search, once it was asked
+        self.replica: Replica | None = None  # where the workspace is a copy of one elsewhere
 
     def require_writable(self) -> None:
         """Raise Refusal where nothing may be written."""
@@ -41,6 +44,8 @@ class Room:
         """Release the descriptors."""
         if self.index is not None:
             self.index.close()
+        if self.replica is not None:
+            self.replica.close()
         self.workspace.close()
         self.loop.close()
 

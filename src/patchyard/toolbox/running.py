@@ -6,7 +6,7 @@ import os
 
 from . import arguments
 from .answers import Refusal, success
-from .commands import DEFAULT_TIMEOUT_S, Command, Launch, environment, find_shell
+from .commands import DEFAULT_TIMEOUT_S, SHELLS, Command, Launch, environment, find_shell
 from .levels import level_of
 from .room import MAX_JOBS
 
@@ -53,6 +53,8 @@ def execute_command(room: Room, call: Call, args: dict[str, Any]) -> None:
     if not is_background:
         running.limit(timeout_s)
         return
+    if args.get("wall_s") is not None:
+        running.limit(arguments.number(args, "wall_s", DEFAULT_TIMEOUT_S))
     _forget_old_jobs(room)
     room.jobs[call.call_id] = running
     call.settle(success("started in the background", job_id=call.call_id, pid=running.pid, **own))
@@ -68,9 +70,15 @@ def start(
     """Start a command line by the shell, in the folder that `cwd` names."""
     directory = open_directory(room, args)
     try:
-        argv = [find_shell(), "-c", command]
+        argv = [find_shell() or SHELLS[-1], "-c", command]
         launch = Launch(argv, environment(room, variables(args), call.mark), directory)
-        return Command(room, launch, call.emit, done)
+        try:
+            return Command(room, launch, call.emit, done)
+        except BlockingIOError:  # no further process may begin: what is left over makes room
+            from .sweeping import clear  # noqa: PLC0415 - rarely needed
+
+            clear(room)
+            return Command(room, launch, call.emit, done)
     finally:
         os.close(directory)
 

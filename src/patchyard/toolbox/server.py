@@ -13,6 +13,7 @@ import time
 
 from . import operations, processes
 from .calls import Call, Register
+from .commands import find_shell
 from .confinement import confine
 from .connection import Connection
 from .passing import receive
@@ -142,6 +143,7 @@ class Server:
             "protocol": PROTOCOL,
             "pid": os.getpid(),
             "python": "%d.%d.%d" % sys.version_info[:3],
+            "shell": find_shell(),
             "calls": list(self._register.calls),
         }
         connection.send(encode(hello))
@@ -261,6 +263,8 @@ def main(text: str) -> int:
     """Serve by the options in `text`, a JSON object; return the exit code."""
     settings = Settings(text)
     _close_inherited(settings.listen_fd)
+    if settings.replica:
+        settings.replica_fd = os.open(settings.replica, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     if settings.listen_from:
         receive(settings.listen_from, settings.listen_fd)
     os.chdir("/")

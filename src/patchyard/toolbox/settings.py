@@ -18,6 +18,10 @@ class Settings:
         self.listen_from: str = given.get(
             "listen_from", ""
         )  # socket that passes it; empty: inherited
+        self.replica: str = given.get(
+            "replica", ""
+        )  # the workspace where it can be written to, if it is a replica; empty: at its path
+        self.replica_fd = -1  # that folder, opened before anything is given up
         self.workspace: str = given["workspace"]  # absolute path of the work tree
         self.uid: int | None = given.get("uid")  # to become, None: stay
         self.gid: int | None = given.get("gid")

@@ -20,6 +20,7 @@ from .running import open_directory, variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import resource
     from typing import Any, Callable
 
     from .calls import Call
@@ -192,14 +193,18 @@ class Shell:
             self._deadline = time.monotonic() + KILL_LIMIT_S
             self._kill_round()
 
+    def members(self, table: dict[int, processes.Process]) -> set[int]:
+        """Return who belongs to it."""
+        return processes.members(self.pid, self._mark, table)
+
     def _kill_round(self) -> None:
-        found = processes.kill_all(lambda table: processes.members(self.pid, self._mark, table))
+        found = processes.kill_all(self.members)
         if time.monotonic() > self._deadline or (not found and self._exit_code is not None):
             self._close()
         else:
             self._room.loop.later(KILL_AGAIN_S, self._kill_round)
 
-    def _on_exit(self, code: int) -> None:
+    def _on_exit(self, code: int, _used: resource.struct_rusage) -> None:
         self._exit_code = code
         if self._reason is None:
             self._close()

@@ -6,7 +6,7 @@ surrogates (`surrogateescape`), so that paths and output survive exactly.
 
 Engine to toolbox, by `do`: `hello`, `call` (call_id, op, args), `attach` (call_id), `cancel`
 (call_id), `forget` (call_ids), `listen`, `end`. Toolbox to engine, by `say`: `hello` (protocol,
-pid, python, calls), `output` (call_id, stream, text), `result` (call_id, result), `unknown`
+pid, python, shell, calls), `output` (call_id, stream, text), `result` (call_id, result), `unknown`
 (call_id), `listening` (port; the socket travels as ancillary data on the same frame), `error`
 (message).
 

@@ -54,6 +54,8 @@ def show(result: ToolResult) -> str:
         parts.append(f"[standard error]\n{err.rstrip(chr(10))}")
     if not out and not err and code is not None:
         parts.append("[no output; what asks for input gets none]" if code else "[no output]")
+    if result.success and claims.text(data, "limit"):  # a failure says so in its first line
+        parts.append(f"[{result.message.partition('; ')[2]}]")
     return "\n".join(parts)
 
 

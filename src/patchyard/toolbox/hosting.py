@@ -1,0 +1,296 @@
+"""What the toolbox does on a host beside serving: is started there, found again, relayed, ended.
+
+Run by `arriving`, out of the code that it laid down, as the user who logged in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from .wire import encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+BOOT = "/proc/sys/kernel/random/boot_id"
+ENDING_S = 2.5
+FIRST_UID, LAST_UID = 60_900, 61_183  # agents of a root user, as on the engine's machine
+ID = re.compile(r"^[0-9A-HJKMNP-TV-Z]{26}$")
+LONGEST_ADDRESS = 107  # bytes of a Unix socket's path
+MARK = "PATCHYARD_ENVIRONMENT"
+OUTSIDE = "patchyard-"  # begins the name of a folder for a socket whose path would be too long
+PAUSE_S = 0.005
+PIECE_BYTES = 65_536
+SAID_BYTES = 4000
+STARTING_S = 20.0
+
+
+def start(request: dict[str, Any], base: str, code: str) -> dict[str, Any]:
+    """Start a toolbox that outlives this connection; say where it listens."""
+    folder = _folder(request, base)
+    os.mkdir(folder, 0o711)
+    try:
+        return _started(request, folder, code)
+    except BaseException:
+        _remove(folder)
+        raise
+
+
+def _started(request: dict[str, Any], folder: str, code: str) -> dict[str, Any]:
+    agent = _agent()
+    for name, mode in (("run", 0o700), ("workspace", 0o755), ("home", 0o700), ("tmp", 0o700)):
+        path = os.path.join(folder, name)
+        os.mkdir(path, 0o700)
+        os.chmod(path, mode)
+        if agent is not None and name != "run":
+            os.chown(path, agent, agent)
+    where = _address(folder)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with listener, open(os.path.join(folder, "run", "said"), "w+b") as said:
+        listener.bind(where)
+        os.chmod(where, 0o600)
+        listener.listen(16)
+        options = _options(request, folder, agent)
+        options["listen_fd"] = listener.fileno()
+        argv = [sys.executable or "python3", "-I", "-S", "-B", "-c", request["bootstrap"], code]
+        process = subprocess.Popen(
+            [*argv, json.dumps(options)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+            env=options["env"],
+            cwd="/",
+        )
+        listener.close()
+        root = {"pid": process.pid, "started": _stat(process.pid)[1]}
+        if not _answers(process, where):
+            _kill(root, os.path.basename(folder))
+            said.seek(0)
+            text = said.read()[-SAID_BYTES:].decode("utf-8", "replace").strip()
+            raise RuntimeError("the toolbox did not start: " + (text or "it did not answer"))
+    work = os.path.join(folder, "workspace")
+    return {"socket": where, "workspace": work, "root": root, "boot": _boot()}
+
+
+def _address(folder: str) -> str:
+    where = os.path.join(folder, "run", "toolbox.sock")
+    if len(os.fsencode(where)) <= LONGEST_ADDRESS:
+        return where
+    outside = tempfile.mkdtemp(prefix=OUTSIDE)
+    os.symlink(outside, os.path.join(folder, "run", "socket"))
+    return os.path.join(outside, "toolbox.sock")
+
+
+def _options(request: dict[str, Any], folder: str, agent: int | None) -> dict[str, Any]:
+    """Return the toolbox's options with what only this host knows, in place of `{...}` too."""
+    work = os.path.join(folder, "workspace")
+    env = {
+        name: value.replace("{workspace}", work).replace("{folder}", folder)
+        for name, value in request["options"]["env"].items()
+    }
+    own = pwd.getpwuid(os.getuid())
+    path = os.environ.get("PATH", os.defpath)
+    env["PATH"] = env["PATH"] + ":" + path if env.get("PATH") else path
+    env.setdefault("HOME", own.pw_dir if agent is None else os.path.join(folder, "home"))
+    env.setdefault("USER", own.pw_name if agent is None else "agent")
+    env.setdefault("TMPDIR", os.path.join(folder, "tmp"))
+    env.setdefault("LANG", os.environ.get("LANG", "C.UTF-8"))
+    env[MARK] = os.path.basename(folder)
+    given = {"workspace": work, "uid": agent, "gid": agent, "env": env}
+    return {**request["options"], **given}
+
+
+def _answers(process: subprocess.Popen[bytes], where: str) -> bool:
+    """Whether the toolbox says hello in time."""
+    deadline = time.monotonic() + STARTING_S
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        try:
+            peer.connect(where)
+            peer.sendall(encode({"do": "hello"}))
+        except OSError:
+            return False
+        while time.monotonic() < deadline and process.poll() is None:
+            if select.select([peer], [], [], 10 * PAUSE_S)[0]:
+                return _receives(peer)
+    return False
+
+
+def _receives(peer: socket.socket) -> bool:
+    try:
+        return bool(peer.recv(1))
+    except OSError:
+        return False
+
+
+def state(request: dict[str, Any], _base: str, _code: str) -> dict[str, Any]:
+    """Say whether the toolbox is there that was started then."""
+    return {"is_there": request["boot"] == _boot() and _is_alive(request["root"])}
+
+
+def end(request: dict[str, Any], base: str, _code: str) -> dict[str, Any]:
+    """Kill the toolbox with all it started and remove its folder; one that is gone has ended."""
+    folder = _folder(request, base)
+    root = request.get("root") if request.get("boot") == _boot() else None
+    has_ended = _kill(root, os.path.basename(folder))
+    if has_ended:
+        _remove(folder)
+    return {"has_ended": has_ended and not os.path.lexists(folder)}
+
+
+def relay(request: dict[str, Any], _base: str, _code: str) -> dict[str, Any]:
+    """Pass bytes between the toolbox's socket and this connection, until one of them ends."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        peer.connect(request["socket"])
+        sys.stdout.write("\n%s {}\n" % request["token"])
+        sys.stdout.flush()
+        ends = {0: peer.fileno(), peer.fileno(): 1}
+        while True:
+            for descriptor in select.select(list(ends), [], [])[0]:
+                data = os.read(descriptor, PIECE_BYTES)
+                if not data:
+                    sys.exit(0)  # nobody is there to answer any more
+                while data:
+                    data = data[os.write(ends[descriptor], data) :]
+
+
+def _folder(request: dict[str, Any], base: str) -> str:
+    if not ID.match(request["id"]):
+        raise RuntimeError("no name of an environment")
+    return os.path.join(base, "environments", request["id"])
+
+
+def _agent() -> int | None:
+    """Return who commands are: None for the user itself, of a root user one without an account."""
+    if os.getuid() != 0:
+        return None
+    for uid in range(FIRST_UID, LAST_UID + 1):
+        if not _has_account(uid):
+            return uid
+    raise RuntimeError("each UID from %d to %d has an account" % (FIRST_UID, LAST_UID))
+
+
+def _has_account(uid: int) -> bool:
+    try:
+        return bool(pwd.getpwuid(uid))
+    except KeyError:
+        return False
+
+
+def _boot() -> str:
+    with open(BOOT, encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _stat(pid: int) -> tuple[int, int]:
+    """Return parent and start time of a process; zeros of one that is gone or a zombie."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0, 0
+    return (0, 0) if fields[0] in b"ZX" else (int(fields[1]), int(fields[19]))
+
+
+def _is_alive(root: dict[str, int]) -> bool:
+    return root["started"] != 0 and _stat(root["pid"])[1] == root["started"]
+
+
+def _tree(root: int, mark: str) -> set[int]:
+    """Return all processes below `root` (0: none), and those that carry the mark."""
+    needle = os.fsencode("%s=%s" % (MARK, mark))
+    children: dict[int, list[int]] = {}
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        parent, started = _stat(int(name))
+        if started:
+            children.setdefault(parent, []).append(int(name))
+            if needle in _environ(name):
+                found.append(int(name))
+    pending = [root] if root else []
+    while pending:
+        below = children.get(pending.pop(), [])
+        found += below
+        pending += below
+    return set(found) - {root, os.getpid()}
+
+
+def _environ(name: str) -> list[bytes]:
+    try:
+        with open("/proc/%s/environ" % name, "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:  # somebody else's, or gone
+        return []
+
+
+def _kill(root: dict[str, int] | None, mark: str) -> bool:
+    """Kill a whole tree, its root last: as a subreaper it keeps what forks away. False: in vain."""
+    deadline = time.monotonic() + ENDING_S
+    quiet = 0
+    while quiet < 2:  # in the middle of an exec a process shows no environment
+        top = root["pid"] if root is not None and _is_alive(root) else 0
+        targets = _tree(top, mark)
+        quiet = 0 if targets else quiet + 1
+        _send(targets, signal.SIGSTOP)
+        _send(targets, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(PAUSE_S)
+    if root is None:
+        return True
+    while _is_alive(root):
+        _send({root["pid"]}, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(PAUSE_S)
+    return True
+
+
+def _send(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):  # gone, or somebody else's
+            os.kill(pid, number)
+
+
+def _remove(folder: str) -> None:
+    """Remove an environment's folder, whatever an agent put there, by the host's own programs."""
+    link = os.path.join(folder, "run", "socket")
+    outside = os.readlink(link) if os.path.islink(link) else ""
+    if os.path.basename(outside).startswith(OUTSIDE):
+        shutil.rmtree(outside, ignore_errors=True)
+    if not os.path.isdir(folder):
+        return
+    words = [["rm", "-rf", "--", folder]]
+    if os.getuid() != 0:
+        words.insert(0, ["chmod", "-R", "u+rwX", "--", folder])
+    null = subprocess.DEVNULL
+    for each in words:
+        subprocess.call(each, stdin=null, stdout=null, stderr=null)
+
+
+__all__ = [
+    "ENDING_S",
+    "FIRST_UID",
+    "LAST_UID",
+    "LONGEST_ADDRESS",
+    "MARK",
+    "STARTING_S",
+    "end",
+    "relay",
+    "start",
+    "state",
+]

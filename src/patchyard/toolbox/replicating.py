@@ -1,0 +1,194 @@
+"""The operations by which a workspace is kept equal to the one at home, where it is but a copy.
+
+What the last exchange left here is remembered, so that only what changed since travels. Paths and
+link targets travel as texts, contents in base 64; a list that is long travels in pages. An entry
+is `[path, kind, mode, mtime, size, mark]`; in `replica_put` a file's has its piece after that,
+`[..., offset, data]`, no piece for one that only gets another mode or time.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+
+from . import arguments, processes
+from .answers import Refusal, success
+from .trees import FILE, FOLDER, LINK, Entry, Look
+from .twins import Twin, Unfinished
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Generator
+
+    from .room import Room
+
+PAGE_ENTRIES = 20_000
+GET_BYTES = 8 * 1024 * 1024  # of one answer; a frame holds 32 MiB
+
+
+class Replica:
+    """The workspace as a replica, and the last look at it."""
+
+    def __init__(self, root: str) -> None:
+        self.twin = Twin(root)
+        self.look = Look()
+        self.rows: list[list[Any]] = []  # what is given out in pages
+        self.gone: list[str] = []
+        self.number = 0  # of the look
+
+    def close(self) -> None:
+        """Release what is open."""
+        self.twin.close()
+
+
+def _replica(room: Room) -> Replica:
+    if room.replica is None:
+        own = room.settings.replica_fd  # writable, where the path may not be
+        room.replica = Replica(room.workspace.root if own < 0 else "/proc/self/fd/%d" % own)
+    return room.replica
+
+
+def replica_look(room: Room, _args: dict[str, Any]) -> Generator[float, None, dict[str, Any]]:
+    """Return what became of the replica since the two were equal: `entries`, `gone`, `left_out`."""
+    replica = _replica(room)
+    is_busy = _is_busy()  # before the look: what ends during it is seen by the next
+    replica.look = yield from replica.twin.looking()
+    replica.number += 1
+    look = replica.look
+    replica.rows = [[path, *record.entry] for path, record in sorted(look.changed.items())]
+    replica.gone = sorted(look.gone)
+    return _page(replica, 0, is_busy=is_busy, left_out=look.left_out[:PAGE_ENTRIES])
+
+
+def replica_known(room: Room, _args: dict[str, Any]) -> dict[str, Any]:
+    """Return what the replica and the tree at home both held when they were last equal."""
+    replica = _replica(room)
+    agreed = replica.twin.agreed
+    replica.look = Look()
+    replica.number += 1
+    replica.gone = []
+    replica.rows = [[path, *record.entry] for path, record in sorted(agreed.items())]
+    return _page(replica, 0)
+
+
+def replica_page(room: Room, args: dict[str, Any]) -> dict[str, Any]:
+    """Return more of what the last look or `replica_known` gave."""
+    replica = _of_look(room, args)
+    return _page(replica, arguments.whole(args, "offset") or 0)
+
+
+def _page(replica: Replica, offset: int, **fields: Any) -> dict[str, Any]:
+    entries = replica.rows[offset : offset + PAGE_ENTRIES]
+    gone = replica.gone[offset : offset + PAGE_ENTRIES]
+    longest = max(len(replica.rows), len(replica.gone))
+    return success(
+        "%d entries" % len(replica.rows),
+        look=replica.number,
+        entries=entries,
+        gone=gone,
+        total=[len(replica.rows), len(replica.gone)],
+        next=offset + PAGE_ENTRIES if longest > offset + PAGE_ENTRIES else 0,
+        **fields,
+    )
+
+
+def replica_get(room: Room, args: dict[str, Any]) -> dict[str, Any]:
+    """Return pieces of files, `[path, offset, length]` each; null for one that cannot be read."""
+    replica = _of_look(room, args)
+    pieces: list[str | None] = []
+    total = 0
+    for path, offset, length in _rows(args, "pieces", 3):
+        total += length
+        if total > GET_BYTES:
+            raise Refusal("VALIDATION_ERROR", "%d bytes at a time" % GET_BYTES)
+        try:
+            data = replica.twin.read(path, offset, length)
+        except OSError:
+            pieces.append(None)
+        else:
+            pieces.append(base64.b64encode(data).decode("ascii"))
+    return success("read", pieces=pieces)
+
+
+def replica_settle(room: Room, args: dict[str, Any]) -> dict[str, Any]:
+    """Take what the last look found for agreed: it is at home now, but for the paths `without`."""
+    replica = _of_look(room, args)
+    without = {path for (path,) in _rows(args, "without", 1)}
+    replica.twin.agree(replica.look, without=without)
+    replica.look = Look()
+    return success("agreed")
+
+
+def replica_put(room: Room, args: dict[str, Any]) -> dict[str, Any]:
+    """Take over what the tree at home became: `gone`, then `entries`, then modes of `folders`.
+
+    Done in a workspace that calls may only read, too. What could not be adjusted without its
+    content is listed as `wanted`.
+    """
+    twin = _replica(room).twin
+    twin.remove([path for (path,) in _rows(args, "gone", 1)])
+    wanted = []
+    for path, *fields, offset, data in _rows(args, "entries", 8):
+        entry = Entry(*fields)
+        if entry.kind in (FOLDER, LINK):
+            twin.put(path, entry)
+        elif entry.kind == FILE and data is not None:
+            _write(twin, path, entry, offset, data)
+        elif not twin.adjust(path, entry):
+            wanted.append(path)
+    for path, *fields in _rows(args, "folders", 6):
+        twin.finish(path, Entry(*fields))
+    return success("taken over", wanted=wanted)
+
+
+def _write(twin: Twin, path: str, entry: Entry, offset: int, data: str) -> None:
+    try:
+        twin.write(path, entry, offset, base64.b64decode(data, validate=True))
+    except (Unfinished, binascii.Error) as error:
+        message = "%s is not what was announced" % path
+        raise Refusal("VALIDATION_ERROR", message) from error
+
+
+def _of_look(room: Room, args: dict[str, Any]) -> Replica:
+    """Return the replica; what is asked belongs to its last look."""
+    replica = _replica(room)
+    if arguments.whole(args, "look") != replica.number:
+        raise Refusal("VALIDATION_ERROR", "another look has been taken since")
+    return replica
+
+
+def _rows(args: dict[str, Any], name: str, width: int) -> list[list[Any]]:
+    """Return a list of rows; where one field is a row, the fields themselves."""
+    given = args.get(name) or []
+    if width == 1 and isinstance(given, list):
+        given = [[each] for each in given]
+    if not isinstance(given, list) or any(
+        not isinstance(row, list) or len(row) != width or not isinstance(row[0], str)
+        for row in given
+    ):
+        raise Refusal("VALIDATION_ERROR", "argument %r must be a list of rows" % name)
+    return given
+
+
+def _is_busy() -> bool:
+    """Whether anything that was started here still runs."""
+    own = os.getpid()
+    try:
+        with open("/proc/self/task/%d/children" % own, "rb") as file:
+            return bool(file.read().strip())
+    except OSError:  # this kernel does not say
+        return any(row.parent == own for row in processes.snapshot().values())
+
+
+__all__ = [
+    "GET_BYTES",
+    "PAGE_ENTRIES",
+    "Replica",
+    "replica_get",
+    "replica_known",
+    "replica_look",
+    "replica_page",
+    "replica_put",
+    "replica_settle",
+]

@@ -1,0 +1,268 @@
+"""A tree of files that another one is kept equal to: what changed in it, by descriptors alone.
+
+Both sides use it: a toolbox for the replica it works in, the engine for the tree at home. No link
+is ever followed; devices, FIFOs, sockets and setuid bits never travel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from typing import Generator, Iterator, NamedTuple
+
+from .footing import PASSING, Footing, Path, as_path, raw_of
+
+FILE, FOLDER, LINK = "f", "d", "l"
+MODE = 0o777
+SETS_ID = 0o6000
+MAX_DEPTH = 200
+MAX_PATH_BYTES = 4000
+PIECE_BYTES = 1024 * 1024
+TICK_NS = 20_000_000  # two changes within it may bear one time
+COARSE_NS = 2_000_000_000  # likewise where a file system counts whole seconds
+PAUSE_ENTRIES = 512
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class Entry(NamedTuple):
+    """What one path holds, as both sides speak of it."""
+
+    kind: str  # FILE, FOLDER or LINK
+    mode: int  # permissions; 0 of a link
+    mtime: int  # nanoseconds; 0 of what is no file
+    size: int  # bytes; 0 of what is no file
+    mark: str  # a file's digest, a link's target
+
+
+class Record(NamedTuple):
+    """An entry with how it looked here, so that an unchanged one is not read again."""
+
+    entry: Entry
+    mode: int  # with the kind
+    ctime: int
+    ino: int
+    seen: int  # when it was looked at, nanoseconds
+
+    def is_as(self, status: os.stat_result) -> bool:
+        """Whether nothing can have changed since it was looked at."""
+        if self.mode != status.st_mode:
+            return False
+        if stat.S_ISDIR(self.mode):
+            return True
+        tick = TICK_NS if status.st_ctime_ns % 1_000_000_000 else COARSE_NS
+        return (
+            self.ctime == status.st_ctime_ns < self.seen - tick
+            and self.ino == status.st_ino
+            and (self.entry.kind == LINK or self.entry.size == status.st_size)
+        )
+
+
+class Look:
+    """What a look came to."""
+
+    def __init__(self) -> None:
+        self.changed: dict[Path, Record] = {}
+        self.gone: list[Path] = []
+        self.left_out: list[tuple[Path, str]] = []  # and why
+
+
+def digest_of() -> hashlib.blake2b:
+    """Return what file contents are named by."""
+    return hashlib.blake2b(digest_size=20)
+
+
+def record_of(entry: Entry, status: os.stat_result) -> Record:
+    """Return the record of what has just been looked at or made."""
+    ino, ctime = status.st_ino, status.st_ctime_ns
+    return Record(entry, status.st_mode, ctime, ino, time.time_ns())
+
+
+class Tree(Footing):
+    """One side. `agreed` is what both sides held when they were last found or made equal."""
+
+    def __init__(self, root: str) -> None:
+        """Open the root. Raises OSError when it is no folder."""
+        super().__init__(root)
+        self.agreed: dict[Path, Record] = {}
+
+    def look(self) -> Look:
+        """Return how the tree differs from `agreed`."""
+        found = Look()
+        for _ in self._looking(found):
+            continue
+        return found
+
+    def looking(self) -> Generator[float, None, Look]:
+        """Look in steps, each as long as a server can be silent."""
+        found = Look()
+        yield from self._looking(found)
+        return found
+
+    def _looking(self, found: Look) -> Iterator[float]:
+        present: set[Path] = set()
+        unseen: list[Path] = []
+        try:
+            for count, _ in enumerate(self._walk(found, present, unseen)):
+                if count % PAUSE_ENTRIES == 0:
+                    yield 0.0
+        finally:
+            self.give_back()
+        below = tuple(path + "/" for path in unseen)
+        found.gone = [
+            path
+            for path in self.agreed
+            if path not in present and not (below and path.startswith(below))
+        ]
+
+    def _walk(self, found: Look, present: set[Path], unseen: list[Path]) -> Iterator[None]:
+        stack = [("", os.dup(self.root))]
+        try:
+            while stack:
+                folder, at = stack.pop()
+                try:
+                    yield from self._folder(folder, at, found, present, unseen, stack)
+                finally:
+                    os.close(at)
+        finally:
+            for _, at in stack:
+                os.close(at)
+
+    def _folder(
+        self,
+        folder: Path,
+        at: int,
+        found: Look,
+        present: set[Path],
+        unseen: list[Path],
+        stack: list[tuple[Path, int]],
+    ) -> Iterator[None]:
+        try:
+            listed = self.names(at)
+        except OSError as error:
+            unseen.append(folder)
+            found.left_out.append((folder, "unreadable: %s" % error.strerror))
+            return
+        for name, status in listed:
+            yield
+            path = folder + "/" + as_path(name) if folder else as_path(name)
+            present.add(path)
+            why = self._take(at, name, path, status, found)
+            if not why and stat.S_ISDIR(status.st_mode):
+                why = self._descend(at, name, path, stack)
+            if why:
+                found.left_out.append((path, why))
+                if stat.S_ISDIR(status.st_mode):
+                    unseen.append(path)
+
+    def _descend(self, at: int, name: bytes, path: Path, stack: list[tuple[Path, int]]) -> str:
+        if path.count("/") >= MAX_DEPTH:
+            return "too deep"
+        try:
+            stack.append((path, self.opened(at, name, LIST)))
+        except OSError as error:
+            return "unreadable: %s" % error.strerror
+        return ""
+
+    def _take(self, at: int, name: bytes, path: Path, status: os.stat_result, found: Look) -> str:
+        """Take one entry in; return why it stays where it is, wholly or in part."""
+        if len(raw_of(path)) > MAX_PATH_BYTES:
+            return "its path is too long"
+        before = self.agreed.get(path)
+        if before is not None and before.is_as(status):
+            return _unfit(status)
+        try:
+            now = self._recorded(at, name, status)
+        except FileNotFoundError:
+            return ""  # the next look will see what became of it
+        except OSError as error:
+            return "unreadable: %s" % error.strerror
+        if now is None:
+            return KINDS.get(stat.S_IFMT(status.st_mode), "of an unknown kind")
+        if before is not None and before.entry == now.entry:
+            self.agreed[path] = now
+        else:
+            found.changed[path] = now
+        return _unfit(status)
+
+    def _recorded(self, at: int, name: bytes, status: os.stat_result) -> Record | None:
+        """Return the record of an entry, None of what never travels."""
+        mode = status.st_mode
+        if stat.S_ISDIR(mode):
+            return record_of(Entry(FOLDER, mode & MODE, 0, 0, ""), status)
+        if stat.S_ISLNK(mode):
+            target = as_path(os.readlink(name, dir_fd=at))
+            return record_of(Entry(LINK, 0, 0, 0, target), status)
+        if not stat.S_ISREG(mode):
+            return None
+        descriptor = self.opened(at, name, READ)
+        with open(descriptor, "rb", buffering=0) as file:
+            begun = os.fstat(descriptor)
+            if not stat.S_ISREG(begun.st_mode):
+                raise FileNotFoundError
+            digest, size = digest_of(), 0
+            while True:
+                piece = file.read(PIECE_BYTES)
+                if not piece:
+                    break
+                digest.update(piece)
+                size += len(piece)
+        entry = Entry(FILE, mode & MODE, begun.st_mtime_ns, size, digest.hexdigest())
+        return record_of(entry, begun)._replace(mode=mode)  # whatever was lent meanwhile
+
+    def read(self, path: Path, offset: int, length: int) -> bytes:
+        """Return a piece of a file, shorter at its end. Raises OSError."""
+        try:
+            parent, name = self.parent(path)
+            descriptor = self.opened(parent, name, READ)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise FileNotFoundError
+                return os.pread(descriptor, length, offset)
+            finally:
+                os.close(descriptor)
+        finally:
+            self.give_back()
+
+    def agree(self, look: Look, *, without: set[Path]) -> None:
+        """Take what a look found for agreed, but for what the other side did not get."""
+        for path in look.gone:
+            if path not in without:
+                self.agreed.pop(path, None)
+        for path, record in look.changed.items():
+            if path not in without:
+                self.agreed[path] = record
+
+
+def _unfit(status: os.stat_result) -> str:
+    """Return what of an entry does not travel with the rest."""
+    return "its setuid bit" if status.st_mode & SETS_ID and stat.S_ISREG(status.st_mode) else ""
+
+
+__all__ = [
+    "FILE",
+    "FOLDER",
+    "LINK",
+    "LIST",
+    "MAX_DEPTH",
+    "MAX_PATH_BYTES",
+    "MODE",
+    "PASSING",
+    "PIECE_BYTES",
+    "READ",
+    "TICK_NS",
+    "Entry",
+    "Look",
+    "Record",
+    "Tree",
+    "digest_of",
+    "record_of",
+]
