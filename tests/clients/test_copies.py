@@ -38,7 +38,7 @@ def test_an_engine_that_was_quicker_wins(tmp_path: Path, monkeypatch: pytest.Mon
         (theirs / "toolbox").mkdir(parents=True)
         assert made.is_dir()
 
-    monkeypatch.setattr(copies, "_open_to_all", other)
+    monkeypatch.setattr(copies, "open_to_all", other)
     place = compiled_toolbox(tmp_path, "/nonexistent/python3")
     assert list(place.rglob("*")) == [place / "toolbox"]
     assert list(tmp_path.iterdir()) == [place]

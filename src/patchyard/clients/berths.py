@@ -53,6 +53,7 @@ class Station:
     private: tuple[str, ...] = ()  # the engine's own state, never shown
     shelf: Path | None = None  # compiled copies of the toolbox; None: in the runtime folder
     public: Path = Path("/run/patchyard")  # root's, open to all: code for an agent on `host`
+    machine_image: str = ""  # folder of virtual machines whose resource names none; empty: `/`
     agent_uid: int | None = None  # configured; None: the rule of `identity`
 
     def prepare(self) -> Path:
@@ -61,15 +62,17 @@ class Station:
         return self.shelf or self.runtime / "toolbox"
 
 
-class Berth:
-    """One environment's folder while it starts."""
+class Noted:
+    """One environment's folder, from its start on; it holds how to find the environment again."""
 
-    def __init__(self, station: Station, environment_id: str, *, plan_id: str) -> None:
+    def __init__(
+        self, station: Station, environment_id: str, *, plan_id: str, resource: str = ""
+    ) -> None:
         self.plan_id = plan_id
+        self.resource = resource  # name of the linked one; empty: it needs none
         self.directory = berth_directory(station, environment_id)
         station.prepare()
         self.directory.mkdir(mode=0o700)
-        self.listener, self.path = bind_listener(self.directory)
 
     def handle(
         self, kind: ExecutionEnvironment, workspace_path: str, details: Mapping[str, Any]
@@ -82,13 +85,34 @@ class Berth:
             environment_id=self.directory.name,
             kind=kind,
             workspace_path=workspace_path,
-            details={"socket": self.path.name, "boot": boot_id(), **details},
+            details={"boot": boot_id(), **details},
+            resource=self.resource,
         )
         note = json.dumps({"plan_id": self.plan_id, "handle": to_json(handle)})
         made = self.directory / f".{NOTE}"
         made.write_text(note)
         made.replace(self.directory / NOTE)
         return handle
+
+    def discard(self) -> None:
+        """Remove the folder."""
+        remove_berth(self.directory)
+
+
+class Berth(Noted):
+    """One local environment's folder while it starts, with the socket it is reached through."""
+
+    def __init__(
+        self, station: Station, environment_id: str, *, plan_id: str, resource: str = ""
+    ) -> None:
+        super().__init__(station, environment_id, plan_id=plan_id, resource=resource)
+        self.listener, self.path = bind_listener(self.directory)
+
+    def handle(
+        self, kind: ExecutionEnvironment, workspace_path: str, details: Mapping[str, Any]
+    ) -> EnvironmentHandle:
+        """Return how to find what was started here, and note it."""
+        return super().handle(kind, workspace_path, {"socket": self.path.name, **details})
 
     def close_listener(self) -> None:
         """Let go of the listening socket: from now on only the toolbox holds it."""
@@ -97,7 +121,7 @@ class Berth:
     def discard(self) -> None:
         """Remove the folder."""
         self.listener.close()
-        remove_berth(self.directory)
+        super().discard()
 
 
 def berth_directory(station: Station, environment_id: str) -> Path:
@@ -112,10 +136,11 @@ def remove_berth(directory: Path) -> None:
     remove_tree(directory)
 
 
-async def first_contact(path: Path) -> None:
-    """Wait until the toolbox behind `path` has answered. Raises EnvironmentBroken."""
+async def first_contact(path: Path) -> Mapping[str, Any]:
+    """Wait until the toolbox behind `path` answers; return its hello. Raises EnvironmentBroken."""
     client = await ToolboxClient.connect(path)
     await client.close()
+    return client.hello
 
 
 async def read_child_pid(descriptor: int) -> int:
@@ -159,6 +184,11 @@ def from_details(handle: EnvironmentHandle, name: str) -> ProcessRef | None:
     if handle.details.get("boot") != boot_id() or not isinstance(found, Mapping):
         return None
     return ProcessRef(pid=int(found["pid"]), started=int(found["started"]))
+
+
+def group_of(handle: EnvironmentHandle) -> tuple[str, ...]:
+    """Return the control group that it runs in; () where there is none."""
+    return tuple(str(place) for place in handle.details.get("group", ()))
 
 
 async def connect(station: Station, handle: EnvironmentHandle, process: str) -> ToolboxClient:
@@ -251,6 +281,7 @@ __all__ = [
     "MARK",
     "NOTE",
     "Berth",
+    "Noted",
     "Pipe",
     "Station",
     "agent_of",
@@ -258,6 +289,7 @@ __all__ = [
     "connect",
     "first_contact",
     "from_details",
+    "group_of",
     "identify_started",
     "read_child_pid",
     "read_said",

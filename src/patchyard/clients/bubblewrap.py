@@ -16,7 +16,6 @@ from patchyard.domain.errors import EnvironmentUnavailable
 KNOWN_PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 OLDEST = (0, 5)  # the first with --perms
 SIZED = (0, 7)  # the first with --size
-MEMORY_PLACE_BYTES = 2 * 1024**3  # bound of each folder that lies in memory
 
 SECCOMP_FD = 4
 INFO_FD = 5
@@ -81,21 +80,24 @@ def launch(
     *,
     bubblewrap: Bubblewrap,
     is_root: bool,
+    options: Sequence[str] = (),
 ) -> Iterator[Launch]:
     """Yield how `command` is started behind `view`; its own descriptors are closed afterwards.
 
     The caller adds both ends for INFO_FD and the socket. `command` is PID 1 of its namespace.
+    `options` come after the places of the view.
     Raises EnvironmentUnavailable when libseccomp is missing.
     """
     with contextlib.ExitStack() as stack:
         descriptors = {SECCOMP_FD: _memory_file(stack, filter_program())}
         mounts: list[str] = []
+        size = view.memory_place_bytes if bubblewrap.version >= SIZED else None
         for place in view.places:
             number = 0
             if place.show in {Show.MADE_UP, Show.COPY}:
                 number = FIRST_DATA_FD + len(descriptors) - 1
                 descriptors[number] = _content(stack, place)
-            mounts += _mount_options(place, number, has_size=bubblewrap.version >= SIZED)
+            mounts += _mount_options(place, number, size=size)
         argv = (
             *(bubblewrap.path, "--unshare-pid", "--unshare-net", "--unshare-ipc"),
             *("--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"),
@@ -103,6 +105,7 @@ def launch(
             *("--seccomp", str(SECCOMP_FD)),
             *_identity_options(is_root=is_root),
             *mounts,
+            *options,
             *("--remount-ro", "/", "--remount-ro", "/dev"),
             *("--chdir", "/", "--"),
             *command,
@@ -118,13 +121,13 @@ def _identity_options(*, is_root: bool) -> list[str]:
     return ["--cap-drop", "ALL", *(word for pair in kept for word in pair)]
 
 
-def _mount_options(place: Place, descriptor: int, *, has_size: bool) -> list[str]:
+def _mount_options(place: Place, descriptor: int, *, size: int | None) -> list[str]:
     mode = ["--perms", f"{place.mode:04o}"]
-    size = ["--size", str(MEMORY_PLACE_BYTES)] if has_size else []
+    bound = [] if size is None else ["--size", str(size)]
     options = {
         Show.READ_ONLY: ["--ro-bind", place.source],
         Show.WRITABLE: ["--bind", place.source],
-        Show.EMPTY: [*mode, *size, "--tmpfs"],
+        Show.EMPTY: [*mode, *bound, "--tmpfs"],
         Show.DIRECTORY: [*mode, "--dir"],
         Show.LINK: ["--symlink", place.source],
         Show.COPY: [*mode, "--file", str(descriptor)],
@@ -155,7 +158,7 @@ def _memory_file(stack: contextlib.ExitStack, content: bytes) -> int:
 __all__ = [
     "INFO_FD",
     "INFO_READER_FD",
-    "MEMORY_PLACE_BYTES",
+    "SIZED",
     "SWITCHING_CAPABILITIES",
     "Bubblewrap",
     "Launch",

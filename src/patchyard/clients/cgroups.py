@@ -5,14 +5,18 @@ A group is a tuple of directories: one for version 2, one for each controller of
 
 import contextlib
 import os
+import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from patchyard.clients.process import reap
 from patchyard.domain.environment import Limits
 
 FILESYSTEM = Path("/sys/fs/cgroup")
 CONTROLLERS = ("memory", "pids")
+COUNTING = ("cpu", "cpuacct", "freezer")  # of version 1; the first only where there is a bound
+PERIOD_US = 100_000  # within which processor time is given out
 
 
 def make_group(
@@ -26,18 +30,25 @@ def make_group(
     if (filesystem / "cgroup.controllers").exists():
         return _make_unified(filesystem / own.get("", "/").lstrip("/"), name, limits)
     made: list[str] = []
-    for controller in (*CONTROLLERS, "freezer"):
-        if controller not in own:
+    for controller in (*CONTROLLERS, *COUNTING):
+        if controller not in own or (controller == "cpu" and limits.cpus is None):
             continue
         parent = filesystem / controller / own[controller].lstrip("/")
         with contextlib.suppress(OSError):
             group = parent / name
             group.mkdir()
             if _bound(group, _version_1(controller, limits)):
+                _forbid_swap(group, limits)
                 made.append(str(group))
             else:
                 group.rmdir()  # else it would pass for a bound, and no rlimit would be set
     return tuple(made)
+
+
+def own_group(environment_id: str, limits: Limits) -> tuple[str, ...]:
+    """Make the group of an environment below the one that this process is in; see `make_group`."""
+    membership = Path("/proc/self/cgroup").read_text(encoding="utf-8")
+    return make_group(f"patchyard-{environment_id}", limits, membership=membership)
 
 
 def _parse(membership: str) -> Iterable[tuple[str, str]]:
@@ -57,22 +68,52 @@ def _make_unified(own: Path, name: str, limits: Limits) -> tuple[str, ...]:
             control = parent / "cgroup.subtree_control"
             if not set(CONTROLLERS) <= set(control.read_text().split()):
                 control.write_text(" ".join(f"+{name}" for name in CONTROLLERS))
+            if limits.cpus is not None:
+                _enable_cpu(control)
             group = parent / name
             group.mkdir()
             bounds = {"memory.max": limits.memory_bytes, "pids.max": limits.processes}
             if _bound(group, bounds):
+                _forbid_swap(group, limits)
+                if limits.cpus is not None:
+                    _bound(group, {"cpu.max": f"{_quota(limits.cpus)} {PERIOD_US}"})
                 return (str(group),)
             group.rmdir()
     return ()
 
 
-def _version_1(controller: str, limits: Limits) -> dict[str, int | None]:
+def _enable_cpu(control: Path) -> None:
+    """Let groups below bound processor time, where that is allowed; the rest holds without."""
+    with contextlib.suppress(OSError):
+        control.write_text("+cpu")
+
+
+def _forbid_swap(group: Path, limits: Limits) -> None:
+    """Let no swap stand in for memory, where there is any."""
+    if limits.memory_bytes is None:
+        return
+    for file, text in (
+        (group / "memory.memsw.limit_in_bytes", str(limits.memory_bytes)),
+        (group / "memory.swap.max", "0"),
+    ):
+        with contextlib.suppress(OSError):
+            if file.exists():
+                file.write_text(text)
+
+
+def _quota(cpus: float) -> int:
+    return round(cpus * PERIOD_US)
+
+
+def _version_1(controller: str, limits: Limits) -> dict[str, int | str | None]:
     if controller == "memory":
         return {"memory.limit_in_bytes": limits.memory_bytes}
+    if controller == "cpu" and limits.cpus is not None:
+        return {"cpu.cfs_period_us": PERIOD_US, "cpu.cfs_quota_us": _quota(limits.cpus)}
     return {"pids.max": limits.processes} if controller == "pids" else {}
 
 
-def _bound(group: Path, bounds: dict[str, int | None]) -> bool:
+def _bound(group: Path, bounds: Mapping[str, int | str | None]) -> bool:
     """Write the bounds; False when one is refused."""
     try:
         for name, value in bounds.items():
@@ -91,10 +132,9 @@ def groups_of(membership: str, *, filesystem: Path = FILESYSTEM) -> tuple[str, .
     own = dict(_parse(membership))
     if (filesystem / "cgroup.controllers").exists():
         return (str(filesystem / own[""].lstrip("/")),) if own.get("", "/") != "/" else ()
-    wanted = (*CONTROLLERS, "freezer")
     return tuple(
         str(filesystem / controller / own[controller].lstrip("/"))
-        for controller in wanted
+        for controller in (*CONTROLLERS, *COUNTING)
         if own.get(controller, "/") != "/"
     )
 
@@ -110,6 +150,25 @@ def is_bounding(group: Iterable[str], controller: str) -> bool:
     return any((Path(directory) / f"{controller}.max").exists() for directory in group) or any(
         (Path(directory) / f"{controller}.limit_in_bytes").exists() for directory in group
     )
+
+
+def is_bounding_cpus(group: Iterable[str]) -> bool:
+    """Whether the group bounds how many processors work at once."""
+    for directory in group:
+        for name in ("cpu.max", "cpu.cfs_quota_us"):
+            with contextlib.suppress(OSError):
+                if Path(directory, name).read_text().split()[0] not in {"max", "-1"}:
+                    return True
+    return False
+
+
+def processes_in(group: Iterable[str]) -> set[int]:
+    """Return who is in the group, by number."""
+    found: set[int] = set()
+    for directory in group:
+        with contextlib.suppress(OSError):
+            found.update(map(int, Path(directory, "cgroup.procs").read_text().split()))
+    return found
 
 
 def freeze(group: Iterable[str]) -> bool:
@@ -134,6 +193,21 @@ def _write_state(group: Iterable[str], *, version_1: str, version_2: str) -> boo
     return is_done
 
 
+def kill_group(group: Iterable[str], *, timeout_s: float) -> bool:
+    """Kill who is in the group until nobody is; False when somebody stays."""
+    places = tuple(group)
+    deadline = time.monotonic() + timeout_s
+    while pids := processes_in(places):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            reap(pid)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
 def remove_group(group: Iterable[str], *, timeout_s: float = 1.0) -> None:
     """Remove the directories; a process that has just ended may hold one for some ms."""
     deadline = time.monotonic() + timeout_s
@@ -149,12 +223,18 @@ def remove_group(group: Iterable[str], *, timeout_s: float = 1.0) -> None:
 
 __all__ = [
     "CONTROLLERS",
+    "COUNTING",
     "FILESYSTEM",
+    "PERIOD_US",
     "freeze",
     "groups_of",
     "is_bounding",
+    "is_bounding_cpus",
     "join_group",
+    "kill_group",
     "make_group",
+    "own_group",
+    "processes_in",
     "remove_group",
     "thaw",
 ]

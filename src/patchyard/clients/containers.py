@@ -1,29 +1,34 @@
-"""What a container of ours is made with, as data, and whether the engine made it so. Pure."""
+"""What a container of ours is made with, as data. Pure."""
 
 import base64
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import Any
 
-from patchyard.clients.bubblewrap import MEMORY_PLACE_BYTES
+from patchyard.clients.carried import CarriedPython
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox import ToolboxOptions, bootstrap
 from patchyard.clients.toolchains import is_within
 from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home
-from patchyard.domain.environment import EnvironmentSpec, Mount
-from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.domain.environment import EnvironmentSpec, Limits, Mount
+from patchyard.domain.errors import UsageError
 
-PYTHON = "python3"  # as the image's own PATH finds it
 LISTEN_FD = 3
 PASSED_AT = f"{TOOLBOX_PLACE}/pass.sock"
+PYTHON_PLACE = f"{TOOLBOX_PLACE}/python"
 LOG_BYTES = "64k"
+IN_MEMORY = ("/tmp", "/var/tmp")  # noqa: S108 - inside, where they are its own
 IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 RESERVED = ("/proc", "/sys", "/dev", TOOLBOX_PLACE)
 USERS = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n"
+AGENT = "agent"
+TAKEN = ("root", "nobody", "nogroup")
 GROUP = "root:x:0:\nnogroup:x:65534:\n"
+NANO = 1_000_000_000  # the engine counts processors so
 LABEL = "patchyard.environment"
 LABEL_PLAN = "patchyard.plan"
 
@@ -33,6 +38,7 @@ class Confined:
     """What is asked of the engine: the body of its `containers/create`."""
 
     config: Mapping[str, Any]
+    is_podman: bool = False  # of whom
 
     @property
     def host(self) -> Mapping[str, Any]:
@@ -41,42 +47,54 @@ class Confined:
         return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class Equipped:
+    """What a container of ours is given beside its image; paths out here."""
+
+    toolbox: str  # folder of its code
+    python: CarriedPython  # that runs it
+    passing: str  # socket over which the listening one is handed in
+    is_podman: bool = False  # whose words differ from Docker's in a few places
+    accounts: Mapping[str, str] = field(default_factory=dict)  # files of /etc, by name
+
+
 def confined(
     spec: EnvironmentSpec,
     identity: AgentIdentity,
     *,
     image: Mapping[str, Any],
     environment_id: str,
-    toolbox: str,
-    passing: str,
-    accounts: Mapping[str, str],
+    equipped: Equipped,
 ) -> Confined:
     """Return how the container of `spec` is made.
-
-    `toolbox`, `passing` and `accounts` (of /etc, by name) are paths out here.
 
     Raises UsageError for mounts that would stand in for a part of it.
     """
     _refuse_reserved(spec)
     own = (
-        *(Mount(source=source, target=f"/etc/{name}") for name, source in accounts.items()),
-        Mount(source=toolbox, target=f"{TOOLBOX_PLACE}/toolbox"),
-        Mount(source=passing, target=PASSED_AT),
+        *(
+            Mount(source=source, target=f"/etc/{name}")
+            for name, source in equipped.accounts.items()
+        ),
+        Mount(source=equipped.toolbox, target=f"{TOOLBOX_PLACE}/toolbox"),
+        Mount(source=equipped.passing, target=PASSED_AT),
+        *equipped.python.mounts(PYTHON_PLACE),
     )
-    options = _options(spec, _variables(spec, image, home=home_of(spec)))
+    options = _options(spec, variables_of(spec, image, home=home_of(spec)))
     return Confined(
+        is_podman=equipped.is_podman,
         config={
             "Image": image["Id"],
             "Hostname": "sandbox",
             "User": f"{identity.uid}:{identity.gid}",
             "WorkingDir": "/",
-            "Entrypoint": [PYTHON],
+            "Entrypoint": equipped.python.command(PYTHON_PLACE),
             "Cmd": bootstrap(TOOLBOX_PLACE, options),
             "NetworkDisabled": True,
             "Healthcheck": {"Test": ["NONE"]},
             "Labels": {LABEL: environment_id, LABEL_PLAN: spec.plan_id},
-            "HostConfig": _walls(spec, identity, own),
-        }
+            "HostConfig": _walls(spec, identity, own, is_podman=equipped.is_podman),
+        },
     )
 
 
@@ -94,8 +112,11 @@ def _options(spec: EnvironmentSpec, variables: Mapping[str, str]) -> ToolboxOpti
     )
 
 
-def _walls(spec: EnvironmentSpec, identity: AgentIdentity, own: Sequence[Mount]) -> dict[str, Any]:
+def _walls(
+    spec: EnvironmentSpec, identity: AgentIdentity, own: Sequence[Mount], *, is_podman: bool
+) -> dict[str, Any]:
     memory = spec.limits.memory_bytes or 0
+    cpus = min(spec.limits.cpus or 0, float(os.cpu_count() or 1))  # it refuses more than there are
     return {
         "NetworkMode": "none",
         "ReadonlyRootfs": True,
@@ -105,18 +126,26 @@ def _walls(spec: EnvironmentSpec, identity: AgentIdentity, own: Sequence[Mount])
         "CgroupnsMode": "private",
         "Memory": memory,
         "MemorySwap": memory,
+        "NanoCpus": round(cpus * NANO),
         "PidsLimit": spec.limits.processes or 0,
-        "Tmpfs": _in_memory(identity, home_of(spec)),
+        # Podman gives up its own defaults for them; the toolbox sets the same ones inside
+        "Ulimits": [] if is_podman else _ulimits(spec.limits),
+        "Tmpfs": _in_memory(spec, identity, is_podman=is_podman),
+        "ShmSize": spec.limits.temporary_bytes,
         "Mounts": [_bind(mount) for mount in (spec.workspace, *spec.mounts, *own)],
         "RestartPolicy": {"Name": "no"},
         "LogConfig": {"Type": "json-file", "Config": {"max-size": LOG_BYTES, "max-file": "1"}},
     }
 
 
-def accounts_of(identity: AgentIdentity, home: str) -> dict[str, str]:
-    """Return the users and groups that a container knows, by their file in /etc."""
-    agent = f"agent:x:{identity.uid}:{identity.gid}:agent:{home}:/bin/sh\n"
-    return {"group": f"{GROUP}agent:x:{identity.gid}:\n", "passwd": f"{USERS}{agent}"}
+def accounts_of(identity: AgentIdentity, home: str, *, user: str = "") -> dict[str, str]:
+    """Return the users and groups that a container knows, by their file in /etc.
+
+    Whatever `user` the agent is called, it has the number of the agent.
+    """
+    name = user if user and user not in TAKEN else AGENT
+    agent = f"{name}:x:{identity.uid}:{identity.gid}:agent:{home}:/bin/sh\n"
+    return {"group": f"{GROUP}{name}:x:{identity.gid}:\n", "passwd": f"{USERS}{agent}"}
 
 
 def home_of(spec: EnvironmentSpec) -> str:
@@ -124,17 +153,32 @@ def home_of(spec: EnvironmentSpec) -> str:
     return free_home([normpath(mount.target) for mount in (spec.workspace, *spec.mounts)])
 
 
+def _in_memory(
+    spec: EnvironmentSpec, identity: AgentIdentity, *, is_podman: bool
+) -> dict[str, str]:
+    """Return the folders that can be written beside the workspace, each in memory.
+
+    Podman knows no owner of such a folder; in a container of its own nobody else is there.
+    """
+    common = f"rw,nosuid,nodev,exec,size={spec.limits.temporary_bytes}"
+    own = f"mode=0700,uid={identity.uid},gid={identity.gid}"
+    return {
+        **dict.fromkeys(IN_MEMORY, f"{common},mode=1777"),
+        home_of(spec): f"{common},{'mode=1777' if is_podman else own}",
+    }
+
+
 def _refuse_reserved(spec: EnvironmentSpec) -> None:
     for mount in (spec.workspace, *spec.mounts):
         target = normpath(mount.target)
-        if target == "/" or any(is_within(place, target) for place in RESERVED):
+        if target == "/" or any(is_within(place, target) for place in (*RESERVED, *IN_MEMORY)):
             raise UsageError(
                 f"{target} would stand in for a part of the container",
                 hint="move the checkout to a folder of its own, or take another kind",
             )
 
 
-def _variables(spec: EnvironmentSpec, image: Mapping[str, Any], *, home: str) -> dict[str, str]:
+def variables_of(spec: EnvironmentSpec, image: Mapping[str, Any], *, home: str) -> dict[str, str]:
     """Return what commands get: the image's own, then ours, then the plan's."""
     own = dict(
         text.split("=", 1) for text in image.get("Config", {}).get("Env") or () if "=" in text
@@ -145,8 +189,8 @@ def _variables(spec: EnvironmentSpec, image: Mapping[str, Any], *, home: str) ->
         **own,
         "PATH": ":".join(path),
         "HOME": home,
-        "USER": "agent",
-        "LOGNAME": "agent",
+        "USER": spec.user or AGENT,
+        "LOGNAME": spec.user or AGENT,
         "LC_CTYPE": "C.UTF-8",
         "TMPDIR": "/tmp",  # noqa: S108 - inside, where it is its own
         "XDG_CACHE_HOME": f"{home}/.cache",
@@ -156,14 +200,14 @@ def _variables(spec: EnvironmentSpec, image: Mapping[str, Any], *, home: str) ->
     }
 
 
-def _in_memory(identity: AgentIdentity, home: str) -> dict[str, str]:
-    """Return the folders that can be written beside the workspace, each in memory."""
-    common = f"rw,nosuid,nodev,exec,size={MEMORY_PLACE_BYTES}"
-    return {
-        "/tmp": f"{common},mode=1777",  # noqa: S108 - inside
-        "/var/tmp": f"{common},mode=1777",  # noqa: S108 - inside
-        home: f"{common},mode=0700,uid={identity.uid},gid={identity.gid}",
-    }
+def _ulimits(limits: Limits) -> list[dict[str, Any]]:
+    """Return the limits of each process; that of processor time is not the toolbox's own."""
+    wanted = resource_limits(limits, bounds_memory=False, bounds_processes=False)
+    return [
+        {"Name": name.removeprefix("RLIMIT_").lower(), "Soft": value, "Hard": value}
+        for name, value in sorted(wanted.items())
+        if name != "RLIMIT_CPU"
+    ]
 
 
 def _bind(mount: Mount) -> dict[str, Any]:
@@ -174,19 +218,6 @@ def _bind(mount: Mount) -> dict[str, Any]:
         "ReadOnly": not mount.is_writable,
         "BindOptions": {"Propagation": "rprivate"},
     }
-
-
-def require_as_asked(made: Mapping[str, Any] | None, asked: Confined) -> None:
-    """Raise EnvironmentUnavailable where the container is weaker than what was asked for."""
-    found = (made or {}).get("HostConfig") or {}
-    weaker = [*_unlike(found, asked.host), *_opened(found)]
-    if (made or {}).get("Config", {}).get("User") != asked.config["User"]:
-        weaker.append("User")
-    if weaker:
-        raise EnvironmentUnavailable(
-            f"the container engine made a weaker container than asked: {', '.join(weaker)}",
-            hint="look at the engine's configuration; nothing was started",
-        )
 
 
 def described(spec: EnvironmentSpec) -> list[dict[str, str]]:
@@ -200,36 +231,9 @@ def described(spec: EnvironmentSpec) -> list[dict[str, str]]:
         }
         for mount in mounts
     ]
-    home = home_of(spec)
-    empty = [
-        {"path": path, "access": "empty, in memory", "source": ""}
-        for path in ("/tmp", "/var/tmp", home)  # noqa: S108 - inside
-    ]
+    places = (*IN_MEMORY, home_of(spec))
+    empty = [{"path": path, "access": "empty, in memory", "source": ""} for path in places]
     return [{"path": "/", "access": "read-only", "source": f"image {spec.image}"}, *rows, *empty]
-
-
-SAME = ("NetworkMode", "ReadonlyRootfs", "IpcMode", "Memory", "PidsLimit", "Tmpfs")
-CLOSED = ("Privileged", "CapAdd", "Devices", "DeviceRequests", "DeviceCgroupRules", "Binds")
-OWN = ("PidMode", "UTSMode", "UsernsMode", "VolumesFrom", "Links", "PortBindings", "GroupAdd")
-
-
-def _unlike(found: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
-    wrong = [name for name in SAME if found.get(name) != asked[name]]
-    if [str(name).upper() for name in found.get("CapDrop") or ()] != ["ALL"]:
-        wrong.append("CapDrop")
-    options = [str(option) for option in found.get("SecurityOpt") or ()]
-    if not any(option.startswith("no-new-privileges") for option in options):
-        wrong.append("SecurityOpt")
-    if any("unconfined" in option or "false" in option for option in options):
-        wrong.append("SecurityOpt")
-    shown = found.get("Mounts") or ()
-    mounts = [(m.get("Source"), m.get("Target"), bool(m.get("ReadOnly"))) for m in shown]
-    wanted = [(m["Source"], m["Target"], m["ReadOnly"]) for m in asked["Mounts"]]
-    return wrong if sorted(mounts) == sorted(wanted) else [*wrong, "Mounts"]
-
-
-def _opened(found: Mapping[str, Any]) -> list[str]:
-    return [name for name in (*CLOSED, *OWN) if found.get(name)]
 
 
 __all__ = [
@@ -237,11 +241,12 @@ __all__ = [
     "LABEL_PLAN",
     "LISTEN_FD",
     "PASSED_AT",
-    "PYTHON",
+    "PYTHON_PLACE",
     "Confined",
+    "Equipped",
     "accounts_of",
     "confined",
     "described",
     "home_of",
-    "require_as_asked",
+    "variables_of",
 ]

@@ -47,7 +47,7 @@ def compiled_toolbox(shelf: Path, interpreter: str) -> Path:
                 capture_output=True,
                 env={"PATH": os.defpath},
             )
-        _open_to_all(made)
+        open_to_all(made)
         with contextlib.suppress(OSError):  # another engine was quicker
             put_in_place(made, place)
     finally:
@@ -55,7 +55,8 @@ def compiled_toolbox(shelf: Path, interpreter: str) -> Path:
     return place
 
 
-def _open_to_all(folder: Path) -> None:
+def open_to_all(folder: Path) -> None:
+    """Let everybody read what lies there, and only its owner write."""
     folder.chmod(0o755)
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -69,4 +70,4 @@ def _version(interpreter: str) -> str:
     return digest.hexdigest()[:16]
 
 
-__all__ = ["COMPILE", "COMPILE_TIMEOUT_S", "compiled_toolbox"]
+__all__ = ["COMPILE", "COMPILE_TIMEOUT_S", "compiled_toolbox", "open_to_all"]

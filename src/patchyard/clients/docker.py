@@ -4,19 +4,28 @@ Only an engine of this machine, by its socket: whoever may use that socket is ro
 """
 
 import asyncio
+import json
 import os
+import platform
 import stat
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from posixpath import relpath
 from typing import Any
 
+from patchyard.domain.devcontainer import Build
 from patchyard.domain.errors import EnvironmentUnavailable
 
 NOT_FOUND, IN_PROGRESS = 404, 409
 NO_CONNECTION = 900  # the library's own
 LOG_LINES = 40
+LABEL_BUILD = "patchyard.build"
+BUILD_S = 1800.0  # of one image
+OUTPUT_CHARS = 8000  # kept of a build that failed
 ANSWER_S = 20.0  # for anything but waiting for an end
+ARCHITECTURES = {"aarch64": "arm64", "armv7l": "arm", "x86_64": "amd64"}
+"""How images call what the kernel calls otherwise."""
 START_ENGINE = "start it (`systemctl start docker`), or name its socket in DOCKER_HOST"
 
 
@@ -59,12 +68,78 @@ class ContainerEngine:
         name = (said.get("Platform") or {}).get("Name") or "engine"
         return f"{name} {said.get('Version', '')}".strip()
 
+    async def is_podman(self) -> bool:
+        """Whether it is Podman, which speaks Docker's API with words of its own."""
+        parts = (await self._answer(self._api.version())).get("Components") or ()
+        return any("podman" in str(part.get("Name", "")).lower() for part in parts)
+
     async def image(self, reference: str) -> Mapping[str, Any]:
-        """Return what is known of a local image. Raises EnvironmentUnavailable without it."""
+        """Return what is known of a local image.
+
+        Raises EnvironmentUnavailable when there is none, or none that runs on this machine.
+        """
         found: Mapping[str, Any] | None = await self._found(self._api.images.inspect(reference))
         if found is None:
             raise _no_image(reference)
+        _require_runnable(reference, found)
         return found
+
+    async def has_image(self, reference: str) -> bool:
+        """Whether there is such an image here."""
+        return await self._found(self._api.images.inspect(reference)) is not None
+
+    async def build(
+        self, image: str, build: Build, archive: Path, *, label: str, memory_bytes: int
+    ) -> None:
+        """Build `image` of a tar of its context, without a network and without anything of ours.
+
+        Raises EnvironmentUnavailable with the last that was said.
+        """
+        params = {
+            "t": image,
+            "dockerfile": relpath(build.dockerfile, build.context or "."),
+            "networkmode": "none",
+            "rm": "true",
+            "forcerm": "true",
+            "memory": str(memory_bytes),
+            "memswap": str(memory_bytes),
+            "labels": json.dumps({LABEL_BUILD: label}),
+            "buildargs": json.dumps(dict(build.arguments)),
+            **({"target": build.target} if build.target else {}),
+        }
+        await self._answer(self._built(params, archive, build.dockerfile), is_bounded=False)
+
+    async def _built(self, params: Mapping[str, str], archive: Path, name: str) -> None:
+        said: list[str] = []
+        with archive.open("rb") as data:
+            async with (
+                asyncio.timeout(BUILD_S),
+                self._api._query(  # noqa: SLF001 - the library's `build` has no way to switch the network off
+                    "build",
+                    "POST",
+                    params=params,
+                    headers={"content-type": "application/x-tar"},
+                    data=data,
+                    timeout=None,
+                ) as response,
+            ):
+                async for line in response.content:
+                    said.append(_said_in(line))
+                    if b'"errorDetail"' in line:
+                        raise EnvironmentUnavailable(
+                            f"{name} does not build: {said[-1]}",
+                            hint="a build has no network here: bring what it needs in its images",
+                            details={"output": "".join(said)[-OUTPUT_CHARS:]},
+                        )
+
+    async def remove_images(self, *, label: str) -> Sequence[str]:
+        """Take away the names of the images that were built with `label`, and return them."""
+        wanted = {"label": [f"{LABEL_BUILD}={label}"]}
+        found = await self._answer(self._api.images.list(filters=wanted))
+        names = [name for each in found for name in each.get("RepoTags") or ()]
+        for name in names:
+            await self._found(self._api.images.delete(name))
+        return names
 
     async def load(self, name: str, archive: bytes) -> None:
         """Have an image, from its archive where the engine does not know it yet."""
@@ -81,20 +156,9 @@ class ContainerEngine:
         if await self._found(made) is None:
             raise _no_image(str(config["Image"]))
 
-    async def start(self, name: str, *, needed: str) -> None:
-        """Run it. Raises EnvironmentUnavailable; where its first program is missing, naming that.
-
-        `needed` is that program.
-        """
-        try:
-            await self._answer(self._of(name).start())
-        except EnvironmentUnavailable as error:
-            if f'"{needed}"' not in error.message:
-                raise
-            raise EnvironmentUnavailable(
-                f"the image has no {needed}, which tools run on",
-                hint=f"take an image with Python 3.8 or newer as `{needed}`",
-            ) from error
+    async def start(self, name: str) -> None:
+        """Run it. Raises EnvironmentUnavailable."""
+        await self._answer(self._of(name).start())
 
     async def inspect(self, name: str) -> Mapping[str, Any] | None:
         """Return all that the engine knows of a container; None when there is none."""
@@ -162,6 +226,27 @@ class ContainerEngine:
         )
 
 
+def _said_in(line: bytes) -> str:
+    """Return what a line of a build says to people."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return ""
+    return str(found.get("stream") or found.get("error") or "")
+
+
+def _require_runnable(reference: str, image: Mapping[str, Any]) -> None:
+    own = ARCHITECTURES.get(platform.machine(), platform.machine())
+    made_for = [
+        str(image.get(key) or wanted) for key, wanted in (("Os", "linux"), ("Architecture", own))
+    ]
+    if made_for != ["linux", own]:
+        raise EnvironmentUnavailable(
+            f"the image {reference!r} is for {'/'.join(made_for)}, and this machine is linux/{own}",
+            hint=f"take the image that is made for linux/{own}",
+        )
+
+
 def _no_image(name: str) -> EnvironmentUnavailable:
     return EnvironmentUnavailable(
         f"there is no image {name!r} here", hint="pull, build or load it first"
@@ -185,4 +270,4 @@ async def connected(socket: str) -> AsyncIterator[ContainerEngine]:
         await api.close()
 
 
-__all__ = ["ContainerEngine", "connected", "engine_socket"]
+__all__ = ["ARCHITECTURES", "ContainerEngine", "connected", "engine_socket"]

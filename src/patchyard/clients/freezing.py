@@ -33,7 +33,7 @@ async def frozen(handle: EnvironmentHandle, process: str, toolbox: Toolbox) -> A
         finally:
             cgroups.thaw(group)
     else:
-        async with _stopped(toolbox) as is_whole:
+        async with stopped(toolbox) as is_whole:
             yield is_whole
 
 
@@ -78,7 +78,7 @@ def is_frozen(group: tuple[str, ...]) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _stopped(toolbox: Toolbox) -> AsyncIterator[bool]:
+async def stopped(toolbox: Toolbox) -> AsyncIterator[bool]:
     """Let the toolbox stop what it started; by itself it lets that go on after some seconds."""
     call_id = f"freeze-{os.urandom(8).hex()}"
     is_whole = False
@@ -94,4 +94,4 @@ async def _stopped(toolbox: Toolbox) -> AsyncIterator[bool]:
                 await toolbox.forget((call_id, f"{call_id}-end"))
 
 
-__all__ = ["ANSWER_S", "FREEZING_S", "PAUSE_S", "can_freeze", "frozen", "is_frozen"]
+__all__ = ["ANSWER_S", "FREEZING_S", "PAUSE_S", "can_freeze", "frozen", "is_frozen", "stopped"]

@@ -159,22 +159,42 @@ def _bounds(span: str, size: int) -> tuple[int, int]:
     return first, last
 
 
+Serving = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
 @asynccontextmanager
 async def serving(listener: socket.socket, answering: Answering) -> AsyncIterator[None]:
     """Answer what comes in on `listener` until the end of the block; closes it then."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await _serve_one(reader, writer, answering):
+            pass
+
+    async with accepting(listener, serve):
+        yield
+
+
+@asynccontextmanager
+async def accepting(
+    listener: socket.socket, serve: Serving, *, connections: int = CONNECTIONS
+) -> AsyncIterator[None]:
+    """Give each connection to `serve`, so many at once; ends all and closes `listener` at the end.
+
+    Trouble with a connection ends that one and nothing else.
+    """
     listener.setblocking(False)
-    accepting = asyncio.create_task(_accept(listener, answering))
+    taking = asyncio.create_task(_accept(listener, serve, connections))
     try:
         yield
     finally:
-        accepting.cancel()
-        await asyncio.wait([accepting])
+        taking.cancel()
+        await asyncio.wait([taking])
         listener.close()
 
 
-async def _accept(listener: socket.socket, answering: Answering) -> None:
+async def _accept(listener: socket.socket, serve: Serving, connections: int) -> None:
     loop = asyncio.get_running_loop()
-    free = asyncio.Semaphore(CONNECTIONS)
+    free = asyncio.Semaphore(connections)
     async with asyncio.TaskGroup() as group:
         while True:
             await free.acquire()
@@ -184,16 +204,14 @@ async def _accept(listener: socket.socket, answering: Answering) -> None:
                 await asyncio.sleep(ACCEPT_PAUSE_S)
                 free.release()
                 continue
-            task = group.create_task(_serve(connection, answering))
+            task = group.create_task(_serve(connection, serve))
             task.add_done_callback(lambda _: free.release())
 
 
-async def _serve(connection: socket.socket, answering: Answering) -> None:
-    """Answer the requests of one connection; trouble with it ends it and nothing else."""
+async def _serve(connection: socket.socket, serve: Serving) -> None:
     reader, writer = await asyncio.open_connection(sock=connection, limit=HEAD_BYTES)
     try:
-        while await _serve_one(reader, writer, answering):
-            pass
+        await serve(reader, writer)
     except (OSError, TimeoutError, asyncio.IncompleteReadError):
         pass
     finally:
@@ -278,6 +296,8 @@ __all__ = [
     "Asked",
     "Exchange",
     "Refused",
+    "Serving",
+    "accepting",
     "parse_head",
     "serving",
 ]

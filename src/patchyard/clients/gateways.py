@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from patchyard.clients import npm, pypi
 from patchyard.clients.downloads import Downloads
-from patchyard.clients.gateway_server import Exchange, Refused, serving
+from patchyard.clients.gateway_server import Answering, Exchange, Refused, serving
 from patchyard.clients.npm_gateway import NpmGateway
 from patchyard.clients.pypi_gateway import PypiGateway
 from patchyard.clients.sources import Sources
@@ -40,6 +40,12 @@ class IndexGateways:
         The settings of pip and npm are read when the first request for each comes.
         """
         root = f"http://127.0.0.1:{port}"
+        async with self.answering(root) as answering, serving(listener, answering):
+            yield Opened(variables=variables(root), passed=self.log)
+
+    @asynccontextmanager
+    async def answering(self, root: str) -> AsyncIterator[Answering]:
+        """Yield what answers requests for the indexes, whose addresses inside begin with `root`."""
         async with AsyncExitStack() as stack:
             sources = Sources(self._environ, self._downloads, stack)
             gateways = {
@@ -50,8 +56,7 @@ class IndexGateways:
             async def answering(exchange: Exchange) -> None:
                 await self._answer(exchange, gateways)
 
-            async with serving(listener, answering):
-                yield Opened(variables=variables(root), passed=self.log)
+            yield answering
             await asyncio.to_thread(self._downloads.prune)
 
     async def _answer(self, exchange: Exchange, gateways: "Mapping[str, _Once]") -> None:

@@ -147,6 +147,17 @@ def all_processes() -> list[ProcessStat]:
     return [stat for stat in stats if stat is not None]
 
 
+def tasks_of(uid: int) -> int:
+    """Return how many processes and threads run as that user, as RLIMIT_NPROC counts them."""
+    found = 0
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.name.isdecimal() and entry.stat().st_uid == uid:
+                    found += len(os.listdir(f"{entry.path}/task"))  # noqa: PTH208 - names alone
+    return found
+
+
 def descendants(root: int, stats: Iterable[ProcessStat]) -> list[ProcessRef]:
     """Return the living descendants of `root` among `stats`, without it. Pure."""
     by_parent: dict[int, list[ProcessStat]] = {}
@@ -229,5 +240,6 @@ __all__ = [
     "read_stat",
     "reap",
     "spawn_detached",
+    "tasks_of",
     "wait_ended",
 ]

@@ -1,12 +1,16 @@
 """The bounds of an environment as resource limits of its toolbox, which all below it inherit."""
 
+import math
+
 from patchyard.domain.environment import Limits
 
 
 def resource_limits(
-    limits: Limits, *, bounds_memory: bool, bounds_processes: bool
+    limits: Limits, *, bounds_memory: bool, bounds_processes: bool, others: int = 0
 ) -> dict[str, int]:
     """Return limits by their RLIMIT name. Pure.
+
+    `others` are the processes that the same user runs besides, which the kernel counts too.
 
     The two flags say whether to bound memory and processes here too: a control group does it
     better. Memory is RLIMIT_DATA, as the address space that V8 and others merely reserve is no
@@ -16,11 +20,15 @@ def resource_limits(
         "RLIMIT_CORE": 0,
         "RLIMIT_NOFILE": limits.open_files,
         "RLIMIT_FSIZE": limits.file_bytes,
-        "RLIMIT_CPU": limits.cpu_seconds,
+        "RLIMIT_CPU": None if limits.cpu_seconds is None else math.ceil(limits.cpu_seconds),
         "RLIMIT_DATA": limits.memory_bytes if bounds_memory else None,
-        "RLIMIT_NPROC": limits.processes if bounds_processes else None,
+        "RLIMIT_NPROC": _number(limits.processes, others) if bounds_processes else None,
     }
     return {name: value for name, value in wanted.items() if value is not None}
+
+
+def _number(processes: int | None, others: int) -> int | None:
+    return None if processes is None else processes + others
 
 
 __all__ = ["resource_limits"]

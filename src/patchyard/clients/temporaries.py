@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import stat
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ HALF = re.compile(
 )
 PROBE = re.compile(r"\.probe-\w{8}")  # beside workspaces: whether an overlay can be mounted
 COPY = re.compile(r"tmp\w{8}")  # among environments: a copy of the toolbox
-OUTSIDE = re.compile(r"patchyard-(?:check|bench)-\w{8}")  # as `tempfile` names them
+OUTSIDE = re.compile(r"patchyard-(?:check|bench|probe)-\w{8}")  # as `tempfile` names them
+SANDBOX = re.compile(r"patchyard-sandbox-(\d+)-\w{8}")  # of an embedding process, by its number
 DEMO = re.compile(r"patchyard-demo-\w{8}")  # a repository of a home that is named in it
 MARK = ".patchyard-home"
 SCRATCH = re.compile(r"(\d+)-.+")
@@ -54,6 +56,9 @@ class TemporaryKeeper:
             is_ours = OUTSIDE.fullmatch(name) or (DEMO.fullmatch(name) and self._made(name))
             if is_ours and _is_closed_folder(self._outside / name):
                 yield _one(self._outside / name, is_live=False)
+            embedding = SANDBOX.fullmatch(name)
+            if embedding is not None and _is_closed_folder(self._outside / name):
+                yield _one(self._outside / name, is_live=_is_there(embedding[1]))
 
     def _folders(self) -> Iterator[tuple[Path, re.Pattern[str]]]:
         """Yield where something is made under another name and then moved, and such names."""
@@ -132,4 +137,11 @@ def _listed(folder: Path) -> list[str]:
         return []
 
 
-__all__ = ["MARK", "TemporaryKeeper"]
+def make_sandbox_folder() -> Path:
+    """Return a fresh folder that may be passed and not read; of a killed process it is returned."""
+    made = Path(tempfile.mkdtemp(prefix=f"patchyard-sandbox-{os.getpid()}-"))
+    made.chmod(0o711)
+    return made
+
+
+__all__ = ["MARK", "TemporaryKeeper", "make_sandbox_folder"]

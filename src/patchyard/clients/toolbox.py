@@ -8,10 +8,10 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import patchyard.toolbox
 from patchyard.contracts.environment import OnOutput
@@ -23,6 +23,7 @@ CLOSE_TIMEOUT_S = 1.0
 CONNECT_TIMEOUT_S = 10.0
 LISTEN_TIMEOUT_S = 10.0
 MAX_DEPTH = 16
+NOWHERE = Path("/dev/null")  # of a toolbox whose socket is not on this machine
 SOCKET_NAME = "toolbox.sock"
 TOOLBOX_FOLDER = Path(patchyard.toolbox.__file__).parent
 """What an environment mounts, read-only, under the name `toolbox`."""
@@ -47,14 +48,20 @@ class ToolboxOptions:
     is_read_only: bool = False  # refuse the operations that write
     listen_from: str = ""  # socket inside that passes the listening one; empty: inherited
     seccomp: str = ""  # filter as BPF, in base 64; empty: none of its own
+    replica: str = ""  # the workspace, writable in any case, of a replica; empty: at its path
     env: Mapping[str, str] = field(default_factory=dict)  # of commands, PATH and HOME among them
+
+
+def settings_text(options: ToolboxOptions) -> str:
+    """Return the options as a toolbox reads them."""
+    given = {name: getattr(options, name) for name in options.__dataclass_fields__}
+    given |= {"rlimits": dict(options.rlimits), "env": dict(options.env)}
+    return json.dumps(given)
 
 
 def bootstrap(parent: str, options: ToolboxOptions) -> list[str]:
     """Return what follows a Python's path to start a toolbox from `parent`/toolbox."""
-    given = {name: getattr(options, name) for name in options.__dataclass_fields__}
-    given |= {"rlimits": dict(options.rlimits), "env": dict(options.env)}
-    return ["-I", "-S", "-B", "-c", BOOTSTRAP, parent, json.dumps(given)]
+    return ["-I", "-S", "-B", "-c", BOOTSTRAP, parent, settings_text(options)]
 
 
 def toolbox_command(python: str, parent: str, options: ToolboxOptions) -> list[str]:
@@ -62,9 +69,9 @@ def toolbox_command(python: str, parent: str, options: ToolboxOptions) -> list[s
     return [python, *bootstrap(parent, options)]
 
 
-def bind_listener(directory: Path) -> tuple[socket.socket, Path]:
+def bind_listener(directory: Path, name: str = SOCKET_NAME) -> tuple[socket.socket, Path]:
     """Return a listening Unix socket in `directory`, 0600, and its path, however long that is."""
-    path = directory / SOCKET_NAME
+    path = directory / name
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -82,6 +89,10 @@ def bind_listener(directory: Path) -> tuple[socket.socket, Path]:
 def _address(folder: int, name: str) -> str:
     """A socket's address holds 108 bytes; a descriptor's name is always shorter."""
     return f"/proc/self/fd/{folder}/{name}"
+
+
+Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[asyncio.Protocol]]
+"""Opens a stream to a toolbox, makes its protocol, connects the two and returns the protocol."""
 
 
 class _Waiter:
@@ -198,16 +209,26 @@ class ToolboxClient:
 
     @classmethod
     async def connect(cls, path: Path) -> "ToolboxClient":
-        """Connect and shake hands. Raises EnvironmentBroken when nobody answers."""
-        loop = asyncio.get_running_loop()
+        """Connect to a socket and shake hands. Raises EnvironmentBroken when nobody answers."""
+
+        async def dial(protocol: Callable[[], asyncio.Protocol]) -> asyncio.Protocol:
+            folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                address = _address(folder, path.name)
+                loop = asyncio.get_running_loop()
+                return (await loop.create_unix_connection(protocol, address))[1]
+            finally:
+                os.close(folder)
+
+        return await cls.over(dial, path)
+
+    @classmethod
+    async def over(cls, dial: Dial, path: Path = NOWHERE) -> "ToolboxClient":
+        """Connect as `dial` does, and shake hands. Raises EnvironmentBroken when nobody answers."""
         wire: _Wire | None = None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-                try:
-                    _, wire = await loop.create_unix_connection(_Wire, _address(folder, path.name))
-                finally:
-                    os.close(folder)
+                wire = cast("_Wire", await dial(_Wire))
                 cls._send(wire, {"do": "hello"})
                 hello = await asyncio.shield(wire.hello)
             _require_same_protocol(hello)
@@ -351,11 +372,14 @@ __all__ = [
     "CONNECT_TIMEOUT_S",
     "LISTEN_TIMEOUT_S",
     "MAX_DEPTH",
+    "NOWHERE",
     "SOCKET_NAME",
     "TOOLBOX_FOLDER",
+    "Dial",
     "ToolboxClient",
     "ToolboxOptions",
     "bind_listener",
     "bootstrap",
+    "settings_text",
     "toolbox_command",
 ]

@@ -12,11 +12,11 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from patchyard.clients.docker import ARCHITECTURES
 from patchyard.domain.environment import Mount
 
 NAME = "patchyard-trial"
 PLACES = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def trial_image() -> tuple[str, bytes]:

@@ -93,6 +93,7 @@ class View:
 
     places: tuple[Place, ...]  # in the order they are mounted
     home: str
+    memory_place_bytes: int = 2 * 1024**3  # bound of each folder that lies in memory
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -182,6 +183,7 @@ def build_view(
     return View(
         places=_with_parents(places),
         home=home,
+        memory_place_bytes=spec.limits.temporary_bytes,
         variables=_variables(spec, home=home, machine=machine, toolchains=toolchains),
     )
 
@@ -291,6 +293,7 @@ def describe(view: View) -> list[dict[str, str]]:
 
 __all__ = [
     "ETC",
+    "ETC_BEGINNINGS",
     "HOMES",
     "READ_ONLY_VARIABLES",
     "RESERVED",

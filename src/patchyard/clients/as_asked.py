@@ -1,0 +1,141 @@
+"""Whether a container is what was asked for: by what its engine says, then by what the kernel says.
+
+The engine's word is looked at before anything runs, in Docker's dialect and in Podman's. The
+kernel's is the truth, and shows when the first process is there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from patchyard.clients.containers import Confined
+from patchyard.domain.errors import EnvironmentUnavailable
+
+SAME = (
+    *("Memory", "MemorySwap", "NanoCpus", "NetworkMode", "PidsLimit", "ReadonlyRootfs"),
+    "ShmSize",
+)
+CLOSED = (
+    *("CapAdd", "Devices", "DeviceRequests", "DeviceCgroupRules", "GroupAdd", "Links"),
+    *("PortBindings", "Privileged", "UsernsMode", "VolumesFrom"),
+)
+OWN = ("IpcMode", "PidMode", "UTSMode")
+OWN_WORDS = {"", "private", "shareable"}  # the last is Podman's for its own
+DEFAULT_CAPABILITIES = frozenset(
+    {
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"),
+        *("NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+    }
+)
+"""What engines give where nothing is said; Podman lists these where all are dropped."""
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
+NO_RIGHTS = ("CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm")  # of proc_pid_status(5)
+LEAST_FILTERS = 2  # the engine's own and the toolbox's
+
+
+def require_as_asked(made: Mapping[str, Any] | None, asked: Confined) -> None:
+    """Raise EnvironmentUnavailable where the engine says that a container is weaker than asked."""
+    found: Mapping[str, Any] = made or {}
+    host = found.get("HostConfig") or {}
+    weaker = [name for name in SAME if host.get(name) != asked.host[name]]
+    weaker += [name for name in CLOSED if host.get(name)]
+    weaker += [name for name in OWN if str(host.get(name) or "") not in OWN_WORDS]
+    weaker += _unlike(found, host, asked)
+    if found.get("Config", {}).get("User") != asked.config["User"]:
+        weaker.append("User")
+    _refuse(weaker)
+
+
+def _unlike(found: Mapping[str, Any], host: Mapping[str, Any], asked: Confined) -> Iterator[str]:
+    dropped = {str(name).upper().removeprefix("CAP_") for name in host.get("CapDrop") or ()}
+    if "ALL" not in dropped and not dropped >= DEFAULT_CAPABILITIES:
+        yield "CapDrop"
+    options = [str(option) for option in host.get("SecurityOpt") or ()]
+    if not any(option.startswith("no-new-privileges") for option in options):
+        yield "SecurityOpt"
+    if any("unconfined" in option or "false" in option for option in options):
+        yield "SecurityOpt"
+    if not _ulimits(host) >= _ulimits(asked.host):
+        yield "Ulimits"
+    shown = found.get("Mounts") or ()
+    mounts = [(m.get("Source"), m.get("Destination"), not m.get("RW")) for m in shown]
+    wanted = [(m["Source"], m["Target"], m["ReadOnly"]) for m in asked.host["Mounts"]]
+    if sorted(map(str, mounts)) != sorted(map(str, wanted)):
+        yield "Mounts"
+    if not _has_memory_places(host.get("Tmpfs") or {}, asked.host["Tmpfs"]):
+        yield "Tmpfs"
+
+
+def _ulimits(host: Mapping[str, Any]) -> set[tuple[str, int, int]]:
+    """Return the limits of each process; Podman writes their names otherwise, and adds its own."""
+    rows = host.get("Ulimits") or ()
+    name = "RLIMIT_"
+    return {(str(r["Name"]).upper().removeprefix(name), r["Soft"], r["Hard"]) for r in rows}
+
+
+def _has_memory_places(found: Mapping[str, str], asked: Mapping[str, str]) -> bool:
+    """Whether all that were asked for are there; Podman adds options and a `/run` of its own."""
+    options = {place: set(str(text).split(",")) for place, text in found.items()}
+    return all(set(text.split(",")) <= options.get(place, set()) for place, text in asked.items())
+
+
+def require_walled(pid: int, *, is_podman: bool = False, proc: Path = Path("/proc")) -> None:
+    """Raise EnvironmentUnavailable where the kernel says that a process has less walls than asked.
+
+    `pid` is the container's first process, whose toolbox serves by now; as seen from out here.
+    Podman before 5 passes over the wish for a namespace of control groups: names of groups can be
+    read there, and nothing else.
+    """
+    facts = _status(proc / str(pid) / "status")
+    weaker = [name for name in NO_RIGHTS if int(facts.get(name, "f"), 16)]
+    if facts.get("NoNewPrivs") != "1":
+        weaker.append("NoNewPrivs")
+    if int(facts.get("Seccomp_filters", LEAST_FILTERS)) < LEAST_FILTERS:
+        weaker.append("Seccomp_filters")
+    if "0" in facts.get("Uid", "0").split():
+        weaker.append("Uid")
+    wanted = [name for name in NAMESPACES if not (is_podman and name == "cgroup")]
+    shared = [name for name in wanted if _namespace(proc, pid, name) == _own(proc, name)]
+    _refuse([*weaker, *(f"{name} namespace" for name in shared)])
+
+
+def _status(path: Path) -> Mapping[str, str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _own(proc: Path, name: str) -> str:
+    return _namespace(proc, "self", name)
+
+
+def _namespace(proc: Path, pid: int | str, name: str) -> str:
+    """Return its name; of one that may not be looked at another than any."""
+    try:
+        return str((proc / str(pid) / "ns" / name).readlink())
+    except OSError:
+        return f"{pid}"
+
+
+def _refuse(weaker: Sequence[str]) -> None:
+    if weaker:
+        raise EnvironmentUnavailable(
+            f"the container engine made a weaker container than asked: {', '.join(weaker)}",
+            hint="look at the engine's configuration; no call was sent there",
+        )
+
+
+__all__ = [
+    "CLOSED",
+    "DEFAULT_CAPABILITIES",
+    "LEAST_FILTERS",
+    "NAMESPACES",
+    "NO_RIGHTS",
+    "OWN",
+    "OWN_WORDS",
+    "SAME",
+    "require_as_asked",
+    "require_walled",
+]

@@ -1,0 +1,85 @@
+"""Connecting to hosts that a rule names: resolved once, and to the address that was checked.
+
+A name whose answer changes between the check and the connection gains nothing: there is no second
+question.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+
+from patchyard.clients.gateway_server import Refused
+from patchyard.domain.addresses import Address, Misnamed, Nearness, literal, nearness, plain
+from patchyard.domain.network import HostRule
+
+RESOLVE_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
+
+Resolve = Callable[[str], Awaitable[Sequence[Address]]]
+
+
+async def resolved(host: str) -> Sequence[Address]:
+    """Return what this machine's resolver says of a name; nothing where it knows none."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return ()
+    said = dict.fromkeys(str(entry[4][0]) for entry in found)
+    return [ipaddress.ip_address(text.partition("%")[0]) for text in said]
+
+
+class Dialler:
+    """Finds and opens the way to a rule's host."""
+
+    def __init__(self, resolve: Resolve = resolved) -> None:
+        self._resolve = resolve
+
+    async def addresses(self, rule: HostRule) -> Sequence[str]:
+        """Return the addresses to connect to, best first. Raises Refused."""
+        own = literal(rule.host)
+        found = [own] if own is not None else await self._asked(rule.host)
+        fitting = [address for address in found if rule.leads_to(_nearness(address))]
+        if fitting:
+            return list(dict.fromkeys(str(plain(address)) for address in fitting))
+        if not found:
+            raise Refused(HTTPStatus.BAD_GATEWAY, f"nobody knows the host {rule.host}")
+        kinds = {_nearness(address) for address in found}
+        raise Refused(HTTPStatus.FORBIDDEN, _too_near(rule, kinds))
+
+    async def _asked(self, host: str) -> Sequence[Address]:
+        try:
+            async with asyncio.timeout(RESOLVE_TIMEOUT_S):
+                return await self._resolve(host)
+        except TimeoutError as error:
+            raise Refused(
+                HTTPStatus.GATEWAY_TIMEOUT, f"nobody says in time where {host} is"
+            ) from error
+
+    async def connect(self, rule: HostRule) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection to a rule's host. Raises Refused."""
+        for address in await self.addresses(rule):
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    return await asyncio.open_connection(address, rule.port)
+        raise Refused(HTTPStatus.BAD_GATEWAY, f"{rule.place} cannot be reached")
+
+
+def _nearness(address: Address) -> Nearness:
+    try:
+        return nearness(address)
+    except Misnamed:
+        return Nearness.NONE
+
+
+def _too_near(rule: HostRule, kinds: set[Nearness]) -> str:
+    said = ", ".join(sorted(kinds))
+    if kinds <= {Nearness.PRIVATE, Nearness.LOOPBACK}:
+        return f"{rule.host} leads to a {said} address; it has to be named as {rule.host}={said}"
+    return f"{rule.host} leads to a {said} address; only that address itself can be named"
+
+
+__all__ = ["CONNECT_TIMEOUT_S", "RESOLVE_TIMEOUT_S", "Dialler", "Resolve", "resolved"]

@@ -1,0 +1,162 @@
+"""What a far side says of its tree, checked before anything at home is touched by it. Pure.
+
+It may be hostile: a claim that no honest tree could give rise to ends in EnvironmentBroken.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from patchyard.domain.errors import EnvironmentBroken
+from patchyard.toolbox.footing import STAGED
+from patchyard.toolbox.trees import (
+    FILE,
+    FOLDER,
+    LINK,
+    MAX_DEPTH,
+    MAX_PATH_BYTES,
+    MODE,
+    Entry,
+    Record,
+)
+
+LONGEST_NAME = 255
+LONGEST_TARGET = 4095
+LATEST_NS = 2**62
+DIGEST_CHARS = 40
+KEPT_WORDS = 100  # of what a far side says it left out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """How much one exchange may bring."""
+
+    entries: int = 1_000_000  # changed or gone, in all
+    file_bytes: int = 8 * 1024**3  # of one file
+    bytes: int = 32 * 1024**3  # of all together
+
+
+@dataclass(frozen=True, kw_only=True)
+class FarLook:
+    """One look of the far side at its replica."""
+
+    number: int
+    entries: Mapping[str, Entry]
+    gone: Sequence[str]
+    left_out: Sequence[tuple[str, str]]  # what stays there, and why
+    is_busy: bool  # something that was started there still runs
+
+
+def lying(what: str) -> EnvironmentBroken:
+    """Return the error for a claim that cannot be."""
+    return EnvironmentBroken(
+        f"the far side of the workspace claims what cannot be: {what}",
+        hint="end the plan's environment and look at that host",
+    )
+
+
+def checked_rows(rows: object, bounds: Bounds) -> dict[str, Entry]:
+    """Return rows `[path, kind, mode, mtime, size, mark]` as entries. Raises EnvironmentBroken."""
+    if not isinstance(rows, list) or len(rows) > bounds.entries:
+        raise lying("more entries than one exchange may bring")
+    found: dict[str, Entry] = {}
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 6:
+            raise lying("an entry of another shape")
+        path = checked_path(row[0])
+        if path in found:
+            raise lying(f"{path!r} twice")
+        found[path] = _entry(path, row[1:], bounds)
+    if sum(entry.size for entry in found.values()) > bounds.bytes:
+        raise lying("more bytes than one exchange may bring")
+    return found
+
+
+def checked_path(path: object) -> str:
+    """Return a path of the tree. Raises EnvironmentBroken for what leads elsewhere."""
+    if not isinstance(path, str):
+        raise lying("a path that is no text")
+    try:
+        raw = path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise lying("a path that no system can have") from None
+    names = raw.split(b"/")
+    bad = {b"", b".", b".."}
+    if len(raw) > MAX_PATH_BYTES or len(names) > MAX_DEPTH + 1 or b"\0" in raw:
+        raise lying("a path that no system can have")
+    if any(name in bad or len(name) > LONGEST_NAME or name.startswith(STAGED) for name in names):
+        raise lying(f"the path {path[:200]!r}")
+    return path
+
+
+def _entry(path: str, fields: Sequence[Any], bounds: Bounds) -> Entry:
+    kind, mode, mtime, size, mark = fields
+    numbers = (mode, mtime, size)
+    if any(type(number) is not int for number in numbers) or not isinstance(mark, str):
+        raise lying(f"an entry of another shape at {path!r}")
+    limits = {FILE: bounds.file_bytes, FOLDER: 0, LINK: 0}
+    if kind not in limits:
+        raise lying(f"{path!r} is neither file, folder nor link")
+    if not 0 <= mode <= MODE or abs(mtime) > LATEST_NS or not 0 <= size <= limits[kind]:
+        raise lying(f"mode, time or size of {path!r}")
+    if not _is_mark(kind, mark):
+        raise lying(f"the content of {path!r}")
+    return Entry(kind, mode, mtime, size, mark)
+
+
+def _is_mark(kind: str, mark: str) -> bool:
+    if kind == FILE:
+        return len(mark) == DIGEST_CHARS and all(char in "0123456789abcdef" for char in mark)
+    if kind == FOLDER:
+        return not mark
+    try:
+        raw = mark.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return 0 < len(raw) <= LONGEST_TARGET and b"\0" not in raw
+
+
+def checked_gone(paths: object, bounds: Bounds) -> list[str]:
+    """Return the paths that are said to be gone. Raises EnvironmentBroken."""
+    if not isinstance(paths, list) or len(paths) > bounds.entries:
+        raise lying("more entries than one exchange may bring")
+    return [checked_path(path) for path in paths]
+
+
+def checked_left_out(pairs: object) -> list[tuple[str, str]]:
+    """Return what is said to stay there, shortened; words for people, nothing else."""
+    listed = pairs[:KEPT_WORDS] if isinstance(pairs, list) else []
+    return [
+        (pair[0][:500], pair[1][:200])
+        for pair in listed
+        if isinstance(pair, list) and [type(each) for each in pair] == [str, str]
+    ]
+
+
+def require_folders(look: FarLook, agreed: Mapping[str, Record]) -> None:
+    """Raise EnvironmentBroken where something is said to lie below what is no folder."""
+    gone = set(look.gone)
+    for path in look.entries:
+        above = path.rpartition("/")[0]
+        while above:
+            entry = look.entries.get(above)
+            if entry is None and above in agreed and above not in gone:
+                entry = agreed[above].entry
+            if entry is not None and entry.kind != FOLDER:
+                raise lying(f"{path!r} lies below what is no folder")
+            if entry is not None and above not in look.entries:
+                break
+            above = above.rpartition("/")[0]
+
+
+__all__ = [
+    "KEPT_WORDS",
+    "Bounds",
+    "FarLook",
+    "checked_gone",
+    "checked_left_out",
+    "checked_path",
+    "checked_rows",
+    "lying",
+    "require_folders",
+]

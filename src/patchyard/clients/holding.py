@@ -1,0 +1,61 @@
+"""By what each limit of a local environment is held on this machine. Pure but for the group."""
+
+from collections.abc import Mapping, Sequence
+
+from patchyard.clients.cgroups import is_bounding, is_bounding_cpus
+from patchyard.domain.environment import Limits
+from patchyard.domain.environment_limits import NAMES
+
+GROUP = "control group"
+EACH = "each process by itself"
+NOTHING = "nothing"
+WATCH = "looking, while commands run"
+SIZE = "the size of each folder"
+NO_NETWORK = "there is no network"
+CHECKED = Limits(cpus=1.0)
+"""What `check` starts with: only where a bound is asked for does it show whether it holds."""
+
+
+def unheld(limits: Limits, group: tuple[str, ...]) -> Sequence[str]:
+    """Return the limits that were asked for and that nothing here holds."""
+    is_held = limits.cpus is None or is_bounding_cpus(group)
+    return () if is_held else ("cpus",)
+
+
+def held_by(
+    group: tuple[str, ...], *, in_memory: str, network: str, engine: bool = False
+) -> list[dict[str, str]]:
+    """Return a row (limit, held_by) for each limit.
+
+    `in_memory` and `network` say by what those two are; `engine`: a container engine bounds.
+    """
+    rows: Mapping[str, str] = {
+        "connections": network,
+        "cpu_time": f"{EACH}; all together by {WATCH}",
+        "cpus": GROUP if engine or is_bounding_cpus(group) else NOTHING,
+        "disk": WATCH,
+        "file_size": EACH,
+        "memory": GROUP
+        if engine or is_bounding(group, "memory")
+        else f"{EACH}; all together by {WATCH}",
+        "network": network,
+        "open_files": EACH,
+        "output": "cut in the middle",
+        "processes": GROUP if engine or is_bounding(group, "pids") else "the count of its user",
+        "temporary": in_memory,
+        "wall": "time-out",
+    }
+    return [{"limit": name, "held_by": rows[name]} for name in NAMES]
+
+
+__all__ = [
+    "CHECKED",
+    "EACH",
+    "GROUP",
+    "NOTHING",
+    "NO_NETWORK",
+    "SIZE",
+    "WATCH",
+    "held_by",
+    "unheld",
+]

@@ -1,0 +1,369 @@
+"""Keeps a workspace at home and its replica in an environment equal: what changed travels, no more.
+
+For every kind that cannot see the workspace's mount. What the two last agreed on is remembered on
+both sides, by the far toolbox and here. A difference to that on the far side was made by what ran
+there, and comes home; any other one was made at home, and goes there. So a killed engine loses
+nothing: the far side still differs from what was agreed until all of it is home, and whoever
+attaches next brings it, once more where some of it had come already.
+"""
+
+import asyncio
+import base64
+import binascii
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from patchyard.clients.far_claims import (
+    Bounds,
+    FarLook,
+    checked_gone,
+    checked_left_out,
+    checked_rows,
+    lying,
+    require_folders,
+)
+from patchyard.clients.path_mapping import PathMapping
+from patchyard.contracts.environment import Toolbox
+from patchyard.domain.errors import EnvironmentBroken
+from patchyard.domain.machine import is_of_machine, refused_by_machine
+from patchyard.engine.answers import whole
+from patchyard.toolbox.trees import FILE, FOLDER, LINK, Entry, Record, digest_of
+from patchyard.toolbox.twins import Twin, Unfinished
+
+BATCH_BYTES = 4 * 1024 * 1024  # of contents in one request; a frame holds 32 MiB
+BATCH_ROWS = 5000
+OP_TIMEOUT_S = 300.0  # one batch over a slow line
+TRIES = 3  # of bringing home what changes under our eyes
+
+
+class Piece(NamedTuple):
+    """A part of a file."""
+
+    path: str
+    offset: int
+    length: int
+
+
+class Replica:
+    """One pair: the tree at home, and the workspace of a far toolbox."""
+
+    def __init__(
+        self, toolbox: Toolbox, home: Twin, mapping: PathMapping, *, bounds: Bounds | None = None
+    ) -> None:
+        """Take a toolbox, the tree at home (closed by `close`) and where each lies."""
+        self._toolbox = toolbox
+        self._home = home
+        self._mapping = mapping
+        self._bounds = bounds or Bounds()
+        self._token = os.urandom(6).hex()
+        self._requests = 0
+        self.left_out: Sequence[tuple[str, str]] = ()  # at the last look: what stays there, why
+
+    async def close(self) -> None:
+        """Let go of the tree at home."""
+        await whole(asyncio.to_thread(self._home.close))
+
+    async def recover(self, *, takes_home: bool) -> bool:
+        """Make both equal, whatever happened before; return whether something runs there.
+
+        With `takes_home` the far side's changes come home first. Raises EnvironmentBroken, or
+        Unavailable where this machine's disk is the trouble.
+        """
+        is_busy = await self.bring_home() if takes_home else False
+        known = {
+            path: self._translated(entry, self._mapping.outward)
+            for path, entry in (await self._known()).items()
+        }
+        look = await whole(asyncio.to_thread(self._home.look))
+        agreed = self._home.agreed
+        for path in look.gone:
+            agreed.pop(path, None)
+        changed = {}
+        for path, record in look.changed.items():
+            if path in known and _is_alike(known[path], record.entry):
+                agreed[path] = record
+            else:
+                changed[path] = record
+        gone = [path for path in known if path not in agreed and path not in changed]
+        await self._push(gone, changed)
+        return is_busy
+
+    async def bring_in(self) -> None:
+        """Give the replica what changed at home. Raises EnvironmentBroken."""
+        look = await whole(asyncio.to_thread(self._home.look))
+        await self._push(look.gone, look.changed)
+
+    async def _push(self, gone: Sequence[str], changed: Mapping[str, Record]) -> None:
+        agreed = self._home.agreed
+        inner_first = sorted(gone, key=lambda path: -path.count("/"))
+        for start in range(0, len(gone), BATCH_ROWS):
+            part = inner_first[start : start + BATCH_ROWS]
+            await self._ask("replica_put", {"gone": part})
+            for path in part:
+                agreed.pop(path, None)
+        wanted = await self._send(changed, with_content=False)
+        if wanted:
+            await self._send({path: changed[path] for path in wanted}, with_content=True)
+        folders = [
+            self._row(path, record.entry)
+            for path, record in changed.items()
+            if record.entry.kind == FOLDER
+        ]
+        for start in range(0, len(folders), BATCH_ROWS):
+            await self._ask("replica_put", {"folders": folders[start : start + BATCH_ROWS]})
+
+    async def _send(self, changed: Mapping[str, Record], *, with_content: bool) -> list[str]:
+        """Send entries in batches; return those that turn out to need their content."""
+        wanted: list[str] = []
+        batches = self._batches(changed, with_content=with_content)
+        while (batch := await whole(asyncio.to_thread(next, batches, None))) is not None:
+            rows, complete = batch
+            answer = await self._ask("replica_put", {"entries": rows})
+            lacking = answer.get("wanted")
+            asked = set(complete).intersection(_texts(lacking))
+            wanted += asked
+            for path in complete:
+                if path not in asked:
+                    self._home.agreed[path] = changed[path]
+        return wanted
+
+    def _batches(
+        self, changed: Mapping[str, Record], *, with_content: bool
+    ) -> Iterator[tuple[list[list[Any]], list[str]]]:
+        """Yield rows that fit in one request, and the paths that are whole with them."""
+        rows: list[list[Any]] = []
+        complete: list[str] = []
+        size = 0
+        for path in sorted(changed):
+            entry = changed[path].entry
+            for fields, is_last in self._pieces(path, entry, with_content=with_content):
+                rows.append([*self._row(path, entry), *fields])
+                if is_last:
+                    complete.append(path)
+                size += len(fields[1] or "")
+                if size >= BATCH_BYTES or len(rows) >= BATCH_ROWS:
+                    yield rows, complete
+                    rows, complete, size = [], [], 0
+        if rows:
+            yield rows, complete
+
+    def _pieces(
+        self, path: str, entry: Entry, *, with_content: bool
+    ) -> Iterator[tuple[tuple[int, str | None], bool]]:
+        """Yield a file's pieces, offset and data each; none where it changes under our eyes."""
+        before = self._home.agreed.get(path)
+        is_same = before is not None and before.entry.mark == entry.mark
+        if entry.kind != FILE or (is_same and not with_content):
+            yield (0, None), True
+            return
+        digest, offset = digest_of(), 0
+        while True:
+            try:
+                data = self._home.read(path, offset, min(BATCH_BYTES, entry.size - offset))
+            except OSError:
+                return  # the next look tells what became of it
+            digest.update(data)
+            end = offset + len(data)
+            is_last = end >= entry.size
+            if (not data and not is_last) or (is_last and digest.hexdigest() != entry.mark):
+                return
+            yield (offset, base64.b64encode(data).decode("ascii")), is_last
+            offset = end
+            if is_last:
+                return
+
+    def _row(self, path: str, entry: Entry) -> list[Any]:
+        return [path, *self._translated(entry, self._mapping.inward)]
+
+    async def bring_home(self) -> bool:
+        """Take home what changed in the replica; return whether something runs there still.
+
+        Then it may have changed again, and what changed under our eyes waits for the next time.
+        Raises EnvironmentBroken for claims that cannot be, Unavailable where this disk is full.
+        """
+        for _ in range(TRIES):
+            look = await self._look()
+            self.left_out = look.left_out
+            lacking = await self._take(look) if look.entries or look.gone else set()
+            if not lacking or look.is_busy:
+                return look.is_busy
+        raise lying(f"the content of {min(lacking)!r}, which is not what comes")
+
+    async def _look(self) -> FarLook:
+        answer = await self._ask("replica_look", {})
+        rows, gone = await self._paged(answer)
+        entries = checked_rows(rows, self._bounds)
+        translated = {
+            path: self._translated(entry, self._mapping.outward) for path, entry in entries.items()
+        }
+        look = FarLook(
+            number=int(answer["look"]),
+            entries=translated,
+            gone=checked_gone(gone, self._bounds),
+            left_out=checked_left_out(answer.get("left_out")),
+            is_busy=answer.get("is_busy") is not False,
+        )
+        require_folders(look, self._home.agreed)
+        return look
+
+    async def _known(self) -> Mapping[str, Entry]:
+        answer = await self._ask("replica_known", {})
+        rows, _ = await self._paged(answer)
+        return checked_rows(rows, self._bounds)
+
+    async def _paged(self, answer: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Return all rows of a look, and all that is gone."""
+        rows: list[Any] = []
+        gone: list[Any] = []
+        number = answer.get("look")
+        if type(number) is not int:
+            raise lying("a look without a number")
+        while True:
+            before = len(rows) + len(gone)
+            rows += _listed(answer, "entries")
+            gone += _listed(answer, "gone")
+            offset = answer.get("next")
+            if not offset:
+                return rows, gone
+            total = len(rows) + len(gone)
+            if type(offset) is not int or not before < total <= self._bounds.entries:
+                raise lying("more entries than one exchange may bring")
+            answer = await self._ask("replica_page", {"look": number, "offset": offset})
+
+    async def _take(self, look: FarLook) -> set[str]:
+        """Do at home what was done there; return the files whose content was another by then."""
+        files: list[str] = await self._at_home(self._prepared, look)
+        lacking: set[str] = set()
+        for group in _grouped(files, look.entries):
+            lacking |= await self._fetch(look, group)
+        await self._at_home(self._finished, look)
+        await self._ask("replica_settle", {"look": look.number, "without": sorted(lacking)})
+        return lacking
+
+    def _prepared(self, look: FarLook) -> list[str]:
+        """Delete what is gone, make folders and links; return the files that need content."""
+        self._home.remove(list(look.gone))
+        files = []
+        for path in sorted(look.entries):
+            entry = look.entries[path]
+            if entry.kind != FILE:
+                self._home.put(path, entry)
+            elif not self._home.adjust(path, entry):
+                files.append(path)
+        return files
+
+    def _finished(self, look: FarLook) -> None:
+        """Give the folders their modes, inner ones first."""
+        for path, entry in sorted(look.entries.items(), reverse=True):
+            if entry.kind == FOLDER:
+                self._home.finish(path, entry)
+
+    async def _fetch(self, look: FarLook, group: Sequence[Piece]) -> set[str]:
+        """Write some pieces of files; return the files that did not come as announced."""
+        args = {"look": look.number, "pieces": [list(piece) for piece in group]}
+        answer = (await self._ask("replica_get", args)).get("pieces")
+        if not isinstance(answer, list) or len(answer) != len(group):
+            raise lying("an answer without the pieces that were asked for")
+        contents = [_decoded(each) for each in answer]
+
+        def write() -> set[str]:
+            pairs = zip(group, contents, strict=True)
+            return {
+                piece.path
+                for piece, data in pairs
+                if not self._write(piece, look.entries[piece.path], data)
+            }
+
+        lacking: set[str] = await self._at_home(write)
+        return lacking
+
+    def _write(self, piece: Piece, entry: Entry, data: bytes | None) -> bool:
+        """Write a piece; False where it is not what was announced."""
+        if data is None or len(data) != piece.length:
+            return False
+        try:
+            self._home.write(piece.path, entry, piece.offset, data)
+        except Unfinished:
+            return False
+        return True
+
+    async def _at_home(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Do something to the tree at home, to its end. Raises EnvironmentBroken, Unavailable."""
+        try:
+            return await whole(asyncio.to_thread(function, *args))
+        except OSError as error:
+            if is_of_machine(error):
+                raise refused_by_machine(error) from error
+            raise EnvironmentBroken(
+                f"what the far side claims cannot be done at home: {os.strerror(error.errno or 0)}",
+                hint="end the plan's environment and look at that host",
+            ) from error
+
+    async def _ask(self, op: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ask the far toolbox. Raises EnvironmentBroken when it cannot or does not answer."""
+        self._requests += 1
+        call_id = f"replica-{self._token}-{self._requests}"
+        try:
+            async with asyncio.timeout(OP_TIMEOUT_S):
+                answer = await self._toolbox.call(call_id, op, args)
+        except TimeoutError as error:
+            raise EnvironmentBroken(
+                f"the replica did not answer within {OP_TIMEOUT_S:g} s"
+            ) from error
+        await self._toolbox.forget((call_id,))
+        if answer.get("success") is not True:
+            said = str(answer.get("message"))[:500]
+            raise EnvironmentBroken(
+                f"the replica of the workspace cannot be kept: {said}",
+                hint="look whether that host's disk is full",
+            )
+        return answer
+
+    def _translated(self, entry: Entry, move: Callable[[str], str]) -> Entry:
+        return entry._replace(mark=move(entry.mark)) if entry.kind == LINK else entry
+
+
+def _is_alike(one: Entry, other: Entry) -> bool:
+    """Whether both are the same but for their times."""
+    return (one.kind, one.mode, one.mark) == (other.kind, other.mode, other.mark)
+
+
+def _listed(answer: Mapping[str, Any], name: str) -> list[Any]:
+    part = answer.get(name)
+    if not isinstance(part, list):
+        raise lying("a look of another shape")
+    return part
+
+
+def _texts(values: object) -> set[str]:
+    return {each for each in values if isinstance(each, str)} if isinstance(values, list) else set()
+
+
+def _decoded(data: object) -> bytes | None:
+    if data is None:
+        return None
+    try:
+        return base64.b64decode(data, validate=True) if isinstance(data, str) else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _grouped(files: Sequence[str], entries: Mapping[str, Entry]) -> Iterator[list[Piece]]:
+    """Yield pieces to ask for together, a file's in their order."""
+    group: list[Piece] = []
+    size = 0
+    for path in files:
+        total = entries[path].size
+        for offset in range(0, max(total, 1), BATCH_BYTES):
+            piece = Piece(path, offset, min(BATCH_BYTES, total - offset))
+            if group and (size + piece.length > BATCH_BYTES or len(group) >= BATCH_ROWS):
+                yield group
+                group, size = [], 0
+            group.append(piece)
+            size += piece.length
+    if group:
+        yield group
+
+
+__all__ = ["BATCH_BYTES", "BATCH_ROWS", "OP_TIMEOUT_S", "TRIES", "Piece", "Replica"]

@@ -1,0 +1,213 @@
+"""Connections to hosts over SSH: by the user's OpenSSH configuration and known hosts, shared.
+
+Whatever that configuration says, nothing of this machine is forwarded to a host: no agent, display,
+port, variable or credential, and no command of its own is run there. What connects is the user's:
+keys, agent, ProxyJump, ProxyCommand. A host key that is not known is refused.
+"""
+
+import asyncio
+import contextlib
+import functools
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from patchyard.domain.address import Address
+from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+
+if TYPE_CHECKING:
+    import asyncssh
+
+CONNECT_S = 20.0  # from the name to a session, a jump included
+ALIVE_S = 5.0  # between two signs of life; three that are missed end the connection
+LINGER_S = 3.0  # an idle connection stays that long
+MISSING = "the library for SSH is not installed"
+NOBODY = b"# no host is known\n"  # an empty one would mean the library's own choice
+SYSTEM = Path("/etc/ssh")
+
+
+def library() -> Any:
+    """Return the SSH library. Raises EnvironmentUnavailable where it is not installed."""
+    try:
+        import asyncssh  # noqa: PLC0415 - 270 ms that only this kind needs
+    except ImportError as error:
+        raise EnvironmentUnavailable(MISSING, hint="pip install 'patchyard[ssh]'") from error
+    return asyncssh
+
+
+async def connect(address: str, home: str) -> "asyncssh.SSHClientConnection":
+    """Connect to a host. Raises EnvironmentUnavailable that names cause and cure, UsageError."""
+    asyncssh = library()
+    where = Address.parse(address)
+    try:
+        async with asyncio.timeout(CONNECT_S) as scope:
+            options = await _options(asyncssh, where, home)
+            known = _known_hosts(options.config, home)
+            return await asyncssh.connect(  # type: ignore[no-any-return] # it is not typed
+                where.host,
+                where.port or (),
+                options=options,
+                config=_configs(home),
+                known_hosts=known,
+            )
+    except TimeoutError as error:
+        slow = f"{where.host} did not answer within {CONNECT_S:g} s" if scope.expired() else error
+        raise EnvironmentUnavailable(
+            str(slow), hint=f"look with `ssh -v {where.host} true` what it is busy with"
+        ) from error
+    except asyncssh.ConfigParseError as error:
+        raise UsageError(
+            f"the OpenSSH configuration cannot be read: {error}", hint="mend that line"
+        ) from error
+    except asyncssh.HostKeyNotVerifiable as error:
+        raise _untrusted(asyncssh, where, options, known) from error
+    except asyncssh.PermissionDenied as error:
+        raise EnvironmentUnavailable(
+            f"{where.host} let nobody in: {error.reason}",
+            hint=f"`ssh {where.host} true` has to work without a question: put your key there,"
+            " and into the agent where it has a passphrase",
+        ) from error
+    except (OSError, asyncssh.Error, ValueError) as error:
+        raise EnvironmentUnavailable(
+            f"{where.host} cannot be reached: {error}",
+            hint=f"look with `ssh {where.host} true` what is wrong",
+        ) from error
+
+
+async def _options(asyncssh: Any, where: Address, home: str) -> Any:
+    """Return how to connect: the user's configuration, less all that it would send along."""
+    return await asyncssh.SSHClientConnectionOptions.construct(
+        host=where.host,
+        port=where.port or (),
+        username=where.user or (),
+        config=_configs(home),
+        agent_forwarding=False,
+        x11_forwarding=False,
+        gss_delegate_creds=False,
+        command=None,
+        env=(),
+        send_env=(),
+        request_pty=False,
+        connect_timeout=CONNECT_S,
+        login_timeout=CONNECT_S,
+        keepalive_interval=ALIVE_S,
+        keepalive_count_max=3,
+    )
+
+
+def _configs(home: str) -> list[str]:
+    """Return the user's configuration and the system's, as OpenSSH reads them."""
+    places = (Path(home, ".ssh/config"), SYSTEM / "ssh_config")
+    return [str(place) for place in places if place.is_file()]
+
+
+def _known_hosts(config: Any, home: str) -> list[str] | bytes:
+    """Return the files of known hosts that there are; an empty list would know every host."""
+    own = config.get("UserKnownHostsFile")
+    if own is None:
+        own = [f"{home}/.ssh/known_hosts", f"{home}/.ssh/known_hosts2"]
+    system = config.get("GlobalKnownHostsFile")
+    if system is None:
+        system = [str(SYSTEM / "ssh_known_hosts"), str(SYSTEM / "ssh_known_hosts2")]
+    named = [re.sub(r"^(~|%d)(?=/)", home, str(place)) for place in (*own, *system)]
+    return [place for place in named if Path(place).is_file()] or NOBODY
+
+
+def _untrusted(
+    asyncssh: Any, where: Address, options: Any, files: list[str] | bytes
+) -> EnvironmentUnavailable:
+    """Return the refusal of a host key: another one than is known, or one that nobody knows."""
+    name = options.host_key_alias or options.host
+    port = options.port
+    known: Any = ((), (), ())
+    with contextlib.suppress(ValueError, OSError):
+        known = asyncssh.match_known_hosts(files, name, "", port)
+    shown = name if port in {0, 22} else f"[{name}]:{port}"
+    if any(known[:2]):
+        return EnvironmentUnavailable(
+            f"the host key of {where.host} has changed: it is not the one that your known hosts"
+            " have. Somebody may be in between, or the host was made anew",
+            hint=f"ask who runs it; when it was made anew: `ssh-keygen -R '{shown}'`, then"
+            f" `ssh {where.host} true` and compare the fingerprint",
+        )
+    return EnvironmentUnavailable(
+        f"the host key of {where.host} is not known",
+        hint=f"`ssh {where.host} true`, and compare the fingerprint before you say yes",
+    )
+
+
+class Pool:
+    """The connections of one event loop, one a host, shared by all who need it."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], asyncssh.SSHClientConnection] = {}
+        self._users: dict[tuple[str, str], int] = {}
+        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self._lingering: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    @contextlib.asynccontextmanager
+    async def connection(
+        self, address: str, home: str
+    ) -> AsyncIterator["asyncssh.SSHClientConnection"]:
+        """Lend the connection to a host, made when there is none that lives."""
+        key = (address, home)
+        self._users[key] = self._users.get(key, 0) + 1
+        try:
+            async with self._locks.setdefault(key, asyncio.Lock()):
+                found = self._open.get(key)
+                if found is None or found.is_closed():
+                    found = self._open[key] = await connect(address, home)
+            yield found
+        finally:
+            self._users[key] -= 1
+            self._linger(key)
+
+    def _linger(self, key: tuple[str, str]) -> None:
+        """Close a connection that nobody uses for a while, and at the end of the loop."""
+        if not self._users[key] and key in self._open and key not in self._lingering:
+            task = asyncio.get_running_loop().create_task(self._close_later(key))
+            self._lingering[key] = task
+
+    async def _close_later(self, key: tuple[str, str]) -> None:
+        try:
+            await asyncio.sleep(LINGER_S)
+        finally:
+            del self._lingering[key]
+            found = None if self._users[key] else self._open.pop(key, None)
+            if found is not None:
+                await _closed(found)
+
+    async def drop(self, address: str, home: str) -> None:
+        """Close a connection that is broken, for all who use it."""
+        found = self._open.pop((address, home), None)
+        if found is not None:
+            await _closed(found)
+
+
+async def _closed(connection: "asyncssh.SSHClientConnection") -> None:
+    connection.abort()
+    await connection.wait_closed()
+
+
+@functools.cache
+def _pools() -> "WeakKeyDictionary[asyncio.AbstractEventLoop, Pool]":
+    return WeakKeyDictionary()
+
+
+def pool() -> Pool:
+    """Return the connections of the running event loop."""
+    return _pools().setdefault(asyncio.get_running_loop(), Pool())
+
+
+__all__ = [
+    "ALIVE_S",
+    "CONNECT_S",
+    "LINGER_S",
+    "MISSING",
+    "Pool",
+    "connect",
+    "library",
+    "pool",
+]

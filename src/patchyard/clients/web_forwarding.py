@@ -1,0 +1,230 @@
+"""Requests that the gateway reads and asks anew outside: TLS, the address and secrets are its own.
+
+Redirects are handed back, so that a secret goes nowhere but to the host that it is for.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from types import TracebackType
+from typing import Self
+
+import httpx2
+
+from patchyard.clients.dialling import CONNECT_TIMEOUT_S, Dialler
+from patchyard.clients.gateway_server import Refused
+from patchyard.clients.keeping_secrets import authorization
+from patchyard.clients.masking import Masking
+from patchyard.clients.proxy_head import Head, Target
+from patchyard.clients.replies import Reply
+from patchyard.clients.request_bodies import body_of
+from patchyard.clients.traffic_log import Trial
+from patchyard.domain.addresses import literal
+from patchyard.domain.errors import UsageError
+from patchyard.domain.permits import Permit
+
+READ_TIMEOUT_S = 300.0  # for an answer, and between two pieces of it
+HOP = frozenset({
+    "connection", "expect", "keep-alive", "proxy-authenticate", "proxy-authorization",
+    "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+})  # fmt: skip
+# A client's own authority is never passed on, nor what names another method, path or host.
+OWN = frozenset({
+    "authorization", "content-length", "forwarded", "host", "x-forwarded-host", "x-http-method",
+    "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url",
+})  # fmt: skip
+ANSWERS = frozenset({"alt-svc", "content-length", "strict-transport-security"})
+EMPTY = frozenset({204, 304})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """One request as it goes out."""
+
+    head: Head
+    target: Target  # path and query as they go out
+    permit: Permit
+    body: AsyncIterator[bytes] = field(repr=False)
+
+
+class Forwarder:
+    """Asks hosts on behalf of environments. To be closed."""
+
+    def __init__(self, dialler: Dialler, environ: Mapping[str, str]) -> None:
+        self._dialler = dialler
+        self._environ = environ
+        # No connection is used twice: one belongs to an address, and so to several hosts.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        self._transport = httpx2.AsyncHTTPTransport(verify=_trusted(environ), limits=limits)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._transport.aclose()
+
+    async def forward(
+        self,
+        head: Head,
+        target: Target,
+        permit: Permit,
+        trial: Trial,
+        ends: tuple[asyncio.StreamReader, Reply],
+    ) -> None:
+        """Ask, and hand back the answer. Raises Refused."""
+        reader, reply = ends
+        if head.header("expect").lower() == "100-continue":
+            reply.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        asking = Asking(
+            head=head, target=target, permit=permit, body=_counted(body_of(head, reader), trial)
+        )
+        header, hidden = "", tuple[str, ...]()
+        if permit.secret is not None:
+            header, hidden = authorization(permit.secret, self._environ)
+        response = await self._asked(asking, header)
+        try:
+            trial.status = response.status_code
+            await _hand_back(response, asking, trial, reply, Masking(hidden))
+        except httpx2.HTTPError as error:
+            raise Refused(HTTPStatus.BAD_GATEWAY, f"the answer broke off: {error}") from error
+        finally:
+            await response.aclose()
+
+    async def _asked(self, asking: Asking, header: str) -> httpx2.Response:
+        """Return the answer of the first address that takes a connection. Raises Refused."""
+        rule = asking.permit.rule
+        said = ""
+        for address in await self._dialler.addresses(rule):
+            try:
+                return await self._transport.handle_async_request(_request(asking, address, header))
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                said = str(error)[:200]
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                raise Refused(
+                    HTTPStatus.BAD_GATEWAY, f"{rule.place} answered badly: {type(error).__name__}"
+                ) from error
+        how = "" if rule.is_plain else " by TLS"
+        raise Refused(HTTPStatus.BAD_GATEWAY, f"{rule.place} cannot be reached{how}: {said}")
+
+
+def _trusted(environ: Mapping[str, str]) -> ssl.SSLContext:
+    """Return whose certificates are trusted: the system's, or those that variables name.
+
+    Raises UsageError for a file of them that cannot be read.
+    """
+    file, folder = environ.get("SSL_CERT_FILE") or None, environ.get("SSL_CERT_DIR") or None
+    try:
+        return ssl.create_default_context(cafile=file, capath=folder)
+    except OSError as error:
+        raise UsageError(
+            f"the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be used: {error}",
+            hint="name a file of certificates in PEM form, or unset the variable",
+        ) from error
+
+
+async def _counted(body: AsyncIterator[bytes], trial: Trial) -> AsyncIterator[bytes]:
+    async for piece in body:
+        trial.sent(len(piece))
+        yield piece
+
+
+def _request(asking: Asking, address: str, header: str) -> httpx2.Request:
+    """Return the request to one address that was checked; the host's name is for TLS and `Host`."""
+    rule, head = asking.permit.rule, asking.head
+    named = {part.strip().lower() for part in head.header("connection").split(",")}
+    left_out = HOP | OWN | named | ({"accept-encoding"} if header else set())
+    usual = 80 if rule.is_plain else 443
+    headers = [("host", rule.place if rule.port != usual else rule.place.rpartition(":")[0])]
+    headers += [(name, value) for name, value in head.headers if name not in left_out]
+    if header:
+        headers += [("authorization", header), ("accept-encoding", "identity")]
+    if head.length:
+        headers.append(("content-length", str(head.length)))
+    times = {"connect": CONNECT_TIMEOUT_S, "read": READ_TIMEOUT_S, "write": READ_TIMEOUT_S}
+    extensions: dict[str, object] = {"timeout": times, "target": asking.target.path.encode("ascii")}
+    if literal(rule.host) is None:
+        extensions["sni_hostname"] = rule.host
+    place = f"[{address}]" if ":" in address else address
+    return httpx2.Request(
+        head.method,
+        f"{'http' if rule.is_plain else 'https'}://{place}:{rule.port}/",
+        headers=[(name.encode("ascii"), value.encode("latin-1")) for name, value in headers],
+        content=asking.body if head.length != 0 else None,
+        extensions=extensions,
+    )
+
+
+async def _hand_back(
+    response: httpx2.Response, asking: Asking, trial: Trial, reply: Reply, masking: Masking
+) -> None:
+    is_empty = asking.head.method == "HEAD" or response.status_code in EMPTY
+    length = response.headers.get("content-length")
+    is_chunked = not is_empty and length is None and not reply.is_old
+    phrase = response.extensions.get("reason_phrase", b"").decode("latin-1")
+    lines = [f"HTTP/1.1 {response.status_code} {phrase}"]
+    lines += [f"{name}: {value}" for name, value in _headers(response, asking)]
+    lines += [f"content-length: {length}"] if length is not None else []
+    lines += ["transfer-encoding: chunked"] if is_chunked else []
+    head = "\r\n".join([*lines, "connection: close", "", ""]).encode("latin-1")
+    await reply.put(masking.masked(head))
+    if is_empty:
+        return
+    async for piece in response.aiter_raw():
+        trial.came(len(piece))
+        await _put(reply, masking.feed(piece), is_chunked=is_chunked)
+    await _put(reply, masking.rest(), is_chunked=is_chunked)
+    if is_chunked:
+        await reply.put(b"0\r\n\r\n")
+
+
+async def _put(reply: Reply, piece: bytes, *, is_chunked: bool) -> None:
+    if piece:
+        await reply.put(f"{len(piece):x}\r\n".encode() + piece + b"\r\n" if is_chunked else piece)
+
+
+def _headers(response: httpx2.Response, asking: Asking) -> Sequence[tuple[str, str]]:
+    named = {part.strip().lower() for part in response.headers.get("connection", "").split(",")}
+    if asking.permit.secret is not None:
+        named |= {"set-cookie"}  # what a host gives for the secret would stand for it
+    found = []
+    for raw_name, raw_value in response.headers.raw:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        if name in HOP | ANSWERS | named:
+            continue
+        if name in {"location", "content-location"}:
+            value = led_back(value, asking)
+        found.append((name, value))
+    return found
+
+
+def led_back(location: str, asking: Asking) -> str:
+    """Return where an answer leads, by the way that was taken where it is the same host."""
+    rule = asking.permit.rule
+    scheme = "http" if rule.is_plain else "https"
+    usual = ":80" if rule.is_plain else ":443"
+    for origin in (f"{scheme}://{rule.place}", f"{scheme}://{rule.place.removesuffix(usual)}"):
+        rest = location.removeprefix(origin)
+        if location.startswith(origin) and (not rest or rest[0] in "/?#"):
+            return f"{asking.target.prefix}{rest}"
+    is_path = location.startswith("/") and not location.startswith("//")
+    is_direct = asking.target.prefix.startswith("/")
+    return f"{asking.target.prefix}{location}" if is_path and is_direct else location
+
+
+__all__ = [
+    "ANSWERS",
+    "EMPTY",
+    "HOP",
+    "OWN",
+    "READ_TIMEOUT_S",
+    "Asking",
+    "Forwarder",
+    "led_back",
+]
