@@ -23,6 +23,9 @@ for package in "$@"; do
     nodejs) want nodejs has node ;;
     npm) want npm has npm ;;
     docker.io) want docker.io has dockerd ;;
+    openssh-server) want openssh-server test -x /usr/sbin/sshd ;;
+    openssh-client) want openssh-client has ssh ;;
+    qemu-system-x86) want qemu-system-x86 has qemu-system-x86_64 ;;
     *) want "$package" has "$package" ;;
   esac
 done

@@ -6,14 +6,16 @@ No registry is needed. An image is named after what it is made of, and made once
 import functools
 import hashlib
 import io
+import json
 import os
 import subprocess
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from services import REAL_ENVIRONMENT
 
-__all__ = ["WITHOUT_PYTHON", "WITH_PYTHON", "image"]
+__all__ = ["BUSYBOX", "WITHOUT_PYTHON", "WITH_PYTHON", "bare_image", "image"]
 
 SHELL = (
     *("base-files", "bash", "coreutils", "dash", "diffutils", "findutils", "grep", "sed", "tar"),
@@ -46,6 +48,58 @@ def image(packages: tuple[str, ...]) -> str:
     made = _docker("import", "-", name, data=_archive(packages))
     assert made.returncode == 0, made.stderr.decode()
     return name
+
+
+BUSYBOX = {"bin/busybox": "/bin/busybox", "bin/sh": "busybox", "bin/ls": "busybox"}
+"""Files of an image by their place: a path of this machine, or the program a link leads to."""
+
+
+def bare_image(files: Mapping[str, str], *, architecture: str = "amd64") -> str:
+    """Return the name of an image that holds `files` and empty folders, and nothing else."""
+    made_of = repr((sorted(files.items()), architecture)).encode()
+    name = f"patchyard-test-bare:{hashlib.sha256(made_of).hexdigest()[:16]}"
+    if not _docker("image", "inspect", name).returncode:
+        return name
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for folder in (*FOLDERS, "bin", "lib", "etc"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(entry)
+        for place, source in files.items():
+            if source.startswith("/"):
+                archive.add(os.path.realpath(source), arcname=place)
+                continue
+            link = tarfile.TarInfo(place)
+            link.type, link.linkname = tarfile.SYMTYPE, source
+            archive.addfile(link)
+    made = _docker("load", data=_loadable(name, written.getvalue(), architecture))
+    assert made.returncode == 0, made.stderr.decode()
+    return name
+
+
+def _loadable(name: str, layer: bytes, architecture: str) -> bytes:
+    """Return an image of one layer, as engines load it."""
+    layers = [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
+    config = {
+        "architecture": architecture,
+        "os": "linux",
+        "config": {"Env": ["PATH=/usr/bin:/bin"]},
+        "rootfs": {"type": "layers", "diff_ids": layers},
+    }
+    listed = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    parts = {
+        "config.json": json.dumps(config).encode(),
+        "layer.tar": layer,
+        "manifest.json": json.dumps(listed).encode(),
+    }
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for place, content in parts.items():
+            entry = tarfile.TarInfo(place)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return written.getvalue()
 
 
 def _docker(*words: str, data: bytes | None = None) -> "subprocess.CompletedProcess[bytes]":

@@ -16,12 +16,26 @@ from pathlib import Path
 import pytest
 
 from patchyard.clients import cgroups
+from patchyard.clients.guest_kernels import find_kernel
 from patchyard.domain.environment import Limits
+from patchyard.domain.errors import EnvironmentUnavailable
 
-__all__ = ["PROBES", "PUBLISHED", "REAL_ENVIRONMENT", "absence", "need", "python"]
+__all__ = [
+    "PROBES",
+    "PUBLISHED",
+    "REAL_ENVIRONMENT",
+    "SBIN",
+    "absence",
+    "kernel_folder",
+    "need",
+    "python",
+]
 
 #: The environment before the suite cleaned it.
 REAL_ENVIRONMENT = dict(os.environ)
+
+#: Where servers lie, which an ordinary user's PATH may not name.
+SBIN = "/usr/sbin:/usr/local/sbin:/sbin"
 
 #: Vendors' descriptions of their interfaces, which are not ours to ship.
 PUBLISHED = Path(
@@ -82,6 +96,10 @@ def _docker() -> str | None:
     return _fails("docker", "version")
 
 
+def _podman() -> str | None:
+    return _root() or _fails("podman", "--version")
+
+
 def _pypi() -> str | None:
     return _fails(sys.executable, "-m", "pip", "index", "versions", "six", timeout_s=30)
 
@@ -118,9 +136,35 @@ def _control_groups() -> str | None:
         cgroups.remove_group(group)
 
 
+def kernel_folder() -> str:
+    """The folder of a kernel for virtual machines, as a vm-image names it; empty: `/`."""
+    return REAL_ENVIRONMENT.get("PATCHYARD_VM_IMAGE", "")
+
+
+def _qemu() -> str | None:
+    folder = kernel_folder()
+    try:
+        kernel = find_kernel(Path(folder or "/"))
+    except EnvironmentUnavailable as error:
+        return error.message
+    if kernel is None:
+        where = f"{folder or '/'}; `scripts/guest_kernel.sh FOLDER` gets one"
+        return f"no kernel in {where}, PATCHYARD_VM_IMAGE names the folder"
+    return _fails("qemu-system-x86_64", "--version") or _fails("bwrap", "--version")
+
+
 def _published() -> str | None:
     there = (PUBLISHED / "openai-api.json").is_file()
     return None if there else f"none in {PUBLISHED}; PATCHYARD_PUBLISHED names the folder"
+
+
+def _sshd() -> str | None:
+    """Whether an SSH server of our own can be started; its users are made up for it alone."""
+    if os.geteuid() != 0:
+        return "an SSH server for made-up users needs root"
+    if shutil.which("sshd", path=SBIN) is None:
+        return "sshd is not installed"
+    return _fails("unshare", "--mount", "mount", "-t", "tmpfs", "none", "/run")
 
 
 PROBES: dict[str, Callable[[], str | None]] = {
@@ -133,12 +177,15 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "npm-index": _npm,
     "ordinary-user": _ordinary_user,
     "overlay": _overlay,
+    "podman": _podman,
     "published-schemas": _published,
     "pypi-index": _pypi,
+    "qemu": _qemu,
     "python3.8": lambda: _no_python("3.8"),
     "python3.13": lambda: _no_python("3.13"),
     "ripgrep": lambda: _fails("rg", "--version"),
     "root": _root,
+    "sshd": _sshd,
     "user-namespaces": lambda: _fails("unshare", "--user", "true"),
 }
 

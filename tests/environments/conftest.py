@@ -1,9 +1,11 @@
 """Real environments for the tests of this folder, each ended at the end of its test."""
 
+import contextlib
+import functools
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,10 @@ from environments.yards import Adapter, Start, Yard, starting
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
+from patchyard.environments import ssh, vm
 from patchyard.environments.process import ProcessEnvironment
+from services import kernel_folder
+from sshds import SshServer, serving_ssh
 
 
 @pytest.fixture(scope="session")
@@ -24,8 +29,33 @@ def copies() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+DEVIATIONS = {"ssh": ssh.DEVIATIONS, "ssh-nobody": ssh.DEVIATIONS, "vm": vm.DEVIATIONS}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a kind does in another way, as it says by the test's name."""
+    left_out = [item for item in items if _deviates(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _deviates(item: pytest.Item) -> bool:
+    called = getattr(item, "callspec", None)
+    given = [each for each in called.params.values() if isinstance(each, str)] if called else []
+    name = getattr(item, "originalname", item.name)
+    return any(name in DEVIATIONS.get(kind, {}) for kind in given)
+
+
+@pytest.fixture(scope="session")
+def ssh_servers() -> Iterator[Callable[[str], SshServer]]:
+    """SSH servers by the user that logs in, each started when it is first needed."""
+    with contextlib.ExitStack() as stack:
+        yield functools.cache(lambda user: stack.enter_context(serving_ssh(user)))
+
+
 @pytest.fixture
-def yard(copies: Path) -> Iterator[Yard]:
+def yard(copies: Path, ssh_servers: Callable[[str], SshServer]) -> Iterator[Yard]:
     folder = Path(tempfile.mkdtemp(prefix="yard-", dir="/tmp"))
     folder.chmod(0o711)
     workspace = folder / "workspace"
@@ -40,11 +70,14 @@ def yard(copies: Path) -> Iterator[Yard]:
         home=os.environ["HOME"],
         shelf=copies,
         public=copies,
+        machine_image=kernel_folder(),
     )
-    yield Yard(folder=folder, station=station, workspace=workspace)
+    made = Yard(folder=folder, station=station, workspace=workspace, servers=ssh_servers)
+    yield made
+    there = made.server.environments() if made.server else []
     left = sorted(path.name for path in station.runtime.glob("0*"))
     shutil.rmtree(folder)
-    assert left == [], "an environment left its folder behind"
+    assert [*left, *there] == [], "an environment left its folder behind"
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import errno
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,49 @@ def test_a_group_of_version_1_whose_bounds_are_refused_bounds_nothing(
     group = cgroups.make_group("one", LIMITS, membership=membership, filesystem=tmp_path)
     assert group == (str(tmp_path / "pids/one"),)
     assert not (tmp_path / "memory/one").exists()
+
+
+def test_processors_are_bounded_only_where_that_is_asked(tmp_path: Path) -> None:
+    for name in ("cpu", "cpuacct", "pids"):
+        (tmp_path / name).mkdir()
+    membership = "3:cpu:/\n2:cpuacct:/\n1:pids:/\n"
+    without = cgroups.make_group("one", LIMITS, membership=membership, filesystem=tmp_path)
+    assert set(without) == {str(tmp_path / n) for n in ("cpuacct/one", "pids/one")}
+    assert not cgroups.is_bounding_cpus(without)
+    limits = Limits(cpus=1.5)
+    group = cgroups.make_group("two", limits, membership=membership, filesystem=tmp_path)
+    assert str(tmp_path / "cpu/two") in group
+    assert (tmp_path / "cpu/two/cpu.cfs_period_us").read_text() == "100000"
+    assert (tmp_path / "cpu/two/cpu.cfs_quota_us").read_text() == "150000"
+    assert cgroups.is_bounding_cpus(group)
+
+
+def test_version_2_bounds_processors_where_it_can_and_the_rest_anyway(tmp_path: Path) -> None:
+    own = unified(tmp_path, enabled="memory pids")
+    (own / "cgroup.procs").unlink()
+    limits = Limits(cpus=0.5)
+    group = cgroups.make_group("one", limits, membership="0::/user/own\n", filesystem=tmp_path)
+    assert (own.parent / "one/cpu.max").read_text() == "50000 100000"
+    assert (own.parent / "cgroup.subtree_control").read_text() == "+cpu"
+    assert cgroups.is_bounding_cpus(group)
+    (own.parent / "one/cpu.max").write_text("max 100000")
+    assert not cgroups.is_bounding_cpus(group)
+
+
+def test_no_swap_stands_in_for_memory(tmp_path: Path) -> None:
+    for name in ("memory.memsw.limit_in_bytes", "memory.swap.max"):
+        (tmp_path / name).write_text("max")
+    cgroups._forbid_swap(tmp_path, Limits(memory_bytes=None))
+    assert (tmp_path / "memory.swap.max").read_text() == "max"
+    cgroups._forbid_swap(tmp_path, Limits(memory_bytes=5))
+    assert (tmp_path / "memory.memsw.limit_in_bytes").read_text() == "5"
+    assert (tmp_path / "memory.swap.max").read_text() == "0"
+
+
+def test_who_is_in_a_group_is_killed_and_who_stays_is_told(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.procs").write_text("")
+    assert cgroups.kill_group((str(tmp_path), str(tmp_path / "gone")), timeout_s=1)
+    sleeper = subprocess.Popen(["/bin/sleep", "60"])
+    (tmp_path / "cgroup.procs").write_text(f"{sleeper.pid}\n")
+    assert not cgroups.kill_group((str(tmp_path),), timeout_s=0)  # the file says so for ever
+    assert sleeper.wait() in {0, -9}

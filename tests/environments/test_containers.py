@@ -12,19 +12,27 @@ from typing import Any
 import pytest
 
 from environments.yards import Adapter, Start, Yard, living
-from images import WITHOUT_PYTHON, image
+from images import BUSYBOX, WITHOUT_PYTHON, bare_image, image
 from patchyard.clients import docker
-from patchyard.clients.containers import Confined, confined, require_as_asked
+from patchyard.clients.as_asked import DEFAULT_CAPABILITIES, require_as_asked, require_walled
+from patchyard.clients.carried import CarriedPython
+from patchyard.clients.containers import Confined, Equipped, confined
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.process import wait_ended
-from patchyard.domain.environment import EnvironmentSpec, Mount
+from patchyard.domain.environment import EnvironmentSpec, Limits, Mount
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
 from patchyard.environments.container import ContainerEnvironment
 
 pytestmark = [pytest.mark.anyio]
 needs_engine = pytest.mark.service("docker")
 IDENTITY = AgentIdentity(uid=60900, gid=60900, is_switched=True)
+EQUIPPED = Equipped(
+    toolbox="/t/toolbox",
+    python=CarriedPython(folder="/t/py", library="/lib/py", below="lib/python3", loader="ld-x.so"),
+    passing="/t/handing.sock",
+    accounts={"passwd": "/t/passwd"},
+)
 SPEC = EnvironmentSpec(
     plan_id="01JPLAN",
     purpose="execute",
@@ -44,15 +52,21 @@ def asked(spec: EnvironmentSpec = SPEC, **of_image: Any) -> Confined:
         IDENTITY,
         image={"Id": "sha256:1", "Config": of_image},
         environment_id="01JENV",
-        toolbox="/t/toolbox",
-        passing="/t/handing.sock",
-        accounts={"passwd": "/t/passwd"},
+        equipped=EQUIPPED,
     )
+
+
+LIMITED = replace(SPEC, limits=Limits(cpus=0.5, open_files=64, temporary_bytes=1 << 20))
 
 
 def made(config: Confined) -> dict[str, Any]:
     """What an engine shows of a container that it made as asked."""
-    return {"Config": {"User": config.config["User"]}, "HostConfig": copy.deepcopy(config.host)}
+    shown = [
+        {"Source": m["Source"], "Destination": m["Target"], "RW": not m["ReadOnly"]}
+        for m in config.host["Mounts"]
+    ]
+    host = copy.deepcopy(dict(config.host))
+    return {"Config": {"User": config.config["User"]}, "HostConfig": host, "Mounts": shown}
 
 
 def test_a_container_as_asked_is_taken() -> None:
@@ -73,8 +87,11 @@ WEAKER: dict[str, tuple[str, Any]] = {
     "no filter": ("SecurityOpt", ["no-new-privileges:true", "seccomp=unconfined"]),
     "no bound of memory": ("Memory", 0),
     "no bound of processes": ("PidsLimit", None),
-    "one more mount": ("Binds", ["/:/host"]),
-    "other mounts": ("Mounts", []),
+    "no folder in memory": ("Tmpfs", {"/tmp": "rw"}),
+    "no bound of processors": ("NanoCpus", 0),
+    "swap beside memory": ("MemorySwap", -1),
+    "no bound of open files": ("Ulimits", None),
+    "larger places in memory": ("ShmSize", 1 << 40),
     "a group": ("GroupAdd", ["docker"]),
 }
 
@@ -82,10 +99,82 @@ WEAKER: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize("name", sorted(WEAKER))
 def test_a_weaker_container_is_refused_by_name(name: str) -> None:
     field, value = WEAKER[name]
-    found = made(asked())
+    found = made(asked(LIMITED))
     found["HostConfig"][field] = value
     with pytest.raises(EnvironmentUnavailable, match=field):
-        require_as_asked(found, asked())
+        require_as_asked(found, asked(LIMITED))
+
+
+def test_a_container_is_asked_for_with_its_limits() -> None:
+    host = asked(LIMITED).host
+    assert (host["NanoCpus"], host["ShmSize"]) == (500_000_000, 1 << 20)
+    assert {"Name": "nofile", "Soft": 64, "Hard": 64} in host["Ulimits"]
+    assert all("size=1048576" in options for options in host["Tmpfs"].values())
+    more_than_there_are = replace(SPEC, limits=Limits(cpus=1024))
+    assert asked(more_than_there_are).host["NanoCpus"] == (os.cpu_count() or 1) * 1_000_000_000
+
+
+def test_podmans_words_for_the_same_are_taken() -> None:
+    found = made(asked())
+    host = found["HostConfig"]
+    host |= {"IpcMode": "shareable", "PidMode": "private", "UTSMode": "private"}
+    host |= {"CapDrop": sorted(DEFAULT_CAPABILITIES), "SecurityOpt": ["no-new-privileges"]}
+    host["Tmpfs"] = {p: f"{text},rprivate,tmpcopyup" for p, text in host["Tmpfs"].items()}
+    host["Tmpfs"]["/run"] = "rw,rprivate,nosuid,nodev,tmpcopyup"
+    require_as_asked(found, asked())
+
+
+@pytest.mark.parametrize(
+    "mounts",
+    [[], [{"Source": "/", "Destination": "/host", "RW": True}], "writable"],
+)
+def test_other_mounts_than_asked_are_refused(mounts: Any) -> None:
+    found = made(asked())
+    if mounts == "writable":
+        mounts = [{**mount, "RW": True} for mount in found["Mounts"]]
+    with pytest.raises(EnvironmentUnavailable, match="Mounts"):
+        require_as_asked({**found, "Mounts": mounts}, asked())
+
+
+STATUS = {
+    **dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16),
+    "NoNewPrivs": "1",
+    "Seccomp_filters": "2",
+    "Uid": "60900\t60900\t60900\t60900",
+}
+
+
+def proc_of(folder: Path, status: dict[str, str], *, shared: str = "") -> Path:
+    """A /proc with one process in it."""
+    for pid in ("7", "self"):
+        (folder / pid / "ns").mkdir(parents=True)
+        for name in ("cgroup", "ipc", "mnt", "net", "pid", "uts"):
+            here = "1" if name == shared else pid
+            (folder / pid / "ns" / name).symlink_to(f"{name}:[{here}]")
+    lines = "".join(f"{name}:\t{value}\n" for name, value in status.items())
+    (folder / "7" / "status").write_text(lines)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "shared", "named"),
+    [
+        ({"CapBnd": "00000000a80425fb"}, "", "CapBnd"),
+        ({"NoNewPrivs": "0"}, "", "NoNewPrivs"),
+        ({"Seccomp_filters": "1"}, "", "Seccomp_filters"),
+        ({"Uid": "0\t0\t0\t0"}, "", "Uid"),
+        ({}, "net", "net namespace"),
+        ({}, "pid", "pid namespace"),
+        (None, "", "CapAmb, CapBnd"),
+    ],
+)
+def test_what_the_kernel_says_is_weaker_is_refused(
+    tmp_path: Path, changed: dict[str, str] | None, shared: str, named: str
+) -> None:
+    require_walled(7, proc=proc_of(tmp_path / "good", STATUS))
+    status = {} if changed is None else STATUS | changed
+    with pytest.raises(EnvironmentUnavailable, match=named):
+        require_walled(7, proc=proc_of(tmp_path / "bad", status, shared=shared))
 
 
 def test_another_user_and_a_missing_container_are_refused() -> None:
@@ -96,7 +185,7 @@ def test_another_user_and_a_missing_container_are_refused() -> None:
             require_as_asked(each, asked())
 
 
-@pytest.mark.parametrize("target", ["/", "/proc", "/dev", "/sys", "/run/patchyard", "/run"])
+@pytest.mark.parametrize("target", ["/", "/proc", "/dev", "/sys", "/tmp", "/run/patchyard", "/run"])
 def test_no_mount_stands_in_for_a_part_of_the_container(target: str) -> None:
     with pytest.raises(UsageError, match="stand in"):
         asked(replace(SPEC, mounts=(Mount(source="/data", target=target),)))
@@ -183,10 +272,42 @@ async def test_a_missing_image_is_named_with_the_cure(adapter: Adapter, yard: Ya
 
 
 @needs_engine
-async def test_an_image_without_python_is_named_with_the_cure(adapter: Adapter, yard: Yard) -> None:
-    with pytest.raises(EnvironmentUnavailable, match="python3") as refused:
-        await adapter.start(replace(yard.spec(), image=image(WITHOUT_PYTHON)))
-    assert "Python 3.8" in refused.value.hint
+async def test_an_image_without_python_does_all_that_others_do(start: Start, yard: Yard) -> None:
+    running = await start(replace(yard.spec(), image=image(WITHOUT_PYTHON)))
+    assert "not found" in await running.run("python3 --version")
+    assert await running.run("cd /tmp && pwd") == "/tmp"
+    wrote = await running.toolbox.call("w1", "write_file", {"path": "a.txt", "content": "x\n"})
+    assert wrote["success"]
+    grep = await running.toolbox.call("g1", "grep_search", {"pattern": "x"})
+    assert grep["match_count"] == 1
+    job = {"command": "echo from the job", "background": True}
+    assert (await running.toolbox.call("j1", "execute_command", job))["success"]
+
+
+@needs_engine
+async def test_an_image_without_any_library_runs_what_it_has(start: Start, yard: Yard) -> None:
+    running = await start(replace(yard.spec(), image=bare_image(BUSYBOX)))
+    assert await running.run("busybox echo $0; ls -A /lib") == "/bin/sh"
+
+
+@needs_engine
+async def test_an_image_without_a_shell_is_named_with_the_cure(
+    adapter: Adapter, yard: Yard
+) -> None:
+    with pytest.raises(EnvironmentUnavailable, match="no shell") as refused:
+        await adapter.start(replace(yard.spec(), image=bare_image({})))
+    assert "/bin/sh" in refused.value.hint
+    assert not list(yard.station.runtime.glob("*/handle.json"))
+
+
+@needs_engine
+async def test_an_image_of_another_architecture_is_refused_before_anything_is_made(
+    adapter: Adapter, yard: Yard
+) -> None:
+    foreign = bare_image({}, architecture="s390x")
+    with pytest.raises(EnvironmentUnavailable, match="is for linux/s390x") as refused:
+        await adapter.start(replace(yard.spec(), image=foreign))
+    assert "linux/amd64" in refused.value.hint
 
 
 @needs_engine

@@ -31,7 +31,8 @@ def main_process(running: Running) -> ProcessRef:
 
 async def test_it_runs_commands_in_the_workspace(start: Start, yard: Yard) -> None:
     running = await start(yard.spec())
-    assert await running.run("pwd") == str(yard.workspace) == running.handle.workspace_path
+    assert await running.run("pwd") == str(yard.workspace)
+    assert str(yard.inside(running.handle)) == running.handle.workspace_path
     await running.run("echo hello > new.txt")
     assert (yard.workspace / "new.txt").read_text() == "hello\n"
 
@@ -70,14 +71,15 @@ async def test_a_call_goes_on_while_nobody_is_connected(
     start: Start, adapter: Adapter, yard: Yard
 ) -> None:
     running = await start(yard.spec())
-    os.mkfifo(yard.workspace / "gate", 0o666)
-    (yard.workspace / "gate").chmod(0o666)
+    gate = yard.inside(running.handle) / "gate"
+    os.mkfifo(gate, 0o666)
+    gate.chmod(0o666)
     task = asyncio.create_task(running.result("read x < gate; echo got $x", call_id="01GATE"))
     await running.run("true")  # the first call has been taken before this one
     task.cancel()
     await running.toolbox.close()
     again = await adapter.attach(running.handle)
-    await asyncio.to_thread((yard.workspace / "gate").write_text, "word\n")
+    await asyncio.to_thread(gate.write_text, "word\n")
     result = await again.attach("01GATE")
     await again.close()
     assert result is not None

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from patchyard.clients import cgroups, freezing
 from patchyard.clients.berths import from_details
 from patchyard.clients.process import wait_ended
 from patchyard.contracts.environment import Freezing
+from patchyard.domain.environment import IN_PLACE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -30,21 +32,23 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-def size(yard: Yard) -> int:
-    place = yard.workspace / "counter"
+def size(place: Path) -> int:
     return place.stat().st_size if place.exists() else 0
 
 
-async def grown(yard: Yard, before: int) -> None:
+async def grown(place: Path, before: int) -> None:
     """Wait until the counter has grown."""
-    while size(yard) <= before:  # noqa: ASYNC110 - a file inside tells no event
+    while size(place) <= before:  # noqa: ASYNC110 - a file inside tells no event
         await asyncio.sleep(0.005)
 
 
-async def counting(running: Running, yard: Yard, how: str) -> None:
+async def counting(running: Running, yard: Yard, how: str) -> Path:
+    """Let it count, and return the file that grows."""
     arguments = {"command": how, "background": True}
     assert (await running.toolbox.call("count", "execute_command", arguments))["success"]
-    await grown(yard, 0)
+    place = yard.inside(running.handle) / "counter"
+    await grown(place, 0)
+    return place
 
 
 @pytest.mark.usefixtures("way")
@@ -54,16 +58,16 @@ async def test_a_job_stands_still_during_the_block_and_goes_on_after_it(
 ) -> None:
     assert isinstance(adapter, Freezing)
     running = await start(yard.spec())
-    await counting(running, yard, how)
+    place = await counting(running, yard, how)
     async with asyncio.timeout(40):
         stood = 0
         while stood < 3:  # a busy disk keeps one in the kernel now and then: that is said
             async with adapter.frozen(running.handle, running.toolbox) as is_still:
-                before = size(yard)
+                before = size(place)
                 await asyncio.sleep(0.05)
-                assert size(yard) == before or not is_still
+                assert size(place) == before or not is_still
                 stood += is_still
-            await grown(yard, before)
+            await grown(place, before)
     assert await running.run("echo alive") == "alive"
 
 
@@ -81,13 +85,13 @@ async def test_what_a_dead_engine_left_frozen_goes_on_when_it_is_attached_to(
     start: Start, adapter: Adapter, yard: Yard
 ) -> None:
     running = await start(yard.spec())
-    await counting(running, yard, COUNTING)
+    place = await counting(running, yard, COUNTING)
     group = tuple(running.handle.details.get("group", ()))
     cgroups.freeze(group)
-    before = size(yard)
+    before = size(place)
     toolbox = await adapter.attach(running.handle)
     async with asyncio.timeout(20):
-        await grown(yard, before)
+        await grown(place, before)
     await toolbox.close()
 
 
@@ -95,14 +99,14 @@ async def test_what_a_dead_engine_let_the_toolbox_stop_goes_on_by_itself(
     start: Start, yard: Yard
 ) -> None:
     running = await start(yard.spec())
-    await counting(running, yard, COUNTING)
+    place = await counting(running, yard, COUNTING)
     answer = await running.toolbox.call("one", "freeze", {"longest_s": 0.3})
     assert answer["is_whole"] is True
-    before = size(yard)
+    before = size(place)
     again = await running.toolbox.call("two", "freeze", {"longest_s": 0.3})
-    assert (again["stopped"], size(yard)) == (0, before)
+    assert (again["stopped"], size(place)) == (0, before)
     async with asyncio.timeout(20):
-        await grown(yard, before)
+        await grown(place, before)
 
 
 @pytest.mark.usefixtures("way")
@@ -112,7 +116,7 @@ async def test_a_toolbox_that_is_gone_keeps_nobody_waiting(
     assert isinstance(adapter, Freezing)
     running = await start(yard.spec())
     await counting(running, yard, COUNTING)
-    name = "root" if adapter.kind == "host" else "init"
+    name = "root" if adapter.kind in {*IN_PLACE, "ssh"} else "init"
     reference = from_details(running.handle, name)
     assert reference is not None
     async with asyncio.timeout(20):

@@ -34,13 +34,17 @@ from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.registry import ENVIRONMENTS, load
 
 (kind, _, image), folder = sys.argv[1].partition("="), Path(sys.argv[2])
+kind, _, user = kind.partition("-")
 station = Station(
     runtime=folder / "runtime", new_id=SystemClock().new_id, search_path=os.environ["PATH"],
     home=os.environ["HOME"], shelf=Path(sys.argv[3]), public=Path(sys.argv[3]),
 )
 adapter = load(ENVIRONMENTS[kind])(station)
 workspace = Mount(source=f"{folder}/workspace", target=f"{folder}/workspace", is_writable=True)
-spec = EnvironmentSpec(plan_id="01P", purpose="check", image=image, workspace=workspace)
+spec = EnvironmentSpec(
+    plan_id="01P", purpose="check", image=image, workspace=workspace,
+    address="yonder" if kind == "ssh" else "",
+)
 """
 
 DIES = """
@@ -48,7 +52,7 @@ async def main():
     handle = await adapter.start(spec)
     toolbox = await adapter.attach(handle)
     started = asyncio.Event()
-    command = {"command": "echo begun; read x < gate; echo got $x"}
+    command = {"command": "mkfifo -m 666 gate; echo begun; read x < gate; echo got $x"}
     call = asyncio.create_task(toolbox.call(
         "01CALL", "execute_command", command, on_output=lambda *_: started.set()
     ))
@@ -109,8 +113,6 @@ async def run_script(code: str, *arguments: str, prefix: tuple[str, ...] = ()) -
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_call_survives_the_kill_of_the_engine_that_made_it(kind: str, yard: Yard) -> None:
-    os.mkfifo(yard.workspace / "gate")
-    (yard.workspace / "gate").chmod(0o666)
     adapter = yard.adapter(kind)
     code, said = await run_script(
         DIES,
@@ -133,7 +135,8 @@ async def test_a_call_survives_the_kill_of_the_engine_that_made_it(kind: str, ya
 
         waiting = asyncio.create_task(toolbox.attach("01CALL", on_output=on_output))
         await is_told.wait()  # what it had said before is told again
-        await asyncio.to_thread((yard.workspace / "gate").write_text, "word\n")
+        gate = yard.inside(handle) / "gate"
+        await asyncio.to_thread(gate.write_text, "word\n")
         result = await waiting
         await toolbox.close()
     finally:

@@ -50,7 +50,7 @@ async def test_of_one_plan_nothing_of_others_is_asked(
         asked.append(path.parent.name)
         return False
 
-    monkeypatch.setattr(keeping, "_answers", answers)
+    monkeypatch.setattr(keeping, "answers", answers)
     (found,) = await EnvironmentKeeper(station, {}).found_of(plans[0])
     assert (found.plan_id, asked) == (plans[0], [found.name])
 

@@ -1,7 +1,8 @@
 """What the tests of this folder share: real environments on a yard of their own."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,8 +23,13 @@ from patchyard.domain.environment import (
     Readiness,
 )
 from patchyard.environments.container import ContainerEnvironment
+from patchyard.environments.devcontainer import DevcontainerEnvironment
 from patchyard.environments.host import HostEnvironment
+from patchyard.environments.mock import MockEnvironment
 from patchyard.environments.process import ProcessEnvironment
+from patchyard.environments.ssh import SSHEnvironment
+from patchyard.environments.vm import VmEnvironment
+from sshds import HOST, SshServer
 
 
 class Adapter(Protocol):
@@ -42,13 +48,31 @@ class Adapter(Protocol):
 
 ADAPTERS: dict[str, Callable[[Station], Adapter]] = {
     "container": ContainerEnvironment,
+    "devcontainer": DevcontainerEnvironment,
     "host": HostEnvironment,
+    "mock": MockEnvironment,
     "process": ProcessEnvironment,
+    "ssh": SSHEnvironment,
+    "ssh-nobody": SSHEnvironment,
+    "vm": VmEnvironment,
 }
 
 
-LOCAL = ("host", "process")  # kinds that need nothing but this machine's kernel
-KINDS = (pytest.param("container", marks=pytest.mark.service("docker")), *LOCAL)
+LOCAL = ("host", "mock", "process")  # kinds that need nothing but this machine's kernel
+IN_CONTAINERS = ("container", "devcontainer")
+SSH = ("ssh", "ssh-nobody")  # as root, whose agent is another user there, and as an ordinary user
+NEEDS = dict.fromkeys(IN_CONTAINERS, "docker") | dict.fromkeys(SSH, "sshd") | {"vm": "qemu"}
+"""The service that tests of a kind need."""
+
+
+def marks_of(kind: str) -> Sequence[pytest.MarkDecorator]:
+    """The marks of a test of one kind."""
+    patience = [pytest.mark.timeout(300)] if kind == "vm" else []  # one is made and saved first
+    return [*patience, *([pytest.mark.service(NEEDS[kind])] if kind in NEEDS else [])]
+
+
+VM = pytest.param("vm", marks=marks_of("vm"))
+KINDS = [pytest.param(kind, marks=marks_of(kind)) for kind in (*IN_CONTAINERS, *LOCAL, *SSH, "vm")]
 
 
 @dataclass
@@ -60,12 +84,28 @@ class Yard:
     workspace: Path
     variables: dict[str, str] = field(default_factory=dict)
     image: str = ""  # of containers
+    servers: Callable[[str], SshServer] | None = None  # by user
+    server: SshServer | None = None  # of the SSH host, once a test has one
 
     def adapter(self, kind: str) -> Adapter:
         """Return the adapter of a kind; specs name an image then where it takes one."""
-        if kind == "container":
+        if kind in IN_CONTAINERS:
             self.image = image(WITH_PYTHON)
+        if kind.startswith("ssh") and self.server is None:
+            assert self.servers is not None
+            self.use(self.servers("nobody" if kind == "ssh-nobody" else "root"))
         return ADAPTERS[kind](self.station)
+
+    def use(self, server: SshServer) -> None:
+        """Let specs name this SSH server; one that ended since the last test is started again."""
+        if server.process.poll() is not None:
+            server.start()
+        self.server = server
+        server.configure(Path(self.station.home))
+
+    def inside(self, handle: EnvironmentHandle) -> Path:
+        """Where the workspace of an environment lies, as this machine sees it."""
+        return self.workspace if self.server is None else Path(handle.workspace_path)
 
     def spec(
         self,
@@ -80,6 +120,7 @@ class Yard:
             plan_id="01JPLAN",
             purpose="check",
             image=self.image,
+            address=HOST if self.server else "",
             workspace=Mount(source=source, target=target or source, is_writable=is_writable),
             mounts=mounts,
             variables=self.variables,
@@ -90,12 +131,14 @@ class Yard:
 
 def living(yard: Yard) -> list[ProcessRef]:
     """Return the processes that stand in this test's workspace or name it, as the host sees it."""
+    place = str(yard.server.base / "environments" if yard.server else yard.workspace)
     found = []
     for stat in all_processes():
         with contextlib.suppress(OSError):
             process = Path(f"/proc/{stat.pid}")
-            is_ours = str(yard.workspace).encode() in (process / "cmdline").read_bytes()
-            if is_ours or (process / "cwd").samefile(yard.workspace):
+            is_ours = place.encode() in (process / "cmdline").read_bytes()
+            standing = os.path.realpath(process / "cwd")
+            if is_ours or standing == place or standing.startswith(f"{place}/"):
                 found.append(ProcessRef(pid=stat.pid, started=stat.started))
     return [process for process in found if process.is_alive]
 

@@ -10,10 +10,12 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from patchyard.clients import cgroups
+from patchyard.clients.as_asked import require_as_asked, require_walled
 from patchyard.clients.berths import (
     Berth,
     Station,
@@ -22,27 +24,32 @@ from patchyard.clients.berths import (
     connect,
     first_contact,
     from_details,
+    group_of,
     identify_started,
     remove_berth,
     to_details,
     try_out,
 )
+from patchyard.clients.carried import carried_python
 from patchyard.clients.containers import (
-    PYTHON,
+    Equipped,
     accounts_of,
     confined,
     described,
     home_of,
-    require_as_asked,
 )
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.docker import ContainerEngine, connected, engine_socket
 from patchyard.clients.freezing import frozen
+from patchyard.clients.holding import CHECKED, NO_NETWORK, SIZE, held_by
+from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
+from patchyard.clients.metering import LocalMeter
 from patchyard.clients.passing import Passing
 from patchyard.clients.process import kill
 from patchyard.clients.trial_image import trial_image, trial_mounts
-from patchyard.contracts.environment import Toolbox
+from patchyard.clients.vitals import health_of
+from patchyard.contracts.environment import Meter, Toolbox
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -51,7 +58,9 @@ from patchyard.domain.environment import (
     Readiness,
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.domain.usage import Health
 
+NOTICE_S = 3.0  # until its engine knows that one has ended
 START_TIMEOUT_S = 30.0  # from the image to the toolbox's first answer
 
 
@@ -68,17 +77,27 @@ class ContainerEnvironment:
         return await try_out(self.kind, self._try_out())
 
     async def _try_out(self) -> Mapping[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
+            spec = await self.trial(Mount(source=folder, target="/srv/patchyard-check"))
+            await self.end(await self.start(spec))
+        async with self._engine() as engine:
+            facts = {"engine": await engine.version(), "socket": engine.socket}
+        held = held_by((), in_memory=SIZE, network=NO_NETWORK, engine=True)
+        return {**facts, "visible": described(spec), "limits": held}
+
+    async def trial(self, workspace: Mount) -> EnvironmentSpec:
+        """Load an empty image, to be filled with this machine's programs; see Trying."""
         name, archive = trial_image()
         async with self._engine() as engine:
             await engine.load(name, archive)
-            facts = {"engine": await engine.version(), "socket": engine.socket}
-        with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
-            workspace = Mount(source=folder, target="/srv/patchyard-check")
-            spec = EnvironmentSpec(
-                plan_id="", purpose="check", image=name, workspace=workspace, mounts=trial_mounts()
-            )
-            await self.end(await self.start(spec))
-        return {**facts, "visible": described(spec)}
+        return EnvironmentSpec(
+            plan_id="",
+            purpose="check",
+            image=name,
+            workspace=workspace,
+            mounts=trial_mounts(),
+            limits=CHECKED,
+        )
 
     async def programs(self, checkout: str, *, image: str = "") -> Mapping[str, str]:  # noqa: ARG002 - all of it is the image's
         """Return the image by its digest; see contracts.environment.Furnished."""
@@ -87,11 +106,14 @@ class ContainerEnvironment:
 
     async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
         """Start one of `spec.image`. Raises EnvironmentUnavailable, and leaves nothing then."""
+        _require_sources(spec)
         identity = agent_of(spec, self._station)
         environment_id = self._station.new_id()
         async with self._engine() as engine, contextlib.AsyncExitStack() as undo:
             image = await engine.image(spec.image)
-            berth = Berth(self._station, environment_id, plan_id=spec.plan_id)
+            berth = Berth(
+                self._station, environment_id, plan_id=spec.plan_id, resource=spec.resource
+            )
             undo.callback(berth.discard)
             name = f"patchyard-{environment_id}"
             details = {"container": name, "engine": engine.socket}
@@ -104,28 +126,37 @@ class ContainerEnvironment:
                 identity,
                 image=image,
                 environment_id=environment_id,
-                toolbox=str(self._toolbox()),
-                passing=str(passing.path),
-                accounts=_accounts(berth.directory, accounts_of(identity, home_of(spec))),
+                equipped=self._equipped(
+                    spec, identity, passing, is_podman=await engine.is_podman()
+                ),
             )
             undo.push_async_callback(engine.remove, name)
             await engine.create(name, asked.config)
             require_as_asked(await engine.inspect(name), asked)
             await _answering(engine, name, passing, berth)
-            details |= await _running(engine, name)
+            details |= await _running(engine, name, is_podman=asked.is_podman)
             undo.pop_all()
             passing.close()
         return berth.handle(self.kind, spec.workspace.target, details)
 
-    def _toolbox(self) -> str:
-        """Return the folder of the toolbox's code, for whatever Python the image has."""
-        return str(
-            compiled_toolbox(self._station.prepare(), toolbox_interpreter().path) / "toolbox"
+    def _equipped(
+        self, spec: EnvironmentSpec, identity: AgentIdentity, passing: Passing, *, is_podman: bool
+    ) -> Equipped:
+        """Return what it is given beside its image."""
+        shelf, python = self._station.prepare(), toolbox_interpreter().path
+        return Equipped(
+            toolbox=str(compiled_toolbox(shelf, python) / "toolbox"),
+            python=carried_python(shelf, python),
+            passing=str(passing.path),
+            is_podman=is_podman,
+            accounts=_accounts(
+                passing.path.parent, accounts_of(identity, home_of(spec), user=spec.user)
+            ),
         )
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one. Raises EnvironmentBroken when it is gone."""
-        cgroups.thaw(_group_of(handle))  # an engine that froze it may have died
+        cgroups.thaw(group_of(handle))  # an engine that froze it may have died
         return await connect(self._station, handle, "init")
 
     def frozen(
@@ -133,6 +164,25 @@ class ContainerEnvironment:
     ) -> AbstractAsyncContextManager[bool]:
         """Keep it still; see contracts.environment.Freezing."""
         return frozen(handle, "init", toolbox)
+
+    def meter(self, handle: EnvironmentHandle) -> Meter:
+        """Count what it uses; see contracts.environment.Metering."""
+        return LocalMeter(handle, "init")
+
+    async def health(self, handle: EnvironmentHandle) -> Health:
+        """Return how it is; the engine knows of one that has ended whether memory was why."""
+        found = await health_of(self._station, handle, "init")
+        if found.is_alive or found.limit:
+            return found
+        with contextlib.suppress(EnvironmentUnavailable, TimeoutError):
+            async with connected(str(handle.details.get("engine"))) as engine:
+                name = f"patchyard-{handle.environment_id}"
+                async with asyncio.timeout(NOTICE_S):
+                    await engine.ended(name)
+                made = await engine.inspect(name) or {}
+                if made.get("State", {}).get("OOMKilled"):
+                    return replace(found, limit="memory")
+        return found
 
     async def end(self, handle: EnvironmentHandle) -> None:
         """Take the container away with all that runs there. Raises EnvironmentBroken.
@@ -143,7 +193,7 @@ class ContainerEnvironment:
         init = from_details(handle, "init")
         if init is not None:
             kill(init)
-        cgroups.thaw(_group_of(handle))
+        cgroups.thaw(group_of(handle))
         name = f"patchyard-{handle.environment_id}"
         try:
             place = str(handle.details.get("engine") or engine_socket(os.environ))
@@ -161,6 +211,16 @@ class ContainerEnvironment:
             yield engine
 
 
+def _require_sources(spec: EnvironmentSpec) -> None:
+    """Raise EnvironmentUnavailable for a mount of nothing; some engines make a folder then."""
+    for mount in (spec.workspace, *spec.mounts):
+        if not os.path.lexists(mount.source):
+            raise EnvironmentUnavailable(
+                f"{mount.source} is to be shown in the container, and is not there",
+                hint="make it, or leave it out",
+            )
+
+
 def _accounts(directory: Path, files: Mapping[str, str]) -> Mapping[str, str]:
     """Write the files of users and groups, and return where each lies."""
     for name, text in files.items():
@@ -173,16 +233,21 @@ async def _answering(engine: ContainerEngine, name: str, passing: Passing, berth
     """Run it until its toolbox has answered. Raises EnvironmentUnavailable with the cause."""
     try:
         async with asyncio.timeout(START_TIMEOUT_S):
-            await engine.start(name, needed=PYTHON)
+            await engine.start(name)
             await _sooner(passing.passed(), engine.ended(name))
             berth.close_listener()
-            await first_contact(berth.path)
+            hello = await first_contact(berth.path)
     except (EnvironmentBroken, TimeoutError) as error:
         said = await engine.said(name)
         raise EnvironmentUnavailable(
             f"the toolbox did not start in the container: {said or error}",
-            hint="the image needs Python 3.8 or newer as `python3`",
+            hint="look at the container engine, and whether the machine is busy",
         ) from error
+    if not hello.get("shell"):
+        raise EnvironmentUnavailable(
+            "the image has no shell, and commands need one",
+            hint="take an image that has /bin/sh",
+        )
 
 
 async def _sooner(wanted: Coroutine[Any, Any, None], feared: Coroutine[Any, Any, None]) -> None:
@@ -199,10 +264,14 @@ async def _sooner(wanted: Coroutine[Any, Any, None], feared: Coroutine[Any, Any,
         await asyncio.gather(good, bad, return_exceptions=True)
 
 
-async def _running(engine: ContainerEngine, name: str) -> Mapping[str, Any]:
-    """Return how its first process and its control groups are found from here."""
+async def _running(engine: ContainerEngine, name: str, *, is_podman: bool) -> Mapping[str, Any]:
+    """Return how its first process and its control groups are found from here.
+
+    Raises EnvironmentUnavailable where the kernel says that it has less walls than asked.
+    """
     found = await engine.inspect(name) or {}
     pid = int(found.get("State", {}).get("Pid") or 0)
+    require_walled(pid, is_podman=is_podman)
     membership = _read(f"/proc/{pid}/cgroup")
     return {
         "init": to_details(identify_started(pid)),
@@ -217,8 +286,4 @@ def _read(path: str) -> str:
         return ""
 
 
-def _group_of(handle: EnvironmentHandle) -> tuple[str, ...]:
-    return tuple(str(place) for place in handle.details.get("group", ()))
-
-
-__all__ = ["START_TIMEOUT_S", "ContainerEnvironment"]
+__all__ = ["NOTICE_S", "START_TIMEOUT_S", "ContainerEnvironment"]

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from patchyard.clients import cgroups
 from patchyard.clients.berths import (
     LISTEN_FD,
     MARK,
@@ -21,6 +22,7 @@ from patchyard.clients.berths import (
     connect,
     first_contact,
     from_details,
+    group_of,
     identify_started,
     read_said,
     remove_berth,
@@ -30,11 +32,14 @@ from patchyard.clients.berths import (
 )
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.freezing import frozen
+from patchyard.clients.holding import CHECKED, NOTHING, held_by, unheld
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
-from patchyard.clients.process import ProcessRef, kill_tree, spawn_detached
+from patchyard.clients.metering import LocalMeter
+from patchyard.clients.process import ProcessRef, kill_tree, spawn_detached, tasks_of
 from patchyard.clients.rlimits import resource_limits
-from patchyard.contracts.environment import Toolbox
+from patchyard.clients.vitals import health_of
+from patchyard.contracts.environment import Meter, Toolbox
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -43,6 +48,7 @@ from patchyard.domain.environment import (
     Readiness,
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.domain.usage import Health
 
 START_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
@@ -64,16 +70,18 @@ class HostEnvironment:
     async def _try_out(self) -> Mapping[str, Any]:
         with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
             workspace = Mount(source=folder, target=folder)
-            spec = EnvironmentSpec(plan_id="", purpose="check", workspace=workspace)
+            spec = EnvironmentSpec(plan_id="", purpose="check", workspace=workspace, limits=CHECKED)
             identity = agent_of(spec, self._station)
             os.chown(folder, identity.uid, identity.gid)
-            await self.end(await self.start(spec))
-        return {"confined": False, "visible": _reach(identity)}
+            handle = await self.start(spec)
+            held = held_by(group_of(handle), in_memory=NOTHING, network=NOTHING)
+            await self.end(handle)
+        return {"confined": False, "visible": _reach(identity), "limits": held}
 
     async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
         """Start one in the workspace's own folder; `spec.workspace.target` plays no part."""
         identity = agent_of(spec, self._station)
-        _refuse_mounts(spec)
+        _refuse_mounts(spec, self.kind)
         _refuse_closed(spec.workspace.source, identity)
         environment_id = self._station.new_id()
         with contextlib.ExitStack() as undo:
@@ -81,18 +89,30 @@ class HostEnvironment:
             undo.callback(berth.discard)
             home = self._make_home(environment_id, identity)
             undo.callback(_remove_home, home)
-            berth.handle(self.kind, spec.workspace.source, {"home": home})
-            root = await self._run(spec, identity, berth, home or self._station.home)
+            group = cgroups.own_group(environment_id, spec.limits)
+            undo.callback(cgroups.remove_group, group)
+            berth.handle(self.kind, spec.workspace.source, {"home": home, "group": list(group)})
+            root = await self._run(spec, identity, berth, home or self._station.home, group)
             undo.pop_all()
-        details = {"root": to_details(root), "home": home}
+        details = {
+            "root": to_details(root),
+            "home": home,
+            "group": list(group),
+            "unheld": list(unheld(spec.limits, group)),
+        }
         return berth.handle(self.kind, spec.workspace.source, details)
 
     async def _run(
-        self, spec: EnvironmentSpec, identity: AgentIdentity, berth: Berth, home: str
+        self,
+        spec: EnvironmentSpec,
+        identity: AgentIdentity,
+        berth: Berth,
+        home: str,
+        group: tuple[str, ...],
     ) -> ProcessRef:
         mark = f"{MARK}={berth.directory.name}"
         variables = self._variables(spec, identity, home) | {MARK: berth.directory.name}
-        command = self._toolbox_command(spec, identity, variables)
+        command = self._toolbox_command(spec, identity, variables, group)
         root: ProcessRef | None = None
         with contextlib.ExitStack() as stack:
             said = Pipe(stack)
@@ -106,7 +126,8 @@ class HostEnvironment:
             berth.close_listener()
             try:
                 async with asyncio.timeout(START_TIMEOUT_S):
-                    await first_contact(berth.path)
+                    joining = asyncio.to_thread(cgroups.join_group, group, root.pid)
+                    await asyncio.gather(joining, first_contact(berth.path))
             except BaseException as error:
                 kill_tree(root, marker=mark, timeout_s=END_TIMEOUT_S)
                 if not isinstance(error, (EnvironmentBroken, OSError, TimeoutError)):
@@ -120,6 +141,7 @@ class HostEnvironment:
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one. Raises EnvironmentBroken when it is gone."""
+        cgroups.thaw(group_of(handle))  # an engine that froze it may have died
         return await connect(self._station, handle, "root")
 
     def frozen(
@@ -128,19 +150,22 @@ class HostEnvironment:
         """Keep it still; see contracts.environment.Freezing."""
         return frozen(handle, "root", toolbox)
 
+    def meter(self, handle: EnvironmentHandle) -> Meter:
+        """Count what it uses; see contracts.environment.Metering."""
+        return LocalMeter(handle, "root")
+
+    async def health(self, handle: EnvironmentHandle) -> Health:
+        """Return how it is; see contracts.environment.Metering."""
+        return await health_of(self._station, handle, "root")
+
     async def end(self, handle: EnvironmentHandle) -> None:
         """Kill every process of it, also what left its session. Raises EnvironmentBroken."""
         directory = berth_directory(self._station, handle.environment_id)
-        has_ended = await asyncio.to_thread(
-            kill_tree,
-            from_details(handle, "root"),
-            marker=f"{MARK}={handle.environment_id}",
-            timeout_s=END_TIMEOUT_S,
-        )
-        if not has_ended:
+        if not await asyncio.to_thread(_kill, handle):
             raise EnvironmentBroken(
                 f"environment {handle.environment_id} did not end in time", hint="try again"
             )
+        await asyncio.to_thread(cgroups.remove_group, group_of(handle))
         home = str(handle.details.get("home"))
         if Path(home).name.startswith(f"patchyard-{handle.environment_id}-"):
             _remove_home(home)
@@ -166,11 +191,14 @@ class HostEnvironment:
         spec: EnvironmentSpec,
         identity: AgentIdentity,
         variables: dict[str, str],
+        group: tuple[str, ...],
     ) -> list[str]:
+        bounds_processes = not cgroups.is_bounding(group, "pids")
         limits = resource_limits(
             spec.limits,
-            bounds_memory=True,
-            bounds_processes=identity.is_switched,  # else the user's own would count
+            bounds_memory=not cgroups.is_bounding(group, "memory"),
+            bounds_processes=bounds_processes,
+            others=tasks_of(identity.uid) if bounds_processes else 0,
         )
         return serving(
             spec,
@@ -200,6 +228,18 @@ class HostEnvironment:
         }
 
 
+def _kill(handle: EnvironmentHandle) -> bool:
+    """Kill the tree, and who has left it but not the control group; False if somebody stays."""
+    group = group_of(handle)
+    cgroups.thaw(group)
+    has_ended = kill_tree(
+        from_details(handle, "root"),
+        marker=f"{MARK}={handle.environment_id}",
+        timeout_s=END_TIMEOUT_S,
+    )
+    return cgroups.kill_group(group, timeout_s=END_TIMEOUT_S) and has_ended
+
+
 def _reach(identity: AgentIdentity) -> list[dict[str, str]]:
     """Return rows as walls have them: here there are none, and plans share one user."""
     whose = f"UID {identity.uid}" if identity.is_switched else "your own user"
@@ -210,12 +250,12 @@ def _reach(identity: AgentIdentity) -> list[dict[str, str]]:
     return [{"path": path, "access": access, "source": ""} for path, access in rows.items()]
 
 
-def _refuse_mounts(spec: EnvironmentSpec) -> None:
+def _refuse_mounts(spec: EnvironmentSpec, kind: ExecutionEnvironment) -> None:
     """Without walls a place has one path; only what lies where it is wanted can be had."""
     moved = [mount for mount in spec.mounts if mount.source != mount.target]
     if moved:
         raise EnvironmentUnavailable(
-            f"host cannot show {moved[0].source} at {moved[0].target}",
+            f"{kind} cannot show {moved[0].source} at {moved[0].target}",
             hint="take `--in process`, where places can be mounted",
         )
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +9,13 @@ from pathlib import Path
 from patchyard.clients.berths import NOTE, Station
 from patchyard.clients.freezing import is_frozen
 from patchyard.clients.removal import size_of
+from patchyard.clients.vitals import answers
 from patchyard.contracts.environment import Environment
 from patchyard.domain.codec import from_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.ids import is_ulid
 from patchyard.domain.retention import Family, Found
-
-CONNECT_S = 1.0
 
 
 class EnvironmentKeeper:
@@ -77,9 +74,10 @@ def _one(berth: Path, wanted: str | None) -> Found | None:
             name=berth.name,
             place=str(berth),
             plan_id=plan_id,
+            resource=handle.resource,
             used=berth.stat().st_mtime,
             is_live=not _stands_still(handle)
-            and any(_answers(path) for path in berth.iterdir() if path.is_socket()),
+            and any(answers(path) for path in berth.iterdir() if path.is_socket()),
         )
     except FileNotFoundError:
         return None
@@ -91,22 +89,6 @@ def _stands_still(handle: EnvironmentHandle) -> bool:
     Of one that lives the plan is owned, and nobody else looks at its things.
     """
     return is_frozen(tuple(str(place) for place in handle.details.get("group", ())))
-
-
-def _answers(path: Path) -> bool:
-    """Whether a process listens at that socket; it knows nothing of who asked."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(CONNECT_S)
-        descriptor = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)
-        try:
-            connection.connect(f"/proc/self/fd/{descriptor}/{path.name}")  # whatever its length
-        except (ConnectionError, FileNotFoundError):
-            return False
-        except OSError:
-            return True  # too many wait there already
-        finally:
-            os.close(descriptor)
-        return True
 
 
 def _noted(berth: Path) -> tuple[str, EnvironmentHandle]:
@@ -122,4 +104,4 @@ def _noted(berth: Path) -> tuple[str, EnvironmentHandle]:
         return "", handle
 
 
-__all__ = ["CONNECT_S", "EnvironmentKeeper"]
+__all__ = ["EnvironmentKeeper"]

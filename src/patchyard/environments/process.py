@@ -20,6 +20,7 @@ from patchyard.clients.berths import (
     connect,
     first_contact,
     from_details,
+    group_of,
     identify_started,
     read_child_pid,
     read_said,
@@ -28,11 +29,20 @@ from patchyard.clients.berths import (
     to_details,
     try_out,
 )
-from patchyard.clients.bubblewrap import INFO_FD, INFO_READER_FD, Launch, find_bubblewrap, launch
+from patchyard.clients.bubblewrap import (
+    INFO_FD,
+    INFO_READER_FD,
+    SIZED,
+    Launch,
+    find_bubblewrap,
+    launch,
+)
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.freezing import frozen
+from patchyard.clients.holding import CHECKED, NO_NETWORK, NOTHING, SIZE, held_by, unheld
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter, toolbox_interpreter
+from patchyard.clients.metering import LocalMeter
 from patchyard.clients.obstacles import diagnose, read_obstacles
 from patchyard.clients.process import (
     ProcessRef,
@@ -45,6 +55,7 @@ from patchyard.clients.process import (
 from patchyard.clients.programs import programs
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.toolchains import ToolchainFinder
+from patchyard.clients.vitals import health_of
 from patchyard.clients.walls import (
     SYSTEM_PATH,
     TOOLBOX_PLACE,
@@ -54,7 +65,7 @@ from patchyard.clients.walls import (
     describe,
     read_machine,
 )
-from patchyard.contracts.environment import Toolbox
+from patchyard.contracts.environment import Meter, Toolbox
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -63,6 +74,7 @@ from patchyard.domain.environment import (
     Readiness,
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.domain.usage import Health
 
 TOOLBOX_VARIABLES = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 """Of bubblewrap and the toolbox themselves; commands get the view's."""
@@ -93,16 +105,24 @@ class ProcessEnvironment:
         bubblewrap = find_bubblewrap()
         with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
             workspace = Mount(source=folder, target="/srv/patchyard-check")
-            spec = EnvironmentSpec(plan_id="", purpose="check", workspace=workspace)
+            spec = EnvironmentSpec(plan_id="", purpose="check", workspace=workspace, limits=CHECKED)
             try:
                 async with asyncio.timeout(CHECK_TIMEOUT_S):
-                    await self.end(await self.start(spec))
+                    handle = await self.start(spec)
+                    in_memory = SIZE if bubblewrap.version >= SIZED else NOTHING
+                    held = held_by(group_of(handle), in_memory=in_memory, network=NO_NETWORK)
+                    await self.end(handle)
             except TimeoutError as error:
                 raise EnvironmentUnavailable(
                     "it did not start in time", hint="look at the machine's load"
                 ) from error
         version = ".".join(map(str, bubblewrap.version))
-        return {"bubblewrap": bubblewrap.path, "version": version, "visible": self.describe(spec)}
+        return {
+            "bubblewrap": bubblewrap.path,
+            "version": version,
+            "visible": self.describe(spec),
+            "limits": held,
+        }
 
     def describe(self, spec: EnvironmentSpec) -> list[dict[str, str]]:
         """Return a row (path, access, source) for each place that `spec` shows or leaves out."""
@@ -135,7 +155,7 @@ class ProcessEnvironment:
         with contextlib.ExitStack() as undo:
             berth = Berth(self._station, environment_id, plan_id=spec.plan_id)
             undo.callback(berth.discard)
-            group = _make_group(environment_id, spec)
+            group = cgroups.own_group(environment_id, spec.limits)
             undo.callback(cgroups.remove_group, group)
             berth.handle(self.kind, spec.workspace.target, {"group": list(group)})
             command = _toolbox_command(spec, view, identity, group)
@@ -152,12 +172,13 @@ class ProcessEnvironment:
             "init": to_details(attempt.init),
             "monitor": to_details(attempt.monitor),
             "group": list(group),
+            "unheld": list(unheld(spec.limits, group)),
         }
         return berth.handle(self.kind, spec.workspace.target, details)
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one. Raises EnvironmentBroken when it is gone."""
-        cgroups.thaw(_group_of(handle))  # an engine that froze it may have died
+        cgroups.thaw(group_of(handle))  # an engine that froze it may have died
         return await connect(self._station, handle, "init")
 
     def frozen(
@@ -166,11 +187,19 @@ class ProcessEnvironment:
         """Keep it still; see contracts.environment.Freezing."""
         return frozen(handle, "init", toolbox)
 
+    def meter(self, handle: EnvironmentHandle) -> Meter:
+        """Count what it uses; see contracts.environment.Metering."""
+        return LocalMeter(handle, "init")
+
+    async def health(self, handle: EnvironmentHandle) -> Health:
+        """Return how it is; see contracts.environment.Metering."""
+        return await health_of(self._station, handle, "init")
+
     async def end(self, handle: EnvironmentHandle) -> None:
         """Kill PID 1 of its namespace, and so all in it. Raises EnvironmentBroken if it stays."""
         directory = berth_directory(self._station, handle.environment_id)
         init, monitor = from_details(handle, "init"), from_details(handle, "monitor")
-        group = _group_of(handle)
+        group = group_of(handle)
         if init is None and monitor is None:  # its engine was killed before it knew them
             mark = f"{MARK}={handle.environment_id}"
             await asyncio.to_thread(kill_tree, None, marker=mark, timeout_s=END_TIMEOUT_S)
@@ -278,15 +307,6 @@ def _kill(init: ProcessRef | None, monitor: ProcessRef | None, group: tuple[str,
         return True
     kill(monitor)  # it would end by itself, unless it is stopped
     return wait_ended(monitor, timeout_s=END_TIMEOUT_S)
-
-
-def _make_group(environment_id: str, spec: EnvironmentSpec) -> tuple[str, ...]:
-    membership = Path("/proc/self/cgroup").read_text(encoding="utf-8")
-    return cgroups.make_group(f"patchyard-{environment_id}", spec.limits, membership=membership)
-
-
-def _group_of(handle: EnvironmentHandle) -> tuple[str, ...]:
-    return tuple(str(place) for place in handle.details.get("group", ()))
 
 
 def _owner(path: str) -> int | None:

@@ -26,14 +26,19 @@ def make_place(place: Path, home: Path) -> None:
 
     The folders above it, for all of them, are made when missing: to be passed, not to be read.
     """
-    missing = [folder for folder in place.parents if not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(exist_ok=True)
-        folder.chmod(0o711)
+    make_passage(place.parent)
     place.mkdir()
     place.chmod(0o711)
     (place / "own").mkdir(mode=0o700)
     (place / "own" / LABEL).write_bytes(os.fsencode(home))
+
+
+def make_passage(folder: Path) -> None:
+    """Make a folder and those above it where they are missing: to be passed, not to be read."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+        each.chmod(0o711)
 
 
 def delete(place: Path) -> None:
@@ -121,4 +126,12 @@ def turn_into(trees: GitTrees, base: Base, tree: str, root: Path) -> None:
         ) from error
 
 
-__all__ = ["LABEL", "delete", "make_folders", "make_place", "reading", "turn_into"]
+__all__ = [
+    "LABEL",
+    "delete",
+    "make_folders",
+    "make_passage",
+    "make_place",
+    "reading",
+    "turn_into",
+]

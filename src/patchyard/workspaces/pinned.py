@@ -69,6 +69,22 @@ class GitTrees:
         entries = await asyncio.to_thread(self.entries, base, tree or base.tree)
         return {path: blob for path, (_, blob) in sorted(entries.items()) if is_key_file(path)}
 
+    async def folder(self, base: Base, folder: str) -> str:
+        """Return the name of a folder's tree object; see contracts.trees."""
+        words = ("ls-tree", "-d", "-z", base.tree, "--", folder)
+        found = await asyncio.to_thread(self.git_of(base).run, *words) if folder else b""
+        if folder and not found:
+            raise UsageError(
+                f"there is no folder {folder} in the base", hint="look at the build's context"
+            )
+        return found.split()[2].decode("ascii") if folder else base.tree
+
+    async def archive(self, base: Base, folder: str, to: Path) -> None:
+        """Write a tar of a folder of the base; see contracts.trees."""
+        name = await self.folder(base, folder)
+        words = ("archive", "--format=tar", f"--output={to}", name)
+        await asyncio.to_thread(self.git_of(base).run, *words)
+
     async def blob(self, base: Base, blob: str) -> bytes:
         """Return the content of one blob."""
         return await asyncio.to_thread(self.git_of(base).run, "cat-file", "blob", blob)

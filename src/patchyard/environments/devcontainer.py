@@ -1,0 +1,89 @@
+"""The `devcontainer` kind: a container as its repository describes it, behind our own walls.
+
+Its image is one that is there, or built of the base's files; its lifecycle commands run inside.
+"""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from patchyard.clients.docker import connected, engine_socket
+from patchyard.contracts.environment import Toolbox
+from patchyard.domain.devcontainer import Build
+from patchyard.domain.environment import (
+    EnvironmentHandle,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Limits,
+)
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.environments.container import ContainerEnvironment
+
+COMMAND_S = 600.0  # of one lifecycle command
+OUTPUT_CHARS = 4000
+
+
+class DevcontainerEnvironment(ContainerEnvironment):
+    """Devcontainers of this machine's engine. Stateless."""
+
+    kind = ExecutionEnvironment.DEVCONTAINER
+
+    async def has_image(self, image: str) -> bool:
+        """See contracts.environment.Building."""
+        async with connected(engine_socket(os.environ)) as engine:
+            return await engine.has_image(image)
+
+    async def build(
+        self, image: str, build: Build, archive: Path, *, resource: str, limits: Limits
+    ) -> None:
+        """See contracts.environment.Building."""
+        memory = limits.memory_bytes or 0
+        async with connected(engine_socket(os.environ)) as engine:
+            await engine.build(
+                image, build, archive, label=self._label(resource), memory_bytes=memory
+            )
+
+    async def forget_images(self, resource: str) -> Sequence[str]:
+        """See contracts.environment.Building."""
+        async with connected(engine_socket(os.environ)) as engine:
+            return await engine.remove_images(label=self._label(resource))
+
+    def _label(self, resource: str) -> str:
+        """Name a resource of this installation: others may use the same engine."""
+        own = hashlib.sha256(os.fsencode(self._station.runtime)).hexdigest()[:12]
+        return f"{resource}@{own}"
+
+    async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
+        """Start one and run its lifecycle commands. Raises EnvironmentUnavailable."""
+        handle = await super().start(spec)
+        try:
+            toolbox = await self.attach(handle)
+            try:
+                for number, command in enumerate(spec.commands):
+                    await _run(toolbox, f"start-{number}", command)
+            finally:
+                await toolbox.close()
+        except EnvironmentBroken as error:
+            await self.end(handle)
+            raise EnvironmentUnavailable(error.message, hint=error.hint) from error
+        except BaseException:
+            await self.end(handle)
+            raise
+        return handle
+
+
+async def _run(toolbox: Toolbox, call_id: str, command: str) -> None:
+    args = {"command": command, "timeout_s": COMMAND_S}
+    result = await toolbox.call(call_id, "execute_command", args)
+    await toolbox.forget((call_id,))
+    if not result.get("success"):
+        said = f"{result.get('stdout', '')}{result.get('stderr', '')}".strip()
+        raise EnvironmentUnavailable(
+            f"the devcontainer's command `{command}` failed: {result.get('message')}",
+            hint="mend it in devcontainer.json; the root is read-only, and there is no network",
+            details={"output": said[-OUTPUT_CHARS:]},
+        )
+
+
+__all__ = ["COMMAND_S", "OUTPUT_CHARS", "DevcontainerEnvironment"]

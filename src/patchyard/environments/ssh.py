@@ -1,0 +1,297 @@
+"""The `ssh` kind: the toolbox on a host that OpenSSH's configuration names, over a replica.
+
+Nothing there is confined: it protects this machine, not that one. A root user's agent is another
+user there too. What is called `localhost` is this machine itself, as `host` has it, unless its
+resource asks for SSH (F2.20).
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from patchyard.clients.berths import Noted, Station, agent_of, berth_directory, remove_berth
+from patchyard.clients.far_claims import Bounds
+from patchyard.clients.holding import unheld
+from patchyard.clients.mapped import MappedToolbox
+from patchyard.clients.path_mapping import PathMapping
+from patchyard.clients.reattaching import Gone, ReattachingToolbox
+from patchyard.clients.replicas import Replica
+from patchyard.clients.replicated import ReplicatedToolbox
+from patchyard.clients.rlimits import resource_limits
+from patchyard.clients.ssh import library, pool
+from patchyard.clients.ssh_talk import Conversation, conversing, dial
+from patchyard.clients.toolbox import BOOTSTRAP, ToolboxClient
+from patchyard.contracts.environment import Toolbox
+from patchyard.domain.address import Address
+from patchyard.domain.environment import (
+    EnvironmentHandle,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Readiness,
+)
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
+from patchyard.engine.answers import whole
+from patchyard.environments.host import HostEnvironment
+from patchyard.toolbox.twins import Twin
+
+LOCALHOST = "localhost"
+NEEDS_HOST = (
+    "name a host: `agents resource add ssh-host NAME --host [USER@]HOST[:PORT]`, then"
+    " `agents project link-resource PROJECT NAME`; the host needs Python 3.8 or newer, and"
+    " `ssh HOST true` has to work without a question"
+)
+OWN_PLACES = {"PYTHONPYCACHEPREFIX": "{folder}/tmp/pycache"}
+"""Variables that mean a place that is only theirs, which `/tmp` of a whole host is not."""
+
+
+DEVIATIONS: Mapping[str, str] = {
+    "test_check_starts_one_for_certain_and_leaves_nothing": "there is no host to try",
+    "test_only_the_engines_user_can_speak_to_the_toolbox": "its socket is on the host",
+    "test_the_agent_has_the_group_that_the_workspace_says": "it is who logs in",
+    "test_the_engine_serves_ports_inside_that_nobody_reaches_from_outside": "it forwards no port",
+}
+"""Tests of the contract's suite that do not hold here, with the reason."""
+
+
+class SSHEnvironment:
+    """Unconfined environments of other machines. Stateless."""
+
+    kind = ExecutionEnvironment.SSH
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+        self._host = HostEnvironment(station)
+
+    async def check(self) -> Readiness:
+        """Say what is needed: there is no host before a resource names one."""
+        try:
+            library()
+        except EnvironmentUnavailable as error:
+            return Readiness(kind=self.kind, is_ready=False, cause=error.message, cure=error.hint)
+        return Readiness(
+            kind=self.kind, is_ready=False, cause="it needs a host to reach", cure=NEEDS_HOST
+        )
+
+    async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
+        """Start one on the host of `spec.address`. Raises EnvironmentUnavailable, UsageError."""
+        if not spec.address:
+            raise EnvironmentUnavailable("`ssh` needs a host to reach", hint=NEEDS_HOST)
+        host = Address.parse(spec.address).host
+        self._refuse_mounts(spec)
+        if host == LOCALHOST and spec.transport != "ssh":
+            return _as_ssh(await self._host.start(spec), spec)
+        try:
+            return await self._started(spec)
+        except EnvironmentBroken as error:
+            raise EnvironmentUnavailable(
+                f"{host} could not start an environment: {error.message}",
+                hint=error.hint or f"look with `ssh {host} true` whether it is well",
+            ) from error
+
+    async def _started(self, spec: EnvironmentSpec) -> EnvironmentHandle:
+        identity = agent_of(spec, self._station)
+        environment_id = self._station.new_id()
+        details: dict[str, Any] = {
+            "address": spec.address,
+            "boot": "",
+            "target": spec.workspace.target,
+            "source": spec.workspace.source,
+            "is_writable": spec.workspace.is_writable,
+            "owner": [identity.uid, identity.gid] if identity.is_switched else None,
+            "file_bytes": spec.limits.file_bytes,
+            "unheld": list(unheld(spec.limits, ())),
+        }
+        async with AsyncExitStack() as undo:
+            noted = Noted(
+                self._station, environment_id, plan_id=spec.plan_id, resource=spec.resource
+            )
+            undo.callback(noted.discard)
+            async with self._conversing(spec.address) as talk:
+                details["boot"] = (await talk.prepare())["boot"]
+                handle = noted.handle(self.kind, "", details)
+                undo.push_async_callback(self._undo, talk, handle)
+                asked = talk.ask(
+                    "start", id=environment_id, options=_options(spec), bootstrap=BOOTSTRAP
+                )
+                made = await whole(asked)
+                details |= {name: made[name] for name in ("boot", "root", "socket")}
+                handle = noted.handle(self.kind, str(made["workspace"]), details)
+                undo.pop_all()
+        return handle
+
+    async def _undo(self, talk: Conversation, handle: EnvironmentHandle) -> None:
+        """End what a start that failed may have left there; what stays ends by itself."""
+        with contextlib.suppress(EnvironmentBroken, EnvironmentUnavailable):
+            await _ended(talk, handle)
+
+    async def attach(self, handle: EnvironmentHandle) -> Toolbox:
+        """Connect to a started one, and make the workspace equal on both sides.
+
+        Raises EnvironmentBroken when it is gone, EnvironmentUnavailable when its host is.
+        """
+        if _is_local(handle):
+            return MappedToolbox(await self._host.attach(_as_host(handle)), _mapping(handle))
+        async with self._conversing(_address(handle)) as talk:
+            await talk.prepare()
+            found = await talk.ask("state", **_known(handle))
+            if found.get("is_there") is not True:
+                raise EnvironmentBroken(f"the {self.kind} environment has ended")
+            line = _Line(handle, self._station.home)
+            reattaching = ReattachingToolbox(await line.dialled(), line.dialled, line.hung_up)
+        details = handle.details
+        owner = details["owner"]
+        bounds = Bounds()
+        if details["file_bytes"] is not None:
+            bounds = replace(bounds, file_bytes=int(details["file_bytes"]))
+        try:
+            home = Twin(str(details["source"]), owner=(owner[0], owner[1]) if owner else None)
+        except OSError as error:
+            await reattaching.close()
+            raise EnvironmentBroken(f"the workspace is gone: {error}") from error
+        replica = Replica(reattaching, home, _mapping(handle), bounds=bounds)
+        toolbox = ReplicatedToolbox(reattaching, replica, takes_home=bool(details["is_writable"]))
+        try:
+            await toolbox.recover()
+        except BaseException:
+            await toolbox.close()
+            raise
+        return MappedToolbox(toolbox, _mapping(handle))
+
+    def frozen(
+        self, handle: EnvironmentHandle, toolbox: Toolbox
+    ) -> AbstractAsyncContextManager[bool]:
+        """Keep it still, with all its files at home; see contracts.environment.Freezing."""
+        if _is_local(handle):
+            return self._host.frozen(_as_host(handle), toolbox)
+        wrapped = toolbox.wrapped if isinstance(toolbox, MappedToolbox) else toolbox
+        assert isinstance(wrapped, ReplicatedToolbox)  # noqa: S101 - `attach` gave it
+        return wrapped.still()
+
+    async def end(self, handle: EnvironmentHandle) -> None:
+        """Kill all of it and remove its folder there.
+
+        Raises EnvironmentBroken, also while the host is away: somebody has to come again.
+        """
+        if _is_local(handle):
+            await self._host.end(_as_host(handle))
+            return
+        directory = berth_directory(self._station, handle.environment_id)
+        if handle.details.get("address"):
+            try:
+                async with self._conversing(_address(handle)) as talk:
+                    await _ended(talk, handle)
+            except (EnvironmentUnavailable, UsageError) as error:
+                raise EnvironmentBroken(
+                    f"environment {handle.environment_id} cannot be ended: {error.message}",
+                    hint=error.hint,
+                ) from error
+        remove_berth(directory)
+
+    @asynccontextmanager
+    async def _conversing(self, address: str) -> AsyncIterator[Conversation]:
+        """Run our program there during the block, over a connection that works."""
+        host, home = Address.parse(address).host, self._station.home
+        async with AsyncExitStack() as stack:
+            try:
+                shared = await stack.enter_async_context(pool().connection(address, home))
+                talk = await stack.enter_async_context(conversing(shared, host))
+            except EnvironmentBroken:  # it was made a while ago; nothing was asked yet
+                await pool().drop(address, home)
+                shared = await stack.enter_async_context(pool().connection(address, home))
+                talk = await stack.enter_async_context(conversing(shared, host))
+            yield talk
+
+    def _refuse_mounts(self, spec: EnvironmentSpec) -> None:
+        """Nothing of this machine is seen there; our own parts of the history are left out."""
+        for mount in spec.mounts:
+            if not any(mount.source.startswith(f"{place}/") for place in self._station.private):
+                raise EnvironmentUnavailable(
+                    f"ssh cannot show {mount.source}: it lies on this machine",
+                    hint="take `--in process` or `--in container`, where places can be mounted",
+                )
+
+
+class _Line:
+    """The way to one toolbox: a stream over the shared connection, as long as it is needed."""
+
+    def __init__(self, handle: EnvironmentHandle, home: str) -> None:
+        self._address = _address(handle)
+        self._socket = str(handle.details["socket"])
+        self._home = home
+        self._lent = AsyncExitStack()
+
+    async def dialled(self) -> ToolboxClient:
+        """Return a new connection. Raises Gone, EnvironmentBroken, EnvironmentUnavailable."""
+        await self.hung_up()
+        host = Address.parse(self._address).host
+        async with AsyncExitStack() as lent:
+            shared = pool().connection(self._address, self._home)
+            connection = await lent.enter_async_context(shared)
+            try:
+                client = await ToolboxClient.over(dial(connection, host, self._socket))
+            except Gone:
+                raise
+            except EnvironmentBroken:
+                await pool().drop(self._address, self._home)
+                raise
+            self._lent = lent.pop_all()
+        return client
+
+    async def hung_up(self) -> None:
+        """Let go of the shared connection."""
+        await self._lent.aclose()
+
+
+async def _ended(talk: Conversation, handle: EnvironmentHandle) -> None:
+    await talk.prepare()
+    answer = await talk.ask("end", id=handle.environment_id, **_known(handle))
+    if answer.get("has_ended") is not True:
+        raise EnvironmentBroken(
+            f"environment {handle.environment_id} did not end in time", hint="try again"
+        )
+
+
+def _known(handle: EnvironmentHandle) -> Mapping[str, Any]:
+    """Return which process it is, and since when that host runs."""
+    return {"root": handle.details.get("root"), "boot": handle.details.get("boot")}
+
+
+def _address(handle: EnvironmentHandle) -> str:
+    return str(handle.details["address"])
+
+
+def _mapping(handle: EnvironmentHandle) -> PathMapping:
+    return PathMapping(here=str(handle.details["target"]), there=handle.workspace_path)
+
+
+def _is_local(handle: EnvironmentHandle) -> bool:
+    return handle.details.get("is_local") is True
+
+
+def _as_ssh(handle: EnvironmentHandle, spec: EnvironmentSpec) -> EnvironmentHandle:
+    details = {**handle.details, "is_local": True, "target": spec.workspace.target}
+    return replace(handle, kind=ExecutionEnvironment.SSH, details=details)
+
+
+def _as_host(handle: EnvironmentHandle) -> EnvironmentHandle:
+    return replace(handle, kind=ExecutionEnvironment.HOST)
+
+
+def _options(spec: EnvironmentSpec) -> Mapping[str, Any]:
+    """Return what a toolbox is started with; `{...}` is filled in over there."""
+    mapping = PathMapping(here=spec.workspace.target, there="{workspace}")
+    variables = {name: mapping.text_inward(value) for name, value in spec.variables.items()}
+    own = {name: value for name, value in OWN_PLACES.items() if name in variables}
+    path = ":".join(mapping.inward(each) for each in spec.path)
+    return {
+        "grace_s": spec.orphan_grace_s,
+        "output_bytes": spec.limits.output_bytes,
+        "rlimits": resource_limits(spec.limits, bounds_memory=True, bounds_processes=False),
+        "is_read_only": not spec.workspace.is_writable,
+        "env": {"SHELL": "/bin/sh", "PATH": path, **variables, **own},
+    }
+
+
+__all__ = ["DEVIATIONS", "LOCALHOST", "NEEDS_HOST", "OWN_PLACES", "SSHEnvironment"]

@@ -1,0 +1,60 @@
+"""Podman speaks Docker's API with words of its own; the container is the same."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import images
+from environments.yards import Yard, starting
+from images import WITHOUT_PYTHON, image
+from patchyard.clients.mounts import unmount
+from patchyard.clients.process import identify, kill, wait_ended
+from patchyard.environments.container import ContainerEnvironment
+from services import REAL_ENVIRONMENT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("podman"), pytest.mark.service("docker")]
+START = Path(__file__).parents[2] / "scripts" / "start_podman.sh"
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The socket of a Podman of this test's own."""
+    folder = Path(tempfile.mkdtemp(prefix="patchyard-podman-", dir="/tmp"))
+    words = [str(START), str(folder)]
+    started = subprocess.run(
+        words, check=True, capture_output=True, text=True, env=REAL_ENVIRONMENT
+    )
+    where = started.stdout.strip()
+    monkeypatch.setenv("DOCKER_HOST", where)
+    monkeypatch.setattr(images, "REAL_ENVIRONMENT", REAL_ENVIRONMENT | {"DOCKER_HOST": where})
+    image.cache_clear()
+    yield where
+    image.cache_clear()
+    service = identify(int((folder / "pid").read_text()))
+    assert service is not None
+    kill(service)
+    wait_ended(service, timeout_s=10)
+    unmount(folder / "graph" / "overlay")  # which Podman mounts over itself
+    shutil.rmtree(folder)
+
+
+async def test_podman_makes_the_container_that_docker_makes(engine: str, yard: Yard) -> None:
+    adapter = ContainerEnvironment(yard.station)
+    yard.image = image(WITHOUT_PYTHON)
+    async with starting(adapter) as start:
+        running = await start(yard.spec(target="/srv/shop"))
+        assert running.handle.details["engine"] == engine.removeprefix("unix://")
+        await running.toolbox.call("w", "write_file", {"path": "a.txt", "content": "one\n"})
+        assert await running.run("whoami; cat /srv/shop/a.txt; cd && touch x") == "agent\none"
+        status = await running.run("cat /proc/1/status")
+        facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        walls = [facts[name] for name in ("CapBnd", "NoNewPrivs", "Seccomp_filters")]
+        assert walls == ["0" * 16, "1", "2"]
+        assert "Read-only file system" in await running.run("echo x > /usr/new")
+        assert "unreachable" in await running.run("(echo > /dev/tcp/192.0.2.1/80) 2>&1")
+    assert (yard.workspace / "a.txt").stat().st_uid == yard.workspace.stat().st_uid
+    assert (await adapter.check()).is_ready

@@ -1,0 +1,153 @@
+"""Virtual machines that do not start: each says why and the cure, and leaves nothing."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from environments.yards import VM, Adapter, Yard
+from patchyard.clients import machine_templates, qemu
+from patchyard.clients.berths import MARK
+from patchyard.clients.guests import LEAST_MIB
+from patchyard.clients.process import all_processes
+from patchyard.domain.environment import ExecutionEnvironment, Limits, Mount
+from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.environments import vm
+from patchyard.environments.vm import VmEnvironment
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("qemu"), pytest.mark.timeout(300)]
+
+
+@pytest.fixture(params=[VM])
+def adapter(request: pytest.FixtureRequest, yard: Yard) -> Adapter:
+    return yard.adapter(request.param)
+
+
+@pytest.fixture
+def bare(yard: Yard, tmp_path: Path) -> Yard:
+    """A yard without saved machines."""
+    yard.station = replace(yard.station, shelf=tmp_path / "shelf", machine_image="")
+    (tmp_path / "shelf").mkdir()
+    return yard
+
+
+def running_machines() -> list[int]:
+    """Machines that no environment owns, as what makes a saved one does."""
+    found = []
+    for each in all_processes():
+        try:
+            words = Path(f"/proc/{each.pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        marks = [word for word in words if word.startswith(f"{MARK}=".encode())]
+        if marks and not re.fullmatch(rb".*=[0-9A-Z]{26}", marks[0]) and each.state not in "ZX":
+            found.append(each.pid)
+    return found
+
+
+async def refusal(yard: Yard, **changes: object) -> EnvironmentUnavailable:
+    spec = replace(yard.spec(), **changes)  # type: ignore[arg-type] # fields of a spec
+    with pytest.raises(EnvironmentUnavailable) as refused:
+        await VmEnvironment(yard.station).start(spec)
+    assert refused.value.hint
+    assert list(yard.station.runtime.glob("0*")) == []
+    return refused.value
+
+
+async def test_a_folder_that_is_not_there(bare: Yard) -> None:
+    assert "/no/such/folder" in (await refusal(bare, image="/no/such/folder")).message
+
+
+async def test_a_machine_without_a_kernel(
+    bare: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_templates, "SYSTEM", tmp_path / "system")
+    refused = await refusal(bare)
+    assert "no kernel" in refused.message
+    assert "linux-image-cloud" in refused.hint
+
+
+async def test_a_machine_without_qemu(bare: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qemu, "PROGRAMS", {})
+    qemu.find_qemu.cache_clear()
+    assert "not made on" in (await refusal(bare)).message
+    monkeypatch.setattr(qemu, "PROGRAMS", dict.fromkeys(["x86_64", "aarch64"], "no-such-qemu"))
+    refused = await refusal(bare)
+    assert "qemu-system" in refused.hint
+    assert refused.message == "QEMU is not installed"
+    monkeypatch.setattr(qemu, "PROGRAMS", dict.fromkeys(["x86_64", "aarch64"], "false"))
+    assert "does not run" in (await refusal(bare)).message
+    qemu.find_qemu.cache_clear()
+
+
+async def test_check_says_what_is_in_the_way(
+    bare: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_templates, "SYSTEM", tmp_path)
+    readiness = await VmEnvironment(bare.station).check()
+    assert readiness.kind is ExecutionEnvironment.VM
+    assert not readiness.is_ready
+    assert readiness.cause
+    assert readiness.cure
+
+
+async def test_a_kernel_that_is_none(bare: Yard, tmp_path: Path) -> None:
+    given = Path(bare_kernel(tmp_path))
+    refused = await refusal(bare, image=str(given))
+    assert refused.message
+    assert running_machines() == []
+
+
+def bare_kernel(folder: Path) -> str:
+    """The kernel's folder of the tests, its kernel replaced by what is none."""
+    from services import kernel_folder  # noqa: PLC0415 - of this test alone
+
+    root = Path(kernel_folder() or "/")
+    made = folder / "image"
+    (made / "boot").mkdir(parents=True)
+    (made / "lib").symlink_to(root / "lib")
+    release = max(path.name for path in (root / "boot").glob("vmlinuz-*"))
+    (made / "boot" / release).write_bytes(b"no kernel")
+    return str(made)
+
+
+async def test_too_little_memory(yard: Yard) -> None:
+    limits = Limits(memory_bytes=64 * 1024**2)
+    assert str(LEAST_MIB) in (await refusal(yard, limits=limits)).hint
+
+
+async def test_too_little_room_for_its_files(bare: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_templates, "SPARE_BYTES", 1 << 62)
+    image = os.environ.get("NOTHING", "")
+    from services import kernel_folder  # noqa: PLC0415 - of this test alone
+
+    assert "MiB are free" in (await refusal(bare, image=image or kernel_folder())).message
+
+
+async def test_a_workspace_in_place_of_the_system(yard: Yard) -> None:
+    workspace = Mount(source=str(yard.workspace), target="/usr", is_writable=True)
+    with pytest.raises(UsageError, match="/usr"):
+        await VmEnvironment(yard.station).start(replace(yard.spec(), workspace=workspace))
+
+
+async def test_a_guest_that_does_not_answer_in_time(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await VmEnvironment(yard.station).programs("/srv/shop")  # the saved state is there
+    monkeypatch.setattr(vm, "START_TIMEOUT_S", 0.05)
+    assert "did not start" in (await refusal(yard)).message
+
+
+async def test_a_guest_that_refuses_what_it_is_told(yard: Yard) -> None:
+    workspace = Mount(source=str(yard.workspace), target="/var/lib/dpkg/x", is_writable=True)
+    spec = replace(yard.spec(), workspace=workspace)
+    with pytest.raises(EnvironmentUnavailable, match="refused"):
+        await VmEnvironment(yard.station).start(spec)
+
+
+async def test_programs_are_told_by_their_disk(yard: Yard) -> None:
+    marks: Mapping[str, str] = await VmEnvironment(yard.station).programs("/srv/shop")
+    assert marks["image"].startswith("disk-")
