@@ -1,5 +1,7 @@
 """What a model is told before it begins, and when it asks for a tool that there is not."""
 
+from dataclasses import replace
+
 import pytest
 
 from patchyard.actors.prompting import opening
@@ -36,6 +38,12 @@ def test_the_one_who_executes_knows_the_place_the_rules_and_the_proof() -> None:
         assert words in system
     for words in ("Mend it", "tests pass", "public names stay", "`pytest -q`", "1. look"):
         assert words in task
+
+
+def test_what_can_be_reached_is_told_where_something_can() -> None:
+    open_one = replace(brief("execute"), network=("a.example:443, through the proxy",))
+    assert "# What commands can reach\n\n- a.example:443, through" in opening(open_one)[1].text
+    assert "can reach" not in opening(brief("execute"))[1].text
 
 
 def test_the_one_who_plans_knows_that_nothing_can_be_written() -> None:

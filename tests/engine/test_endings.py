@@ -106,7 +106,7 @@ async def test_what_runs_on_host_is_said_to_reach_what_the_machine_does(site: Wo
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(ADD, kind="host"))
         data = await plan_data(await site.ledger(equipment, plan_id))
-    assert data["reach"]["network"] == "all that this machine reaches"
+    assert data["reach"]["network"]["summary"] == "all that this machine reaches"
 
 
 async def test_an_invariant_of_the_plan_itself_is_checked_and_can_come_too_late(

@@ -14,7 +14,13 @@ from patchyard.clients.process import kill
 from patchyard.domain.changeset import ChangeSet
 from patchyard.domain.checkpoint import REPEATS, CallRepeated, CallUndone, FilesRestored
 from patchyard.domain.codec import from_json
-from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
+from patchyard.domain.environment import (
+    IN_PLACE,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Mount,
+    Site,
+)
 from patchyard.domain.events import Event, ToolCallRequested, ToolCallSettled
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
@@ -149,6 +155,14 @@ async def test_where_more_than_the_workspace_can_be_written_nothing_is_run_again
     assert errors(site) == ["OUTCOME_UNKNOWN", None]
 
 
+async def test_a_call_that_was_lost_is_never_run_again_where_a_host_was_allowed(
+    site: Worksite,
+) -> None:
+    spec = spec_of(site.asked(LINGER, AFTER, allow_hosts=("a.example",)), site.environ)
+    assert await ran(site, spec) == ["once", "after"]
+    assert errors(site) == ["OUTCOME_UNKNOWN", None]
+
+
 async def test_without_a_checkpoint_before_the_call_nothing_is_run_again(site: Worksite) -> None:
     spec = spec_of(site.asked(LINGER, AFTER), site.environ)
     assert await ran(site, replace(spec, checkpoints=())) == ["once", "after"]
@@ -206,22 +220,22 @@ async def test_what_the_engine_answers_itself_did_nothing_when_it_was_killed(
     assert "nothing was done" in answered.result.message
 
 
-async def none_there() -> Mapping[ExecutionEnvironment, EnvironmentSpec]:
+async def none_there() -> Mapping[Site, EnvironmentSpec]:
     return {}
 
 
-@pytest.mark.parametrize("kind", ["host", "process"])
+@pytest.mark.parametrize("kind", ["host", "mock", "process"])
 async def test_what_only_reads_is_just_run_again(
     site: Worksite, open_folder: Path, kind: str
 ) -> None:
     await asyncio.to_thread((open_folder / "a.txt").write_text, "read me\n")
     await asyncio.to_thread(open_folder.chmod, 0o755)
-    target = str(open_folder) if kind == "host" else "/srv/work"
+    target = str(open_folder) if kind in IN_PLACE else "/srv/work"
     mount = Mount(source=str(open_folder), target=target)
     spec = EnvironmentSpec(plan_id="P", purpose="execute", workspace=mount)
-    where = ExecutionEnvironment(kind)
+    where = Site(ExecutionEnvironment(kind))
 
-    async def specs() -> Mapping[ExecutionEnvironment, EnvironmentSpec]:
+    async def specs() -> Mapping[Site, EnvironmentSpec]:
         return {where: spec}
 
     async with site.open() as (equipment, workflow):
@@ -237,7 +251,7 @@ async def test_what_only_reads_is_just_run_again(
             name="read_file",
             arguments=body_of({"path": "a.txt"}),
             environment_id="01J00000000000000000000001",
-            kind=where,
+            kind=where.kind,
         )
         await ledger.record(event)
         answered = await runner.settle_left_over(event)

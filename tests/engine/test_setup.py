@@ -111,14 +111,15 @@ async def test_setup_has_no_network_but_the_gateways(site: Worksite) -> None:
     assert await changed(site, ADD, setup=reach) == ["new.txt"]
 
 
-async def test_on_host_setup_is_passed_over_and_that_is_said(
-    site: Worksite, open_folder: Path
+@pytest.mark.parametrize("kind", ["host", "mock"])
+async def test_without_walls_setup_is_passed_over_and_that_is_said(
+    site: Worksite, open_folder: Path, kind: str
 ) -> None:
     site.workspaces = open_folder
     async with site.open() as (_, workflow):
-        plan_id = await site.made(workflow, site.asked(ADD, setup=(SETUP,), kind="host"))
+        plan_id = await site.made(workflow, site.asked(ADD, setup=(SETUP,), kind=kind))
         await workflow.run(plan_id)
-    assert any("not run on host" in e.text for e in site.heard if isinstance(e, Noted))
+    assert any(f"not run on {kind}" in e.text for e in site.heard if isinstance(e, Noted))
     await site.clear()
 
 

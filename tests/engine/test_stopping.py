@@ -94,7 +94,7 @@ async def test_what_does_not_end_on_cancel_stays_known_and_is_ended_the_next_tim
         ledger = await site.ledger(equipment, plan_id)
         workspace = Mount(source=str(tmp_path), target="/srv/work")
         spec = EnvironmentSpec(plan_id=plan_id, purpose="execute", workspace=workspace)
-        handle = await started(ledger, equipment.environment(kind), spec)
+        handle = await started(equipment, ledger, equipment.environment(kind), spec)
         staying = Staying(equipment.environment(kind))
         stubborn = replace(equipment, environments={kind: cast("Environment", staying)})
         await stop(stubborn, ledger, "cancelled")

@@ -16,6 +16,7 @@ from patchyard.domain.environment import (
     EnvironmentSpec,
     ExecutionEnvironment,
     Mount,
+    Site,
 )
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.events import ToolCallRequested
@@ -29,6 +30,7 @@ from patchyard.engine.tool_runner import ToolRunner
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 KIND = ExecutionEnvironment.PROCESS
+HERE = Site(KIND)
 
 
 def asked(handle: EnvironmentHandle, name: str, **arguments: object) -> ToolCallRequested:
@@ -53,8 +55,8 @@ async def runner(site: Worksite, open_folder: Path) -> AsyncIterator[ToolRunner]
         workspace=Mount(source=str(open_folder), target="/srv/work", is_writable=True),
     )
 
-    async def specs() -> Mapping[ExecutionEnvironment, EnvironmentSpec]:
-        return {KIND: spec}
+    async def specs() -> Mapping[Site, EnvironmentSpec]:
+        return {HERE: spec}
 
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(call("read_file", path="a.txt")))
@@ -75,7 +77,7 @@ async def test_a_call_taken_up_again_has_the_time_it_was_given(
         return await answer_in_time(waiting, args)
 
     monkeypatch.setattr(tool_runner, "answer_in_time", told)
-    handle, _ = await runner._places.toolbox(KIND)
+    handle, _ = await runner._places.toolbox(HERE)
     event = asked(handle, "execute_command", command="echo hi", timeout_s="45")
     await runner._ledger.record(event)
     answered = await runner.settle_left_over(event)
@@ -86,7 +88,7 @@ async def test_a_call_taken_up_again_has_the_time_it_was_given(
 async def test_a_call_of_another_environment_is_not_sent_to_the_one_that_runs_now(
     runner: ToolRunner, open_folder: Path
 ) -> None:
-    here, _ = await runner._places.toolbox(KIND)
+    here, _ = await runner._places.toolbox(HERE)
     gone = replace(here, environment_id="01J00000000000000000000001")
     event = asked(gone, "write_file", path="twice.txt", content="again")
     await runner._ledger.record(event)
@@ -99,19 +101,19 @@ async def test_of_two_environments_left_behind_the_newer_is_taken_up_and_the_oth
     runner: ToolRunner,
 ) -> None:
     places = runner._places
-    await places.toolbox(KIND)
+    await places.toolbox(HERE)
     places._open.clear()  # given up, but it would not end
-    newer, _ = await places.toolbox(KIND)
+    newer, _ = await places.toolbox(HERE)
     places._open.clear()
     await places.find_again()
     assert list(runner._ledger.state.environments) == [newer.environment_id]
-    handle, _ = await places.toolbox(KIND)
+    handle, _ = await places.toolbox(HERE)
     assert handle == newer
 
 
 async def test_a_kind_without_an_adapter_is_named(runner: ToolRunner) -> None:
     with pytest.raises(UnknownName, match="not in this version"):
-        await runner._places.toolbox(ExecutionEnvironment.VM)
+        await runner._places.toolbox(Site(ExecutionEnvironment.POD))
 
 
 async def test_any_earlier_output_can_be_read_again(runner: ToolRunner) -> None:

@@ -64,7 +64,18 @@ async def test_a_task_becomes_a_proven_change_set_and_the_checkout_is_untouched(
     assert data["execution"]["sandbox_refs"]
     assert data["reach"] == {
         "kind": "process",
-        "network": "none",
+        "network": {
+            "summary": "none",
+            "hosts": [],
+            "gateways": [],
+            "repository": None,
+            "planning": False,
+            "attempts": 0,
+            "refused": 0,
+            "up_bytes": 0,
+            "down_bytes": 0,
+            "places": [],
+        },
         "secrets": [],
         "variables": [],
         "mounts": [],

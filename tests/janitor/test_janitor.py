@@ -22,7 +22,7 @@ from patchyard.domain.retention import DAY_S, Family
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.lifecycle import PlanLifecycleService
-from patchyard.engine.sites import specs_for
+from patchyard.engine.sites import general_site, specs_for
 from patchyard.engine.verifying import verify
 from patchyard.engine.workflow import Workflow
 
@@ -156,9 +156,8 @@ async def running(equipment: Equipment, plan_id: str) -> str:
         ref = from_json(WorkspaceRef, state.workspace)
         await equipment.workspaces.open(state.base, ref)
         spec = specs_for(equipment, plan_id, state.known, ref, purpose="execute", is_writable=True)
-        kind = state.known.environment
-        assert kind is not None
-        handle = await equipment.environment(kind).start(spec[kind])
+        here = general_site(state.known)
+        handle = await equipment.environment(here.kind).start(spec[here])
         await ledger.record(
             Moved(phase=Phase.EXECUTE, state=State.PROCESSING),
             EnvironmentStarted(handle=handle, purpose="execute"),

@@ -26,6 +26,7 @@ def _task(brief: Brief) -> str:
             ("Done when", brief.definition_of_done),
             ("Must stay true", brief.invariants),
             ("The proof runs", tuple(f"`{command}`" for command in brief.validation)),
+            ("What commands can reach", brief.network),
         )
         if lines
     ]

@@ -12,6 +12,7 @@ from typing import Any
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.journal import Journal
 from patchyard.domain.action import NAME, Action
+from patchyard.domain.environment import HERE, kind_of_word, no_such_kind
 from patchyard.domain.errors import Conflict, UnknownName, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import (
@@ -33,7 +34,7 @@ from patchyard.domain.holdings import (
 )
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.project import Project, context_value
-from patchyard.domain.resource import Resource, require_type
+from patchyard.domain.resource import Resource, names_of, require_free_word, require_type
 from patchyard.engine.rows import Vocabulary, from_row, to_row
 
 ATTEMPTS = 20  # writers of this stream are people at shells
@@ -135,7 +136,10 @@ class Catalogue:
             raise UsageError(fault.message, hint=fault.hint) from fault
 
         def decide(holdings: Holdings) -> Sequence[HomeEvent]:
-            return [ProjectSaved(project=replace(holdings.project(name), **{key: kept}))]
+            project = holdings.project(name)
+            if key == "execution_environment" and kept is not None:
+                _require_place(kept, project.linked(holdings.resources))
+            return [ProjectSaved(project=replace(project, **{key: kept}))]
 
         return (await self.change(decide)).project(name)
 
@@ -154,8 +158,12 @@ class Catalogue:
         """Add a resource. Raises UsageError for a type that is not there or a name taken."""
         require_type(resource.type)
         _require_name(resource.name)
+        require_free_word(resource.name)
 
         def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            if resource.execution_environment is not None:
+                there = (*holdings.resources.values(), resource)
+                _require_place(resource.execution_environment, there)
             if resource.name in holdings.resources:
                 raise UsageError(f"there is a resource {resource.name} already")
             return [ResourceSaved(resource=resource)]
@@ -240,6 +248,13 @@ def _adopted(implicit: Project, made: Project, holdings: Holdings) -> list[HomeE
             events.append(InvariantRemoved(invariant_id=one.invariant_id))
             events.append(InvariantAdded(invariant=replace(one, target=made.name)))
     return [*events, ProjectDeleted(name=implicit.name)]
+
+
+def _require_place(name: str, known: Sequence[Resource]) -> None:
+    """Raise UnknownName unless `name` is the word of a kind, or the name of a resource (A15)."""
+    kind = kind_of_word(name)
+    if kind not in HERE and name not in names_of(known):
+        raise no_such_kind(name, linked=names_of(known))
 
 
 def _require_name(name: str) -> None:

@@ -16,6 +16,7 @@ from patchyard.domain.tooling import Effect
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.metering import bare
 from patchyard.engine.places import Places, ended
 from patchyard.engine.rows import body_of
 
@@ -160,7 +161,9 @@ async def _stilled(equipment: Equipment, places: Places) -> AsyncIterator[bool]:
             environment = equipment.environment(handle.kind)
             stands = False
             if isinstance(environment, Freezing):
-                stands = await freezing.enter_async_context(environment.frozen(handle, toolbox))
+                stands = await freezing.enter_async_context(
+                    environment.frozen(handle, bare(toolbox))
+                )
             is_still = is_still and stands
         yield is_still
 

@@ -9,6 +9,7 @@ from patchyard.domain.codec import from_json
 from patchyard.domain.errors import GuardRefused, PatchyardError, StateRefusal
 from patchyard.domain.events import Applied, ApplyIntended, Moved, Unapplied
 from patchyard.domain.plan import Phase, State
+from patchyard.domain.usage import usage_data
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
@@ -98,7 +99,8 @@ class Handing:
         except PatchyardError as error:
             await self._failed(error)
             raise
-        receipt = replace(receipt, journal_head=await self._ledger.head())
+        usage = usage_data(self._ledger.state.used.total)
+        receipt = replace(receipt, journal_head=await self._ledger.head(), usage=usage)
         await self._done(receipt, changeset, is_partial=bool(order.paths))
         return receipt
 

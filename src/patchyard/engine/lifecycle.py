@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from patchyard.domain.changeset import Base
-from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import (
     ApprovalNeeded,
     GuardRefused,
@@ -29,13 +28,13 @@ from patchyard.domain.invariant import Invariant
 from patchyard.domain.machine import refused_by_machine
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.queue import Errand, Lease, Taken, job_of, scopes_of
-from patchyard.domain.resource import Resource, container_of
+from patchyard.domain.resource import site_named
+from patchyard.domain.routing import sites_of
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, Listener
-from patchyard.engine.sites import kinds_of
 
 _BEGIN = (Phase.STRATEGIZE, State.QUEUED)
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
@@ -92,7 +91,7 @@ def _taken(lease: Lease, state: PlanState) -> Taken:
 
 def require_walls(spec: PlanSpec) -> None:
     """Raise GuardRefused where a plan asks for walls and could run where there are none."""
-    bare = sorted(set(kinds_of(spec)) & UNCONFINED)
+    bare = sorted({site.kind for site in sites_of(spec)} & UNCONFINED)
     if spec.safety.require_sandbox and bare:
         raise GuardRefused(
             f"the safety profile requires a sandbox, and the plan could run on {', '.join(bare)}",
@@ -112,23 +111,20 @@ def require_strategy(state: PlanState) -> None:
     )
 
 
-async def place(
-    equipment: Equipment, ledger: Ledger, kind: ExecutionEnvironment, source: str
-) -> None:
+async def place(equipment: Equipment, ledger: Ledger, name: str, source: str) -> None:
     """Set the plan's level of the chain anew, unless its work is done (A12).
 
-    Raises ContainerUnavailableError (A14), UnknownName for a kind that there is not.
+    Raises ContainerUnavailableError (A14), UnknownName for a place that there is not.
     """
     state = ledger.state
-    linked: tuple[Resource, ...] = ()
-    if kind == ExecutionEnvironment.CONTAINER:
-        holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
-        name = state.known.project
-        linked = (container_of(holdings.project(name).linked(holdings.resources) if name else ()),)
-    equipment.environment(kind)
+    holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
+    project = holdings.projects.get(state.known.project or "")
+    linked = project.linked(holdings.resources) if project else ()
+    equipment.environment(site_named(name, linked).kind)
     is_done = state.phase == Phase.APPLY or (state.phase, state.state) == _EXECUTED
-    if not is_done and kind != state.known.environment:
-        await ledger.record(Placed(kind=kind, source=source, resources=linked))
+    if not is_done and name != state.known.environment:
+        usable = tuple(each for each in linked if each.site is not None)
+        await ledger.record(Placed(kind=name, source=source, resources=usable))
 
 
 async def declare(ledger: Ledger, invariant: Invariant) -> None:

@@ -2,17 +2,23 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 
 from patchyard.contracts.environment import Environment, Toolbox
-from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, ExecutionEnvironment
+from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, Site
 from patchyard.domain.errors import EnvironmentBroken
-from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted
+from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted, Noted
+from patchyard.domain.usage import NOTHING, Usage
+from patchyard.engine.activation import activating, deactivated
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.metering import Metered, as_bounded, metered, used_in_all
 from patchyard.engine.strays import end_strays
 
-Specs = Callable[[], Awaitable[Mapping[ExecutionEnvironment, EnvironmentSpec]]]
+UNHELD = "nothing on this machine holds the limit `{}` of {}: it counts for nothing here"
+
+Specs = Callable[[], Awaitable[Mapping[Site, EnvironmentSpec]]]
 
 
 class Places:
@@ -29,25 +35,25 @@ class Places:
         self._ledger = ledger
         self._specs = specs
         self._purpose = purpose
-        self._open: dict[ExecutionEnvironment, tuple[EnvironmentHandle, Toolbox]] = {}
+        self._open: dict[Site, tuple[EnvironmentHandle, Metered]] = {}
         self._lock = asyncio.Lock()
 
-    async def toolbox(self, kind: ExecutionEnvironment) -> tuple[EnvironmentHandle, Toolbox]:
-        """Return the running environment of `kind`, started now when it is not.
+    async def toolbox(self, site: Site) -> tuple[EnvironmentHandle, Toolbox]:
+        """Return the running environment at `site`, started now when it is not.
 
         Raises EnvironmentUnavailable when it cannot start; nothing weaker is ever taken instead.
         """
         async with self._lock:
-            if kind not in self._open:
-                self._open[kind] = await self._start(kind)
-            return self._open[kind]
+            if site not in self._open:
+                self._open[site] = await self._start(site)
+            return self._open[site]
 
-    async def _start(self, kind: ExecutionEnvironment) -> tuple[EnvironmentHandle, Toolbox]:
-        environment = self._equipment.environment(kind)
+    async def _start(self, site: Site) -> tuple[EnvironmentHandle, Metered]:
+        environment = self._equipment.environment(site.kind)
         specs = await self._specs()
-        handle = await started(self._ledger, environment, specs[kind])
+        handle = await started(self._equipment, self._ledger, environment, specs[site])
         try:
-            return handle, await environment.attach(handle)
+            return handle, metered(environment, handle, await environment.attach(handle))
         except BaseException:
             await self._end(handle, "nobody could attach to it")
             raise
@@ -67,58 +73,81 @@ class Places:
                 await self._end(handle, "left over from another phase")
                 continue
             try:
-                toolbox = await environment.attach(handle)
+                toolbox = metered(environment, handle, await environment.attach(handle))
             except EnvironmentBroken as error:
                 await self._end(handle, error.message)
                 continue
-            if handle.kind in self._open:  # it was given up, and would not end
-                await self.replace(handle.kind, "another took its place")
-            self._open[handle.kind] = (handle, toolbox)
+            if handle.site in self._open:  # it was given up, and would not end
+                await self.replace(handle.site, "another took its place")
+            self._open[handle.site] = (handle, toolbox)
 
-    async def replace(self, kind: ExecutionEnvironment, reason: str) -> None:
+    async def replace(self, site: Site, reason: str) -> None:
         """Give up a broken environment; the next call starts a new one."""
         async with self._lock:
-            handle, toolbox = self._open.pop(kind)
+            handle, toolbox = self._open.pop(site)
             await toolbox.close()
-            await self._end(handle, reason)
+            await self._end(handle, reason, calls=toolbox.calls)
 
     async def end(self) -> None:
         """End every environment, with what runs there; the next call starts a new one."""
         while self._open:
             _, (handle, toolbox) = self._open.popitem()
             await toolbox.close()
-            await self._end(handle, "the work is over")
+            await self._end(handle, "the work is over", calls=toolbox.calls)
 
-    async def _end(self, handle: EnvironmentHandle, reason: str) -> None:
-        await ended(self._equipment, self._ledger, handle, reason)
+    async def _end(self, handle: EnvironmentHandle, reason: str, calls: Usage = NOTHING) -> None:
+        await ended(self._equipment, self._ledger, handle, reason, calls=calls)
 
 
 async def started(
-    ledger: Ledger, environment: Environment, spec: EnvironmentSpec
+    equipment: Equipment, ledger: Ledger, environment: Environment, spec: EnvironmentSpec
 ) -> EnvironmentHandle:
     """Start an environment that the journal knows of; none is left when it could not be told.
 
     Raises EnvironmentUnavailable when it cannot start.
     """
-    handle = await environment.start(spec)
+    async with activating(equipment, ledger, environment, spec) as ready:
+        handle = await environment.start(ready)
+    handle = replace(handle, resource=spec.resource, details=as_bounded(handle, spec))
     try:
-        await ledger.record(EnvironmentStarted(handle=handle, purpose=spec.purpose))
+        words = [Noted(text=UNHELD.format(name, handle.kind)) for name in _unheld(handle)]
+        await ledger.record(EnvironmentStarted(handle=handle, purpose=spec.purpose), *words)
     except BaseException:
         await environment.end(handle)
         raise
     return handle
 
 
+def _unheld(handle: EnvironmentHandle) -> Sequence[str]:
+    found: Sequence[str] = handle.details.get("unheld", ())
+    return found
+
+
 async def ended(
-    equipment: Equipment, ledger: Ledger, handle: EnvironmentHandle, reason: str = ""
+    equipment: Equipment,
+    ledger: Ledger,
+    handle: EnvironmentHandle,
+    reason: str = "",
+    *,
+    calls: Usage = NOTHING,
 ) -> None:
     """End an environment and journal that. Raises EnvironmentBroken when it stays: it is open.
 
+    `calls` is what its commands are known to have used.
+
     Raises FencedOff, and leaves it, when another owner of the plan may be using it.
     """
+    environment = equipment.environment(handle.kind)
     async with ledger.sole():
-        await whole(equipment.environment(handle.kind).end(handle))
-    await ledger.record(EnvironmentEnded(environment_id=handle.environment_id, reason=reason))
+        usage = used_in_all(environment, handle, calls)
+        await whole(environment.end(handle))
+    over = EnvironmentEnded(
+        environment_id=handle.environment_id,
+        reason=reason,
+        usage=None if usage == NOTHING else usage,
+    )
+    await ledger.record(over)
+    await deactivated(equipment, handle)
 
 
-__all__ = ["Places", "Specs", "ended", "started"]
+__all__ = ["UNHELD", "Places", "Specs", "ended", "started"]

@@ -126,7 +126,7 @@ def gate_result(command: str, result: ToolResult) -> GateResult:
     exit_code = code if type(code) is int else None  # false is no 0
     streams = [str(result.data.get(name, "")) for name in ("stdout", "stderr")]
     output = "\n".join(text.rstrip("\n") for text in streams if text.strip())
-    if exit_code is None:
+    if exit_code is None or "limit" in result.data:
         output = f"{output}\n{result.message}".strip()
     is_empty = exit_code == 0 and RAN_NOTHING.search(output) is not None
     if is_empty:

@@ -13,7 +13,13 @@ from patchyard.engine.checkpoints import Checkpoints
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
 
-CONFINED = frozenset({ExecutionEnvironment.CONTAINER, ExecutionEnvironment.PROCESS})
+CONFINED = frozenset(
+    {
+        ExecutionEnvironment.CONTAINER,
+        ExecutionEnvironment.DEVCONTAINER,
+        ExecutionEnvironment.PROCESS,
+    }
+)
 """Kinds from which a call reaches nothing but the workspace, unless it was given more."""
 
 
@@ -42,7 +48,7 @@ class Recovery:
         """
         number = self._ledger.state.repeats.get(call.call_id, 0) + 1
         tool = self._tools.get(call.name)
-        if tool is None or call.kind is None or number > REPEATS:
+        if tool is None or call.kind is None or call.site is None or number > REPEATS:
             return None
         if not self._is_harmless(tool.spec.effect, call.kind):
             if self._checkpoints is None or not self._can_be_undone(call):
@@ -53,7 +59,7 @@ class Recovery:
             await self._ledger.record(undone)
             await self._places.end()
             await self._checkpoints.restore(call.checkpoint_id)
-        handle, toolbox = await self._places.toolbox(call.kind)
+        handle, toolbox = await self._places.toolbox(call.site)
         await self._ledger.record(
             CallRepeated(call_id=call.call_id, environment_id=handle.environment_id, number=number)
         )
@@ -61,7 +67,8 @@ class Recovery:
 
     def _is_harmless(self, effect: Effect, kind: ExecutionEnvironment) -> bool:
         """Whether it cannot have changed anything."""
-        is_planning = self._phase == Phase.STRATEGIZE and kind in CONFINED
+        reads_only = not self._ledger.state.known.network.planning
+        is_planning = self._phase == Phase.STRATEGIZE and kind in CONFINED and reads_only
         return effect == Effect.READ or is_planning
 
     def _can_be_undone(self, call: ToolCallRequested) -> bool:
@@ -70,8 +77,8 @@ class Recovery:
 
 
 def reaches_out(spec: PlanSpec) -> bool:
-    """Whether a confined call of this plan was given more to write to than the workspace."""
-    return any(mount.endswith(":rw") for mount in spec.mounts)
+    """Whether a confined call of this plan was given more to act on than the workspace."""
+    return bool(spec.network) or any(mount.endswith(":rw") for mount in spec.mounts)
 
 
 __all__ = ["CONFINED", "Recovery", "reaches_out"]

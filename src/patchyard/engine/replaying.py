@@ -23,6 +23,7 @@ from patchyard.domain.errors import (
 )
 from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, WorkspaceRemoved
 from patchyard.domain.lineage import REPLAYS, Kinship, Lineage
+from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import AUTO, Phase, PlanSpec
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.state import PlanState
@@ -136,6 +137,7 @@ def spec_of_replay(original: PlanState) -> PlanSpec:
     return replace(
         original.known,
         agent=REPLAYS,
+        network=NetworkGrant(),
         lineage=Lineage(plan_id=original.plan_id, kinship=Kinship.REPLAY),
         validate=(),
         invariants=(),

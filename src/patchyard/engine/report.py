@@ -5,16 +5,19 @@ from typing import Any
 
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.codec import from_json, to_json
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import IN_PLACE, ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.marks import Mark
+from patchyard.domain.network import GIT, INDEX, told
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.state import PlanState
+from patchyard.domain.usage import usage_data
 from patchyard.engine.accounts import shared_budgets
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.sites import general_kind
 from patchyard.engine.waiting import approval, waiting
 
+GATEWAY_WORDS = {INDEX: "package indexes", GIT: "its repository (reading)"}
 _STEPS = (Phase.STRATEGIZE, Phase.EXECUTE, Phase.APPLY)
 
 
@@ -51,9 +54,10 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
             "tool_calls": state.tool_calls,
             "sandbox_refs": list(state.sandbox_refs),
             "checkpoints": [_checkpoint(mark) for mark in state.checkpoints],
+            "usage": usage_data(state.used.total),
         },
         "cost": _cost(state) | {"budgets": await shared_budgets(ledger)},
-        "reach": reach(spec),
+        "reach": reach(state),
         "waiting": waiting(state),
         "approval": approval(state),
         "is_paused": state.steered.paused is not None,
@@ -105,21 +109,47 @@ def changeset_data(changeset: ChangeSet | None) -> dict[str, Any] | None:
     }
 
 
-def reach(spec: PlanSpec) -> dict[str, Any]:
-    """Return what the plan could touch."""
+def reach(state: PlanState) -> dict[str, Any]:
+    """Return what the plan could touch, and what went through its gateways."""
+    spec = state.known
     return {
         "kind": str(general_kind(spec)),
-        "network": _network(spec),
-        "secrets": [],
+        "network": _network(state),
+        "secrets": list(spec.network.secrets),
         "variables": sorted(spec.variables),
         "mounts": list(spec.mounts),
     }
 
 
-def _network(spec: PlanSpec) -> str:
-    if general_kind(spec) == ExecutionEnvironment.HOST:
+def _network(state: PlanState) -> dict[str, Any]:
+    grant, used = state.known.network, state.network
+    return {
+        "summary": _reachable(state.known),
+        "hosts": list(told(grant)),
+        "gateways": list(grant.gateways),
+        "repository": grant.repository or None,
+        "planning": grant.planning,
+        "attempts": sum(each.attempts for each in used),
+        "refused": sum(each.refused for each in used),
+        "up_bytes": sum(each.up for each in used),
+        "down_bytes": sum(each.down for each in used),
+        "places": [to_json(each) for each in used],
+    }
+
+
+def _reachable(spec: PlanSpec) -> str:
+    if general_kind(spec) in IN_PLACE:
         return "all that this machine reaches"
-    return "package indexes, during setup" if spec.setup else "none"
+    if general_kind(spec) == ExecutionEnvironment.SSH:
+        return "all that its host reaches"
+    parts = [
+        f"{each['host']} ({'can upload' if each['can_upload'] else 'reading'})"
+        for each in told(spec.network)
+    ]
+    parts += [GATEWAY_WORDS[name] for name in spec.network.gateways]
+    if spec.setup and INDEX not in spec.network.gateways:
+        parts.append("package indexes, during setup")
+    return ", ".join(parts) or "none"
 
 
 async def _changeset(ledger: Ledger) -> ChangeSet | None:
@@ -231,4 +261,12 @@ def raised(state: PlanState) -> PatchyardError | None:
     return error
 
 
-__all__ = ["base_data", "base_line", "changeset_data", "plan_data", "raised", "reach"]
+__all__ = [
+    "GATEWAY_WORDS",
+    "base_data",
+    "base_line",
+    "changeset_data",
+    "plan_data",
+    "raised",
+    "reach",
+]

@@ -6,8 +6,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from patchyard.contracts.actor import Brief, Casting, Session
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.workspace import Checkpointing
-from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment
+from patchyard.domain.environment import IN_PLACE, EnvironmentSpec, Site
 from patchyard.domain.invariant import reconcile
+from patchyard.domain.network import instructions
 from patchyard.domain.plan import Phase
 from patchyard.domain.state import PlanState
 from patchyard.domain.tooling import Effect
@@ -18,6 +19,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import Ground
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
+from patchyard.engine.reaching import is_closed, reaching
 from patchyard.engine.sites import general_kind, specs_for
 from patchyard.engine.steering import Steering
 from patchyard.engine.tool_runner import ToolRunner
@@ -37,7 +39,7 @@ async def at_work(
     """Open the actor's session and its environments; both end with the block."""
     spec = ledger.state.known
 
-    async def specs() -> Mapping[ExecutionEnvironment, EnvironmentSpec]:
+    async def specs() -> Mapping[Site, EnvironmentSpec]:
         return specs_for(
             equipment,
             ledger.plan_id,
@@ -52,13 +54,14 @@ async def at_work(
         closing.push_async_callback(places.end)
         await places.find_again()
         path = spec.repository
-        if general_kind(spec) == ExecutionEnvironment.HOST:
+        if general_kind(spec) in IN_PLACE:
             path = (await ground()).root
         tools = equipment.tools(path)
         brief = _brief(ledger.state, phase, workspace_path=path, tools=tools)
         meter = PlanMeter(equipment, ledger, steering, on_wait=watching.on_wait)
         session = await _session(equipment, ledger.state, brief, watching, meter)
         closing.push_async_callback(session.close)
+        reached = await closing.enter_async_context(reaching(equipment, ledger, phase, places))
         runner = ToolRunner(
             equipment,
             ledger,
@@ -68,6 +71,7 @@ async def at_work(
             on_output=watching.on_output,
             checkpoints=_checkpoints(equipment, ledger, phase, ground, places),
             steering=steering,
+            reaching=reached,
         )
         yield AgentLoop(ledger, session, runner, steering, meter), places
 
@@ -119,6 +123,7 @@ def _brief(
         steps=spec.steps,
         arguments=spec.arguments,
         findings=state.steered.findings,
+        network=() if is_closed(spec.network, phase) else instructions(spec.network),
     )
 
 

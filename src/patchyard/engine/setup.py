@@ -9,22 +9,25 @@ from pathlib import Path
 from patchyard.contracts.environment import Furnished, Listening, Toolbox
 from patchyard.contracts.gateway import Passed
 from patchyard.domain.changeset import Base, ChangeSet
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import IN_PLACE, ExecutionEnvironment
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.events import Noted, SetupFinished
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.tooling import result_from_wire
+from patchyard.engine.activation import image_name
 from patchyard.engine.answers import answer_in_time, whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import ground, ground_name
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import gate_result
-from patchyard.engine.sites import general_kind, image_of
+from patchyard.engine.sites import general_kind, general_site, image_of
 from patchyard.engine.visits import visit
 
 SETUP_TIMEOUT_S = 1800.0  # one setup command
-NOT_ON_HOST = (
-    "setup commands are not run on host, where every workspace has a path of its own: what the"
+WITH_OWN_PATHS = IN_PLACE | {ExecutionEnvironment.SSH}
+"""Kinds where each workspace has a path of its own: a layer holds the path it was made at."""
+NOT_IN_PLACE = (
+    "setup commands are not run on {kind}, where every workspace has a path of its own: what the"
     " work needs has to be installed there already"
 )
 FORMAT = 1  # of the key; raised when layers are made in another way
@@ -49,9 +52,8 @@ class Setup:
         spec = self._ledger.state.known
         if not spec.setup:
             return []
-        if general_kind(spec) == ExecutionEnvironment.HOST:
-            # A layer holds the path it was made at, and on `host` each workspace has its own.
-            await self._ledger.record(Noted(text=NOT_ON_HOST))
+        if general_kind(spec) in WITH_OWN_PATHS:
+            await self._ledger.record(Noted(text=NOT_IN_PLACE.format(kind=general_kind(spec))))
             return []
         done = self._ledger.state.setup
         if done is not None:
@@ -83,7 +85,7 @@ class Setup:
         spec = self._ledger.state.known
         paths = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
         touched = sorted(path for path in paths if is_key_file(path))
-        if not spec.setup or not touched or general_kind(spec) == ExecutionEnvironment.HOST:
+        if not spec.setup or not touched or general_kind(spec) in WITH_OWN_PATHS:
             return None
         key = await self._key(base, changeset.tree)
         await self._ledger.record(Noted(text=f"setup for the proof: {', '.join(touched)[:500]}"))
@@ -93,11 +95,15 @@ class Setup:
     async def _programs(self, base: Base) -> Mapping[str, str]:
         """What setup will find to run: a virtual environment is bound to its interpreter."""
         spec = self._ledger.state.known
-        kind = general_kind(spec)
-        environment = self._equipment.environment(kind)
+        site = general_site(spec)
+        environment = self._equipment.environment(site.kind)
         if not isinstance(environment, Furnished):
             return {}
-        return await environment.programs(base.repository, image=image_of(kind, spec))
+        own = spec.devcontainers.get(site.resource)
+        if own is not None and own.build is not None:  # it may not be built yet
+            context = await self._equipment.trees.folder(base, own.build.context)
+            return {"image": image_name(context, own.build)}
+        return await environment.programs(base.repository, image=image_of(site, spec))
 
     async def _key(self, base: Base, tree: str | None) -> str:
         """Name what setup sees: a layer made of the same things is the same layer."""
@@ -174,4 +180,11 @@ class Setup:
         return {"gateways": "\n".join(failed[-10:])} if failed else {}
 
 
-__all__ = ["FORMAT", "NOT_ON_HOST", "SETUP_TIMEOUT_S", "Setup", "SetupFailed"]
+__all__ = [
+    "FORMAT",
+    "NOT_IN_PLACE",
+    "SETUP_TIMEOUT_S",
+    "WITH_OWN_PATHS",
+    "Setup",
+    "SetupFailed",
+]

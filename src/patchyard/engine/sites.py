@@ -3,23 +3,32 @@
 from collections.abc import Mapping, Sequence
 
 from patchyard.contracts.workspace import WorkspaceRef
-from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
+from patchyard.domain.devcontainer import Devcontainer
+from patchyard.domain.environment import (
+    IN_PLACE,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Limits,
+    Mount,
+    Site,
+)
+from patchyard.domain.environment_limits import EnvironmentLimits, limits_for
 from patchyard.domain.plan import PlanSpec
-from patchyard.domain.resource import container_of
-from patchyard.domain.routing import route_of
+from patchyard.domain.routing import route_of, sites_of
 from patchyard.engine.equipment import Equipment
 
+NO_DEVCONTAINER = Devcontainer(path="")
 PYCACHE = "/tmp/pycache"  # noqa: S108 - inside, where /tmp is its own
 
 
-def kinds_of(spec: PlanSpec) -> tuple[ExecutionEnvironment, ...]:
-    """Return every kind that a call of this plan could be routed to, resolved before it runs."""
-    return tuple(dict.fromkeys((general_kind(spec), *spec.tool_environments.values())))
+def general_site(spec: PlanSpec) -> Site:
+    """Return where a call goes whose tool has no setting of its own."""
+    return route_of(spec).site
 
 
 def general_kind(spec: PlanSpec) -> ExecutionEnvironment:
-    """Return the kind of a call whose tool has no setting of its own."""
-    return route_of(spec).kind
+    """Return the kind of that place."""
+    return general_site(spec).kind
 
 
 def specs_for(
@@ -31,32 +40,48 @@ def specs_for(
     purpose: str,
     is_writable: bool,
     variables: Mapping[str, str] | None = None,
-) -> Mapping[ExecutionEnvironment, EnvironmentSpec]:
-    """Return what to start each kind with, for one purpose of one plan."""
+) -> Mapping[Site, EnvironmentSpec]:
+    """Return what to start each place with, for one purpose of one plan."""
     return {
-        kind: _spec(
+        site: _spec(
             plan_id,
             spec,
             workspace,
-            kind=kind,
+            site=site,
             purpose=purpose,
             is_writable=is_writable,
             variables=variables or {},
         )
-        for kind in kinds_of(spec)
-        if kind in equipment.environments
+        for site in sites_of(spec)
+        if site.kind in equipment.environments
     }
 
 
 def _inside(kind: ExecutionEnvironment, spec: PlanSpec, workspace: WorkspaceRef) -> str:
     """The one path: that of the source checkout, where the kind can make it so."""
-    return workspace.root if kind == ExecutionEnvironment.HOST else spec.repository
+    return workspace.root if kind in IN_PLACE else spec.repository
 
 
-def image_of(kind: ExecutionEnvironment, spec: PlanSpec) -> str:
-    """Return the image of the linked container that `container` means (F2.17)."""
-    is_container = kind == ExecutionEnvironment.CONTAINER
-    return container_of(spec.resources).image if is_container else ""
+def image_of(site: Site, spec: PlanSpec) -> str:
+    """Return the image of the linked resource that `site` is reached through; empty: none.
+
+    A container that names none has that of the repository's language (F2.17).
+    """
+    found, own = spec.resource(site.resource), spec.devcontainers.get(site.resource)
+    image = (found.image if found else "") or (own.image if own else "")
+    return image or (spec.image if site.kind == ExecutionEnvironment.CONTAINER else "")
+
+
+def limits_of(site: Site, spec: PlanSpec) -> Limits:
+    """Return what `site` may use: as typed, by its resource, by the project and files, as usual.
+
+    What a devcontainer asks of its host comes after its resource.
+    """
+    found, needs = spec.resource(site.resource), spec.devcontainers.get(site.resource)
+    own = [] if found is None else [found.limits]
+    asked = needs or NO_DEVCONTAINER
+    needed = EnvironmentLimits(cpus=asked.cpus, disk=asked.storage_bytes, memory=asked.memory_bytes)
+    return limits_for(spec.environment_limits, *own, needed, spec.usual_limits)
 
 
 def _spec(
@@ -64,23 +89,35 @@ def _spec(
     spec: PlanSpec,
     workspace: WorkspaceRef,
     *,
-    kind: ExecutionEnvironment,
+    site: Site,
     purpose: str,
     is_writable: bool,
     variables: Mapping[str, str],
 ) -> EnvironmentSpec:
-    path = _inside(kind, spec, workspace)
+    path = _inside(site.kind, spec, workspace)
+    own = spec.devcontainers.get(site.resource, NO_DEVCONTAINER)
+    places = (path, *([own.folder] if own.folder else []))
+    shown = [Mount(source=workspace.root, target=p, is_writable=is_writable) for p in places]
+    reached = spec.resource(site.resource)
     return EnvironmentSpec(
         plan_id=plan_id,
         purpose=purpose,
-        image=image_of(kind, spec),
-        workspace=Mount(source=workspace.root, target=path, is_writable=is_writable),
+        resource=site.resource,
+        image=image_of(site, spec),
+        user=own.user,
+        commands=own.started,
+        address=reached.address if reached else "",
+        transport=reached.transport if reached else "",
+        workspace=shown[0],
+        written=str(workspace.details.get("upper") or ""),
         mounts=(
+            *shown[1:],
             *_own_mounts(workspace, path),
             *_included(spec, path),
             *_asked_mounts(spec.mounts, is_writable=is_writable and purpose == "execute"),
         ),
-        variables={**_tidy(path, workspace), **spec.variables, **variables},
+        variables={**_tidy(path, workspace), **own.variables, **spec.variables, **variables},
+        limits=limits_of(site, spec),
         path=(f"{path}/.venv/bin", f"{path}/node_modules/.bin"),
         agent_uid=workspace.owner_uid,
         agent_gid=workspace.owner_gid,
@@ -115,4 +152,11 @@ def _tidy(path: str, workspace: WorkspaceRef) -> Mapping[str, str]:
     return {} if path == workspace.root else {"PYTHONPYCACHEPREFIX": PYCACHE}
 
 
-__all__ = ["general_kind", "image_of", "kinds_of", "specs_for"]
+__all__ = [
+    "NO_DEVCONTAINER",
+    "general_kind",
+    "general_site",
+    "image_of",
+    "limits_of",
+    "specs_for",
+]

@@ -8,11 +8,13 @@ from typing import Any
 from patchyard.contracts.actor import Answered, Wanted
 from patchyard.contracts.environment import OnOutput, Toolbox
 from patchyard.contracts.tool import Tool
-from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.environment import EnvironmentHandle
 from patchyard.domain.errors import EnvironmentBroken, UnknownName, UsageError
 from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
 from patchyard.domain.plan import Phase
-from patchyard.domain.routing import Route, route_of
+from patchyard.domain.routing import Route
+from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.steering import ApprovalUsed
 from patchyard.domain.tooling import (
     READ_OUTPUT,
@@ -22,13 +24,17 @@ from patchyard.domain.tooling import (
     output_page,
     result_from_wire,
 )
+from patchyard.domain.usage import Usage
 from patchyard.engine.answers import answer_in_time
 from patchyard.engine.budgeting import require_call
 from patchyard.engine.checkpoints import Checkpoints
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.metering import ended_by_limit
 from patchyard.engine.places import Places
+from patchyard.engine.reaching import Reaching
 from patchyard.engine.recovery import Recovery
+from patchyard.engine.routes import Routes
 from patchyard.engine.rows import body_of
 from patchyard.engine.steering import Steering
 
@@ -54,15 +60,18 @@ class ToolRunner:
         on_output: OnOutput | None = None,
         checkpoints: Checkpoints | None = None,
         steering: Steering | None = None,
+        reaching: Reaching | None = None,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
         self._places = places
+        self._routes = Routes(ledger, places)
         self._tools = tools
         self._phase = phase
         self._on_output = on_output
         self._checkpoints = checkpoints
         self._steering = steering or Steering(equipment, ledger)
+        self._reaching = reaching or Reaching(ledger, places)
         self._recovery = Recovery(ledger, places, tools=tools, phase=phase, checkpoints=checkpoints)
         self._cause = ""  # why the environment of the present call is gone
         self._settled: list[tuple[Toolbox, str]] = []  # calls whose results the toolbox still holds
@@ -82,7 +91,7 @@ class ToolRunner:
         if op == READ_OUTPUT:
             result = await self._read_output(call_id, args)
             return await self._answer_here(call_id, wanted, result, turn=turn)
-        route = route_of(self._ledger.state.known, tool.spec.name)
+        route = self._routes.of(tool.spec.name)
         if self._is_unguarded_planning(route, tool.spec.effect):
             result = _refused(
                 call_id,
@@ -97,8 +106,7 @@ class ToolRunner:
         if permit.code:
             result = _refused(call_id, permit.code, permit.message)
             return await self._answer_here(call_id, wanted, result, turn=turn, used=permit.used)
-        sent = self._send(call_id, wanted, (op, args), route, turn=turn, used=permit.used)
-        return await sent
+        return await self._send(call_id, wanted, (op, args), turn=turn, used=permit.used)
 
     async def take_back(self, wanted: Wanted, *, turn: int) -> Answered:
         """Answer a call that a rollback took back: it is not made."""
@@ -129,20 +137,19 @@ class ToolRunner:
         return tool, op, args
 
     def _is_unguarded_planning(self, route: Route, effect: Effect) -> bool:
-        unguarded = route.kind in {ExecutionEnvironment.HOST, ExecutionEnvironment.SSH}
-        return self._phase == Phase.STRATEGIZE and effect == Effect.RUN and unguarded
+        is_unguarded = route.kind in UNCONFINED
+        return self._phase == Phase.STRATEGIZE and effect == Effect.RUN and is_unguarded
 
     async def _send(
         self,
         call_id: str,
         wanted: Wanted,
         operation: tuple[str, Mapping[str, Any]],
-        route: Route,
         *,
         turn: int,
         used: Sequence[ApprovalUsed] = (),
     ) -> Answered:
-        handle, toolbox = await self._places.toolbox(route.kind)
+        route, handle, toolbox = await self._routes.arrived(wanted.name)
         call = ToolCallRequested(
             call_id=call_id,
             turn=turn,
@@ -151,6 +158,7 @@ class ToolRunner:
             arguments=body_of(wanted.arguments),
             environment_id=handle.environment_id,
             kind=route.kind,
+            resource=route.resource,
             level=route.level,
             reason=route.reason,
             checkpoint_id=await self._kept(call_id, wanted.name, operation[1]),
@@ -185,13 +193,14 @@ class ToolRunner:
         """Send a call, or attach to it; None where its environment was lost meanwhile."""
         op, args = operation
         try:
+            args = await self._reaching.furnished(call.kind, toolbox, op, args)
             waiting = toolbox.call(call.call_id, op, args, on_output=self._on_output)
             payload = await answer_in_time(waiting, args)
         except EnvironmentBroken as error:
             self._cause = error.message
-            if call.kind is not None:
-                await self._places.replace(call.kind, error.message)
-            return None
+            if call.site is not None:
+                await self._places.replace(call.site, error.message)
+            return ended_by_limit(error)
         except asyncio.CancelledError:
             async with self._ledger.sole():  # another owner may be waiting for this very call
                 await _cancel(toolbox, call.call_id)
@@ -244,7 +253,7 @@ class ToolRunner:
 
         A toolbox knows all its calls: one that was never sent is sent now.
         """
-        handle, toolbox = await self._places.toolbox(live.kind)
+        handle, toolbox = await self._places.toolbox(live.site)
         if handle.environment_id != call.environment_id:
             return None
         return await self._sent(call, toolbox, operation)
@@ -286,7 +295,8 @@ class ToolRunner:
         reattached: bool = False,
     ) -> Answered:
         result = result_from_wire(call_id, payload)
-        self._ledger.note(settled_event(result, is_reattached=reattached))
+        settled = settled_event(result, is_reattached=reattached)
+        self._ledger.note(*self._reaching.used(call_id), settled)
         return self.answered(ref, name, result)
 
     def answered(self, ref: str, name: str, result: ToolResult) -> Answered:
@@ -319,6 +329,7 @@ def settled_event(result: ToolResult, *, is_reattached: bool = False) -> ToolCal
     data = dict(result.data)
     started = finite(data.pop("started", None), 0.0)
     ended = finite(data.pop("ended", None), 0.0)
+    usage = data.pop("usage", None)
     paths = data.get("paths")
     listed = paths if isinstance(paths, (list, tuple)) else ()
     return ToolCallSettled(
@@ -331,17 +342,19 @@ def settled_event(result: ToolResult, *, is_reattached: bool = False) -> ToolCal
         ended=ended,
         paths=tuple(path for path in listed if isinstance(path, str))[:100],
         is_reattached=is_reattached,
+        usage=from_json(Usage, usage) if usage else None,
     )
 
 
 def result_of(event: ToolCallSettled, data: Any) -> ToolResult:
     """Return the result that `event` settled its call with; `data` is the value of its body."""
+    own = data if isinstance(data, dict) else {}
     return ToolResult(
         call_id=event.call_id,
         success=event.success,
         message=event.message,
         error=event.error,
-        data=data if isinstance(data, dict) else {},
+        data=own if event.usage is None else {**own, "usage": to_json(event.usage)},
     )
 
 

@@ -5,33 +5,37 @@ from contextlib import asynccontextmanager
 
 from patchyard.contracts.environment import Toolbox
 from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.domain.usage import NOTHING
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.metering import metered
 from patchyard.engine.places import ended, started
-from patchyard.engine.sites import general_kind, specs_for
+from patchyard.engine.sites import general_site, specs_for
 
 
 @asynccontextmanager
 async def visit(
     equipment: Equipment, ledger: Ledger, workspace: WorkspaceRef, *, purpose: str
 ) -> AsyncIterator[Toolbox]:
-    """Start the plan's kind of environment over `workspace`; it ends with the block.
+    """Start the plan's environment over `workspace`; it ends with the block.
 
     Raises EnvironmentUnavailable when it cannot start.
     """
     spec = ledger.state.known
-    kind = general_kind(spec)
-    environment = equipment.environment(kind)
+    site = general_site(spec)
+    environment = equipment.environment(site.kind)
     specs = specs_for(equipment, ledger.plan_id, spec, workspace, purpose=purpose, is_writable=True)
-    handle = await started(ledger, environment, specs[kind])
+    handle = await started(equipment, ledger, environment, specs[site])
+    calls = NOTHING
     try:
-        toolbox = await environment.attach(handle)
+        toolbox = metered(environment, handle, await environment.attach(handle))
         try:
             yield toolbox
         finally:
             await toolbox.close()
+            calls = toolbox.calls
     finally:
-        await ended(equipment, ledger, handle)
+        await ended(equipment, ledger, handle, calls=calls)
 
 
 __all__ = ["visit"]

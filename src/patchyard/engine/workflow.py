@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable
 
 from patchyard.contracts.approver import Approver
 from patchyard.domain.changeset import Base
-from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.queue import Errand
@@ -107,16 +106,16 @@ class Workflow:
             plan_id, lambda _, executor, __: executor.strategize(), Errand.STRATEGIZE
         )
 
-    async def execute(self, plan_id: str, *, kind: ExecutionEnvironment | None = None) -> PlanState:
-        """Only execute and prove, in `kind` where it is said (A12).
+    async def execute(self, plan_id: str, *, environment: str | None = None) -> PlanState:
+        """Only execute and prove, in `environment` where it is said (A12).
 
         Refused unless strategize is complete (B14). Who says so approves that it begins.
         """
 
         async def work(ledger: Ledger, executor: PlanExecutor, _: Steering) -> None:
             require_strategy(ledger.state)
-            if kind is not None:
-                await place(self._equipment, ledger, kind, "--execution-environment")
+            if environment is not None:
+                await place(self._equipment, ledger, environment, "--execution-environment")
             await command_approves(ledger, Phase.EXECUTE)
             await executor.execute()
 

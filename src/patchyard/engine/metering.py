@@ -1,0 +1,315 @@
+"""A toolbox whose commands are metered and watched: what they used, and which limit they hit.
+
+Wraps any toolbox. Where nobody outside counts, the toolbox's own figures are taken and marked.
+"""
+
+import asyncio
+import contextlib
+import functools
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from patchyard.contracts.environment import (
+    Environment,
+    Listening,
+    Meter,
+    Metering,
+    OnOutput,
+    Toolbox,
+)
+from patchyard.contracts.forwarding import ForwardingToolbox
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, Limits
+from patchyard.domain.errors import EnvironmentBroken
+from patchyard.domain.limit_hits import LIMIT, Hit, fields_of, hit_of, sentence, told, watched_hit
+from patchyard.domain.tooling import finite
+from patchyard.domain.usage import (
+    NOTHING,
+    Reading,
+    Usage,
+    of_environment,
+    spent,
+    together,
+    usage_json,
+)
+
+COMMAND = "execute_command"
+ABOUT_JOBS = frozenset({"job_output", "job_status"})
+USUAL_TIMEOUT_S = 30.0  # of a command that names none (D+)
+FIRST_LOOK_S = 0.25  # most commands are over by then
+LOOK_S = 0.25  # between two looks at a command that runs
+JOBS_LOOK_S = 1.0  # between two looks at what runs on
+SWEPT = frozenset({"memory", "processes"})  # what is left of a command that hit one goes
+WHOLE = frozenset({"disk", "memory", "processes"})  # are of jobs beside a command too
+SWEEP_S = 5.0
+DYING_S = 0.05  # between two looks at one that has let go of its connection
+LOOKS = 20
+
+
+def as_bounded(handle: EnvironmentHandle, spec: EnvironmentSpec) -> dict[str, Any]:
+    """Return the details of a handle with what a later engine must know to bound it."""
+    return {
+        **handle.details,
+        "limits": to_json(spec.limits),
+        "written": spec.written or spec.workspace.source,
+        "is_apart": bool(spec.written),
+    }
+
+
+def metered(environment: Environment, handle: EnvironmentHandle, toolbox: Toolbox) -> "Metered":
+    """Return `toolbox` with its commands metered and watched; closing it closes both."""
+    kind = MeteredListening if isinstance(toolbox, Listening) else Metered
+    return kind(environment, handle, toolbox)
+
+
+class Metered(ForwardingToolbox):
+    """contracts.environment.Toolbox over another one."""
+
+    def __init__(
+        self, environment: Environment, handle: EnvironmentHandle, toolbox: Toolbox
+    ) -> None:
+        self._environment = environment
+        self._handle = handle
+        super().__init__(toolbox)
+        self._limits = from_json(Limits, handle.details.get("limits") or {})
+        self._meter: Meter | None = None
+        if isinstance(environment, Metering):
+            self._meter = environment.meter(handle)
+        self._last = self._meter.read() if self._meter else Reading()
+        self._guard: asyncio.Task[None] | None = None  # over what runs on
+        self._between: Hit | None = None  # what was hit while no command was waited for
+        self._usages: list[Usage] = []  # of each command
+
+    @property
+    def calls(self) -> Usage:
+        """What all commands came to."""
+        return functools.reduce(together, self._usages, NOTHING)
+
+    async def call(
+        self,
+        call_id: str,
+        op: str,
+        args: Mapping[str, Any],
+        *,
+        on_output: OnOutput | None = None,
+    ) -> Mapping[str, Any]:
+        """Run `op`; see the contract. What ended the environment is told where it is known."""
+        try:
+            if op == COMMAND:
+                return await self._command(call_id, self._bounded(args), on_output)
+            said = await self.wrapped.call(call_id, op, args, on_output=on_output)
+        except EnvironmentBroken as error:
+            raise await self._explained(error) from error
+        if "usage" in said:  # of commands alone
+            said = {name: value for name, value in said.items() if name != "usage"}
+        return told(said, self._news()) if op in ABOUT_JOBS else said
+
+    async def close(self) -> None:
+        """Drop the connection, and stop looking."""
+        if self._guard is not None:
+            self._guard.cancel()
+            await asyncio.gather(self._guard, return_exceptions=True)
+        if self._meter is not None:
+            self._meter.close()
+        await self.wrapped.close()
+
+    def _bounded(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments of a command with no more time than the limit leaves it."""
+        wall_s = self._limits.wall_s
+        if wall_s is None:
+            return args
+        timeout_s = min(finite(args.get("timeout_s"), USUAL_TIMEOUT_S), wall_s)
+        return {**args, "timeout_s": timeout_s, "wall_s": wall_s}
+
+    async def _command(
+        self, call_id: str, args: Mapping[str, Any], on_output: OnOutput | None
+    ) -> Mapping[str, Any]:
+        watched = self._limits
+        if self._guard is not None:  # the time of jobs beside it cannot be told from its own
+            watched = replace(watched, cpu_seconds=None)
+        watch = _Watch(self.wrapped, self._meter, watched, call_id, began=self._last)
+        try:
+            said = await self.wrapped.call(call_id, COMMAND, args, on_output=on_output)
+        finally:
+            await watch.end()
+        before, after = self._last, await self._counted(watch)
+        self._last = after
+        usage = spent(before, after, said)
+        self._usages.append(usage)
+        asked = {"timeout_s": finite(args.get("timeout_s"), USUAL_TIMEOUT_S), **said}
+        found = hit_of(asked, self._limits, before=before, after=after, usage=usage)
+        hit = watch.hit or found or self._news()
+        if watch.hit is not None and watch.hit.limit in WHOLE:
+            await self._sweep(jobs=True)
+        elif hit is not None and hit.limit in SWEPT:
+            await self._sweep(jobs=False)
+        if said.get("is_background") or said.get("left_running"):
+            self._keep_watch()
+        return {**told(said, hit), "usage": usage_json(usage)}
+
+    async def _counted(self, watch: "_Watch") -> Reading:
+        """Return the counters after a command, with a look at the workspace where that is due."""
+        if self._meter is None:
+            return Reading()
+        reading = self._meter.read()
+        if reading.is_due:
+            now = await self._meter.look()
+            watch.judge(now)
+        if not watch.has_seen:
+            return reading
+        return replace(
+            reading,
+            memory_bytes=reading.memory_bytes or watch.memory_bytes,
+            processes=reading.processes or watch.processes,
+        )
+
+    def _news(self) -> Hit | None:
+        """Return what was hit while nobody waited, once."""
+        hit, self._between = self._between, None
+        return hit
+
+    def _keep_watch(self) -> None:
+        if self._guard is None and self._meter is not None:
+            self._guard = asyncio.create_task(self._guarding(self._meter))
+
+    async def _guarding(self, meter: Meter) -> None:
+        """Look at what runs on until the toolbox is closed; end it when it passes a limit."""
+        while True:
+            await asyncio.sleep(JOBS_LOOK_S)
+            now = await meter.look()
+            # their processor time is not bounded: that limit is of one command
+            hit = watched_hit(self._limits, now, now)
+            if hit is not None and self._between is None:
+                self._between = hit
+                await self._sweep(jobs=True)
+
+    async def _sweep(self, *, jobs: bool) -> None:
+        """End what commands have left running. A toolbox that is gone has nothing left."""
+        call_id = f"sweep-{os.urandom(8).hex()}"
+        with contextlib.suppress(EnvironmentBroken, TimeoutError):
+            async with asyncio.timeout(SWEEP_S):
+                await self.wrapped.call(call_id, "sweep", {"jobs": jobs})
+                await self.wrapped.forget((call_id,))
+
+    async def _explained(self, error: EnvironmentBroken) -> EnvironmentBroken:
+        """Return the error with the limit that ended the environment, where that is known."""
+        if not isinstance(self._environment, Metering):
+            return error
+        health = await self._environment.health(self._handle)
+        for _ in range(LOOKS):
+            if not health.is_alive:
+                break
+            await asyncio.sleep(DYING_S)
+            health = await self._environment.health(self._handle)
+        if health.is_alive or not health.limit:
+            return error
+        allowed = self._limits.memory_bytes or 0
+        used = self._meter.read().memory_bytes if self._meter else None
+        hit = Hit(limit=health.limit, used=used or allowed, allowed=allowed, seen_by="cgroup")
+        return EnvironmentBroken(
+            f"{error.message}; {sentence(hit)}", hint=error.hint, details=fields_of(hit)
+        )
+
+
+def bare(toolbox: Toolbox) -> Toolbox:
+    """Return the kind's own toolbox, which its own methods expect."""
+    return toolbox.wrapped if isinstance(toolbox, Metered) else toolbox
+
+
+class MeteredListening(Metered):
+    """The same over a toolbox that can listen."""
+
+    async def listen(self) -> tuple[int, socket.socket]:
+        """See contracts.environment.Listening."""
+        return await cast("Listening", self.wrapped).listen()
+
+
+class _Watch:
+    """Looks at one command while it runs, and stops it when it passes a limit."""
+
+    def __init__(
+        self, toolbox: Toolbox, meter: Meter | None, limits: Limits, call_id: str, *, began: Reading
+    ) -> None:
+        self.hit: Hit | None = None
+        self.has_seen = False
+        self.memory_bytes: int | None = None  # the most that was seen, where somebody must look
+        self.processes: int | None = None  # likewise
+        self._toolbox = toolbox
+        self._limits = limits
+        self._call_id = call_id
+        self._began = began
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        if meter is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(FIRST_LOOK_S, self._begin, meter)
+
+    def _begin(self, meter: Meter) -> None:
+        self._task = asyncio.create_task(self._looking(meter))
+
+    async def _looking(self, meter: Meter) -> None:
+        while True:
+            if self.judge(await meter.look()):
+                break
+            await asyncio.sleep(LOOK_S)
+        with contextlib.suppress(EnvironmentBroken):
+            await self._toolbox.cancel(self._call_id)
+
+    def judge(self, now: Reading) -> bool:
+        """Return whether the command has passed a limit."""
+        self.has_seen = True
+        self.memory_bytes = max(self.memory_bytes or 0, now.memory_now) or None
+        self.processes = max(self.processes or 0, now.processes_now) or None
+        self.hit = self.hit or watched_hit(self._limits, self._began, now)
+        return self.hit is not None
+
+    async def end(self) -> None:
+        """Stop looking."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+def ended_by_limit(error: EnvironmentBroken) -> Mapping[str, Any] | None:
+    """Return the result of a call whose environment a limit has ended; None for another end."""
+    if "limit" not in error.details:
+        return None
+    return {"success": False, "error": LIMIT, "message": error.message, **error.details}
+
+
+def used_in_all(environment: Environment, handle: EnvironmentHandle, calls: Usage) -> Usage:
+    """Return what an environment used that is about to end; `calls` is what its commands did."""
+    if not isinstance(environment, Metering):
+        return calls
+    meter = environment.meter(handle)
+    try:
+        return of_environment(meter.read(), calls)
+    finally:
+        meter.close()
+
+
+__all__ = [
+    "ABOUT_JOBS",
+    "COMMAND",
+    "DYING_S",
+    "FIRST_LOOK_S",
+    "JOBS_LOOK_S",
+    "LOOKS",
+    "LOOK_S",
+    "SWEEP_S",
+    "SWEPT",
+    "USUAL_TIMEOUT_S",
+    "WHOLE",
+    "Metered",
+    "MeteredListening",
+    "as_bounded",
+    "bare",
+    "ended_by_limit",
+    "metered",
+    "used_in_all",
+]

@@ -1,0 +1,25 @@
+"""Folders of programs that embed us, and were killed."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.worksite import Worksite
+from janitor.passing import gone, swept
+from patchyard.clients.temporaries import make_sandbox_folder
+from patchyard.domain.retention import Family
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_of_sandboxes_only_those_of_processes_that_are_no_more_go(
+    site: Worksite, tmp_path: Path
+) -> None:
+    folder = tmp_path / "temporary"
+    live = make_sandbox_folder()
+    (live / "workspace").mkdir()
+    dead = folder / "patchyard-sandbox-999999999-abc_1234"
+    (dead / "workspace/deep").mkdir(parents=True)
+    async with site.open() as (equipment, _):
+        assert gone(await swept(equipment, days=2)) == {Family.TEMPORARY: [dead.name]}
+    assert [place.name for place in folder.iterdir()] == [live.name]
