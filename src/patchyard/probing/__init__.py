@@ -1,0 +1,1 @@
+"""The isolation battery: attacks as data, tried behind walls and where nothing protects."""

@@ -1,0 +1,1 @@
+"""Every attack there is, one file a group; data alone."""

@@ -1,0 +1,49 @@
+"""Where the battery is tried: an engine's state, a kind, and what around it can be broken."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from environments.yards import ADAPTERS
+from patchyard.clients.berths import Station
+from patchyard.contracts.environment import Environment
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.probing.attack import Report, Ruling, Verdict
+from patchyard.probing.battery import all_attacks
+from patchyard.probing.probe import Prober, Surroundings
+
+
+@dataclass(kw_only=True)
+class Hall:
+    """One engine of a test's own."""
+
+    folder: Path
+    station: Station
+    around: Surroundings
+
+    def adapter(self, kind: str) -> Environment:
+        """Return the adapter of a kind."""
+        return ADAPTERS[kind](self.station)
+
+    async def probe(self, kind: str) -> Report:
+        """Try the whole battery."""
+        return await Prober(self.adapter(kind), self.around).run()
+
+    async def verdicts(self, kind: str, *names: str) -> Mapping[str, Verdict]:
+        """Try some attacks; their verdicts by name."""
+        chosen = [a for a in all_attacks(self.around.show) if a.name in names]
+        assert {attack.name for attack in chosen} == set(names)
+        report = await Prober(self.adapter(kind), self.around, attacks=chosen).run()
+        return {ruling.attack: ruling.verdict for ruling in report.rulings}
+
+    def shows(self, show: Callable[[str], str]) -> None:
+        """Let the command line show text of others so."""
+        self.around = replace(self.around, show=show)
+
+
+def by_verdict(report: Report, verdict: Verdict) -> dict[str, Ruling]:
+    """Return the rulings with that verdict, by the attack's name."""
+    return {ruling.attack: ruling for ruling in report.rulings if ruling.verdict is verdict}
+
+
+__all__ = ["ExecutionEnvironment", "Hall", "by_verdict"]

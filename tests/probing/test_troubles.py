@@ -1,0 +1,160 @@
+"""What may be missing or break while the battery is at work."""
+
+import asyncio
+import ctypes
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchyard.domain.errors import EnvironmentBroken
+from patchyard.probing import bait, listeners
+from patchyard.probing.aftermath import borrowed, followed, setuid_carried, unnoticed
+from patchyard.probing.attack import Attack, Control, Group, Run
+from patchyard.probing.evidence import said
+from patchyard.probing.listeners import Listeners
+from patchyard.probing.running import Inside, run_control
+from patchyard.probing.scene import Scene
+from patchyard.probing.victims import start_victim
+
+pytestmark = pytest.mark.anyio
+
+ATTACK = Attack(
+    name="a",
+    group=Group.PRIVILEGE,
+    title="do it",
+    script="become_root",
+    evidence=said,
+    control=Control.NAMESPACES,
+)
+
+
+def scene(folder: Path, **given: Any) -> Scene:
+    token = secrets.token_hex(8)
+    places = {"token": token, "control": False, "workspace": str(folder), "options": {}}
+    return Scene(
+        group=Group.PRIVILEGE,
+        token=token,
+        canary="canary-1",
+        kept="canary-2",
+        folder=folder,
+        place=folder,
+        given={**places, **given},
+    )
+
+
+class Mute:
+    """A toolbox that gives one answer to everything, or breaks."""
+
+    def __init__(self, answer: Mapping[str, Any] | None) -> None:
+        self._answer = answer
+
+    async def call(self, *_: Any, **__: Any) -> Mapping[str, Any]:
+        if self._answer is None:
+            raise EnvironmentBroken("it is gone")
+        return self._answer
+
+    async def attach(self, *_: Any, **__: Any) -> None:
+        raise NotImplementedError
+
+    async def cancel(self, call_id: str) -> None:
+        raise NotImplementedError
+
+    async def forget(self, call_ids: tuple[str, ...]) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
+
+async def test_a_place_that_breaks_is_what_came_of_it(tmp_path: Path) -> None:
+    run = await Inside(Mute(None), lambda: "1").run(ATTACK, scene(tmp_path))
+    assert (run.has_begun, run.refusal) == (False, "it is gone")
+
+
+async def test_a_script_that_says_nothing_did_not_begin(tmp_path: Path) -> None:
+    toolbox = Mute({"message": "exit code 127", "stdout": "", "stderr": ""})
+    run = await Inside(toolbox, lambda: "1").run(ATTACK, scene(tmp_path))
+    assert (run.has_begun, run.refusal) == (False, "exit code 127")
+
+
+async def test_a_control_that_cannot_start_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run = await run_control(ATTACK, scene(tmp_path), identity=None)
+    assert not run.has_begun
+    assert "unshare" in run.refusal
+
+
+async def test_listeners_of_a_taken_name_leave_nothing_open(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    async with Listeners(tmp_path / "one", f"taken-{os.getpid()}"):
+        with pytest.raises(OSError, match="in use"):
+            async with Listeners(tmp_path / "two", f"taken-{os.getpid()}"):
+                raise AssertionError
+    with pytest.raises(OSError, match="assign"):
+        listeners._bound(socket.AF_INET, "192.0.2.1")
+
+
+async def test_a_machine_without_ipv6_has_no_such_listener(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = listeners._bound
+
+    def bound(family: int, address: str, *kind: int) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError("no such family")
+        return real(family, address, *kind)
+
+    monkeypatch.setattr(listeners, "_bound", bound)
+    async with Listeners(tmp_path, f"old-{os.getpid()}") as made:
+        assert made.ports["tcp6"] == 0
+        assert made.ports["tcp"] > 0
+
+
+async def test_a_listener_answers_whoever_speaks(tmp_path: Path) -> None:
+    async with Listeners(tmp_path, f"heard-{os.getpid()}") as made:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.ports["tcp"])
+        writer.write(b"a token")
+        writer.write_eof()
+        assert await reader.read() == b"heard"
+        await listeners.closed(writer)
+        assert made.heard.has("a token")
+        assert not made.heard.has("another")
+
+
+async def test_a_victim_that_is_gone_has_no_limits(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("canary-1")
+    given = {**scene(tmp_path).given, "secret": f"{tmp_path}/secret", "folder": str(tmp_path)}
+    victim = await start_victim(given, canary="canary-1", identity=None)
+    states = [victim.is_alive]
+    await victim.end()
+    assert [*states, victim.is_alive, victim.is_limited] == [True, False, False]
+    await victim.end()
+
+
+async def test_what_a_killed_victim_shared_goes_with_it(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("canary-1")
+    given = {**scene(tmp_path).given, "secret": f"{tmp_path}/secret", "folder": str(tmp_path)}
+    victim = await start_victim(given, canary="canary-1", identity=None)
+    libc, key = ctypes.CDLL(None), int(victim.facts["key"])
+    there = [libc.shmget(key, 0, 0) >= 0, libc.msgget(key, 0) >= 0]
+    victim.process.kill()
+    await victim.end()
+    assert there == [True, True]
+    assert [libc.shmget(key, 0, 0), libc.msgget(key, 0)] == [-1, -1]
+
+
+async def test_a_file_that_is_not_there_has_no_handle() -> None:
+    assert bait._handle(Path("/no/such/file")) == {"kind": 0, "content": ""}
+
+
+async def test_a_tree_that_was_never_carried_shows_nothing(tmp_path: Path) -> None:
+    run = Run(scene=scene(tmp_path), text="")
+    assert [found(run) for found in (borrowed, followed, setuid_carried, unnoticed)] == [""] * 4
