@@ -3,7 +3,7 @@
 import os
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,27 +14,29 @@ from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
 from patchyard.clients.room import DiskRoom
-from patchyard.config import Places
+from patchyard.config import Places, places
 from patchyard.configuration import configure, user_file
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.environment import Environment
-from patchyard.contracts.gateway import Opened
+from patchyard.contracts.gateway import Network, Opened
 from patchyard.contracts.journal import Journal
 from patchyard.contracts.leftovers import Keeper
 from patchyard.contracts.model import Model
-from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, parse_kind
+from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, no_such_kind, parse_kind
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.keeping import FREE_BYTES
 from patchyard.domain.lineage import REPLAYS
+from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Chores, Dispatcher, Told
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Store
 from patchyard.engine.sites import general_kind
+from patchyard.engine.trying import trial_of
 from patchyard.engine.worker import Terms, Worker
 from patchyard.registry import ACTORS, ENVIRONMENTS, load
-from patchyard.storage import open_storage
+from patchyard.storage import make_home, open_storage
 from patchyard.stores.blobs import FileBlobSpaces
 from patchyard.stores.claims import LeaseClaims
 from patchyard.stores.pruning import SQLitePruning
@@ -44,8 +46,10 @@ from patchyard.upkeep import rules
 if TYPE_CHECKING:
     from patchyard.models.budgeted import BudgetedModel
     from patchyard.models.providers import Catalogue
+    from patchyard.probing.probe import Prober
 
 CHECKPOINTS = "checkpoints"  # folder in the home
+RUNTIME = "run"  # likewise, of environments
 JANITOR_S = 3600.0  # between two passes by workers
 
 
@@ -96,6 +100,19 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
         )
 
 
+def environment_for(kind: ExecutionEnvironment, environ: Mapping[str, str]) -> Environment:
+    """Return the adapter of one kind alone, for those who want a place and no plan.
+
+    Raises UnknownName for a kind that this version cannot start, StateRefusal for a home of others.
+    """
+    if kind not in ENVIRONMENTS:
+        raise no_such_kind(str(kind))
+    where = places(environ)
+    make_home(where.home)
+    adapter: Environment = load(ENVIRONMENTS[kind])(_station(where, SystemClock(), environ))
+    return adapter
+
+
 @asynccontextmanager
 async def open_worker(
     environ: Mapping[str, str], terms: Terms, *, told: Told
@@ -116,8 +133,38 @@ async def open_worker(
         yield Worker(equipment, dispatcher, replace(terms, limits=limits), told=told), chores.jobs()
 
 
+@asynccontextmanager
+async def open_prober(
+    environ: Mapping[str, str], place: str, *, show: Callable[[str], str]
+) -> AsyncIterator["Prober"]:
+    """Yield the isolation battery for a kind or a resource; `show` is how text is shown here.
+
+    Raises UnknownName.
+    """
+    from patchyard.probing.probe import Prober, Surroundings  # noqa: PLC0415 - only `env probe`
+    from patchyard.probing.trees import Ground  # noqa: PLC0415 - likewise
+
+    agent, home = agent_identity(), places(environ).home
+    async with open_equipment(environ) as equipment:
+        ground = Ground(
+            trees=equipment.trees,
+            workspaces=equipment.workspaces,
+            handover=equipment.handover,
+        )
+        around = Surroundings(
+            identity=(agent.uid, agent.gid) if agent.is_switched else None,
+            state=home,
+            runtime=home / RUNTIME,
+            show=show,
+            ground=ground,
+            new_id=equipment.clock.new_id,
+        )
+        kind, spec = await trial_of(equipment, place)
+        yield Prober(equipment.environment(kind), around, spec=spec)
+
+
 class _LateGateways:
-    """The index gateways, loaded by the first setup that needs them."""
+    """The gateways, loaded by the first step that needs them."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -129,6 +176,12 @@ class _LateGateways:
         from patchyard.clients.gateways import IndexGateways  # noqa: PLC0415 - the HTTP client
 
         return IndexGateways(self._environ).serve_indexes(listener, port=port)
+
+    def granted(self, grant: NetworkGrant, *, spent: int) -> AbstractAsyncContextManager[Network]:
+        """See contracts.gateway.Gateways."""
+        from patchyard.clients.plan_network import open_network  # noqa: PLC0415 - the HTTP client
+
+        return open_network(grant, self._environ, spent=spent)
 
 
 class _Actors:
@@ -252,11 +305,12 @@ def _require_strength(name: str, recorded_in: str, here: ExecutionEnvironment) -
 
 def _station(where: Places, clock: SystemClock, environ: Mapping[str, str]) -> Station:
     return Station(
-        runtime=where.home / "run",
+        runtime=where.home / RUNTIME,
         new_id=clock.new_id,
         search_path=environ.get("PATH", ""),
         home=environ.get("HOME", "/"),
         private=(str(where.home),),
+        machine_image=environ.get("PATCHYARD_VM_IMAGE", ""),
     )
 
 
@@ -287,4 +341,11 @@ def _keepers(
     ]
 
 
-__all__ = ["model_catalogue", "open_equipment", "open_worker", "require_actor"]
+__all__ = [
+    "environment_for",
+    "model_catalogue",
+    "open_equipment",
+    "open_prober",
+    "open_worker",
+    "require_actor",
+]

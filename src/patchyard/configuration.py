@@ -6,30 +6,44 @@ option > environment variable > project context > user file > the repository's f
 import difflib
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from patchyard.clients.glimpse import Glimpse, files_under
 from patchyard.clients.yaml import Document, parse_yaml, read_yaml
-from patchyard.domain.effective import Layer, Setting, effective, limits_in_force
+from patchyard.domain.devcontainer import places_in
+from patchyard.domain.effective import (
+    Layer,
+    Setting,
+    effective,
+    environment_limits_in_force,
+    limits_in_force,
+)
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.project import LIMIT_KEYS, Project
 from patchyard.domain.settings import KEYS, LISTS, RESERVED, TEXTS, Settings, parse_settings
-from patchyard.domain.trust import admit, digest_of, stricter, warning
+from patchyard.domain.trust import admit, digest_of, stricter, stricter_environments, warning
 
 FOLDER = ".patchyard"
 REPOSITORY_FILE = f"{FOLDER}/config.yaml"
 PREFIX = "PATCHYARD_"
-# Not settings: where the state lies, the marks of our processes, and what our own suite reads.
-OWN = frozenset({"CALL", "ENVIRONMENT", "HOME", "KILLS", "PUBLISHED", "SEED", "SOAK"})
+# Not settings: where the state lies, the marks of our processes, what goes wrong in a
+# mock, and what our own suite reads.
+OWN = frozenset(
+    {
+        *("CALL", "ENVIRONMENT", "GATEWAY", "HOME", "KILLS", "ORIGIN", "PUBLISHED", "SEED", "SOAK"),
+        *("MOCK_FAILURES", "MOCK_LATENCY_MS", "MOCK_SEED", "VM_IMAGE"),
+    }
+)
+OPTIONS = {"mounts": "--mount ", "network": "--allow-host ", "secrets": "--secret "}
 VARIABLES = tuple(key for key in (*KEYS, *LIMIT_KEYS) if key != "limits")  # in lower case
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepositoryFiles:
-    """What lies in a repository's settings folder, read once."""
+    """What a repository says of how it is worked on, read once."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)
     obstacle: str = ""  # why the settings file that is named there cannot be read
@@ -75,8 +89,11 @@ class Configuration:
 
 
 def repository_files(sight: Glimpse) -> RepositoryFiles:
-    """Read a repository's settings folder."""
+    """Read a repository's settings folder, and what it says of devcontainers."""
     files = files_under(sight, FOLDER)
+    for path in places_in(sight.names(), sight.names):
+        data = sight.read(path)
+        files |= {} if data is None else {path: data}
     obstacle = "" if REPOSITORY_FILE in files else _obstacle(sight)
     return RepositoryFiles(files=files, obstacle=obstacle)
 
@@ -120,14 +137,14 @@ def configure(
         return Configuration(values=effective(layers), layers=tuple(layers), warnings=warnings)
     admitted = admit(document.value, frozenset({*KEYS, *RESERVED}), is_trusted=is_trusted)
     said = _parsed(document, admitted.body)
-    counted, weaker = stricter(limits_in_force(layers), said.limits, is_trusted=is_trusted)
-    own = _with(said, limits=counted)
+    own, weaker = _counted(layers, said, is_trusted=is_trusted)
     ignored = (*admitted.ignored, *weaker)
     passed_over = warning((*admitted.until_trust, *weaker), admitted.never)
     # A stricter limit counts before the user's file, which speaks of no repository in particular.
-    tight, _ = stricter(limits_in_force(layers), said.limits, is_trusted=False)
+    tight, _ = _counted(layers, said, is_trusted=False)
+    tight = Settings(limits=tight.limits, environment_limits=tight.environment_limits)
     place = next((n for n, layer in enumerate(layers) if layer.origin.startswith("/")), len(layers))
-    first = Layer(origin=REPOSITORY_FILE, settings=Settings(limits=tight), refused=document.refused)
+    first = Layer(origin=REPOSITORY_FILE, settings=tight, refused=document.refused)
     layers.insert(place, first)
     layers.append(Layer(origin=REPOSITORY_FILE, settings=own, refused=document.refused))
     return Configuration(
@@ -138,8 +155,16 @@ def configure(
     )
 
 
-def _with(settings: Settings, **changes: Any) -> Settings:
-    return Settings(**{**vars(settings), **changes})
+def _counted(
+    layers: Sequence[Layer], said: Settings, *, is_trusted: bool
+) -> tuple[Settings, tuple[str, ...]]:
+    """Return what a repository says without the weaker limits it may not set, and their names."""
+    limits, weaker = stricter(limits_in_force(layers), said.limits, is_trusted=is_trusted)
+    of_environments, too = stricter_environments(
+        environment_limits_in_force(layers), said.environment_limits, is_trusted=is_trusted
+    )
+    own = replace(said, limits=limits, environment_limits=of_environments)
+    return own, (*weaker, *too)
 
 
 def _parsed(document: Document, body: Any) -> Settings:
@@ -166,10 +191,13 @@ def project_layer(project: Project) -> Layer:
         settings=Settings(
             automation_profile=project.automation_profile,
             budget=project.budget,
+            environment_limits=project.environment_limits,
             execution_env_discovery=project.execution_env_discovery,
             execution_env_priority=project.execution_env_priority,
             limits=project.limits,
+            network=project.network,
             protected_paths=project.protected_paths,
+            secrets=project.secrets,
             setup=project.setup,
             validate=project.validate,
         ),
@@ -213,20 +241,22 @@ def _of_variable(name: str, depth: int, fault: Fault) -> UsageError:
 
 
 def _of_option(fault: Fault) -> UsageError:
-    option = "--mount " if fault.place[:1] == ("mounts",) else ""
+    first = str(fault.place[0]) if fault.place else ""
+    option = OPTIONS.get(first, "")
     return unplaced(fault, f"{option}{fault.problem}")
 
 
 def _variable(key: str, text: str, name: str) -> Any:
     if key in TEXTS or key in {"apply", "execution_environment", "timeout"}:
         return text
-    if key in LISTS and not text.lstrip().startswith("["):
+    if key in {*LISTS, "secrets"} and not text.lstrip().startswith("["):
         return [text] if text.strip() else []
     return parse_yaml(text, name=name).value
 
 
 __all__ = [
     "FOLDER",
+    "OPTIONS",
     "OWN",
     "PREFIX",
     "REPOSITORY_FILE",

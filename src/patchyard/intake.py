@@ -14,7 +14,6 @@ from patchyard.configuration import (
     RepositoryFiles,
     configure,
     repository_files,
-    user_file,
 )
 from patchyard.domain.action import Action, Filled, Rule, use
 from patchyard.domain.automation import known_profile
@@ -22,23 +21,26 @@ from patchyard.domain.budget import PlanLimits
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
 from patchyard.domain.detection import detect
 from patchyard.domain.effective import Setting
-from patchyard.domain.environment import ExecutionEnvironment, Priority, parse_kind
+from patchyard.domain.environment import Priority
+from patchyard.domain.environment_limits import of_words
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import AUTO, PlanSpec
-from patchyard.domain.project import LimitSettings, Project, seconds_of
-from patchyard.domain.resource import container_of
-from patchyard.domain.routing import route_of
+from patchyard.domain.project import LimitSettings, seconds_of
+from patchyard.domain.reach import looks_secret
+from patchyard.domain.resource import names_of
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.settings import DESTINATIONS, Settings, known_role
+from patchyard.intake_devcontainers import discovered_in, with_devcontainers
 from patchyard.intake_mounts import includes_of, mounts_of
-from patchyard.intake_names import require_names, require_tools
+from patchyard.intake_names import require_names
+from patchyard.intake_network import asked_network, granted
+from patchyard.intake_places import Wish, placed, with_image
 
 N = TypeVar("N", int, float)
 
-RUN_DEFAULT = "run-default"
 UNPROVEN = (
     "no validation command found: the result will be unproven; name one with --validate COMMAND"
 )
@@ -62,10 +64,13 @@ class Asked:
     variables: tuple[str, ...] = ()  # NAME=VALUE, or NAME to take it from the environment
     mounts: tuple[str, ...] = ()
     allow_paths: tuple[str, ...] = ()
+    allow_hosts: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()  # NAME@HOST
     usd: float | None = None
     tokens: int | None = None
     steps: int | None = None
     seconds: float | None = None
+    limits: tuple[str, ...] = ()  # NAME=VALUE, of the environments
     rounds: int | None = None
     record_to: str | None = None
     automation_profile: str | None = None
@@ -108,13 +113,30 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
         repository=files,
         is_trusted=holdings.is_trusted(str(top), files.digest),
     )
-    require_names(settings, str(top))
+    linked = project.linked(holdings.resources) if project else ()
+    require_names(settings, str(top), linked=names_of(linked))
     filled = use(asked.action, asked.arguments) if asked.action else None
     spec = _spec(asked, environ, settings, filled, top)
-    spec = _placed(spec, asked, environ, settings, project, holdings)
+    wish = Wish(
+        place=asked.kind,
+        priority=asked.environment_priority,
+        has_run_default=asked.has_run_default,
+        action=asked.action,
+        discovered=discovered_in(holdings, str(top)),
+    )
+    spec = placed(spec, wish, settings, environ, project=project, linked=linked)
+    spec = granted(spec, settings, environ)
     spec, notes = _with_commands(spec, settings, filled, sight)
+    spec, said = with_image(spec, settings, sight)
+    spec, more = with_devcontainers(
+        spec,
+        sight,
+        is_trusted=holdings.is_trusted(str(top), files.digest),
+        environ=environ,
+        says_setup=_said("setup", settings, filled) is not None,
+    )
     spec = replace(spec, invariants=_invariants(settings, holdings, spec, filled))
-    return Intake(spec=spec, notes=notes, warnings=settings.warnings)
+    return Intake(spec=spec, notes=(*notes, *said, *more), warnings=settings.warnings)
 
 
 def _top(place: str) -> Path:
@@ -146,15 +168,19 @@ def _options(asked: Asked) -> Settings:
         timeout=asked.seconds,
         rounds=asked.rounds,
     )
+    network, secrets = asked_network(asked.allow_hosts, asked.secrets)
     return Settings(
         agent=asked.agent or None,
         allow_paths=asked.allow_paths or None,
         apply=asked.apply_to,
         automation_profile=asked.automation_profile or None,
+        environment_limits=of_words(asked.limits) if asked.limits else None,
         limits=limits,
         model=asked.model or None,
         mounts=asked.mounts or None,
+        network=network,
         role=asked.role or None,
+        secrets=secrets,
         setup=_commands(asked.setup),
         validate=_commands(asked.validate),
     )
@@ -243,49 +269,6 @@ def _limits(settings: Configuration, agent: str, safety: SafetyProfile) -> PlanL
     )
 
 
-def _placed(
-    spec: PlanSpec,
-    asked: Asked,
-    environ: Mapping[str, str],
-    settings: Configuration,
-    project: Project | None,
-    holdings: Holdings,
-) -> PlanSpec:
-    """Fill in the levels of the chain; refuse `container` where none is linked (A7, A14)."""
-    said = settings.values["execution_environment"]
-    is_default = said.origin in {REPOSITORY_FILE, str(user_file(environ))}
-    linked = project.linked(holdings.resources) if project else ()
-    resource = next((r.execution_environment for r in linked if r.execution_environment), None)
-    mode = environ.get("AGENT_MODE")
-    configured = parse_kind(mode) if mode else said.value if is_default else None
-    plan = None if is_default else said.value
-    source = said.origin
-    if asked.kind:
-        plan, source = parse_kind(asked.kind), "--in" if asked.has_run_default else "option"
-    own = project.execution_environment if project else None
-    if asked.has_run_default and not (plan or own or resource or configured):
-        plan, source = ExecutionEnvironment.PROCESS, RUN_DEFAULT
-    tools = {**(settings.value("tools") or {}), **(asked.action.tools if asked.action else {})}
-    placed = replace(
-        spec,
-        project=project.name if project else None,
-        environment=plan,
-        environment_source=source if plan else "plan",
-        environment_priority=asked.environment_priority,
-        project_environment=own,
-        project_priority=settings.value("execution_env_priority"),
-        has_discovery=bool(settings.value("execution_env_discovery")),
-        resource_environment=resource,
-        default_environment=configured or ExecutionEnvironment.HOST,
-        tool_environments=tools,
-        resources=tuple(each for each in linked if each.is_container),
-    )
-    require_tools(tools, spec.repository)
-    if ExecutionEnvironment.CONTAINER in {route_of(placed).kind, *tools.values()}:
-        container_of(linked)
-    return placed
-
-
 def _with_commands(
     spec: PlanSpec, settings: Configuration, filled: Filled | None, sight: Glimpse | None
 ) -> tuple[PlanSpec, tuple[str, ...]]:
@@ -354,18 +337,10 @@ def _variables(given: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, 
         if looks_secret(name, value):
             raise UsageError(
                 f"--env {name} looks like a credential, and the agent could read it",
-                hint="leave it out: this version hands no secret to a place where agents work",
+                hint="`--secret NAME@HOST` lets a gateway use it at that host, unread by the agent",
             )
         variables[name] = value
     return variables
-
-
-def looks_secret(name: str, value: str) -> bool:
-    """Whether a variable looks like a credential, by its name or its value."""
-    if re.search(r"(?i)(token|secret|passw|api_?key|credential|private_?key)", name):
-        return True
-    known = r"(gh[pousr]_|github_pat_|glpat-|sk-[A-Za-z0-9]|xox[abp]-|AKIA[0-9A-Z]{12}|-----BEGIN )"
-    return re.match(known, value) is not None
 
 
 def parse_duration(text: str) -> float:
@@ -378,11 +353,9 @@ def parse_duration(text: str) -> float:
 
 __all__ = [
     "DESTINATIONS",
-    "RUN_DEFAULT",
     "UNPROVEN",
     "Asked",
     "Intake",
-    "looks_secret",
     "parse_duration",
     "spec_of",
     "take_in",

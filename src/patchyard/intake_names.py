@@ -1,8 +1,9 @@
-"""The names of agents, approvals and tools in settings: what is misspelt would steer nothing."""
+"""Names of agents, approvals, tools, places in settings: what is misspelt would steer nothing."""
 
 from collections.abc import Collection, Iterable, Iterator
 
 from patchyard.configuration import Configuration
+from patchyard.domain.environment import kind_of_word, no_such_kind
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place
 from patchyard.domain.safety import APPROVALS
@@ -10,10 +11,11 @@ from patchyard.domain.settings import Settings
 from patchyard.registry import ACTORS
 
 
-def require_names(settings: Configuration, workspace: str) -> None:
+def require_names(settings: Configuration, workspace: str, *, linked: Iterable[str]) -> None:
     """Raise UsageError, with the place, for a setting that names what there is not.
 
     Looked at are all places, as for any other mistake: one that another place wins over too.
+    `linked` are the resources that work can be sent to.
     """
     for layer in settings.layers:
         for what, place, name in _named(layer.settings):
@@ -21,6 +23,10 @@ def require_names(settings: Configuration, workspace: str) -> None:
             if name not in known:
                 error = UnknownName.among(what, name, known)
                 raise layer.refused(Fault.at(place, error)) from error
+        for place, name in _placed(layer.settings):
+            if kind_of_word(name) is None and name not in linked:
+                refusal = no_such_kind(name, linked=linked)
+                raise layer.refused(Fault.at(place, refusal)) from refusal
 
 
 def require_tools(names: Iterable[str], workspace: str) -> None:
@@ -38,6 +44,17 @@ def _named(said: Settings) -> Iterator[tuple[str, Place, str]]:
         yield "approval", ("approvals", number), name
     for name in said.tools or ():
         yield "tool", ("tools", name), name
+
+
+def _placed(said: Settings) -> Iterator[tuple[Place, str]]:
+    """Return the names of environments, each with its place."""
+    if said.execution_environment is not None:
+        yield ("execution_environment",), said.execution_environment
+    for name, tool in (said.tools or {}).items():
+        if tool.execution_environment is not None:
+            yield ("tools", name, "execution_environment"), tool.execution_environment
+        if tool.preference.target_resource:
+            yield ("tools", name, "target_resource"), tool.preference.target_resource
 
 
 def _known(what: str, workspace: str) -> Collection[str]:

@@ -8,8 +8,14 @@ from patchyard.domain.environment import ExecutionEnvironment
 
 ENVIRONMENTS: Mapping[ExecutionEnvironment, str] = {
     ExecutionEnvironment.CONTAINER: "patchyard.environments.container:ContainerEnvironment",
+    ExecutionEnvironment.DEVCONTAINER: (
+        "patchyard.environments.devcontainer:DevcontainerEnvironment"
+    ),
     ExecutionEnvironment.HOST: "patchyard.environments.host:HostEnvironment",
+    ExecutionEnvironment.MOCK: "patchyard.environments.mock:MockEnvironment",
     ExecutionEnvironment.PROCESS: "patchyard.environments.process:ProcessEnvironment",
+    ExecutionEnvironment.SSH: "patchyard.environments.ssh:SSHEnvironment",
+    ExecutionEnvironment.VM: "patchyard.environments.vm:VmEnvironment",
 }
 
 ACTORS: Mapping[str, Mapping[str, str]] = {

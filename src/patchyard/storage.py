@@ -37,7 +37,7 @@ async def open_storage(environ: Mapping[str, str]) -> AsyncIterator[Storage]:
     Raises StateRefusal when the home belongs to somebody else or to a newer version.
     """
     where = places(environ)
-    _make_home(where.home)
+    make_home(where.home)
     clock = SystemClock()
     ballast = Ballast(where.home / "ballast")
     journal = SQLiteJournal.open(where.database, relief=ballast.drop)
@@ -56,7 +56,8 @@ async def open_storage(environ: Mapping[str, str]) -> AsyncIterator[Storage]:
         await journal.close()
 
 
-def _make_home(home: Path) -> None:
+def make_home(home: Path) -> None:
+    """Make the state folder, for its owner alone. Raises StateRefusal for somebody else's."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = home.stat()
@@ -72,4 +73,4 @@ def _make_home(home: Path) -> None:
         )
 
 
-__all__ = ["Storage", "open_storage"]
+__all__ = ["Storage", "make_home", "open_storage"]

@@ -63,6 +63,7 @@ def test_the_context_is_set_as_the_source_writes_it(checkout: Path) -> None:
         ("setup", '["a", "b"]', ["a", "b"]),
         ("protected_paths", "db/*, x", ["db/*", "x"]),
         ("limits", "{max_steps: 5}", {"max_steps": 5}),
+        ("environment_limits", "{memory: 1G, cpus: 2}", {"memory": 1024**3, "cpus": 2.0}),
         ("execution_env_discovery", "true", True),
         ("execution_env_priority", "fallback", "fallback"),
     ],
@@ -75,13 +76,13 @@ def test_each_key_of_the_context_is_kept(key: str, value: str, kept: Any) -> Non
     ("words", "code", "said"),
     [
         (["project", "context", "set", "execution_environment", "dokcer"], 2, "docker"),
-        (["project", "context", "set", "execution_environment", "vm"], 2, "host, process"),
+        (["project", "context", "set", "execution_environment", "pod"], 2, "host, mock, process"),
         (["project", "context", "set", "executon_environment", "x"], 2, "execution_environment"),
         (["project", "context", "set", "validate"], 2, "KEY VALUE"),
         (["project", "show", "absent"], 2, "unknown project"),
         (["project", "create", "p", "--repo", "https://example.invalid/x.git"], 2, "clone it"),
         (["project", "create", "p", "--repo", "/"], 2, "git init"),
-        (["resource", "add", "vm-image", "v"], 2, "directory, git-checkout"),
+        (["resource", "add", "kubernetes", "v"], 2, "directory, git-checkout"),
         (["resource", "add", "directory", "d", "--path", "/absent"], 2, "no folder"),
         (["resource", "add", "directory", "d", "--execution-environment", "x"], 2, "known:"),
         (["action", "show", "absent"], 2, "licence-headers"),
@@ -164,3 +165,25 @@ def test_invariants_are_added_listed_and_removed() -> None:
     assert texts == ["API stays", "headers"]
     assert data("invariant", "remove", made["invariant_id"])["text"] == "API stays"
     assert "headers" in typed("invariant", "list").stdout
+
+
+def test_a_resource_has_limits_of_its_own() -> None:
+    words = ("--image", "py3", "--memory", "2G", "--cpu-time", "10m", "--processes", "64")
+    made = data("resource", "add", "container-instance", "box", *words)
+    assert made["limits"] == {"memory": 2 * 1024**3, "cpu_time": 600.0, "processes": 64}
+    shown = typed("resource", "show", "box").stdout
+    assert "limits: cpu_time 600 s, memory 2 GiB, processes 64" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["container-instance", "b", "--image", "i", "--memory", "0"], "--memory: must be 32 MiB"),
+        (["container-instance", "b", "--image", "i", "--memory", "8M"], "the least is 32 MiB"),
+        (["container-instance", "b", "--image", "i", "--open-files", "-3"], "--open-files: must"),
+        (["directory", "d", "--memory", "1G"], "--memory is not for directory"),
+    ],
+)
+def test_a_limit_that_makes_no_sense_is_refused_with_the_least(words: list[str], said: str) -> None:
+    result = typed("resource", "add", *words)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr

@@ -242,7 +242,12 @@ def test_config_check_names_the_place_of_a_name_that_there_is_not(
 def test_config_check_names_the_item_of_a_list_and_the_form_of_a_model(top: Path) -> None:
     for text, said in (
         ("approvals:\n  - apply\n  - aply\n", "config.yaml:3:5: approvals[1]: unknown approval"),
-        ("tools:\n  cmd: {}\n  nul: {execution_environment: process}\n", "config.yaml:3:3: tools"),
+        ("tools:\n  nul: {execution_environment: process}\n", "config.yaml:2:3: tools"),
+        (
+            "tools:\n  grep_search: {preference: specific, target_resource: b}\n",
+            "config.yaml:2:39: tools",
+        ),
+        ("execution_environment: dokcer\n", "config.yaml:1:1: execution_environment: unknown"),
         ('model: "nocolon"\n', "config.yaml:1:1: model: 'nocolon' names no model"),
     ):
         settings_file(top, text)

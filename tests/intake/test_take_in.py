@@ -2,35 +2,22 @@
 
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from intake.asking import held, taken
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import repository_files, user_file
 from patchyard.domain.action import parse_action
 from patchyard.domain.environment import ExecutionEnvironment as Kind
-from patchyard.domain.errors import ContainerUnavailableError, UnknownName, UsageError
+from patchyard.domain.errors import UsageError
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.project import LimitSettings, Project
-from patchyard.domain.resource import Resource
 from patchyard.engine.sites import general_kind
-from patchyard.intake import Asked, Intake, parse_duration, take_in
-
-
-@pytest.fixture
-def top(tmp_path: Path) -> Path:
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    for words in (
-        ["init", "-q"],
-        ["-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "--allow-empty", "-m", "m"],
-    ):
-        subprocess.run(["git", *words], cwd=folder, check=True)
-    return folder
+from patchyard.intake import parse_duration
 
 
 def written(top: Path, text: str) -> Path:
@@ -40,99 +27,8 @@ def written(top: Path, text: str) -> Path:
     return file
 
 
-def taken(top: Path, holdings: Holdings | None = None, **asked: Any) -> Intake:
-    environ = {k: v for k, v in os.environ.items() if k in {"HOME", "PATH", "XDG_CONFIG_HOME"}}
-    environ |= asked.pop("environ", {})
-    wanted = Asked(task="t", repository=str(top), **asked)
-    return take_in(wanted, environ, holdings or Holdings())
-
-
-def held(project: Project, **more: Any) -> Holdings:
-    return Holdings(projects={project.name: project}, **more)
-
-
 def trusted(top: Path) -> Holdings:
     return Holdings(trusted={str(top): repository_files(glimpse(top, None)).digest})
-
-
-def test_run_without_any_setting_takes_process_as_its_own_default(top: Path) -> None:
-    spec = taken(top).spec
-    assert (spec.environment, spec.environment_source) == (Kind.PROCESS, "run-default")
-
-
-def test_plan_use_without_any_setting_takes_host(top: Path) -> None:
-    spec = taken(top, has_run_default=False).spec
-    assert spec.environment is None
-    assert general_kind(spec) == Kind.HOST
-
-
-LEVELS: list[tuple[dict[str, Any], Kind]] = [
-    ({"kind": "mock", "own": Kind.VM, "resource": Kind.SSH, "mode": "remote"}, Kind.MOCK),
-    ({"kind": "host", "own": Kind.CONTAINER}, Kind.HOST),
-    ({"variable": "vm", "own": Kind.POD}, Kind.VM),
-    ({"own": Kind.VM, "resource": Kind.SSH, "mode": "remote"}, Kind.VM),
-    ({"resource": Kind.SSH, "mode": "remote"}, Kind.SSH),
-    ({"mode": "remote", "user": "vm"}, Kind.POD),
-    ({"user": "vm"}, Kind.VM),
-    ({"mode": "local"}, Kind.HOST),
-]
-
-
-@pytest.mark.parametrize(("levels", "kind"), LEVELS)
-def test_the_first_level_that_is_set_wins(top: Path, levels: dict[str, Any], kind: Kind) -> None:
-    environ = {}
-    if "mode" in levels:
-        environ["AGENT_MODE"] = levels["mode"]
-    if "variable" in levels:
-        environ["PATCHYARD_EXECUTION_ENVIRONMENT"] = levels["variable"]
-    if "user" in levels:
-        path = user_file(os.environ)
-        path.parent.mkdir(parents=True)
-        path.write_text(f"execution_environment: {levels['user']}\n")
-    resource = Resource(name="r", type="directory", execution_environment=levels.get("resource"))
-    project = Project(
-        name="p",
-        repository=str(top),
-        execution_environment=levels.get("own"),
-        resources=("r",),
-    )
-    holdings = held(project, resources={"r": resource})
-    spec = taken(top, holdings, kind=levels.get("kind"), environ=environ).spec
-    assert general_kind(spec) == kind
-    assert spec.project == "p"
-
-
-def test_a_wrong_environment_names_the_right_ones(top: Path) -> None:
-    with pytest.raises(UnknownName) as caught:
-        taken(top, kind="dokcer")
-    assert "docker" in caught.value.message
-    assert caught.value.hint.startswith("known: container, host, process")
-
-
-@pytest.mark.parametrize("where", ["option", "project", "tool"])
-def test_container_without_a_linked_one_is_refused_before_anything_starts(
-    top: Path, where: str
-) -> None:
-    own = Kind.CONTAINER if where == "project" else None
-    holdings = held(Project(name="p", repository=str(top), execution_environment=own))
-    body = {"name": "a", "goal": "g"}
-    tools = {"execute_command": {"execution_environment": "container"}}
-    action = parse_action({**body, "tools": tools} if where == "tool" else body)
-    kind = "container" if where == "option" else None
-    with pytest.raises(ContainerUnavailableError, match="no container resource") as caught:
-        taken(top, holdings, kind=kind, action=action)
-    assert "link-resource" in caught.value.hint
-
-
-def test_several_linked_containers_are_refused_by_name(top: Path) -> None:
-    names = ("one", "two")
-    resources = {n: Resource(name=n, type="container-instance") for n in names}
-    project = Project(name="p", repository=str(top), resources=names)
-    holdings = held(project, resources=resources)
-    with pytest.raises(UsageError, match="one, two"):
-        taken(top, holdings, kind="container")
-    alone = held(replace(project, resources=("one",)), resources=resources)
-    assert taken(top, alone, kind="container").spec.environment == Kind.CONTAINER
 
 
 def test_precedence_of_places(top: Path) -> None:

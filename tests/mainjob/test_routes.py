@@ -1,8 +1,10 @@
 """Where calls really run, by what people set: priorities, and a container that is linked."""
 
+from typing import Any
+
 import pytest
 
-from images import WITH_PYTHON, image
+from images import WITH_PYTHON, WITHOUT_PYTHON, image
 from mainjob.driver import Answer, Desk, finish, shell, write
 
 pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
@@ -21,8 +23,23 @@ def asked(desk: Desk, plan: str = "@last") -> list[tuple[str, str]]:
     return [(call["kind"], call["level"]) for call in calls]
 
 
-def used(desk: Desk, *options: str) -> Answer:
-    (desk.folder / "note.yaml").write_text(ACTION)
+def calls(desk: Desk) -> list[dict[str, Any]]:
+    """The calls of the newest plan's last work, as the journal has them."""
+    events = desk.agents("plan", "events", "@last").data["events"]
+    return [event for event in events if event["event"] == "ToolCallRequested"]
+
+
+def linked(desk: Desk, **images: str) -> None:
+    """Link a container of each name to the project `shop`."""
+    desk.agents("project", "create", "shop")
+    for name, reference in images.items():
+        own = ["--image", reference] if reference else []
+        desk.agents("resource", "add", "container-instance", name, *own)
+        assert desk.agents("project", "link-resource", "shop", name).code == 0
+
+
+def used(desk: Desk, *options: str, action: str = ACTION) -> Answer:
+    (desk.folder / "note.yaml").write_text(action)
     desk.agents("action", "create", "--file", str(desk.folder / "note.yaml"))
     made = desk.agents("plan", "use", "note", "shop", *options)
     assert made.code == 0, made.message
@@ -71,6 +88,66 @@ def test_a_linked_container_does_the_main_job(desk: Desk) -> None:
 
 
 @pytest.mark.service("docker")
+def test_of_two_containers_the_one_that_is_named_is_used(desk: Desk) -> None:
+    linked(desk, box=image(WITH_PYTHON), other=image(WITH_PYTHON))
+    script = desk.script(shell("true"), finish("done"))
+    words = ["run", "do it", "--model", f"scripted:{script}", "--require-changes"]
+    unclear = desk.agents(*words, "--in", "container")
+    assert (unclear.code, "several linked resources: box, other" in unclear.message) == (2, True)
+    script = desk.script(write("a.txt", "a\n"), finish("done"))
+    done = desk.agents("run", "do it", "--model", f"scripted:{script}", "--in", "other")
+    assert done.code == 0, done.message
+    (call,) = calls(desk)
+    assert (call["kind"], call["resource"], call["level"]) == ("container", "other", "plan")
+    routes = desk.agents("plan", "route", "@last", "read_file").data["routes"]
+    assert routes[0]["resource"] == "other"
+    set_again = desk.agents("project", "context", "set", "execution_environment", "box")
+    assert set_again.code == 0, set_again.message
+    wrong = desk.agents("project", "context", "set", "execution_environment", "bax")
+    assert (wrong.code, "Did you mean 'box'" in wrong.message) == (2, True), wrong.message
+
+
+PREFERRING = """
+name: note
+goal: leave a note
+steps: [{run: "echo noted > note.txt"}]
+tools: {execute_command: {preference: preferred}}
+"""
+
+
+@pytest.mark.parametrize("place", ["host", "process"])
+def test_a_preferred_container_that_does_not_start_is_given_up_once_and_never_below_process(
+    desk: Desk, place: str
+) -> None:
+    linked(desk, box="none/such:1")
+    done = used(desk, "--execution-environment", place, action=PREFERRING)
+    assert done.code == 0, done.message
+    (call,) = calls(desk)
+    assert (call["kind"], call["level"]) == ("process", "plan")
+    assert "the tool prefers container: " in call["reason"]
+    events = desk.agents("plan", "events", "@last").data["events"]
+    (fell,) = [event for event in events if event["event"] == "PreferenceFell"]
+    assert fell["place"] == "box"
+    route = desk.agents("plan", "route", "@last", "execute_command").data["routes"][0]
+    assert route["kind"] == "process"
+
+
+def test_what_requires_a_container_never_runs_elsewhere(desk: Desk) -> None:
+    desk.agents("project", "create", "shop")
+    (desk.folder / "note.yaml").write_text(PREFERRING.replace("preferred", "required"))
+    desk.agents("action", "create", "--file", str(desk.folder / "note.yaml"))
+    refused = desk.agents("plan", "use", "note", "shop")
+    assert (refused.code, "no container resource is linked" in refused.message) == (4, True)
+
+
+def test_a_resource_cannot_bear_the_word_of_a_kind_nor_name_a_place_that_is_not(desk: Desk) -> None:
+    taken = desk.agents("resource", "add", "container-instance", "docker", "--image", "x")
+    assert (taken.code, "is the word for a kind" in taken.message) == (2, True), taken.message
+    lost = desk.agents("resource", "add", "directory", "d", "--execution-environment", "bix")
+    assert (lost.code, "unknown execution environment" in lost.message) == (2, True), lost.message
+
+
+@pytest.mark.service("docker")
 def test_an_image_that_is_not_there_is_exit_4_with_the_cure(desk: Desk) -> None:
     desk.agents("project", "create", "shop")
     desk.agents("resource", "add", "container-instance", "box", "--image", "none/such:1")
@@ -81,8 +158,38 @@ def test_an_image_that_is_not_there_is_exit_4_with_the_cure(desk: Desk) -> None:
     assert "pull" in lost.message
 
 
-def test_an_image_is_for_containers_alone_and_a_container_needs_one(desk: Desk) -> None:
+def test_an_image_is_for_containers_alone(desk: Desk) -> None:
     wrong = desk.agents("resource", "add", "directory", "d", "--image", "x")
     assert (wrong.code, "--image is not for directory" in wrong.message) == (2, True)
-    bare = desk.agents("resource", "add", "container-instance", "box")
-    assert (bare.code, "needs an image" in bare.message) == (2, True), bare.message
+
+
+@pytest.mark.service("docker")
+def test_a_container_that_names_no_image_has_that_of_the_language(desk: Desk) -> None:
+    linked(desk, box="")
+    (desk.repo / ".python-version").write_text("3.12\n")
+    script = desk.script(shell("true"), finish("done"))
+    words = ["run", "do it", "--model", f"scripted:{script}", "--in", "box"]
+    lost = desk.agents(*words)
+    assert (lost.code, "no image 'python:3'" in lost.message) == (4, True), lost.message
+    assert "image of box: python:3 (by " in lost.err
+    path = desk.home / ".config" / "patchyard" / "config.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"images: {{python: '{image(WITH_PYTHON)}'}}\n")
+    script = desk.script(write("b.txt", "b\n"), finish("done"))
+    done = desk.agents("run", "do it", "--model", f"scripted:{script}", "--in", "box")
+    assert done.code == 0, done.message
+
+
+@pytest.mark.service("docker")
+def test_a_resource_can_be_tried_by_its_name(desk: Desk) -> None:
+    linked(desk, box=image(WITHOUT_PYTHON), lost="none/such:1")
+    there = desk.agents("env", "check", "box")
+    assert (there.code, there.data["kind"], there.data["is_ready"]) == (0, "container", True)
+    assert there.data["facts"]["resource"] == "box"
+    away = desk.agents("env", "check", "lost")
+    assert (away.code, "no image 'none/such:1'" in away.message) == (4, True), away.message
+    wrong = desk.agents("env", "check", "bax")
+    assert (wrong.code, "Did you mean 'box'" in wrong.message) == (2, True), wrong.message
+    desk.agents("resource", "add", "directory", "d", "--path", ".")
+    odd = desk.agents("env", "check", "d")
+    assert (odd.code, "nothing can be tried" in odd.message) == (2, True), odd.message

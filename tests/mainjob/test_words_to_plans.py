@@ -173,9 +173,10 @@ def test_what_the_safety_profile_forbids_is_refused(desk: Desk) -> None:
     (settled,) = [event for event in events if event["event"] == "ToolCallSettled"]
     assert settled["error"] == "NOT_ALLOWED"
     path = desk.script(finish())
-    words = ("run", "x", "--model", f"scripted:{path}", "--in", "host")
-    bare = desk.agents(*words, environ={"PATCHYARD_SAFETY": "{require_sandbox: true}"})
-    assert (bare.code, "--in process" in bare.message) == (3, True)
+    for kind in ("host", "mock"):
+        words = ("run", "x", "--model", f"scripted:{path}", "--in", kind)
+        bare = desk.agents(*words, environ={"PATCHYARD_SAFETY": "{require_sandbox: true}"})
+        assert (bare.code, "--in process" in bare.message) == (3, True)
 
 
 def test_a_plan_goes_back_and_is_corrected_by_command(desk: Desk) -> None:

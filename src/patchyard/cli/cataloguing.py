@@ -8,6 +8,7 @@ from typing import Any
 from patchyard.assembly import open_equipment
 from patchyard.cli.outcome import Outcome, carry_out, visible
 from patchyard.domain.ceilings import shown_limit
+from patchyard.domain.environment_limits import KEY
 from patchyard.domain.errors import UsageError
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.project import Project
@@ -95,7 +96,6 @@ def project_data(project: Project, holdings: Holdings) -> dict[str, Any]:
 
 def context_data(project: Project) -> dict[str, Any]:
     """Return what is set in a project's context, None where nothing is."""
-    limits = project.limits
     return {
         "automation_profile": project.automation_profile,
         "execution_environment": _text(project.execution_environment),
@@ -104,9 +104,10 @@ def context_data(project: Project) -> dict[str, Any]:
         "setup": _list(project.setup),
         "validate": _list(project.validate),
         "protected_paths": _list(project.protected_paths),
-        "limits": None
-        if limits is None
-        else {k: v for k, v in vars(limits).items() if v is not None},
+        "limits": _said_of(project.limits),
+        KEY: _said_of(project.environment_limits),
+        "network": _said_of(project.network),
+        "secrets": _list(project.secrets),
         "budget": None
         if project.budget is None
         else {key: shown_limit(key, limit) for key, limit in project.budget.items()},
@@ -115,6 +116,14 @@ def context_data(project: Project) -> dict[str, Any]:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
+
+
+def _said_of(settings: object) -> dict[str, Any] | None:
+    """What a record of settings says, without what it says nothing of."""
+    if settings is None:
+        return None
+    said = {key: value for key, value in vars(settings).items() if value is not None}
+    return {key: list(each) if isinstance(each, tuple) else each for key, each in said.items()}
 
 
 def _list(value: Sequence[str] | None) -> list[str] | None:

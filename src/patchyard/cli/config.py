@@ -13,7 +13,9 @@ from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import PREFIX, repository_files
 from patchyard.domain.codec import to_json
 from patchyard.domain.effective import Setting
+from patchyard.domain.environment_limits import KEY, MEASURES
 from patchyard.domain.project import Project
+from patchyard.domain.resource import names_of
 from patchyard.engine.catalogue import Catalogue
 
 
@@ -71,6 +73,8 @@ def _said(name: str, setting: Setting) -> str:
         return duration(value)
     if value is None or value in ([], {}):
         return "-"
+    if name.startswith(f"{KEY}."):
+        return MEASURES[name.removeprefix(f"{KEY}.")].show(value)
     return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
 
 
@@ -92,9 +96,11 @@ def check(output_format: str) -> None:
         everything.files.require_readable()
         from patchyard.intake_names import require_names  # noqa: PLC0415 - heavy, and only for this
 
-        require_names(everything.configuration, top)
-        digest = everything.files.digest
-        is_trusted = (await catalogue.holdings()).is_trusted(top, digest)
+        holdings = await catalogue.holdings()
+        project = holdings.project_of(top)
+        linked = names_of(project.linked(holdings.resources) if project else ())
+        require_names(everything.configuration, top, linked=linked)
+        is_trusted = holdings.is_trusted(top, everything.files.digest)
         seen = repository_settings(top, is_trusted=is_trusted)
         data = {
             "repository": top,

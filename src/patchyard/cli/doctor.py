@@ -14,6 +14,7 @@ from patchyard.cli.model import open_catalogue
 from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, paint, visible
 from patchyard.config import places
 from patchyard.domain.codec import to_json
+from patchyard.domain.environment import Readiness
 from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.models.choosing import QUICK, choose
 from patchyard.models.providers import Catalogue
@@ -49,7 +50,7 @@ def doctor(output_format: str) -> None:
                 findings.append(_good("database", f"SQLite {sqlite3.sqlite_version}"))
                 for adapter in equipment.environments.values():
                     ready = await adapter.check()
-                    said = "really started and ended" if ready.is_ready else ready.cause
+                    said = _said(ready) if ready.is_ready else ready.cause
                     findings.append(
                         Finding(
                             name=f"environment {ready.kind}",
@@ -65,6 +66,11 @@ def doctor(output_format: str) -> None:
         return _outcome(findings)
 
     carry_out("doctor", output_format, work)
+
+
+def _said(ready: Readiness) -> str:
+    note = ready.facts.get("note")
+    return f"really started and ended, {note}" if note else "really started and ended"
 
 
 def _outcome(findings: list[Finding]) -> Outcome:

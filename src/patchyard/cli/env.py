@@ -1,18 +1,24 @@
-"""`agents env list|check`: which kinds of environment start here, and what they show."""
+"""`agents env list|check|probe`: which kinds start here, what they show, what they stop."""
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchyard.assembly import open_equipment
+from patchyard.assembly import open_equipment, open_prober
 from patchyard.cli.cataloguing import table
 from patchyard.cli.main import Group
-from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
+from patchyard.cli.outcome import Outcome, carry_out, format_option, one_line, paint, visible
 from patchyard.domain.codec import to_json
-from patchyard.domain.environment import STRENGTH, Readiness, parse_kind
-from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.environment import STRENGTH, Readiness
+from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, WorkFailed
+from patchyard.engine import trying
+
+if TYPE_CHECKING:
+    from patchyard.probing.attack import Report
+
+PROBE_HINT = "do not run what you do not trust there; please report it (SECURITY.md says how)"
 
 
 @click.group(cls=Group, epilog="Example: agents env check process")
@@ -43,22 +49,83 @@ def list_kinds(output_format: str) -> None:
     short_help="Really start one kind and print what can be seen from inside.",
     epilog="Example: agents env check process",
 )
-@click.argument("kind")
+@click.argument("place", metavar="KIND|RESOURCE")
 @format_option
-def check(kind: str, output_format: str) -> None:
-    """Start KIND with a time limit and print what can be seen from inside."""
+def check(place: str, output_format: str) -> None:
+    """Start one with a time limit; print what can be seen from inside, and what holds limits.
+
+    A resource is named by its name: a container with its image, a host that is reached by SSH.
+    """
 
     async def work() -> Outcome:
         async with open_equipment(os.environ) as equipment:
-            readiness = await equipment.environment(parse_kind(kind)).check()
+            readiness = await trying.check(equipment, place)
         row = _row(readiness)
         error = None
         if not readiness.is_ready:
             error = EnvironmentUnavailable(readiness.cause, hint=readiness.cure)
-        text = "\n".join([readiness_line(row), *_visible_rows(row)])
+        text = "\n".join([readiness_line(row), *_rows(row, "visible"), *_rows(row, "limits")])
         return Outcome(data=row, text=text, error=error)
 
     carry_out("env check", output_format, work)
+
+
+@env.command(
+    short_help="Attack one kind from inside and print what it stops.",
+    epilog="Example: agents env probe process",
+)
+@click.argument("place", metavar="KIND|RESOURCE")
+@format_option
+def probe(place: str, output_format: str) -> None:
+    """Run the isolation battery against a kind or a resource: a verdict for each attack.
+
+    `held`: it works where nothing protects, and not in there. `SUCCEEDED`: it got through.
+    `known`: it got through, and is listed as not stopped by this kind. `not shown`: it works
+    nowhere on this machine. Everything that is attacked is bait of the battery's own. Exit code 1:
+    something succeeded that is not listed.
+    """
+
+    async def work() -> Outcome:
+        async with open_prober(os.environ, place, show=visible) as prober:
+            report = await prober.run()
+        counts = {str(verdict): report.count(verdict) for verdict in Verdict}
+        data = {**to_json(report), "counts": counts}
+        return Outcome(data=data, text=_verdicts(report), error=_failure(report))
+
+    from patchyard.probing.attack import Verdict  # noqa: PLC0415 - imported on use
+
+    carry_out("env probe", output_format, work)
+
+
+def _failure(report: "Report") -> PatchyardError | None:
+    """Return what is wrong with the kind, None when nothing is."""
+    if report.unlisted:
+        names = ", ".join(ruling.attack for ruling in report.unlisted)
+        return WorkFailed(f"{report.kind} did not stop: {names}", hint=PROBE_HINT)
+    if not report.has_run:
+        cause = f"nothing could be tried in {report.kind}: {report.rulings[0].note}"
+        return EnvironmentUnavailable(cause, hint="the battery needs `python3` inside")
+    return None
+
+
+def _verdicts(report: "Report") -> str:
+    """Return the rulings by group, and their numbers."""
+    from patchyard.probing.attack import Verdict  # noqa: PLC0415 - imported on use
+
+    colours = {Verdict.HELD: "green", Verdict.SUCCEEDED: "red", Verdict.KNOWN: "yellow"}
+    lines: list[str] = []
+    group = None
+    for ruling in report.rulings:
+        if ruling.group is not group:
+            group = ruling.group
+            lines += ["", str(group)]
+        verdict = f"{ruling.verdict:9}"
+        verdict = paint(verdict, colours[ruling.verdict]) if ruling.verdict in colours else verdict
+        is_plain = ruling.verdict is Verdict.HELD
+        note = "" if is_plain or not ruling.note else f" ({one_line(ruling.note)})"
+        lines.append(f"  {verdict}  {ruling.title}{note}")
+    numbers = ", ".join(f"{report.count(verdict)} {verdict}" for verdict in Verdict)
+    return "\n".join([*lines[1:], "", f"{report.kind}: {numbers}"])
 
 
 def _row(readiness: Readiness) -> dict[str, Any]:
@@ -75,13 +142,14 @@ def _row(readiness: Readiness) -> dict[str, Any]:
 def readiness_line(row: Mapping[str, Any]) -> str:
     """Return one line that says whether a kind works."""
     if row["is_ready"]:
-        return f"{row['kind']:10} {paint('works', 'green')}"
+        note = row["facts"].get("note")
+        return f"{row['kind']:10} {paint('works', 'green')}{f' ({visible(note)})' if note else ''}"
     cure = f" (cure: {visible(row['cure'])})" if row["cure"] else ""
     return f"{row['kind']:10} {paint('does not start', 'red')}: {visible(row['cause'])}{cure}"
 
 
-def _visible_rows(row: Mapping[str, Any]) -> list[str]:
-    listed = row["facts"].get("visible", [])
+def _rows(row: Mapping[str, Any], name: str) -> list[str]:
+    listed = row["facts"].get(name, [])
     cells = [[str(value) for value in entry.values()] for entry in listed]
     return [f"  {line}" for line in table(cells, empty="").splitlines()]
 

@@ -13,7 +13,7 @@ from patchyard.cli.progress import SpokenLines
 from patchyard.cli.queued import queued
 from patchyard.cli.working import carried, watching
 from patchyard.domain.codec import to_json
-from patchyard.domain.environment import parse_kind
+from patchyard.domain.environment import place_named
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import PauseEnded
 from patchyard.engine.equipment import Equipment
@@ -46,7 +46,7 @@ def execute(plan_id: str, output_format: str, kind: str | None, *, stream: bool)
     """Carry out a strategized plan and prove it; harmless when that is done already."""
 
     async def job(workflow: Workflow, found: str) -> PlanState:
-        return await workflow.execute(found, kind=parse_kind(kind) if kind else None)
+        return await workflow.execute(found, environment=place_named(kind) if kind else None)
 
     _work("plan execute", plan_id, job, output_format, stream=stream)
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,7 +34,8 @@ from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
 from patchyard.domain.marks import Mark
 from patchyard.domain.plan import State
-from patchyard.domain.routing import route_of
+from patchyard.domain.routing import Route, route_of
+from patchyard.engine.conditions import conditions
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
@@ -61,6 +62,8 @@ def status(plan_id: str, output_format: str) -> None:
 async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
     data = await plan_data(ledger)
     text = plan_screen(data) + _kept(ledger.state.checkpoints)
+    data["execution"]["environments"] = await conditions(equipment, ledger)
+    text += _environments(data["execution"]["environments"])
     waiting = data["waiting"]
     place = (await places_in_queue(equipment)).get(ledger.plan_id)
     data["queue"] = place.data() if place else None
@@ -79,6 +82,23 @@ async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
         since = _local(waiting["since"], "%H:%M:%S")
         text += f"\n  {paint('waiting', 'cyan')}  for {visible(waiting['for'])} since {since}"
     return Outcome(data=data, text=text)
+
+
+def _environments(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(
+        f"\n  {paint('in'.ljust(8), 'cyan')} {row['resource'] or row['kind']}, {_condition(row)}"
+        for row in rows
+    )
+
+
+def _condition(row: Mapping[str, Any]) -> str:
+    if row["is_alive"] is None:
+        return "which cannot say how it is"
+    if not row["is_alive"]:
+        ended = f", ended by the limit `{row['limit']}`" if row["limit"] else ""
+        return f"which is gone{ended}"
+    since = f" since {_local(row['since'], '%H:%M:%S')}" if row["since"] else ""
+    return f"up{since}" + ("" if row["answers"] else ", and does not answer")
 
 
 def _kept(marks: Sequence[Mark]) -> str:
@@ -309,16 +329,24 @@ def route(plan_id: str, tool: str | None, output_format: str) -> None:
     """Say where each tool (or TOOL) runs, and which level of the chain decided."""
 
     async def look(equipment: Equipment, ledger: Ledger) -> Outcome:
-        spec = ledger.state.known
+        spec, fallen = ledger.state.known, ledger.state.fallen
         known = equipment.tools(spec.repository)
         if tool and tool not in known:
             raise UnknownName.among("tool", tool, known)
         names = [tool] if tool else sorted(known)
-        rows = [{"tool": name, **to_json(route_of(spec, name))} for name in names]
-        lines = [f"{r['tool']:18} {r['kind']:10} {r['level']}: {r['reason']}" for r in rows]
+        routes = {name: route_of(spec, name, fallen=fallen) for name in names}
+        rows = [{"tool": name, **to_json(route)} for name, route in routes.items()]
+        lines = [
+            f"{name:18} {_where(route):10} {route.level}: {route.reason}"
+            for name, route in routes.items()
+        ]
         return Outcome(data={"routes": rows}, text="\n".join(lines))
 
     look_at("plan route", plan_id, output_format, look)
+
+
+def _where(route: Route) -> str:
+    return f"{route.resource} ({route.kind})" if route.resource else str(route.kind)
 
 
 __all__ = [

@@ -36,6 +36,7 @@ from patchyard.intake_actions import find_action
 )
 @click.option("--agent", help="model or recipe; recipe where the action has steps.")
 @click.option("--model", "model_name", help="PROVIDER:MODEL, recorded:FILE or scripted:FILE.")
+@click.option("--limit", "limits", multiple=True, help="Of environments: memory=2G, cpus=1.5, …")
 @click.option("--no-strategize", is_flag=True, help="Only make the plan.")
 @click.option("--automation-profile", help="Under manual only the plan is made.")
 @stream_option
@@ -58,6 +59,7 @@ async def _use(options: dict[str, Any], *, is_json: bool) -> Outcome:
             environment_priority=Priority(options["priority"]) if options["priority"] else None,
             agent=options["agent"],
             model=options["model_name"],
+            limits=options["limits"],
             automation_profile=options["automation_profile"],
             has_run_default=False,
         )

@@ -31,11 +31,14 @@ from patchyard.domain.events import (
     Validated,
 )
 from patchyard.domain.plan import Phase, State
+from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.steering import Approved, Guided, Paused, Rejected, RetryPlanned, Reverted
+from patchyard.domain.traffic import NetworkUsed
 from patchyard.engine.report import base_line
 
 Line = Callable[[Any], str | None]
 
+PLACES_SHOWN = 3  # of what one call tried to reach
 PLAN_SHOWN = 110  # characters of a strategy's first line
 OUTPUT_LINE = 4000  # characters of a line that does not end; then it is shown in pieces
 
@@ -136,9 +139,9 @@ class SpokenLines:
 
     def _confinement(self) -> str:
         """Say plainly what runs without walls (F2.16)."""
-        if self._kind != ExecutionEnvironment.HOST:
+        if self._kind not in UNCONFINED:
             return ""
-        return f" {paint('in host: not confined', 'red', to_stderr=True)}"
+        return f" {paint(f'in {self._kind}: not confined', 'red', to_stderr=True)}"
 
 
 def _to_stderr(text: str) -> None:
@@ -177,7 +180,7 @@ def _called(event: ToolCallRequested) -> str:
     arguments = event.arguments.value if isinstance(event.arguments.value, Mapping) else {}
     about = next((str(value) for value in arguments.values()), "")
     first = about.splitlines()[0] if about else ""
-    where = f" in {event.kind}" if event.kind else ""
+    where = f" in {event.site}" if event.site else ""
     return f"  {paint('→', 'blue', to_stderr=True)} {event.name} {visible(first)[:90]}{where}"
 
 
@@ -186,6 +189,17 @@ def _settled(event: ToolCallSettled) -> str | None:
         return None
     message = visible(event.message.splitlines()[0] if event.message else "")
     return f"    {paint(event.error or 'failed', 'yellow', to_stderr=True)} {message[:110]}"
+
+
+def _reached(event: NetworkUsed) -> str:
+    places = [
+        f"{visible(each.place) or 'others'} {counted(each.attempts, 'request')}"
+        + (paint(f" ({each.refused} not)", "yellow", to_stderr=True) if each.refused else "")
+        for each in event.traffic[:PLACES_SHOWN]
+    ]
+    more = len(event.traffic) - len(places)
+    further = f" and {counted(more, 'further place')}" if more else ""
+    return f"    {_mark('network')} {', '.join(places)}{further}"
 
 
 def _asked(event: TurnRequested) -> str | None:
@@ -270,6 +284,7 @@ _LINES: Mapping[type[Event], Line] = {
     ToolCallRequested: _called,
     ToolCallSettled: _settled,
     TurnRequested: _asked,
+    NetworkUsed: _reached,
     SetupFinished: _set_up,
     StrategyRecorded: _strategy,
     ChangeSetCaptured: _captured,
@@ -286,4 +301,4 @@ _LINES: Mapping[type[Event], Line] = {
     Rejected: _rejected,
 }
 
-__all__ = ["OUTPUT_LINE", "PLAN_SHOWN", "JsonLines", "SpokenLines"]
+__all__ = ["OUTPUT_LINE", "PLACES_SHOWN", "PLAN_SHOWN", "JsonLines", "SpokenLines"]

@@ -18,7 +18,7 @@ from patchyard.cli.cataloguing import (
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.yaml import parse_yaml
-from patchyard.domain.environment import ExecutionEnvironment, parse_kind, require_offered
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.project import CONTEXT_KEYS, Project
 from patchyard.engine.catalogue import Catalogue
@@ -128,7 +128,8 @@ def set_value(words: tuple[str, ...], output_format: str) -> None:
     """Set KEY to VALUE (YAML; `unset` takes it away).
 
     Keys: execution_environment, execution_env_priority, execution_env_discovery, validate, setup,
-    protected_paths, limits (of each plan), budget (of all plans together), automation_profile.
+    protected_paths, limits (of each plan), environment_limits (memory, cpus, disk … of each
+    environment), budget (of all plans together), automation_profile, network, secrets.
     Priority and discovery take the chain with six levels: docs/reference/execution_environment.md.
     """
 
@@ -157,8 +158,6 @@ def _read(words: tuple[str, ...]) -> tuple[str | None, str, Any]:
     if key == "protected_paths" and not text.lstrip().startswith("["):
         return name, key, [part.strip() for part in text.split(",") if part.strip()]
     value = parse_yaml(text, name=key).value
-    if key == "execution_environment" and isinstance(value, str):
-        require_offered(parse_kind(value))
     return name, key, value
 
 

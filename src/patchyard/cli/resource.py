@@ -1,6 +1,7 @@
 """`agents resource`: what projects may use."""
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +10,101 @@ import click
 from patchyard.cli.cataloguing import checkout_of, fields, table, with_catalogue
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option
-from patchyard.domain.environment import parse_kind
+from patchyard.cli.resource_devcontainer import (
+    config_in,
+    discover,
+    rebuild,
+    standing_data,
+    stop,
+)
+from patchyard.domain.address import Address
+from patchyard.domain.environment import place_named
+from patchyard.domain.environment_limits import (
+    NAMES,
+    EnvironmentLimits,
+    environment_limits_of,
+    given,
+    shown,
+)
 from patchyard.domain.errors import UsageError
-from patchyard.domain.resource import CONTAINER_TYPES, GIT_CHECKOUT, Resource, require_type
+from patchyard.domain.faults import Fault, unplaced
+from patchyard.domain.holdings import Holdings
+from patchyard.domain.resource import (
+    CONTAINER_INSTANCE,
+    DEVCONTAINER_INSTANCE,
+    GIT_CHECKOUT,
+    KINDS,
+    SSH_HOST,
+    VM_IMAGE,
+    Resource,
+    require_type,
+)
 from patchyard.engine.catalogue import Catalogue
 
 
 @click.group(cls=Group, epilog="Example: agents resource add git-checkout shop --path ~/src/shop")
 def resource() -> None:
-    """What projects may use: checkouts and folders."""
+    """What projects may use: checkouts and folders, containers and hosts."""
 
 
-@resource.command(epilog="Example: agents resource add directory data --path ./data")
+LIMITS_HELP = {
+    "connections": "Connections through the network gateways at once.",
+    "cpu_time": "Processor time of one command: 60s, 10m.",
+    "cpus": "Processors at once, such as 1.5.",
+    "disk": "How much the workspace may grow: 2G.",
+    "file_size": "Of one file: 500M.",
+    "memory": "Of all together: 2G.",
+    "network": "Bytes through the network gateways: 1G.",
+    "open_files": "Of one process.",
+    "output": "Kept of one call: 1M.",
+    "processes": "At once.",
+    "temporary": "Of each folder in memory, such as /tmp: 500M.",
+    "wall": "Of one command: 90s, 30m.",
+}
+
+
+def _limit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each limit of what runs in a resource."""
+    for name in reversed(NAMES):
+        option = f"--{name.replace('_', '-')}"
+        command = click.option(option, name, metavar="LIMIT", help=LIMITS_HELP[name])(command)
+    return command
+
+
+@resource.command(epilog="Example: agents resource add container-instance box --image py3 --cpus 2")
 @click.argument("type_name", metavar="TYPE")
 @click.argument("name")
 @click.option("--path", default=".", show_default=True, help="Where it lies.")
-@click.option("--image", default="", help="Of a container-instance, as its engine names it.")
+@click.option(
+    "--image",
+    default="",
+    help="Of a container-instance, as its engine names it; left out: by the language."
+    " Of a vm-image: a folder with a kernel, packages or root.tar; left out: this machine's own.",
+)
+@click.option(
+    "--host",
+    "address",
+    default="",
+    metavar="[USER@]HOST[:PORT]",
+    help="Of an ssh-host, as your OpenSSH configuration names it.",
+)
+@click.option(
+    "--transport",
+    type=click.Choice(["ssh"]),
+    default=None,
+    help="Of an ssh-host: over SSH even where the host is localhost.",
+)
 @click.option("--execution-environment", "kind", help="Where work on it happens by default.")
+@_limit_options
 @format_option
-def add(
-    type_name: str, name: str, path: str, image: str, kind: str | None, output_format: str
-) -> None:
-    """Add a resource of TYPE (container-instance, directory, git-checkout) under NAME."""
+def add(name: str, kind: str | None, output_format: str, **asked: Any) -> None:
+    """Add a resource of TYPE under NAME.
+
+    TYPE is one of container-instance, devcontainer-instance, directory, git-checkout, ssh-host,
+    vm-image. The devcontainers of a checkout are added with it, and change nothing of where work
+    happens.
+    """
+    type_name, path = asked["type_name"], asked["path"]
 
     async def job(catalogue: Catalogue) -> Outcome:
         made = await catalogue.add_resource(
@@ -38,44 +112,85 @@ def add(
                 name=name,
                 type=require_type(type_name),
                 location=_location(type_name, path),
-                image=_image(type_name, image),
-                execution_environment=parse_kind(kind) if kind else None,
+                image=_image(type_name, asked["image"]),
+                config=config_in(checkout_of(path)) if type_name == DEVCONTAINER_INSTANCE else "",
+                address=_address(type_name, asked["address"], asked["transport"]),
+                transport=asked["transport"] or "",
+                execution_environment=place_named(kind) if kind else None,
+                limits=_limits(type_name, asked),
             )
         )
-        data = _data(made)
-        return Outcome(data=data, text=f"added\n{fields(data)}")
+        found = await discover(catalogue, made) if type_name == GIT_CHECKOUT else ()
+        data = _data(made, await catalogue.holdings())
+        data |= {"discovered": [each.name for each in found]} if found else {}
+        return Outcome(data=data, text=f"added\n{fields(_shown(made, data))}")
 
     with_catalogue("resource add", output_format, job)
 
 
 def _location(type_name: str, path: str) -> str:
-    if type_name == GIT_CHECKOUT:
+    if type_name in {GIT_CHECKOUT, DEVCONTAINER_INSTANCE}:
         return checkout_of(path)
-    if type_name in CONTAINER_TYPES:
+    if type_name in KINDS:
         return ""
+    return _folder(path)
+
+
+def _folder(path: str) -> str:
     found = Path(os.path.realpath(Path(path).expanduser()))
     if not found.is_dir():
         raise UsageError(f"there is no folder {path}")
     return str(found)
 
 
+def _address(type_name: str, address: str, transport: str | None) -> str:
+    if type_name != SSH_HOST and (address or transport):
+        given = "--host" if address else "--transport"
+        raise UsageError(f"{given} is not for {type_name}", hint="leave it out")
+    if type_name == SSH_HOST:
+        if not address:
+            raise UsageError("an ssh-host needs a host", hint="say `--host [USER@]HOST[:PORT]`")
+        Address.parse(address)
+    return address
+
+
 def _image(type_name: str, image: str) -> str:
-    if image and type_name not in CONTAINER_TYPES:
+    if image and type_name == VM_IMAGE:
+        return _folder(image)
+    if image and type_name != CONTAINER_INSTANCE:
         raise UsageError(f"--image is not for {type_name}", hint="leave it out")
-    if type_name in CONTAINER_TYPES and not image:
-        raise UsageError(f"a {type_name} needs an image", hint="say `--image NAME`")
     return image
 
 
-def _data(found: Resource) -> dict[str, Any]:
+def _limits(type_name: str, asked: Mapping[str, Any]) -> EnvironmentLimits:
+    body = {name: asked[name] for name in NAMES if asked[name] is not None}
+    if body and type_name not in KINDS:
+        option = next(iter(body)).replace("_", "-")
+        raise UsageError(f"--{option} is not for {type_name}, in which nothing runs")
+    try:
+        return environment_limits_of(body, ())
+    except Fault as fault:
+        name = str(fault.place[0]).replace("_", "-")
+        raise unplaced(fault, f"--{name}: {fault.problem}") from fault
+
+
+def _data(found: Resource, holdings: Holdings) -> dict[str, Any]:
     return {
         "name": found.name,
         "type": found.type,
         "location": found.location,
         "image": found.image,
-        "execution_environment": str(found.execution_environment or "host"),
+        "address": found.address,
+        "transport": found.transport,
+        "execution_environment": found.execution_environment or "host",
         "execution_environment_set": found.execution_environment is not None,
+        "limits": given(found.limits),
+        **standing_data(found, holdings),
     }
+
+
+def _shown(found: Resource, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {**data, "limits": shown(found.limits)}
 
 
 @resource.command("list", epilog="Example: agents resource list --format json")
@@ -84,8 +199,9 @@ def list_resources(output_format: str) -> None:
     """List the resources."""
 
     async def job(catalogue: Catalogue) -> Outcome:
-        found = [_data(r) for _, r in sorted((await catalogue.holdings()).resources.items())]
-        rows = [[r["name"], r["type"], r["location"]] for r in found]
+        holdings = await catalogue.holdings()
+        found = [_data(r, holdings) for _, r in sorted(holdings.resources.items())]
+        rows = [[r["name"], r["type"], r["location"] or r["address"]] for r in found]
         return Outcome(data={"resources": found}, text=table(rows, empty="no resources"))
 
     with_catalogue("resource list", output_format, job)
@@ -98,8 +214,10 @@ def show(name: str, output_format: str) -> None:
     """Show a resource."""
 
     async def job(catalogue: Catalogue) -> Outcome:
-        data = _data((await catalogue.holdings()).resource(name))
-        return Outcome(data=data, text=fields(data))
+        holdings = await catalogue.holdings()
+        found = holdings.resource(name)
+        data = _data(found, holdings)
+        return Outcome(data=data, text=fields(_shown(found, data)))
 
     with_catalogue("resource show", output_format, job)
 
@@ -116,5 +234,8 @@ def remove(name: str, output_format: str) -> None:
 
     with_catalogue("resource remove", output_format, job)
 
+
+resource.add_command(stop)
+resource.add_command(rebuild)
 
 __all__ = ["resource"]

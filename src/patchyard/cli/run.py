@@ -37,6 +37,12 @@ MOST_PRIORITY = 1_000_000
 @click.option(
     "--env", "variables", multiple=True, help=f"NAME[=VALUE], readable by the agent; {MORE}."
 )
+@click.option(
+    "--allow-host", "allow_hosts", multiple=True, help=f"HOST[:PORT], index or git; {MORE}."
+)
+@click.option(
+    "--secret", "secrets", multiple=True, help=f"NAME@HOST: used there, never read; {MORE}."
+)
 @click.option("--mount", "mounts", multiple=True, help=f"PATH[:ro|rw] to show inside; {MORE}.")
 @click.option(
     "--allow-path", "allow_paths", multiple=True, help=f"Let this protected path pass; {MORE}."
@@ -45,6 +51,9 @@ MOST_PRIORITY = 1_000_000
 @click.option("--max-tokens", type=int, help="Tokens in and out together.")
 @click.option("--max-steps", type=int, help="Turns of the actor; 200 by default.")
 @click.option("--timeout", help="Time over all phases: 90s, 30m, 1h (default).")
+@click.option(
+    "--limit", "limits", multiple=True, help=f"Of environments: memory=2G, cpus=1.5, …; {MORE}."
+)
 @click.option("--rounds", type=int, help="Failed proofs given back; 3 by default.")
 @click.option("--record", type=str, help="Write every model request and reply to this file.")
 @click.option("--automation-profile", help="Where it asks: manual, supervised … full-auto.")
@@ -86,10 +95,13 @@ async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outco
         variables=options["variables"],
         mounts=options["mounts"],
         allow_paths=options["allow_paths"],
+        allow_hosts=options["allow_hosts"],
+        secrets=options["secrets"],
         usd=options["budget_usd"],
         tokens=options["max_tokens"],
         steps=options["max_steps"],
         seconds=parse_duration(options["timeout"]) if options["timeout"] else None,
+        limits=options["limits"],
         rounds=options["rounds"],
         record_to=options["record"],
         automation_profile=options["automation_profile"],

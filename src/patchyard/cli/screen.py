@@ -5,6 +5,7 @@ from typing import Any
 
 from patchyard.cli.outcome import counted, one_line, paint, visible
 from patchyard.domain.errors import LimitReached, ProofFailed
+from patchyard.domain.safety import UNCONFINED
 
 HELD = {True: ("holds", "green"), False: ("does not hold", "red")}  # an invariant, its colour
 SIGNS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "mode": "m", "type": "T"}
@@ -132,16 +133,24 @@ def _verdict(gate: Mapping[str, Any]) -> str:
 def _reach(reach: Mapping[str, Any]) -> str:
     parts = [
         f"{reach['kind']}",
-        f"network: {reach['network']}",
+        f"network: {visible(reach['network']['summary'])}",
         f"secrets: {', '.join(reach['secrets']) or 'none'}",
     ]
+    if reach["network"].get("attempts"):
+        parts.insert(2, _traffic(reach["network"]))
     if reach.get("variables"):
         parts.append(f"variables: {', '.join(reach['variables'])}")
     if reach["mounts"]:
         parts.append(f"mounts: {', '.join(reach['mounts'])}")
-    if reach["kind"] == "host":
-        parts[0] = paint("host, unconfined", "yellow")
+    if reach["kind"] in UNCONFINED:
+        parts[0] = paint(f"{reach['kind']}, unconfined", "yellow")
     return ", ".join(parts)
+
+
+def _traffic(network: Mapping[str, Any]) -> str:
+    refused = f", {network['refused']} of them without success" if network["refused"] else ""
+    moved = f"{network['up_bytes']:,} bytes up, {network['down_bytes']:,} down"
+    return f"{network['attempts']} requests ({moved}{refused})"
 
 
 def _cost(cost: Mapping[str, Any]) -> str:

@@ -18,12 +18,13 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.domain.events import BaseRecorded, Event, PlanCreated
 from patchyard.domain.plan import MANUAL, PlanSpec
+from patchyard.domain.routing import sites_of
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
-from patchyard.engine.sites import general_kind, kinds_of
+from patchyard.engine.sites import general_kind
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, Intake, take_in
@@ -99,8 +100,8 @@ async def made_plan(
     intake = take_in(asked, environ, holdings)
     spec = intake.spec
     require_actor(spec, environ)
-    for kind in kinds_of(spec):
-        equipment.environment(kind)
+    for site in sites_of(spec):
+        equipment.environment(site.kind)
     tell(intake)
     equipment.room.require()
     base = await equipment.trees.snapshot(Path(spec.repository), ref=spec.ref)

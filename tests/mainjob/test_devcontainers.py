@@ -1,0 +1,183 @@
+"""A repository's devcontainer, from its discovery to a change set, by the command line."""
+
+import json
+from typing import Any
+
+import pytest
+
+from images import WITHOUT_PYTHON, image
+from mainjob.driver import Answer, Desk, finish, git, shell
+
+pytestmark = [pytest.mark.service("docker"), pytest.mark.timeout(180)]
+CONFIG = ".devcontainer/devcontainer.json"
+
+
+def described(desk: Desk, body: dict[str, Any], *, dockerfile: str = "") -> None:
+    """Commit a devcontainer, and add the checkout and the project `shop`."""
+    folder = desk.repo / ".devcontainer"
+    folder.mkdir(exist_ok=True)
+    (folder / "devcontainer.json").write_text(f"// the shop\n{json.dumps(body)}")
+    if dockerfile:
+        (folder / "Dockerfile").write_text(dockerfile)
+    git(desk.repo, "add", "-A")
+    git(desk.repo, "commit", "-q", "-m", "devcontainer")
+
+
+def added(desk: Desk) -> Answer:
+    desk.agents("project", "create", "shop")
+    return desk.agents("resource", "add", "git-checkout", "co", "--path", ".")
+
+
+def ran(desk: Desk, *options: str, command: str = "echo x > x.txt") -> Answer:
+    script = desk.script(shell(command), finish("done"))
+    return desk.agents("run", "do it", "--model", f"scripted:{script}", *options)
+
+
+def notes(desk: Desk) -> list[str]:
+    """What the journal of the newest plan says to people."""
+    events = desk.agents("plan", "events", "@last").data["events"]
+    return [event["text"] for event in events if event["event"] == "Noted"]
+
+
+def state(desk: Desk) -> str:
+    found: str = desk.agents("resource", "show", "co-devcontainer").data["state"]
+    return found
+
+
+def built(desk: Desk, *, run: str = "echo built > /built") -> None:
+    described(
+        desk,
+        {
+            "build": {"dockerfile": "Dockerfile", "args": {"BASE": image(WITHOUT_PYTHON)}},
+            "containerEnv": {"SHOP": "${containerWorkspaceFolder}"},
+            "workspaceFolder": "/workspaces/shop",
+            "remoteUser": "vscode",
+            "postCreateCommand": "mkdir -p made && echo created > made/by",
+            "postStartCommand": "echo started > /tmp/started",
+        },
+        dockerfile=f"# {desk.folder.name}\nARG BASE\nFROM ${{BASE}}\nRUN {run}\n",
+    )
+    (desk.repo / ".gitignore").write_text("made/\n")
+    git(desk.repo, "add", "-A")
+    git(desk.repo, "commit", "-q", "-m", "ignore")
+
+
+def test_it_is_found_built_used_stopped_and_built_anew(desk: Desk) -> None:
+    built(desk)
+    assert added(desk).data["discovered"] == ["co-devcontainer"]
+    assert state(desk) == "discovered"
+    assert desk.agents("project", "link-resource", "shop", "co-devcontainer").code == 0
+    command = "(whoami; cat /built /tmp/started made/by; echo $SHOP) > /workspaces/shop/seen.txt"
+    done = ran(desk, "--in", "co-devcontainer", "--apply", "worktree", command=command)
+    assert done.code == 0, done.message
+    assert done.changed == {"seen.txt": "added"}
+    seen = (desk.repo / "seen.txt").read_text().split()
+    assert seen == ["vscode", "built", "started", "created", "/workspaces/shop"]
+    assert "building co-devcontainer by .devcontainer/Dockerfile" in notes(desk)
+    assert state(desk) == "stopped"
+    again = ran(desk, "--in", "container", command="rm -f .devcontainer/Dockerfile")
+    assert (again.code, notes(desk)) == (0, []), again.message
+    forgotten = desk.agents("resource", "rebuild", "co-devcontainer")
+    assert len(forgotten.data["images"]) == 1
+    ran(desk, "--in", "co-devcontainer")
+    assert len(notes(desk)) == 1
+    stopped = desk.agents("resource", "stop", "co-devcontainer")
+    assert (stopped.code, stopped.data["ended"]) == (0, [])
+
+
+def test_a_discovered_one_changes_nothing_until_discovery_is_switched_on(desk: Desk) -> None:
+    described(desk, {"image": image(WITHOUT_PYTHON)})
+    added(desk)
+    plain = ran(desk)
+    assert plain.data["environment"] == "process", plain.message
+    desk.agents("project", "context", "set", "execution_env_discovery", "true")
+    found = ran(desk)
+    assert found.data["environment"] == "devcontainer", found.message
+    routes = desk.agents("plan", "route", "@last", "execute_command").data["routes"]
+    assert (routes[0]["level"], routes[0]["resource"]) == ("devcontainer", "co-devcontainer")
+
+
+def test_a_build_that_fails_is_exit_4_with_its_words_and_no_network(desk: Desk) -> None:
+    built(desk, run="cat /proc/net/dev >&2 && false")
+    added(desk)
+    desk.agents("project", "link-resource", "shop", "co-devcontainer")
+    lost = ran(desk, "--in", "co-devcontainer")
+    assert (lost.code, "Dockerfile does not build" in lost.message) == (4, True), lost.message
+    shown = desk.agents("resource", "show", "co-devcontainer").data
+    assert (shown["state"], "does not build" in shown["cause"]) == ("failed", True)
+    output = desk.agents("plan", "errors").data["errors"][0]["details"]["output"]
+    assert "lo:" in output
+    assert "eth0" not in output
+
+
+def test_what_only_trust_lets_count_is_refused_and_counts_for_nothing_then(desk: Desk) -> None:
+    described(
+        desk,
+        {
+            "image": image(WITHOUT_PYTHON),
+            "privileged": True,
+            "initializeCommand": f"touch {desk.canary}/ran",
+            "containerEnv": {"HOST": "${localEnv:LANG:none}"},
+        },
+    )
+    added(desk)
+    desk.agents("project", "link-resource", "shop", "co-devcontainer")
+    refused = ran(desk, "--in", "co-devcontainer")
+    assert refused.code == 3
+    assert "says initializeCommand, privileged, ${localEnv:}, which an untrusted" in refused.message
+    assert desk.agents("trust").code == 0
+    command = "grep -E '^(CapBnd|NoNewPrivs)' /proc/self/status > walls.txt"
+    done = ran(desk, "--in", "co-devcontainer", "--apply", "worktree", command=command)
+    assert done.code == 0, done.message
+    assert "initializeCommand, privileged count for nothing here" in done.err
+    walls = (desk.repo / "walls.txt").read_text().split()
+    assert sorted(walls) == sorted(["CapBnd:", "0" * 16, "NoNewPrivs:", "1"])
+    assert desk.ran == []
+    (desk.repo / CONFIG).write_text((desk.repo / CONFIG).read_text() + "\n")
+    assert ran(desk, "--in", "co-devcontainer").code == 3
+
+
+def test_a_command_of_its_start_that_fails_ends_the_plan_and_leaves_nothing(desk: Desk) -> None:
+    described(desk, {"image": image(WITHOUT_PYTHON), "postStartCommand": "echo no; exit 3"})
+    added(desk)
+    desk.agents("project", "link-resource", "shop", "co-devcontainer")
+    lost = ran(desk, "--in", "co-devcontainer")
+    assert (lost.code, "`echo no; exit 3` failed: exit code 3" in lost.message) == (4, True)
+    assert state(desk) == "failed"
+    assert not [place for place in (desk.folder / "state" / "run").glob("0*") if place.is_dir()]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "words"),
+    [
+        (
+            "features",
+            {"image": "i", "features": {"ghcr.io/x/go:1": {}}},
+            "features (ghcr.io/x/go:1",
+        ),
+        ("an unknown reference", {"image": "${what}"}, "{what} is not known here"),
+        ("no image", {}, "names neither"),
+    ],
+)
+def test_what_cannot_be_had_is_named_before_anything_starts(
+    desk: Desk, name: str, body: dict[str, Any], words: str
+) -> None:
+    described(desk, body)
+    added(desk)
+    desk.agents("project", "link-resource", "shop", "co-devcontainer")
+    refused = ran(desk, "--in", "co-devcontainer")
+    assert (refused.code, words in refused.message) == (2, True), f"{name}: {refused.message}"
+    plain = ran(desk, "--in", "process")
+    assert plain.code == 0, plain.message
+
+
+def test_one_that_is_added_by_hand_needs_a_file(desk: Desk) -> None:
+    wrong = desk.agents("resource", "add", "devcontainer-instance", "dev", "--path", ".")
+    assert (wrong.code, "no devcontainer.json" in wrong.message) == (2, True), wrong.message
+    described(desk, {"image": "i"})
+    made = desk.agents("resource", "add", "devcontainer-instance", "dev", "--path", ".")
+    assert (made.data["config"], made.data["parent"]) == (CONFIG, None)
+    for word in ("stop", "rebuild"):
+        desk.agents("resource", "add", "directory", f"d-{word}", "--path", ".")
+        odd = desk.agents("resource", word, f"d-{word}")
+        assert (odd.code, "only a devcontainer-instance" in odd.message) == (2, True)
