@@ -1,0 +1,169 @@
+"""A fresh clone for a task, by git of ours that reads nobody's configuration.
+
+Nobody has worked in the folder yet: what the agent could arrange is not there before it has ended.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchyard.clients.git import Git, failure, text
+from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.scratch import scratch
+from patchyard.domain.errors import UsageError
+
+CLONE_TIMEOUT_S = 300.0  # D+: WORKSPACE_PREPARATION_TIMEOUT
+LONGEST_BRANCH = 250  # D+: git input rules
+BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
+REMOTE = re.compile(
+    r"(?:https://(?!-)[^\s@/?#]+/|ssh://(?!-)(?:[\w.+-]+@(?!-))?[\w.:\[\]-]+/|"
+    r"(?!-)[\w.+-]+@(?!-)[\w.-]+:(?!-))[^\s\0]+"
+)
+PASSED = (
+    *("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"),
+    *("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSH_AUTH_SOCK"),
+)
+"""Variables that say how the world is reached from here."""
+SETTINGS: Mapping[str, str] = {
+    "protocol.https.allow": "always",
+    "protocol.ssh.allow": "always",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    """A task whose workspace is wanted (D+)."""
+
+    id: str
+    repo_url: str  # https://, ssh://, user@host:path, file:// or an absolute path
+    branch: str = ""  # to begin with; empty: the repository's own
+    work_branch: str = ""  # made at that place; empty: none
+    depth: int | None = None  # commits of history; None: all
+    user_id: str = ""  # for whom; kept nowhere
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloneResult:
+    """What was cloned."""
+
+    repo_url: str
+    branch: str  # that is checked out
+    commit: str
+
+
+def require_source(task: TaskConfig) -> str:
+    """Return where to clone from. Raises UsageError for what must not be asked of git."""
+    url = task.repo_url
+    path = url.removeprefix("file://")
+    if path.startswith("/") and "\0" not in path and "\n" not in path:
+        return path
+    if REMOTE.fullmatch(url) is None:
+        raise UsageError(
+            f"{url[:200]!r} is no repository that can be cloned",
+            hint="say https://HOST/PATH, ssh://USER@HOST/PATH, USER@HOST:PATH or an absolute path;"
+            " a password or token does not belong there",
+        )
+    return url
+
+
+def require_branch(name: str) -> None:
+    """Raise UsageError for what is no name of a branch (D+)."""
+    is_fit = BRANCH.fullmatch(name) and ".." not in name and len(name) <= LONGEST_BRANCH
+    if not is_fit or name.endswith(("/", ".", ".lock")) or "//" in name or "/." in name:
+        raise UsageError(
+            f"{name[:300]!r} is no name of a branch",
+            hint=f"take letters, digits and ._/- , {LONGEST_BRANCH} at most, and no `..`",
+        )
+
+
+def require_clonable(task: TaskConfig) -> str:
+    """Return where to clone from, when all of the task can be asked for. Raises UsageError."""
+    for name in (task.branch, task.work_branch):
+        if name:
+            require_branch(name)
+    if task.depth is not None and task.depth < 1:
+        raise UsageError(f"depth is {task.depth}", hint="say 1 or more, or leave it out")
+    return require_source(task)
+
+
+def clone(
+    task: TaskConfig, place: Path, *, home: Path, environ: Mapping[str, str]
+) -> tuple[CloneResult, bool]:
+    """Clone into `place`, which is not there yet; return whether the work branch was made too.
+
+    Blocking. Raises UsageError, WorkFailed with git's words, Unavailable.
+    """
+    source = require_clonable(task)
+    with scratch(home, "clone") as folder:
+        config = folder / "gitconfig"
+        config.write_bytes(_safe(source) if source.startswith("/") else b"")
+        (folder / "empty").mkdir()
+        git = Git(
+            home=folder / "empty",
+            config=config,
+            extra={
+                **{name: environ[name] for name in PASSED if name in environ},
+                "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=30",
+            },
+            further=SETTINGS,
+        )
+        depth = [f"--depth={task.depth}"] if task.depth else []
+        branch = [f"--branch={task.branch}"] if task.branch else []
+        words = ["clone", "--quiet", "--no-local", "--template=", *depth, *branch]
+        done = git.attempt(*words, "--", source, str(place), timeout_s=CLONE_TIMEOUT_S)
+        if done.code != 0:
+            raise failure(words, done.code, done.err)
+        own = git.at(place / ".git", extra=git.extra)
+        commit = own.attempt("rev-parse", "--verify", "--quiet", "HEAD")
+        is_set = not task.work_branch or _begin(own, task.work_branch)
+        head = own.attempt("symbolic-ref", "--short", "--quiet", "HEAD")
+    branch_now = text(head.out) or task.branch  # a tag was asked for: no branch is checked out
+    found = CloneResult(repo_url=task.repo_url, branch=branch_now, commit=text(commit.out))
+    return found, is_set
+
+
+def _safe(path: str) -> bytes:
+    """Return a configuration in which git may read one repository, whoever owns it."""
+    written = b"[safe]\n"
+    for place in (path, f"{path.rstrip('/')}/.git"):
+        quoted = os.fsencode(place).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+        written += b'\tdirectory = "' + quoted + b'"\n'
+    return written
+
+
+def _begin(git: Git, branch: str) -> bool:
+    """Make a branch where HEAD is and let HEAD be it; the files stay."""
+    made = git.attempt("update-ref", f"refs/heads/{branch}", "HEAD", "")
+    is_there = git.attempt("show-ref", "--verify", "--quiet", f"refs/heads/{branch}")
+    if made.code != 0 and is_there.code != 0:
+        return False
+    return git.attempt("symbolic-ref", "HEAD", f"refs/heads/{branch}").code == 0
+
+
+def give_to(place: Path, identity: AgentIdentity) -> None:
+    """Let the agent own a tree that nobody else has touched, links themselves included."""
+    if not identity.is_switched:
+        return
+    for _, folders, files, at in os.fwalk(place):
+        for name in (*folders, *files):
+            os.chown(name, identity.uid, identity.gid, dir_fd=at, follow_symlinks=False)
+    os.chown(place, identity.uid, identity.gid)
+
+
+__all__ = [
+    "BRANCH",
+    "CLONE_TIMEOUT_S",
+    "LONGEST_BRANCH",
+    "PASSED",
+    "REMOTE",
+    "SETTINGS",
+    "CloneResult",
+    "TaskConfig",
+    "clone",
+    "give_to",
+    "require_branch",
+    "require_clonable",
+    "require_source",
+]
