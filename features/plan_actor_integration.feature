@@ -34,11 +34,16 @@ Feature: Plans carried out by actors
     Then the planned call ended with "COMMAND_FAILED"
     And the change set is empty
 
-  Scenario: Commands are refused while planning where no wall holds them
+  Scenario Outline: Commands are refused while planning where no wall holds them
     Given a model that plans with the command "echo planned > planned.txt"
-    When I run its task in "host"
+    When I run its task in "<kind>"
     Then the planned call ended with "READ_ONLY"
     And its message names the cure "--in process"
+
+    Examples:
+      | kind |
+      | host |
+      | mock |
 
   Scenario: Strategizing twice is harmless
     Given a strategized plan of "note"

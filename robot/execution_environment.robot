@@ -76,6 +76,9 @@ AGENT_MODE Is The Chain's Last Level
     Say With    AGENT_MODE    local    plan    use    note    shop    --arg    text=a    --no-strategize
     ${environment}=    Answer    environment    plan    status
     Should Be Equal    ${environment}    host
+    Say With    AGENT_MODE    mock    plan    use    note    shop    --arg    text=a    --no-strategize
+    ${environment}=    Answer    environment    plan    status
+    Should Be Equal    ${environment}    mock
     Say With    AGENT_MODE    nowhere    plan    use    note    shop    --arg    text=a    --no-strategize
     Exit Should Be    2
 
@@ -99,3 +102,6 @@ Run Can Say Where And What It Means
     Say    run    leave a note    --model    ${model}    --in    host
     Exit Should Be    0
     Errors Should Hold    not confined
+    Say    run    leave a note    --model    ${model}    --in    mock
+    Exit Should Be    0
+    Errors Should Hold    in mock: not confined

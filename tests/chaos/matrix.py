@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from chaos.killing import agents, answered, journalled, rest_of
-from chaos.victims import TARGETS, hit
+from chaos.victims import FAR_TARGETS, TARGETS, hit
 from images import WITH_PYTHON, image
 from patchyard.clients.process import all_processes
+from sshds import HOST, SshServer
 
 __all__ = [
     "Case",
@@ -29,6 +30,7 @@ __all__ = [
     "furnish",
     "left_mounted",
     "left_running",
+    "left_there",
     "lost",
     "running_in",
     "undisturbed",
@@ -111,22 +113,40 @@ def _run(script: Path) -> tuple[str, ...]:
     return ("run", "steps", "--model", f"scripted:{script}")
 
 
-def furnish(yard: Path, kind: str) -> None:
-    """Let the yard's plans run in `kind`; a container is linked where that is one."""
+def furnish(yard: Path, kind: str, server: SshServer | None = None) -> None:
+    """Let the yard's plans run in `kind`; a container or a host is linked where that is one."""
     answered(yard, "project", "create", "yard")
     answered(yard, "project", "context", "set", "execution_environment", kind)
     if kind == "container":
         box = ("container-instance", "box", "--image", image(WITH_PYTHON))
         answered(yard, "resource", "add", *box)
         answered(yard, "project", "link-resource", "yard", "box")
+    if server is not None:
+        server.configure(yard)
+        answered(yard, "resource", "add", "ssh-host", "far", "--host", HOST)
+        answered(yard, "project", "link-resource", "yard", "far")
 
 
-def wrongs(yard: Path, script: Path, *, tree: str, seed: int, kills: int) -> tuple[list[str], int]:
+def wrongs(
+    yard: Path,
+    script: Path,
+    *,
+    tree: str,
+    seed: int,
+    kills: int,
+    server: SshServer | None = None,
+) -> tuple[list[str], int]:
     """Kill one plan `kills` times at most, let it end, and say all that is wrong then.
 
-    Also how often something was killed.
+    Also how often something was killed. `server` is the host that the plan works on.
     """
-    report = _killed(yard, script, random.Random(seed), kills)  # noqa: S311 - seeded on purpose
+    report = _killed(
+        yard,
+        script,
+        random.Random(seed),  # noqa: S311 - seeded on purpose
+        kills,
+        server,
+    )
     if report.end.get("exit_code") != 0:
         return [f"it ended with {report.end.get('error')} after {report.kills}"], len(report.kills)
     events = journalled(yard)
@@ -135,6 +155,7 @@ def wrongs(yard: Path, script: Path, *, tree: str, seed: int, kills: int) -> tup
         *badly_settled(events),
         *left_running(yard, events),
         *left_mounted(yard),
+        *(left_there(server, events) if server else ()),
     ]
     made = report.end["data"]["changeset"]["tree"]
     if made != tree:
@@ -142,12 +163,15 @@ def wrongs(yard: Path, script: Path, *, tree: str, seed: int, kills: int) -> tup
     return [f"{text} (after {report.kills})" for text in found], len(report.kills)
 
 
-def _killed(yard: Path, script: Path, rng: random.Random, kills: int) -> Report:
+def _killed(
+    yard: Path, script: Path, rng: random.Random, kills: int, server: SshServer | None
+) -> Report:
     report = Report()
     words = _run(script)
+    targets = FAR_TARGETS if server else TARGETS
     for _ in range(LIVES):
-        target = rng.choice(TARGETS) if len(report.kills) < kills else None
-        report.end = _life(yard, words, rng, target, report)
+        target = rng.choice(targets) if len(report.kills) < kills else None
+        report.end = _life(yard, words, rng, target, report, server)
         if report.end:
             return report
         words = ("plan", "resume", "@last") if _is_known(yard) else _run(script)
@@ -159,7 +183,12 @@ def _is_known(yard: Path) -> bool:
 
 
 def _life(
-    yard: Path, words: Sequence[str], rng: random.Random, target: str | None, report: Report
+    yard: Path,
+    words: Sequence[str],
+    rng: random.Random,
+    target: str | None,
+    report: Report,
+    server: SshServer | None,
 ) -> dict[str, Any]:
     """Run a command and kill `target` in it; the final object where there was one."""
     process = agents(yard, *words, "--stream", "--format", "json")
@@ -169,7 +198,8 @@ def _life(
         after = rng.randint(1, int(EVENTS_A_STEP * rng.choice((5, 20, 60))))
         told += map(json.loads, itertools.islice(process.stdout, after))
         threading.Event().wait(rng.choice((0, rng.uniform(0, 0.02), rng.uniform(0, 0.3))))
-        if process.poll() is None and hit(target, process.pid, told):
+        cut = server.cut if server else int
+        if process.poll() is None and hit(target, process.pid, told, cut):
             report.kills.append(f"{target} after {len(told)} events")
     told += rest_of(process)[0]
     report.told += told
@@ -218,6 +248,13 @@ def left_running(yard: Path, events: Sequence[Mapping[str, Any]]) -> list[str]:
         *([f"left running: {found}"] if found else []),
         *([f"environments never ended: {open_ones}"] if open_ones else []),
     ]
+
+
+def left_there(server: SshServer, events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Environments of the plan that lie on its host still."""
+    begun = {e["handle"]["environment_id"] for e in events if e["event"] == "EnvironmentStarted"}
+    left = sorted(begun.intersection(server.environments()))
+    return [f"left on the host: {left}"] if left else []
 
 
 def running_in(yard: Path) -> list[str]:

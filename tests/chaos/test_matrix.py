@@ -1,10 +1,11 @@
 """The kill matrix: whoever is killed, whenever, the plan ends as if nothing had happened.
 
 `PATCHYARD_MATRIX` sets how many kills there are at least (a sample in CI, 1,000 in `make soak`),
-`PATCHYARD_MATRIX_CONTAINERS` how many of plans in containers, `PATCHYARD_SEED` the seed.
+`PATCHYARD_MATRIX_CONTAINERS` how many of plans in containers, `PATCHYARD_MATRIX_SSH` on a host over
+SSH (kills of the engine, and cut connections), `PATCHYARD_SEED` the seed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import pytest
 
 from chaos.killing import SEED, amount, opened
 from chaos.matrix import case, furnish, undisturbed, wrongs
+from sshds import SshServer, serving_ssh
 
 KILLS = amount("PATCHYARD_MATRIX", sample=30, soak=1000)
 KILLS_IN_CONTAINERS = amount("PATCHYARD_MATRIX_CONTAINERS", sample=6, soak=200)
+KILLS_ON_A_HOST = amount("PATCHYARD_MATRIX_SSH", sample=4, soak=200)
+SSHD = pytest.mark.service("sshd")
 DOCKER = pytest.mark.service("docker")
 KILLS_A_PLAN = 4
 PLANS_A_CASE = 5
@@ -27,20 +31,34 @@ pytestmark = [
 ]
 
 
-def of_one_case(folder: Path, seed: int, kind: str) -> tuple[list[str], int]:
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[SshServer | None]:
+    """The host of plans that work on one."""
+    if request.getfixturevalue("kind") != "ssh":
+        yield None
+        return
+    with serving_ssh() as made:
+        yield made
+
+
+def of_one_case(
+    folder: Path, seed: int, kind: str, server: SshServer | None
+) -> tuple[list[str], int]:
     """Run one case, then kill it in several plans; what was wrong, and how many kills."""
     found: list[str] = []
     kills = 0
     script = folder / f"script-{seed}.json"
     script.write_text(case(seed).script)
     with opened(folder / f"undisturbed-{seed}") as yard:
-        furnish(yard, kind)
+        furnish(yard, kind, server)
         tree = undisturbed(yard, script)
     for number in range(PLANS_A_CASE):
         own = seed * 1000 + number
         with opened(folder / str(own)) as yard:
-            furnish(yard, kind)
-            wrong, killed = wrongs(yard, script, tree=tree, seed=own, kills=KILLS_A_PLAN)
+            furnish(yard, kind, server)
+            wrong, killed = wrongs(
+                yard, script, tree=tree, seed=own, kills=KILLS_A_PLAN, server=server
+            )
         found += [f"seed {own}: {text}" for text in wrong]
         kills += killed
     return found, kills
@@ -48,10 +66,18 @@ def of_one_case(folder: Path, seed: int, kind: str) -> tuple[list[str], int]:
 
 @pytest.mark.parametrize(
     ("kind", "most"),
-    [("process", KILLS), pytest.param("container", KILLS_IN_CONTAINERS, marks=DOCKER)],
+    [
+        ("process", KILLS),
+        pytest.param("container", KILLS_IN_CONTAINERS, marks=DOCKER),
+        pytest.param("ssh", KILLS_ON_A_HOST, marks=SSHD),
+    ],
 )
 def test_no_kill_shows_in_what_a_plan_comes_to(
-    tmp_path: Path, record_property: Callable[[str, object], None], kind: str, most: int
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+    kind: str,
+    most: int,
+    server: SshServer | None,
 ) -> None:
     found: list[str] = []
     kills, seed = 0, SEED
@@ -60,7 +86,9 @@ def test_no_kill_shows_in_what_a_plan_comes_to(
         while kills < most:
             seeds = range(seed, seed + at_once)
             seed += at_once
-            for wrong, killed in pool.map(lambda each: of_one_case(tmp_path, each, kind), seeds):
+            for wrong, killed in pool.map(
+                lambda each: of_one_case(tmp_path, each, kind, server), seeds
+            ):
                 found += wrong
                 kills += killed
     record_property("kills", kills)

@@ -2,18 +2,31 @@
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TARGETS", "hit"]
+__all__ = ["FAR_TARGETS", "TARGETS", "hit"]
 
 TARGETS = ("engine", "toolbox", "both", "walls")
 """The engine; PID 1 inside; both in one moment; bubblewrap outside."""
+FAR_TARGETS = ("engine", "line", "both lines")
+"""Where a lost toolbox is not begun anew: the engine; the connection to the host; both."""
 
 
-def hit(target: str, engine: int, told: Sequence[Mapping[str, Any]]) -> bool:
-    """Kill it, by the events that the engine has told of; whether it was there."""
+def hit(
+    target: str,
+    engine: int,
+    told: Sequence[Mapping[str, Any]],
+    cut: Callable[[], object] = lambda: None,
+) -> bool:
+    """Kill it, by the events that the engine has told of; whether it was there.
+
+    `cut` breaks the connections to a host.
+    """
+    if target in {"line", "both lines"}:
+        cut()
+        return target == "line" or _shot(engine)
     inside = _toolboxes(told)
     if target == "engine":
         return _shot(engine)
@@ -30,7 +43,8 @@ def _toolboxes(told: Sequence[Mapping[str, Any]]) -> list[int]:
     up: dict[str, int] = {}
     for event in told:
         if event.get("event") == "EnvironmentStarted":
-            up[event["handle"]["environment_id"]] = event["handle"]["details"]["init"]["pid"]
+            details = event["handle"]["details"]
+            up[event["handle"]["environment_id"]] = (details.get("init") or details["root"])["pid"]
         elif event.get("event") == "EnvironmentEnded":
             up.pop(event["environment_id"], None)
     return list(up.values())
