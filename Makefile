@@ -29,6 +29,7 @@ fix: setup ## what can be put right by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	-$(BIN)/python scripts/cli_reference.py
+	$(BIN)/python scripts/attack_table.py
 
 check: setup ## all that can be said without running the code
 	@mkdir -p build
@@ -39,6 +40,7 @@ check: setup ## all that can be said without running the code
 	$(BIN)/lint-imports --no-logo >build/imports.log 2>&1 || { cat build/imports.log; failed=1; }; \
 	for script in scripts/check_*.py; do $(BIN)/python $$script || failed=1; done; \
 	$(BIN)/python scripts/cli_reference.py --check || failed=1; \
+	$(BIN)/python scripts/attack_table.py --check || failed=1; \
 	test $$failed = 0 || { echo "make check: failed" >&2; exit 1; }; echo "make check: all well"
 
 test: setup ## behave, robot and pytest with their coverage together
