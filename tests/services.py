@@ -153,6 +153,12 @@ def _qemu() -> str | None:
     return _fails("qemu-system-x86_64", "--version") or _fails("bwrap", "--version")
 
 
+def _busybox() -> str | None:
+    """Whether there is one that needs no library."""
+    found = _fails("busybox", "true")
+    return found if found or _fails("ldd", "/bin/busybox") else "it needs libraries"
+
+
 def _published() -> str | None:
     there = (PUBLISHED / "openai-api.json").is_file()
     return None if there else f"none in {PUBLISHED}; PATCHYARD_PUBLISHED names the folder"
@@ -169,6 +175,7 @@ def _sshd() -> str | None:
 
 PROBES: dict[str, Callable[[], str | None]] = {
     "bubblewrap": lambda: _fails("bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"),
+    "busybox": _busybox,
     "c-compiler": lambda: _fails("cc", "--version"),
     "control-groups": _control_groups,
     "docker": _docker,

@@ -285,6 +285,7 @@ async def test_an_image_without_python_does_all_that_others_do(start: Start, yar
 
 
 @needs_engine
+@pytest.mark.service("busybox")
 async def test_an_image_without_any_library_runs_what_it_has(start: Start, yard: Yard) -> None:
     running = await start(replace(yard.spec(), image=bare_image(BUSYBOX)))
     assert await running.run("busybox echo $0; ls -A /lib") == "/bin/sh"
