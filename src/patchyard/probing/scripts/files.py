@@ -13,7 +13,7 @@ from .kit import LIBC, call, done, first, processes, show, tell, victims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator
+    from typing import Any, Iterable
 
     Given = dict[str, Any]
 
@@ -73,17 +73,14 @@ def add(given: Given) -> None:
 
 def through_roots(given: Given) -> None:
     """Read it through the root or the working folder of another process."""
-    first(
-        lambda path=path: show(path)  # type: ignore[misc]
-        for pid in processes()
-        for path in ("/proc/%d/root%s" % (pid, given["secret"]), "/proc/%d/cwd/secret" % pid)
-    )
+    ways = ("/proc/%d/root" + given["secret"], "/proc/%d/cwd/secret")
+    first(show, (way % pid for pid in processes() for way in ways))
 
 
 def through_descriptors(given: Given) -> None:
     """Read it through a descriptor that another process has open."""
     fd = given["victim"]["fd"]
-    first(lambda pid=pid: show("/proc/%d/fd/%d" % (pid, fd)) for pid in victims(given))  # type: ignore[misc]
+    first(show, ("/proc/%d/fd/%d" % (pid, fd) for pid in victims(given)))
 
 
 def by_handle(given: Given) -> None:
@@ -98,14 +95,11 @@ def by_handle(given: Given) -> None:
 def leaked_descriptor(_given: Given) -> None:
     """Go out through a folder that somebody left open."""
 
-    def attempts() -> Iterator[Callable[[], None]]:
-        for name in os.listdir("/proc/self/fd"):
-            if int(name) > 2:
-                yield lambda name=name: tell(  # type: ignore[misc]
-                    os.read(os.open("secret", os.O_RDONLY, dir_fd=int(name)), 4096)
-                )
+    def read_from(folder: int) -> None:
+        tell(os.read(os.open("secret", os.O_RDONLY, dir_fd=folder), 4096))
 
-    first(attempts())
+    open_here = map(int, os.listdir("/proc/self/fd"))
+    first(read_from, (number for number in open_here if number > 2))
 
 
 def open_device(given: Given) -> None:
@@ -130,17 +124,20 @@ def make_device(given: Given) -> None:
 
 def open_kernel_setting(given: Given) -> None:
     """Open a setting of the kernel for writing; nothing is written."""
-    first(lambda name=name: _open_to_write(given, "/proc/sys/" + name) for name in KERNEL)  # type: ignore[misc]
+    _open_to_write(given, ("/proc/sys/" + name for name in KERNEL))
 
 
 def open_sys_setting(given: Given) -> None:
     """Open a setting below /sys for writing; nothing is written."""
-    first(lambda name=name: _open_to_write(given, name) for name in SYS)  # type: ignore[misc]
+    _open_to_write(given, SYS)
 
 
-def _open_to_write(given: Given, path: str) -> None:
-    os.close(os.open(path, os.O_WRONLY))
-    done(given, path)
+def _open_to_write(given: Given, paths: Iterable[str]) -> None:
+    def try_one(path: str) -> None:
+        os.close(os.open(path, os.O_WRONLY))
+        done(given, path)
+
+    first(try_one, paths)
 
 
 def make_links(given: Given) -> None:

@@ -8,9 +8,10 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator
+    from typing import Any, Callable, Iterable, Iterator, TypeVar
 
     Given = dict[str, Any]
+    T = TypeVar("T")
 
 CANARY = re.compile(rb"canary-[0-9a-f]{24}")
 CLONE_NEWUSER = 0x10000000
@@ -126,13 +127,13 @@ def look(path: str) -> bytes:
         return b""
 
 
-def first(attempts: Iterator[Callable[[], None]]) -> None:
-    """Make each attempt, and go on after one that is refused; the last refusal is raised."""
+def first(action: Callable[[T], object], candidates: Iterable[T]) -> None:
+    """Do it with each, and go on after one that is refused; where all were, raise the last."""
     refused: Exception = FileNotFoundError("there was nothing to try")
     has_worked = False
-    for attempt in attempts:
+    for each in candidates:
         try:
-            attempt()
+            action(each)
             has_worked = True
         except OSError as error:
             refused = error

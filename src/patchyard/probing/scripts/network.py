@@ -65,8 +65,7 @@ def route_to_metadata(given: Given) -> None:
 def route_elsewhere(given: Given) -> None:
     """Look for a way to other networks."""
     families = (socket.AF_INET, socket.AF_INET6)
-    pairs = zip(families, ELSEWHERE)
-    first(lambda pair=pair: _has_route(pair[0], pair[1], given) for pair in pairs)  # type: ignore[misc]
+    first(lambda pair: _has_route(pair[0], pair[1], given), zip(families, ELSEWHERE))
 
 
 def raw_socket(given: Given) -> None:
@@ -96,7 +95,7 @@ def join_namespace(given: Given) -> None:
         os.close(descriptor)
         _speak(socket.AF_INET, ("127.0.0.1", given["ports"]["tcp"]), given)
 
-    first(lambda pid=pid: join(pid) for pid in [1, os.getppid(), *processes()])  # type: ignore[misc]
+    first(join, [1, os.getppid(), *processes()])
 
 
 def _speak(family: int, address: tuple[str, int], given: Given) -> None:

@@ -23,7 +23,7 @@ IPC_NOWAIT = 0o4000
 
 def send_signal(given: Given) -> None:
     """Kill it."""
-    first(lambda pid=pid: os.kill(pid, signal.SIGKILL) for pid in victims(given))  # type: ignore[misc]
+    first(lambda pid: os.kill(pid, signal.SIGKILL), victims(given))
 
 
 def trace(given: Given) -> None:
@@ -33,7 +33,7 @@ def trace(given: Given) -> None:
         call("ptrace", PTRACE_SEIZE, pid, 0, 0)
         done(given)
 
-    first(lambda pid=pid: seize(pid) for pid in victims(given))  # type: ignore[misc]
+    first(seize, victims(given))
 
 
 def read_memory(given: Given) -> None:
@@ -50,7 +50,7 @@ def read_memory(given: Given) -> None:
         call("process_vm_readv", pid, *parts)
         tell(kept.raw)
 
-    first(lambda pid=pid: read(pid) for pid in victims(given))  # type: ignore[misc]
+    first(read, victims(given))
 
 
 def read_memory_file(given: Given) -> None:
@@ -61,7 +61,7 @@ def read_memory_file(given: Given) -> None:
             file.seek(given["victim"]["address"])
             tell(file.read(64))
 
-    first(lambda pid=pid: read(pid) for pid in victims(given))  # type: ignore[misc]
+    first(read, victims(given))
 
 
 def take_descriptor(given: Given) -> None:
@@ -71,16 +71,13 @@ def take_descriptor(given: Given) -> None:
         own = call("pidfd_getfd", call("pidfd_open", pid, 0), given["victim"]["fd"], 0)
         tell(os.pread(own, 4096, 0))
 
-    first(lambda pid=pid: take(pid) for pid in victims(given))  # type: ignore[misc]
+    first(take, victims(given))
 
 
 def change_limits(given: Given) -> None:
     """Change its limits."""
-    bound = given["victim"]["descriptors"]
-    first(
-        lambda pid=pid: resource.prlimit(pid, resource.RLIMIT_NOFILE, (bound, bound))  # type: ignore[misc]
-        for pid in victims(given)
-    )
+    bounds = (given["victim"]["descriptors"],) * 2
+    first(lambda pid: resource.prlimit(pid, resource.RLIMIT_NOFILE, bounds), victims(given))
 
 
 def shared_memory(given: Given) -> None:

@@ -35,7 +35,7 @@ def arguments(_given: Given) -> None:
 
 def toolbox_memory(given: Given) -> None:
     """Search the memory of whoever started us."""
-    first(lambda pid=pid: _search(pid) for pid in _above(given))  # type: ignore[misc]
+    first(_search, _above(given))
 
 
 def _search(pid: int) -> None:
@@ -61,7 +61,7 @@ def toolbox_files(given: Given) -> None:
             file.read()
         done(given, "%d descriptors" % len(os.listdir("/proc/%d/fd" % pid)))
 
-    first(lambda pid=pid: list_of(pid) for pid in _above(given))  # type: ignore[misc]
+    first(list_of, _above(given))
 
 
 def _above(given: Given) -> list[int]:
@@ -88,7 +88,7 @@ def toolbox_code(given: Given) -> None:
         os.close(os.open(path, os.O_WRONLY))
         done(given, path)
 
-    first(lambda path=path: open_to_write(path) for path in places)  # type: ignore[misc]
+    first(open_to_write, places)
 
 
 def state(given: Given) -> None:
