@@ -154,14 +154,14 @@ async def test_a_broken_one_is_ended_and_the_next_call_has_another(
 
 
 async def test_a_result_counts_even_when_the_connection_goes_right_after_it(
-    place: Place, environment: ScriptedEnvironment
+    place: Place, environment: ScriptedEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await place.call("read", {})
     waiting = asyncio.create_task(place.call("wait", {}))
     (toolbox,) = environment.toolboxes
     toolbox.begun.clear()
     await toolbox.begun.wait()
-    toolbox.forget = _broken  # type: ignore[method-assign]
+    monkeypatch.setattr(toolbox, "forget", _broken)
     toolbox.word.set()
     assert await waiting == {"success": True}
     await place.close()

@@ -38,7 +38,7 @@ git commit --quiet --message x
 """
 
 
-def careless_capture(_: pytest.MonkeyPatch, hall: Hall) -> None:
+def careless_capture(monkeypatch: pytest.MonkeyPatch, hall: Hall) -> None:
     """Ask git about the agent's tree before capturing it."""
     workspaces = hall.around.ground.workspaces
     real = workspaces.capture
@@ -54,7 +54,7 @@ def careless_capture(_: pytest.MonkeyPatch, hall: Hall) -> None:
         await asking.wait()
         return await real(base, ref, **further)
 
-    workspaces.capture = capture  # type: ignore[method-assign]
+    monkeypatch.setattr(workspaces, "capture", capture)
 
 
 class CarelessHandOver:
@@ -104,7 +104,7 @@ def careless_carrier(monkeypatch: pytest.MonkeyPatch, hall: Hall) -> None:
         shutil.copytree(roots[-1], base.repository, dirs_exist_ok=True)
         return replace(intent, to=order.to)
 
-    workspaces.capture = capture  # type: ignore[method-assign]
+    monkeypatch.setattr(workspaces, "capture", capture)
     monkeypatch.setattr(CarelessHandOver, "carry_out", carry_out)
     careless_handover(monkeypatch, hall)
 
@@ -125,7 +125,7 @@ def borrowing(monkeypatch: pytest.MonkeyPatch, hall: Hall) -> None:
         )
         return (await asking.communicate())[0]
 
-    workspaces.capture = capture  # type: ignore[method-assign]
+    monkeypatch.setattr(workspaces, "capture", capture)
     monkeypatch.setattr(hall.around.ground.trees, "blob", blob)
 
 
@@ -136,11 +136,11 @@ def waiting_capture(monkeypatch: pytest.MonkeyPatch, hall: Hall) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    hall.around.ground.workspaces.capture = capture  # type: ignore[method-assign]
+    monkeypatch.setattr(hall.around.ground.workspaces, "capture", capture)
     monkeypatch.setattr(trees, "CAPTURE_S", 0.2)
 
 
-def blind_capture(_: pytest.MonkeyPatch, hall: Hall) -> None:
+def blind_capture(monkeypatch: pytest.MonkeyPatch, hall: Hall) -> None:
     """Find nothing odd."""
     workspaces = hall.around.ground.workspaces
     real = workspaces.capture
@@ -148,10 +148,10 @@ def blind_capture(_: pytest.MonkeyPatch, hall: Hall) -> None:
     async def capture(base: Base, ref: WorkspaceRef, **further: Any) -> ChangeSet:
         return replace(await real(base, ref, **further), findings=())
 
-    workspaces.capture = capture  # type: ignore[method-assign]
+    monkeypatch.setattr(workspaces, "capture", capture)
 
 
-def with_a_device(_: pytest.MonkeyPatch, hall: Hall) -> None:
+def with_a_device(monkeypatch: pytest.MonkeyPatch, hall: Hall) -> None:
     """Let the agent's tree have a device, as if it had been let make one."""
     workspaces = hall.around.ground.workspaces
     real = workspaces.capture
@@ -161,7 +161,7 @@ def with_a_device(_: pytest.MonkeyPatch, hall: Hall) -> None:
             os.mknod(place / "spot", stat.S_IFCHR | 0o666, os.makedev(1, 3))
         return await real(base, ref, **further)
 
-    workspaces.capture = capture  # type: ignore[method-assign]
+    monkeypatch.setattr(workspaces, "capture", capture)
 
 
 def _places(root: Path) -> Sequence[Path]:

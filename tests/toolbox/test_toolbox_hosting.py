@@ -306,8 +306,10 @@ def test_bytes_are_relayed_until_one_side_ends(tmp_path: Path) -> None:
         thread.start()
         asked = {"token": "t", "socket": str(tmp_path / "sock")}
         program = f"from patchyard.toolbox import hosting; hosting.relay({asked!r}, '', '')"
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen([sys.executable, "-c", program], **pipes) as relay:  # type: ignore[call-overload]
+        words, pipe = [sys.executable, "-c", program], subprocess.PIPE
+        with subprocess.Popen(words, stdin=pipe, stdout=pipe) as relay:
+            assert relay.stdin is not None
+            assert relay.stdout is not None
             relay.stdin.write(b"words")
             relay.stdin.flush()
             said = relay.stdout.read()

@@ -105,8 +105,8 @@ def careless(given: Given) -> None:
 
 
 def _run(words: list[str], folder: str, variables: dict[str, str]) -> None:
-    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(words, cwd=folder, env=variables, check=False, **quiet)  # type: ignore[call-overload]
+    nothing = subprocess.DEVNULL
+    subprocess.run(words, cwd=folder, env=variables, check=False, stdin=nothing, stderr=nothing)
 
 
 def _nested(given: Given, place: str) -> None:
