@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 LOCKING := --generate-hashes --strip-extras --allow-unsafe --no-header --quiet --annotation-style=line \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
-SOAK ?= tests/chaos tests/queue tests/budgets tests/sloppy tests/stores
+SOAK ?= tests/chaos tests/queue tests/budgets tests/sloppy tests/stores tests/acceptance/test_every_kind.py
 PATCHYARD_SEED ?= 20261121
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
@@ -55,7 +55,7 @@ bench: setup ## the measures, as a table
 bench-peers: setup ## Patchyard beside other engines, each installed into its own place in build/peers
 	$(BIN)/python -m benchmarks.peers $(PEERS)
 
-soak: setup ## the seeded suites for longer: kills, cut power, full disks, zombies, faults, workers, budgets, the sloppy model
+soak: setup ## the seeded suites for longer: kills, cut power, full disks, zombies, faults, workers, budgets, the sloppy model, kinds
 	PATCHYARD_SOAK=1 PATCHYARD_SEED=$(PATCHYARD_SEED) \
 		$(BIN)/python -m pytest --junitxml=build/soak.xml -o junit_family=legacy $(SOAK)
 

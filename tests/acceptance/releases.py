@@ -40,6 +40,9 @@ class Release:
     conversation: tuple[Any, ...]
     version_file: str = ""  # where the version number may differ
     least_files: int = 1
+    beside: tuple[str, ...] = ()  # packages that the base holds, for places without setup
+    look: str = ""  # the command that runs the tests with them
+    glance: str = ""  # one that needs none of them and next to no time
 
 
 def packages() -> list[Release]:
