@@ -22,6 +22,7 @@ from patchyard.contracts.gateway import Network, Opened
 from patchyard.contracts.journal import Journal
 from patchyard.contracts.leftovers import Keeper
 from patchyard.contracts.model import Model
+from patchyard.domain.carrying import NetworkBounds
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, no_such_kind, parse_kind
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.keeping import FREE_BYTES
@@ -170,12 +171,12 @@ class _LateGateways:
         self._environ = environ
 
     def serve_indexes(
-        self, listener: socket.socket, *, port: int
+        self, listener: socket.socket, *, port: int, bounds: NetworkBounds
     ) -> AbstractAsyncContextManager[Opened]:
         """See contracts.gateway.Gateways."""
         from patchyard.clients.gateways import IndexGateways  # noqa: PLC0415 - the HTTP client
 
-        return IndexGateways(self._environ).serve_indexes(listener, port=port)
+        return IndexGateways(self._environ).serve_indexes(listener, port=port, bounds=bounds)
 
     def granted(self, grant: NetworkGrant, *, spent: int) -> AbstractAsyncContextManager[Network]:
         """See contracts.gateway.Gateways."""

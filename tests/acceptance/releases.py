@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 
 from patchyard.clients.gateways import IndexGateways
 from patchyard.clients.pypi import JSON_TYPE
+from patchyard.domain.carrying import NetworkBounds
 
 __all__ = ["PACKAGES", "Release", "fetch", "packages", "unpack"]
 
@@ -61,7 +62,7 @@ async def fetch(release: Release, folder: Path) -> tuple[Path, Path]:
     gateways = IndexGateways(os.environ)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        async with gateways.serve_indexes(listener.dup(), port=port):
+        async with gateways.serve_indexes(listener.dup(), port=port, bounds=NetworkBounds()):
             trees = [
                 await asyncio.to_thread(_release, port, release, version, folder)
                 for version in (release.before, release.after)

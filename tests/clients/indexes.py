@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients.gateways import IndexGateways
+from patchyard.contracts.gateway import Counting
+from patchyard.domain.carrying import NetworkBounds
 
 __all__ = [
     "METADATA",
@@ -144,6 +146,7 @@ class Inside:
     gateways: IndexGateways
     variables: Mapping[str, str]
     port: int
+    counting: Counting
 
     async def get(self, path: str, *, method: str = "GET", **headers: str) -> Got:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -164,8 +167,13 @@ class Inside:
             connection.close()
 
 
+UNBOUNDED = NetworkBounds()
+
+
 @asynccontextmanager
-async def gate(home: Path, **variables: str) -> AsyncIterator[Inside]:
+async def gate(
+    home: Path, bounds: NetworkBounds = UNBOUNDED, /, **variables: str
+) -> AsyncIterator[Inside]:
     """A gateway of a user who has nothing but `variables`."""
     environ = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -177,8 +185,10 @@ async def gate(home: Path, **variables: str) -> AsyncIterator[Inside]:
     gateways = IndexGateways(environ)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    async with gateways.serve_indexes(listener, port=port) as inside:
-        yield Inside(gateways=gateways, variables=inside.variables, port=port)
+    async with gateways.serve_indexes(listener, port=port, bounds=bounds) as inside:
+        yield Inside(
+            gateways=gateways, variables=inside.variables, port=port, counting=inside.counting
+        )
 
 
 async def raw(port: int, request: bytes) -> bytes:

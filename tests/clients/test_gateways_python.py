@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import http.client
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from clients.indexes import METADATA, Answer, Index, gate, indexing, raw, wheel
 from patchyard.clients.pypi import JSON_TYPE
+from patchyard.domain.carrying import NetworkBounds
 
 pytestmark = pytest.mark.anyio
 
@@ -245,3 +247,25 @@ async def test_a_page_that_cannot_be_read_is_a_clear_failure(
     async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
         answer = await inside.get("/pypi/simple/sample/")
     assert (answer.status, answer.body) == (502, b"no JSON of a simple index\n")
+
+
+async def test_the_limits_of_an_environment_hold_at_the_indexes_too(
+    index: Index, tmp_path: Path
+) -> None:
+    _publish(index, b"w" * 300_000)
+    bounds = NetworkBounds(network_bytes=100_000, connections=1)
+    async with gate(tmp_path, bounds, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        page = await inside.get("/pypi/simple/sample/", accept=JSON_TYPE)
+        with pytest.raises(http.client.IncompleteRead) as cut:
+            await inside.get(page.json["files"][0]["url"])
+        again = await inside.get("/pypi/simple/sample/")
+        carried = inside.counting.read()
+        _, held = await asyncio.open_connection("127.0.0.1", inside.port)
+        turned = await raw(inside.port, b"GET / HTTP/1.1\r\n\r\n")
+        held.close()
+    assert len(cut.value.partial) < 100_000
+    assert (again.status, b"the limit `network` was reached" in again.body) == (403, True)
+    assert carried.hit is not None
+    assert (carried.hit.limit, carried.connections) == ("network", 1)
+    assert turned.startswith(b"HTTP/1.1 503 ")
+    assert b"the limit `connections` was reached: 1 of 1" in turned

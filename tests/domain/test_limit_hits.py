@@ -139,7 +139,22 @@ def test_a_failed_call_failed_by_its_limit_and_a_good_one_stays_good() -> None:
     assert told({"success": True}, None) == {"success": True}
 
 
-def test_a_limit_of_the_gateways_is_told_without_advice() -> None:
-    found = Hit(limit="network", used=2048, allowed=1024, seen_by="gateway")
+def test_a_limit_of_the_gateways_is_told_before_what_is_guessed() -> None:
+    found = Hit(limit="network.max_call_bytes", used=2048, allowed=1024, seen_by="gateway")
     said = told({"success": False, "message": ""}, found)["message"]
-    assert said == "it was stopped; the limit `network` was reached: 2 KiB of 1 KiB"
+    assert said.startswith(
+        "it was stopped; the limit `network.max_call_bytes` was reached: 2 KiB of 1 KiB; nothing"
+    )
+    guess = {"success": False, "stderr": "MemoryError"}
+    before = Reading()
+    assert hit_of(guess, LIMITS, before=before, after=before, usage=Usage(), gateway=found) == found
+    killed = Reading(ended_for_memory=1)
+    counted = hit_of(guess, LIMITS, before=before, after=killed, usage=Usage(), gateway=found)
+    assert counted is not None
+    assert counted.limit == "memory"
+
+
+def test_a_limit_without_advice_is_told_all_the_same() -> None:
+    found = Hit(limit="cpus", used=2, allowed=1, seen_by="cgroup")
+    said = told({"success": False, "message": ""}, found)["message"]
+    assert said == "it was stopped; the limit `cpus` was reached: 2 of 1"

@@ -15,7 +15,7 @@ from patchyard.domain.usage import (
     together,
     usage_data,
 )
-from patchyard.domain.usage_fold import Used, called, over
+from patchyard.domain.usage_fold import Used, called, carried_at, over
 
 
 def test_what_is_counted_outside_wins_over_what_the_toolbox_says() -> None:
@@ -86,17 +86,29 @@ def test_a_plans_use_counts_each_environment_once() -> None:
         used = called(used, "one", Usage(cpu_s=seconds, memory_bytes=10))
     used = called(used, "two", Usage(cpu_s=4.0))
     assert used.total == Usage(cpu_s=7.0, memory_bytes=10)
-    used = over(used, "one", Usage(cpu_s=3.5))  # what it began with counts too
+    used = over(used, "one", Usage(cpu_s=3.5), place="box")  # what it began with counts too
     assert used.total == Usage(cpu_s=7.5, memory_bytes=10)
-    used = over(used, "two", None)  # nobody could say: its calls stand
+    used = over(used, "two", None, place="box")  # nobody could say: its calls stand
     assert used.total == Usage(cpu_s=7.5, memory_bytes=10)
     assert used.live == {}
-    used = over(used, "proof", Usage(cpu_s=1.0))
+    used = over(used, "proof", Usage(cpu_s=1.0), place="box")
     assert used.total.cpu_s == 8.5
+
+
+def test_a_place_has_carried_what_its_environments_have() -> None:
+    used = called(Used(), "one", Usage(network_bytes=5))
+    used = called(used, "two", Usage(network_bytes=7))
+    used = called(used, "far", Usage(network_bytes=100))
+    assert carried_at(used, "box", ("one", "two", "three")) == 12
+    used = over(used, "one", Usage(network_bytes=6), place="box")  # a job's, after the last call
+    used = over(used, "far", None, place="hut")
+    assert carried_at(used, "box", ("two",)) == 13
+    assert carried_at(over(used, "two", None, place="box"), "box", ()) == 13
+    assert carried_at(used, "hut", ()) == 100
 
 
 def test_what_is_not_known_changes_nothing() -> None:
     used = Used()
     assert called(used, "one", None) is used
     assert called(used, "", Usage(cpu_s=1.0)) is used
-    assert over(used, "one", None) is used
+    assert over(used, "one", None, place="") is used

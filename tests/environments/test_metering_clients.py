@@ -236,9 +236,12 @@ def test_what_is_held_is_said_of_groups_and_without(tmp_path: Path) -> None:
     group = (str(tmp_path),)
     within = {row["limit"]: row["held_by"] for row in held_by(group, in_memory="", network="")}
     assert {within[name] for name in ("cpus", "memory", "processes")} == {GROUP}
-    assert unheld(Limits(cpus=1.0), ()) == ("cpus",)
-    assert unheld(Limits(cpus=1.0), group) == ()
-    assert unheld(Limits(), ()) == ()
+    assert unheld(Limits(cpus=1.0), ()) == ["cpus"]
+    assert unheld(Limits(cpus=1.0), group) == []
+    assert unheld(Limits(), ()) == []
+    reaching = Limits(network_bytes=9, connections=1)
+    assert unheld(reaching, (), has_gateways=False) == ["connections", "network"]
+    assert unheld(reaching, ()) == []
 
 
 def test_the_tasks_of_a_user_are_counted_with_their_threads() -> None:

@@ -17,6 +17,7 @@ from network.doors import Door
 from network.hosts import Host, hosting
 from patchyard.clients.plan_network import open_network
 from patchyard.contracts.environment import Listening
+from patchyard.domain.carrying import NetworkBounds
 from patchyard.domain.network import NetworkGrant
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
@@ -70,8 +71,9 @@ async def opened(
     assert isinstance(toolbox, Listening)
     async with open_network(grant, {**environ, **(more or {})}) as network:
         port, listener = await toolbox.listen()
-        async with network.serve(listener, port=port) as variables:
-            yield Door(network=network, port=port, variables=variables)
+        async with network.serve(listener, port=port, bounds=NetworkBounds()) as served:
+            variables = served.variables
+            yield Door(network=network, port=port, variables=variables, counting=served.counting)
 
 
 async def tried(running: Running, inside: Door, code: str, *words: str, bare: bool = False) -> str:

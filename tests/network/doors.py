@@ -12,11 +12,15 @@ from pathlib import Path
 
 from patchyard.clients.dialling import Resolve, resolved
 from patchyard.clients.plan_network import PlanNetwork, open_network
+from patchyard.contracts.gateway import Counting
 from patchyard.domain.addresses import parted
+from patchyard.domain.carrying import NetworkBounds
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.traffic import Attempt
 
 __all__ = ["Door", "door", "hello"]
+
+UNBOUNDED = NetworkBounds()
 
 
 @dataclass(kw_only=True)
@@ -26,6 +30,7 @@ class Door:
     network: PlanNetwork
     port: int
     variables: Mapping[str, str]
+    counting: Counting
 
     @property
     def root(self) -> str:
@@ -107,6 +112,7 @@ async def door(
     resolve: Resolve = resolved,
     spent: int = 0,
     more: Mapping[str, str] | None = None,
+    bounds: NetworkBounds = UNBOUNDED,
 ) -> AsyncIterator[Door]:
     """Open a grant."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PATCHYARD_HOME": str(home)}
@@ -114,8 +120,10 @@ async def door(
     async with open_network(grant, environ, spent=spent, resolve=resolve) as network:
         listener = socket.create_server(("127.0.0.1", 0))
         port = parted(f"127.0.0.1:{listener.getsockname()[1]}")[1] or 0
-        async with network.serve(listener, port=port) as variables:
-            yield Door(network=network, port=port, variables=variables)
+        async with network.serve(listener, port=port, bounds=bounds) as opened:
+            counting = opened.counting
+            variables = opened.variables
+            yield Door(network=network, port=port, variables=variables, counting=counting)
 
 
 def hello(name: str | None) -> bytes:

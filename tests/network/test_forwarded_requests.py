@@ -52,7 +52,8 @@ async def test_plain_http_to_the_gateway_is_tls_outside_with_the_secret(
         assert seen.headers["authorization"] == f"Bearer {TOKEN}"
         assert seen.headers["host"] == secure.place
     assert (first.path, first.status, first.method) == ("/data", 404, "GET")
-    assert (second.gateway, second.verdict, second.down) == ("http", "passed", 4)
+    assert (second.gateway, second.verdict) == ("http", "passed")
+    assert second.down == len(direct)  # the head counts too
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,8 @@ async def test_bodies_are_carried_and_counted(tmp_path: Path, plain: Host) -> No
         await inside.ask(f"http://{plain.place}/echo", method="DELETE")
         attempts = inside.attempts()
     assert [seen.body for seen in plain.seen] == [b"x" * 200_000, b"hello world", b"z", b""]
-    assert [attempt.up for attempt in attempts] == [200_000, 11, 1, 0]
+    heads = [attempt.up - body for attempt, body in zip(attempts, (200_000, 11, 1, 0), strict=True)]
+    assert all(50 < head < 200 for head in heads)
     assert waits.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 ")
 
 

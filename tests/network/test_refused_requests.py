@@ -166,7 +166,7 @@ async def test_a_plan_that_has_had_enough_gets_no_more_and_is_told_which_limit(
         third = await inside.ask(f"{place}/big")
     assert len(first) < 100_000
     assert cut.verdict == "refused"
-    assert second.startswith(b"HTTP/1.1 403 the limit network." + name.encode())
+    assert second.startswith(b"HTTP/1.1 403 the limit `network." + name.encode())
     assert f"network.{name}" in refused.reason
     assert third.startswith(b"HTTP/1.1 200 " if name == "max_call_bytes" else b"HTTP/1.1 403 ")
 
@@ -175,7 +175,7 @@ async def test_what_earlier_lives_of_the_engine_carried_counts(tmp_path: Path, p
     grant = NetworkGrant(hosts=(f"http://127.0.0.1:{plain.port}",), max_plan_bytes=1000)
     async with door(grant, tmp_path, spent=1001) as inside:
         said = await inside.ask(f"http://127.0.0.1:{plain.port}/x")
-    assert said.startswith(b"HTTP/1.1 403 the limit network.max_plan_bytes")
+    assert said.startswith(b"HTTP/1.1 403 the limit `network.max_plan_bytes`")
     assert plain.seen == []
 
 

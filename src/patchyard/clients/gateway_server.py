@@ -9,11 +9,11 @@ import contextlib
 import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 from urllib.parse import unquote
 
 HEAD_BYTES = 32 * 1024
@@ -21,6 +21,8 @@ HEAD_TIMEOUT_S = 120.0  # from one request to the next
 WRITE_TIMEOUT_S = 300.0  # for a piece to be taken
 ACCEPT_PAUSE_S = 0.1  # after an accept that failed
 CONNECTIONS = 64
+AWAY_TIMEOUT_S = 5.0  # for what is turned away to say what it wants, so that it hears why not
+AWAY = 8  # connections that may be turned away at once
 PIECE = 256 * 1024
 _REQUEST = re.compile(r"([A-Z]+) (\S+) HTTP/1\.[01]")
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
@@ -50,11 +52,44 @@ class Refused(Exception):
         self.status = status
 
 
+class Guard(Protocol):
+    """Counts what passes, and says when it is enough."""
+
+    def count(self, count: int) -> None:
+        """Count bytes before they are handed on. Raises Refused when it is enough."""
+        ...
+
+    def connection(self) -> AbstractContextManager[Refused | None]:
+        """Count a connection while it lasts; yield why it must be turned away, if it must."""
+        ...
+
+
+class Open:
+    """The guard that lets all pass."""
+
+    def count(self, count: int) -> None:
+        """See Guard."""
+
+    def connection(self) -> AbstractContextManager[None]:
+        """See Guard."""
+        return nullcontext()
+
+
+FREE = Open()
+
+
 class Exchange:
     """One request and the answer to it, which is begun once."""
 
-    def __init__(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        asked: Asked,
+        writer: asyncio.StreamWriter,
+        *,
+        count: Callable[[int], None] = FREE.count,
+    ) -> None:
         self.asked = asked
+        self._count = count
         self.status: HTTPStatus | None = None
         self.sent = 0  # bytes of the body
         self._writer = writer
@@ -77,7 +112,6 @@ class Exchange:
         self, status: HTTPStatus, headers: Mapping[str, str], *, length: int | None
     ) -> None:
         """Send the head. Without a length the body goes in chunks, ended by `end`."""
-        self.status = status
         lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
         lines += [f"{name}: {_header(value)}" for name, value in headers.items()]
         if self.asked.method == "HEAD":
@@ -88,12 +122,16 @@ class Exchange:
         else:
             self._left = length
             lines.append(f"Content-Length: {length}")
-        await self._put("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+        self._count(len(head))
+        self.status = status
+        await self._put(head)
 
     async def write(self, piece: bytes) -> None:
         """Send a piece of the body; nothing is sent for HEAD."""
         if self.asked.method == "HEAD" or not piece:
             return
+        self._count(len(piece))
         self.sent += len(piece)
         if self._is_chunked:
             await self._put(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
@@ -163,15 +201,33 @@ Serving = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 
 @asynccontextmanager
-async def serving(listener: socket.socket, answering: Answering) -> AsyncIterator[None]:
+async def serving(
+    listener: socket.socket, answering: Answering, *, guard: Guard
+) -> AsyncIterator[None]:
     """Answer what comes in on `listener` until the end of the block; closes it then."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while await _serve_one(reader, writer, answering):
-            pass
+        with guard.connection() as refusal:
+            if refusal is not None:
+                await turn_away(reader, writer, refusal)
+                return
+            while await _serve_one(reader, writer, answering, guard.count):
+                pass
 
-    async with accepting(listener, serve):
+    async with accepting(listener, serve, connections=CONNECTIONS + AWAY):
         yield
+
+
+async def turn_away(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, refusal: Refused
+) -> None:
+    """Say why nothing passes, once it was asked: earlier, the answer could be lost."""
+    with contextlib.suppress(TimeoutError, asyncio.LimitOverrunError):
+        async with asyncio.timeout(AWAY_TIMEOUT_S):
+            await reader.readuntil(b"\r\n\r\n")
+    nothing, _ = _read_head(b"")
+    said = f"{refusal}\n".encode()
+    await Exchange(nothing, writer).reply(refusal.status, said)
 
 
 @asynccontextmanager
@@ -222,7 +278,10 @@ async def _serve(connection: socket.socket, serve: Serving) -> None:
 
 
 async def _serve_one(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answering: Answering
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    answering: Answering,
+    count: Callable[[int], None],
 ) -> bool:
     """Answer one request; return whether another may follow."""
     async with asyncio.timeout(HEAD_TIMEOUT_S):
@@ -231,14 +290,16 @@ async def _serve_one(
         except asyncio.LimitOverrunError:
             head = b""
     asked, refusal = _read_head(head)
-    exchange = Exchange(asked, writer)
+    exchange = Exchange(asked, writer, count=count)
     try:
         if refusal is not None:
             raise refusal
+        count(len(head))
         await answering(exchange)
     except Refused as refused:
         if exchange.status is not None:
             return False
+        exchange = Exchange(asked, writer)
         await exchange.reply(refused.status, f"{refused}\n".encode())
     is_last = refusal is not None or asked.headers.get("connection", "").lower() == "close"
     return exchange.is_whole and not is_last
@@ -287,7 +348,10 @@ def _segments(path: str) -> tuple[str, ...]:
 
 __all__ = [
     "ACCEPT_PAUSE_S",
+    "AWAY",
+    "AWAY_TIMEOUT_S",
     "CONNECTIONS",
+    "FREE",
     "HEAD_BYTES",
     "HEAD_TIMEOUT_S",
     "PIECE",
@@ -295,9 +359,12 @@ __all__ = [
     "Answering",
     "Asked",
     "Exchange",
+    "Guard",
+    "Open",
     "Refused",
     "Serving",
     "accepting",
     "parse_head",
     "serving",
+    "turn_away",
 ]

@@ -15,9 +15,11 @@ from patchyard.clients.gateway_server import Answering, Exchange, Refused, servi
 from patchyard.clients.npm_gateway import NpmGateway
 from patchyard.clients.pypi_gateway import PypiGateway
 from patchyard.clients.sources import Sources
+from patchyard.clients.tally import Tally
 from patchyard.clients.upstream import UpstreamFailed
 from patchyard.config import places
 from patchyard.contracts.gateway import Opened, Passed
+from patchyard.domain.carrying import NetworkBounds
 from patchyard.domain.errors import Unavailable
 
 INSIDE_CACHE = "/tmp/.cache"  # noqa: S108 - inside, where /tmp is its own
@@ -34,14 +36,20 @@ class IndexGateways:
         self.log: list[Passed] = []
 
     @asynccontextmanager
-    async def serve_indexes(self, listener: socket.socket, *, port: int) -> AsyncIterator[Opened]:
+    async def serve_indexes(
+        self, listener: socket.socket, *, port: int, bounds: NetworkBounds
+    ) -> AsyncIterator[Opened]:
         """Serve the indexes on `listener`, seen inside at `port`; yield variables for inside.
 
         The settings of pip and npm are read when the first request for each comes.
         """
         root = f"http://127.0.0.1:{port}"
-        async with self.answering(root) as answering, serving(listener, answering):
-            yield Opened(variables=variables(root), passed=self.log)
+        tally = Tally(bounds)
+        async with (
+            self.answering(root) as answering,
+            serving(listener, answering, guard=tally),
+        ):
+            yield Opened(variables=variables(root), counting=tally, passed=self.log)
 
     @asynccontextmanager
     async def answering(self, root: str) -> AsyncIterator[Answering]:

@@ -11,15 +11,19 @@ EACH = "each process by itself"
 NOTHING = "nothing"
 WATCH = "looking, while commands run"
 SIZE = "the size of each folder"
-NO_NETWORK = "there is no network"
+GATEWAYS = "the gateways outside; there is no other way out"
 CHECKED = Limits(cpus=1.0)
 """What `check` starts with: only where a bound is asked for does it show whether it holds."""
 
 
-def unheld(limits: Limits, group: tuple[str, ...]) -> Sequence[str]:
+def unheld(limits: Limits, group: tuple[str, ...], *, has_gateways: bool = True) -> Sequence[str]:
     """Return the limits that were asked for and that nothing here holds."""
-    is_held = limits.cpus is None or is_bounding_cpus(group)
-    return () if is_held else ("cpus",)
+    is_held = {
+        "connections": limits.connections is None or has_gateways,
+        "cpus": limits.cpus is None or is_bounding_cpus(group),
+        "network": limits.network_bytes is None or has_gateways,
+    }
+    return [name for name, holds in is_held.items() if not holds]
 
 
 def held_by(
@@ -51,9 +55,9 @@ def held_by(
 __all__ = [
     "CHECKED",
     "EACH",
+    "GATEWAYS",
     "GROUP",
     "NOTHING",
-    "NO_NETWORK",
     "SIZE",
     "WATCH",
     "held_by",

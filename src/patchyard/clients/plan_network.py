@@ -11,12 +11,14 @@ from http import HTTPStatus
 
 from patchyard.clients.dialling import Dialler, Resolve, resolved
 from patchyard.clients.gateway_server import (
+    AWAY,
     HEAD_TIMEOUT_S,
     Answering,
     Exchange,
     Refused,
     accepting,
     parse_head,
+    turn_away,
 )
 from patchyard.clients.gateways import IndexGateways
 from patchyard.clients.gateways import variables as index_variables
@@ -32,11 +34,13 @@ from patchyard.clients.proxy_head import (
     web_target,
 )
 from patchyard.clients.replies import Reply
+from patchyard.clients.tally import Tally
 from patchyard.clients.traffic_log import TrafficLog, Trial
 from patchyard.clients.tunnel import tunnel
 from patchyard.clients.web_forwarding import Forwarder
-from patchyard.contracts.gateway import Tried
+from patchyard.contracts.gateway import Opened, Tried
 from patchyard.domain.addresses import shown
+from patchyard.domain.carrying import NetworkBounds
 from patchyard.domain.network import GIT, INDEX, NetworkGrant
 from patchyard.domain.permits import Permit, Permits
 
@@ -73,8 +77,8 @@ class PlanNetwork:
 
     @asynccontextmanager
     async def serve(
-        self, listener: socket.socket, *, port: int
-    ) -> AsyncIterator[Mapping[str, str]]:
+        self, listener: socket.socket, *, port: int, bounds: NetworkBounds
+    ) -> AsyncIterator[Opened]:
         """See contracts.gateway.Network."""
         root = f"http://127.0.0.1:{port}"
         grant = self._permits.grant
@@ -82,10 +86,13 @@ class PlanNetwork:
             answering = None
             if INDEX in grant.gateways:
                 answering = await stack.enter_async_context(self._indexes.answering(root))
-            door = _Door(self, port, answering)
-            serving = accepting(listener, door.serve, connections=grant.max_connections)
-            await stack.enter_async_context(serving)
-            yield self._variables(root)
+            tally = Tally(bounds)
+            door = _Door(self, port, answering, tally)
+            most = grant.max_connections  # at once; further ones wait
+            if bounds.connections is not None and bounds.connections <= most:
+                most += AWAY
+            await stack.enter_async_context(accepting(listener, door.serve, connections=most))
+            yield Opened(variables=self._variables(root), counting=tally)
 
     def _variables(self, root: str) -> Mapping[str, str]:
         grant = self._permits.grant
@@ -168,13 +175,9 @@ class PlanNetwork:
             f"{place} is not allowed this way (--allow-host names hosts); allowed: {allowed}",
         )
 
-    def trial(self) -> AbstractContextManager[Trial]:
-        """Keep what becomes of one attempt."""
-        return self._log.trial()
-
-    def require_room(self) -> None:
-        """Raise Refused when the plan has had enough."""
-        self._log.require_room()
+    def trial(self, tally: Tally) -> AbstractContextManager[Trial]:
+        """Keep what becomes of one attempt of an environment."""
+        return self._log.trial(tally)
 
 
 @asynccontextmanager
@@ -199,18 +202,30 @@ async def open_network(
 class _Door:
     """The port of one environment."""
 
-    def __init__(self, network: PlanNetwork, port: int, answering: Answering | None) -> None:
+    def __init__(
+        self, network: PlanNetwork, port: int, answering: Answering | None, tally: Tally
+    ) -> None:
         self._network = network
         self._port = port
         self._answering = answering
+        self._tally = tally
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one connection."""
+        """Answer the requests of one connection, or turn it away."""
+        with self._tally.connection() as refusal:
+            if refusal is None:
+                await self._requests(reader, writer)
+                return
+        with self._network.trial(self._tally) as trial:
+            trial.refuse(refusal)
+            await turn_away(reader, writer, refusal)
+
+    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         is_open = True
         while is_open:
             reply = Reply(writer=writer)
             try:
-                with self._network.trial() as trial:
+                with self._network.trial(self._tally) as trial:
                     is_open = await self._one(trial, reader, reply)
             except Refused as refused:
                 await reply.refuse(refused)
@@ -229,7 +244,7 @@ class _Door:
         head = parse(data)
         trial.method = head.method
         reply.is_old = head.is_old
-        self._network.require_room()
+        trial.require_room()
         if head.method == "CONNECT":
             await self._network.carry(head, trial, reader, reply)
             return False
@@ -247,13 +262,13 @@ class _Door:
         if self._answering is None or not head.target.startswith(INDEXES):
             raise Refused(HTTPStatus.NOT_FOUND, "this gateway has no such path")
         trial.gateway = "index"
-        exchange = Exchange(parse_head(data), reply.writer)
+        exchange = Exchange(parse_head(data), reply.writer, count=trial.came)
         try:
+            trial.sent(len(data))
             await self._answering(exchange)
         finally:
             reply.is_begun = exchange.status is not None
             trial.status = exchange.status.value if exchange.status is not None else 0
-            trial.came(exchange.sent)
         return exchange.is_whole and head.header("connection").lower() != "close"
 
 

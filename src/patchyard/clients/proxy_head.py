@@ -7,7 +7,7 @@ feeds, a `Host` that is another one than the target's.
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -32,6 +32,7 @@ class Head:
     headers: Sequence[tuple[str, str]] = field(repr=False)  # names in small letters, in order
     is_old: bool = False  # HTTP/1.0
     length: int | None = 0  # of the body; None: it comes in chunks
+    size: int = 0  # of the head itself, in bytes
 
     def header(self, name: str) -> str:
         """Return the value of a header that comes once; empty when it does not."""
@@ -76,8 +77,10 @@ def parse(data: bytes) -> Head:
     names = [name for name, _ in headers]
     if any(names.count(name) > 1 for name in ONCE):
         raise _bad("a header that may come once came twice")
-    head = Head(method=match[1], target=match[2], headers=headers, is_old=match[3] == "0")
-    return Head(**{**vars(head), "length": _length(head)})
+    head = Head(
+        method=match[1], target=match[2], headers=headers, is_old=match[3] == "0", size=len(data)
+    )
+    return replace(head, length=_length(head))
 
 
 def _length(head: Head) -> int | None:

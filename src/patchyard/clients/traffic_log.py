@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from http import HTTPStatus
 
 from patchyard.clients.gateway_server import Refused
+from patchyard.clients.tally import LimitHit, Tally
 from patchyard.contracts.gateway import Tried
+from patchyard.domain.limit_hits import Hit
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.traffic import PLACES, Attempt, Traffic, summed, traffic_of
 
@@ -17,8 +19,9 @@ HOST_CHARS = 253
 class Trial:
     """One attempt while it lasts."""
 
-    def __init__(self, log: "TrafficLog") -> None:
+    def __init__(self, log: "TrafficLog", tally: Tally) -> None:
         self._log = log
+        self._tally = tally
         self.gateway = ""
         self.host = ""
         self.port = 0
@@ -34,17 +37,31 @@ class Trial:
     def sent(self, count: int) -> None:
         """Count bytes that go to the host. Raises Refused when it is enough."""
         self.up += count
-        self._log.count(count)
+        self._counted(count)
 
     def came(self, count: int) -> None:
         """Count bytes that come from the host. Raises Refused when it is enough."""
         self.down += count
-        self._log.count(count)
+        self._counted(count)
+
+    def _counted(self, count: int) -> None:
+        try:
+            self._log.count(count)
+        finally:
+            self._tally.count(count)
+
+    def require_room(self) -> None:
+        """Raise Refused when the environment, the call or the plan has had enough."""
+        self._tally.require_room()
+        self._log.require_room()
 
     def refuse(self, error: Refused) -> None:
         """Remember why it did not pass."""
         self.reason, self.is_silent = str(error), False
         self.is_refused = error.status < HTTPStatus.INTERNAL_SERVER_ERROR
+        if isinstance(error, LimitHit):
+            self.is_refused = True
+            self._tally.note(error.hit)
         self.status = self.status or error.status.value
 
     @property
@@ -89,17 +106,18 @@ class TrafficLog:
     def require_room(self) -> None:
         """Raise Refused when a call or the plan has had enough."""
         limits = (
-            ("max_plan_bytes", self._plan_bytes, self._grant.max_plan_bytes),
-            ("max_call_bytes", self._call_bytes, self._grant.max_call_bytes),
+            ("network.max_plan_bytes", self._plan_bytes, self._grant.max_plan_bytes),
+            ("network.max_call_bytes", self._call_bytes, self._grant.max_call_bytes),
         )
         for name, used, most in limits:
             if used > most:
-                raise Refused(HTTPStatus.FORBIDDEN, f"the limit network.{name} ({most}) is used up")
+                hit = Hit(limit=name, used=used, allowed=most, seen_by="gateway")
+                raise LimitHit(HTTPStatus.FORBIDDEN, hit)
 
     @contextmanager
-    def trial(self) -> Iterator[Trial]:
-        """Keep what becomes of one attempt."""
-        trial = Trial(self)
+    def trial(self, tally: Tally) -> Iterator[Trial]:
+        """Keep what becomes of one attempt of the environment that `tally` counts for."""
+        trial = Trial(self, tally)
         try:
             yield trial
         except Refused as error:

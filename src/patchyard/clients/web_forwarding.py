@@ -88,7 +88,7 @@ class Forwarder:
         header, hidden = "", tuple[str, ...]()
         if permit.secret is not None:
             header, hidden = authorization(permit.secret, self._environ)
-        response = await self._asked(asking, header)
+        response = await self._asked(asking, header, trial)
         try:
             trial.status = response.status_code
             await _hand_back(response, asking, trial, reply, Masking(hidden))
@@ -97,11 +97,13 @@ class Forwarder:
         finally:
             await response.aclose()
 
-    async def _asked(self, asking: Asking, header: str) -> httpx2.Response:
+    async def _asked(self, asking: Asking, header: str, trial: Trial) -> httpx2.Response:
         """Return the answer of the first address that takes a connection. Raises Refused."""
         rule = asking.permit.rule
         said = ""
-        for address in await self._dialler.addresses(rule):
+        addresses = await self._dialler.addresses(rule)
+        trial.sent(asking.head.size)
+        for address in addresses:
             try:
                 return await self._transport.handle_async_request(_request(asking, address, header))
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -173,6 +175,7 @@ async def _hand_back(
     lines += [f"content-length: {length}"] if length is not None else []
     lines += ["transfer-encoding: chunked"] if is_chunked else []
     head = "\r\n".join([*lines, "connection: close", "", ""]).encode("latin-1")
+    trial.came(len(head))
     await reply.put(masking.masked(head))
     if is_empty:
         return

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from patchyard.domain.carrying import Carried, NetworkBounds
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.traffic import Attempt, Traffic
 
@@ -21,11 +22,20 @@ class Passed:
     failure: str = ""  # why it could not be answered
 
 
+class Counting(Protocol):
+    """What counts the bytes and connections of one environment."""
+
+    def read(self) -> Carried:
+        """Return what passed since this was last called."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """Gateways while they serve."""
+    """Gateways while they serve one environment."""
 
-    variables: Mapping[str, str]  # what to set inside, so that pip and npm find them
+    variables: Mapping[str, str]  # what to set inside, so that tools find them; no secret
+    counting: Counting
     passed: list[Passed] = field(default_factory=list)  # grows while they serve, bounded
 
 
@@ -42,12 +52,12 @@ class Network(Protocol):
     """What one plan was granted, for all its environments."""
 
     def serve(
-        self, listener: socket.socket, *, port: int
-    ) -> AbstractAsyncContextManager[Mapping[str, str]]:
+        self, listener: socket.socket, *, port: int, bounds: NetworkBounds
+    ) -> AbstractAsyncContextManager[Opened]:
         """Serve the grant on `listener`, which lies inside an environment at `port`.
 
-        Yields the variables that point tools inside there; no secret is among them. Closes
-        `listener` at the end, and what is open then.
+        Yields the variables that point tools inside there. Closes `listener` at the end, and what
+        is open then. Beyond `bounds`, connections are refused and transfers cut.
         """
         ...
 
@@ -64,7 +74,7 @@ class Gateways(Protocol):
     """Servers of ours that stand between an environment and the world."""
 
     def serve_indexes(
-        self, listener: socket.socket, *, port: int
+        self, listener: socket.socket, *, port: int, bounds: NetworkBounds
     ) -> AbstractAsyncContextManager[Opened]:
         """Serve the package indexes on `listener`, which lies inside the environment at `port`.
 
@@ -81,4 +91,4 @@ class Gateways(Protocol):
         ...
 
 
-__all__ = ["Gateways", "Network", "Opened", "Passed", "Tried"]
+__all__ = ["Counting", "Gateways", "Network", "Opened", "Passed", "Tried"]

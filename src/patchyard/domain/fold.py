@@ -156,7 +156,9 @@ def _fell(state: PlanState, event: PreferenceFell, _version: int) -> PlanState:
 
 def _ended(state: PlanState, event: EnvironmentEnded, _version: int) -> PlanState:
     left = {k: v for k, v in state.environments.items() if k != event.environment_id}
-    used = usage_fold.over(state.used, event.environment_id, event.usage)
+    live = state.environments.get(event.environment_id)
+    place = str(live.handle.site) if live else ""
+    used = usage_fold.over(state.used, event.environment_id, event.usage, place=place)
     return replace(state, environments=left, used=used)
 
 

@@ -37,10 +37,12 @@ RETRIED = re.compile(r"fork: retry: Resource temporarily unavailable")
 TAIL_CHARS = 8_000  # of each stream, where a program says why it ends
 
 ADVICE = {
+    "connections": "open fewer at once, and close those that are done",
     "cpu_time": "do less in one command",
     "disk": "remove what is not needed; it was stopped so that the rest stays usable",
     "file_size": "write smaller files",
     "memory": "use less at once: fewer jobs side by side, smaller pieces",
+    "network": "nothing more passes here; go on with what is there",
     "open_files": "close files, or open fewer at once",
     "output": "the middle is left out: write it to a file, and look at parts of it",
     "processes": "start fewer at once; what it left running was ended",
@@ -56,15 +58,25 @@ class Hit:
     limit: str  # as settings call it
     used: float  # in bytes, seconds or pieces
     allowed: float
-    seen_by: str  # cgroup, watch, signal, time-out, cap, output (of the program)
+    seen_by: str  # cgroup, gateway, watch, signal, time-out, cap, output (of the program)
 
 
 def hit_of(
-    said: Mapping[str, Any], limits: Limits, *, before: Reading, after: Reading, usage: Usage
+    said: Mapping[str, Any],
+    limits: Limits,
+    *,
+    before: Reading,
+    after: Reading,
+    usage: Usage,
+    gateway: Hit | None = None,
 ) -> Hit | None:
-    """Return the limit that a command hit, by its result and two readings around it."""
+    """Return the limit that a command hit, by its result and two readings around it.
+
+    `gateway` is what refused or cut something on the way out.
+    """
     return (
         _counted(limits, before, after, usage)
+        or gateway
         or _timed(said, limits)
         or _signalled(said, limits)
         or _printed(said, limits, after, usage)
@@ -169,9 +181,10 @@ def fields_of(hit: Hit) -> dict[str, Any]:
 
 def sentence(hit: Hit) -> str:
     """Return what a model can act on."""
-    show = MEASURES[hit.limit].show
+    name = hit.limit.partition(".")[0]  # network.max_call_bytes and its like are of a grant
+    show = MEASURES[name].show
     passed = f"the limit `{hit.limit}` was reached: {show(hit.used)} of {show(hit.allowed)}"
-    advice = ADVICE.get(hit.limit)
+    advice = ADVICE.get(name)
     return f"{passed}; {advice}" if advice else passed
 
 

@@ -21,7 +21,7 @@ class Attempt:
     method: str = ""  # where it is spoken
     path: str = ""  # where it is spoken; without the query, which may hold anything
     status: int = 0  # of the answer; 0: none
-    up: int = 0  # bytes of bodies and tunnels, to the host
+    up: int = 0  # bytes of heads, bodies and tunnels, to the host
     down: int = 0
     reason: str = ""  # of what did not pass
 

@@ -21,6 +21,8 @@ from patchyard.contracts.environment import (
     Toolbox,
 )
 from patchyard.contracts.forwarding import ForwardingToolbox
+from patchyard.contracts.gateway import Counting
+from patchyard.domain.carrying import Carried
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, Limits
 from patchyard.domain.errors import EnvironmentBroken
@@ -79,9 +81,35 @@ class Metered(ForwardingToolbox):
         if isinstance(environment, Metering):
             self._meter = environment.meter(handle)
         self._last = self._meter.read() if self._meter else Reading()
+        self._counting: Counting | None = None  # of the gateways, once they are open
         self._guard: asyncio.Task[None] | None = None  # over what runs on
         self._between: Hit | None = None  # what was hit while no command was waited for
         self._usages: list[Usage] = []  # of each command
+
+    @property
+    def handle(self) -> EnvironmentHandle:
+        """Of which environment it is."""
+        return self._handle
+
+    def count_network(self, counting: Counting) -> None:
+        """Take what `counting` says of the gateways into the use of commands from here on."""
+        self._take_over()
+        self._counting = counting
+
+    def _take_over(self) -> None:
+        """Keep what passed the gateways since the last command."""
+        left = self._passed_on(NOTHING, self._carried())
+        if left.network_bytes:
+            self._usages.append(left)
+
+    def _carried(self) -> Carried | None:
+        return None if self._counting is None else self._counting.read()
+
+    @staticmethod
+    def _passed_on(usage: Usage, carried: Carried | None) -> Usage:
+        if carried is None:
+            return usage
+        return replace(usage, network_bytes=carried.network_bytes, connections=carried.connections)
 
     @property
     def calls(self) -> Usage:
@@ -114,6 +142,7 @@ class Metered(ForwardingToolbox):
             await asyncio.gather(self._guard, return_exceptions=True)
         if self._meter is not None:
             self._meter.close()
+        self._take_over()
         await self.wrapped.close()
 
     def _bounded(self, args: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -137,10 +166,14 @@ class Metered(ForwardingToolbox):
             await watch.end()
         before, after = self._last, await self._counted(watch)
         self._last = after
-        usage = spent(before, after, said)
+        carried = self._carried()
+        usage = self._passed_on(spent(before, after, said), carried)
         self._usages.append(usage)
+        gateway = carried.hit if carried else None
         asked = {"timeout_s": finite(args.get("timeout_s"), USUAL_TIMEOUT_S), **said}
-        found = hit_of(asked, self._limits, before=before, after=after, usage=usage)
+        found = hit_of(
+            asked, self._limits, before=before, after=after, usage=usage, gateway=gateway
+        )
         hit = watch.hit or found or self._news()
         if watch.hit is not None and watch.hit.limit in WHOLE:
             await self._sweep(jobs=True)

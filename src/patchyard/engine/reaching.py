@@ -1,30 +1,42 @@
 """The gateways of a phase, opened inside each environment that calls come to; what they carried."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from patchyard.contracts.environment import Listening, Toolbox
 from patchyard.contracts.gateway import Network
-from patchyard.domain.codec import to_json
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.carrying import NetworkBounds
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Limits
 from patchyard.domain.events import Noted
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import Phase
 from patchyard.domain.safety import UNCONFINED
+from patchyard.domain.state import PlanState
 from patchyard.domain.traffic import NetworkUsed, spent
+from patchyard.domain.usage_fold import carried_at
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.places import Places
+from patchyard.engine.metering import Metered
 from patchyard.engine.rows import body_of
 
 COMMAND = "execute_command"  # the one operation whose programs could reach anything
 
 
+class Running(Protocol):
+    """What knows the environments that are up."""
+
+    @property
+    def running(self) -> Sequence[tuple[EnvironmentHandle, Toolbox]]:
+        """Those that are up."""
+        ...
+
+
 class Reaching:
     """Opens the plan's grant where its commands run. Nothing, where there is none."""
 
-    def __init__(self, ledger: Ledger, places: Places, network: Network | None = None) -> None:
+    def __init__(self, ledger: Ledger, places: Running, network: Network | None = None) -> None:
         self._ledger = ledger
         self._places = places
         self._network = network
@@ -54,8 +66,14 @@ class Reaching:
             self._ledger.note(Noted(text="no gateway can be opened there: it has no network"))
             return stack, {}
         port, listener = await toolbox.listen()
-        serving = network.serve(listener, port=port)
-        return stack, await stack.enter_async_context(serving)
+        bounds = NetworkBounds()
+        if isinstance(toolbox, Metered):
+            bounds = network_bounds(self._ledger.state, toolbox.handle)
+        serving = network.serve(listener, port=port, bounds=bounds)
+        opened = await stack.enter_async_context(serving)
+        if isinstance(toolbox, Metered):
+            toolbox.count_network(opened.counting)
+        return stack, opened.variables
 
     async def _close_lost(self) -> None:
         """Close the gateways of environments that are gone."""
@@ -88,6 +106,17 @@ class Reaching:
             await self._ledger.record(*left)
 
 
+def network_bounds(state: PlanState, handle: EnvironmentHandle) -> NetworkBounds:
+    """Return what an environment may carry; bytes go on from what its place has carried before."""
+    limits = from_json(Limits, handle.details.get("limits") or {})
+    there = [name for name, live in state.environments.items() if live.handle.site == handle.site]
+    return NetworkBounds(
+        network_bytes=limits.network_bytes,
+        connections=limits.connections,
+        used_bytes=carried_at(state.used, str(handle.site), there),
+    )
+
+
 def is_closed(grant: NetworkGrant, phase: Phase) -> bool:
     """Whether nothing can be reached in a phase: never while planning, unless that was said."""
     return not grant or (phase == Phase.STRATEGIZE and not grant.planning)
@@ -95,7 +124,7 @@ def is_closed(grant: NetworkGrant, phase: Phase) -> bool:
 
 @asynccontextmanager
 async def reaching(
-    equipment: Equipment, ledger: Ledger, phase: Phase, places: Places
+    equipment: Equipment, ledger: Ledger, phase: Phase, places: Running
 ) -> AsyncIterator[Reaching]:
     """Open what the plan was granted, where this phase may reach anything.
 
@@ -114,4 +143,4 @@ async def reaching(
             await made.close()
 
 
-__all__ = ["COMMAND", "Reaching", "is_closed", "reaching"]
+__all__ = ["COMMAND", "Reaching", "Running", "is_closed", "network_bounds", "reaching"]

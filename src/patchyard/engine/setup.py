@@ -19,7 +19,9 @@ from patchyard.engine.answers import answer_in_time, whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import ground, ground_name
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.metering import Metered
 from patchyard.engine.proof import gate_result
+from patchyard.engine.reaching import network_bounds
 from patchyard.engine.sites import general_kind, general_site, image_of
 from patchyard.engine.visits import visit
 
@@ -148,13 +150,16 @@ class Setup:
                 keeping = asyncio.to_thread(self._equipment.layers.keep, key, written)
                 return await whole(keeping)
 
-    async def _with_indexes(self, toolbox: Toolbox, commands: Sequence[str]) -> None:
+    async def _with_indexes(self, toolbox: Metered, commands: Sequence[str]) -> None:
         """Open the index gateways inside, if this toolbox can listen, and run the commands."""
         if not isinstance(toolbox, Listening):
             await self._each(toolbox, commands, {})
             return
         port, listener = await toolbox.listen()
-        async with self._equipment.gateways.serve_indexes(listener, port=port) as opened:
+        bounds = network_bounds(self._ledger.state, toolbox.handle)
+        serving = self._equipment.gateways.serve_indexes(listener, port=port, bounds=bounds)
+        async with serving as opened:
+            toolbox.count_network(opened.counting)
             self._passed = opened.passed
             await self._each(toolbox, commands, opened.variables)
 

@@ -3,12 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from patchyard.contracts.environment import Toolbox
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.usage import NOTHING
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.metering import metered
+from patchyard.engine.metering import Metered, metered
 from patchyard.engine.places import ended, started
 from patchyard.engine.sites import general_site, specs_for
 
@@ -16,7 +15,7 @@ from patchyard.engine.sites import general_site, specs_for
 @asynccontextmanager
 async def visit(
     equipment: Equipment, ledger: Ledger, workspace: WorkspaceRef, *, purpose: str
-) -> AsyncIterator[Toolbox]:
+) -> AsyncIterator[Metered]:
     """Start the plan's environment over `workspace`; it ends with the block.
 
     Raises EnvironmentUnavailable when it cannot start.

@@ -41,7 +41,7 @@ from patchyard.clients.containers import (
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.docker import ContainerEngine, connected, engine_socket
 from patchyard.clients.freezing import frozen
-from patchyard.clients.holding import CHECKED, NO_NETWORK, SIZE, held_by
+from patchyard.clients.holding import CHECKED, GATEWAYS, SIZE, held_by
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.metering import LocalMeter
@@ -82,7 +82,7 @@ class ContainerEnvironment:
             await self.end(await self.start(spec))
         async with self._engine() as engine:
             facts = {"engine": await engine.version(), "socket": engine.socket}
-        held = held_by((), in_memory=SIZE, network=NO_NETWORK, engine=True)
+        held = held_by((), in_memory=SIZE, network=GATEWAYS, engine=True)
         return {**facts, "visible": described(spec), "limits": held}
 
     async def trial(self, workspace: Mount) -> EnvironmentSpec:

@@ -98,7 +98,7 @@ class HostEnvironment:
             "root": to_details(root),
             "home": home,
             "group": list(group),
-            "unheld": list(unheld(spec.limits, group)),
+            "unheld": list(unheld(spec.limits, group, has_gateways=False)),
         }
         return berth.handle(self.kind, spec.workspace.source, details)
 

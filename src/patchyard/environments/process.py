@@ -39,7 +39,7 @@ from patchyard.clients.bubblewrap import (
 )
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.freezing import frozen
-from patchyard.clients.holding import CHECKED, NO_NETWORK, NOTHING, SIZE, held_by, unheld
+from patchyard.clients.holding import CHECKED, GATEWAYS, NOTHING, SIZE, held_by, unheld
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter, toolbox_interpreter
 from patchyard.clients.metering import LocalMeter
@@ -110,7 +110,7 @@ class ProcessEnvironment:
                 async with asyncio.timeout(CHECK_TIMEOUT_S):
                     handle = await self.start(spec)
                     in_memory = SIZE if bubblewrap.version >= SIZED else NOTHING
-                    held = held_by(group_of(handle), in_memory=in_memory, network=NO_NETWORK)
+                    held = held_by(group_of(handle), in_memory=in_memory, network=GATEWAYS)
                     await self.end(handle)
             except TimeoutError as error:
                 raise EnvironmentUnavailable(

@@ -101,7 +101,7 @@ class SSHEnvironment:
             "is_writable": spec.workspace.is_writable,
             "owner": [identity.uid, identity.gid] if identity.is_switched else None,
             "file_bytes": spec.limits.file_bytes,
-            "unheld": list(unheld(spec.limits, ())),
+            "unheld": list(unheld(spec.limits, (), has_gateways=False)),
         }
         async with AsyncExitStack() as undo:
             noted = Noted(
