@@ -82,6 +82,17 @@ async def test_names_that_were_never_given_are_unknown(server: Server) -> None:
     assert [answer["say"] for answer in answers] == ["unknown", "hello"]
 
 
+@pytest.mark.parametrize(("asking", "pieces"), [({}, 1), ({"is_listening": False}, 0)])
+async def test_who_does_not_listen_gets_output_with_the_result_alone(
+    server: Server, asking: dict[str, bool], pieces: int
+) -> None:
+    call = {"do": "call", "call_id": "c", "op": "execute_command"}
+    words = {**call, "args": {"command": "echo said"}, **asking}
+    *before, last = await asyncio.to_thread(asked, server.path, words, count=1 + pieces)
+    assert [each["say"] for each in before] == ["output"] * pieces
+    assert (last["say"], last["result"]["stdout"]) == ("result", "said\n")
+
+
 async def test_garbage_ends_that_connection_alone(server: Server) -> None:
     def babble() -> bytes:
         with connected(server.path) as peer:

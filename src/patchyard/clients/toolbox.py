@@ -278,7 +278,7 @@ class ToolboxClient:
     ) -> Mapping[str, Any] | None:
         waiter = _Waiter(on_output)
         try:
-            self._send(self._wire, message)
+            self._send(self._wire, {**message, "is_listening": on_output is not None})
         except WireError as error:
             return {"success": False, "error": "VALIDATION_ERROR", "message": str(error)}
         waiters = self._wire.waiters.setdefault(call_id, [])

@@ -42,7 +42,8 @@ class Call:
         self.call_id = call_id
         self.mark = mark
         self.frame: bytes | None = None
-        self.watchers: list[Watcher] = []
+        self._watchers: list[Watcher] = []
+        self._listeners: list[Watcher] = []  # those of them that want output as it comes
         self.running: Command | None = None
         self.on_cancel: Callable[[], None] | None = None
         self._encode = encode
@@ -51,7 +52,7 @@ class Call:
 
     def emit(self, stream: str, text: str) -> None:
         """Pass a piece of output on."""
-        for watcher in list(self.watchers):
+        for watcher in list(self._listeners):
             watcher.on_output(self.call_id, stream, text)
 
     def settle(self, result: dict[str, Any]) -> None:
@@ -62,22 +63,32 @@ class Call:
         result["ended"] = coarse_time()
         result.setdefault("paths", [])
         self.frame = self._encode(self.call_id, result)
-        for watcher in list(self.watchers):
+        for watcher in list(self._watchers):
             watcher.on_result(self.frame)
-        self.watchers.clear()
+        self._watchers.clear()
+        self._listeners.clear()
         if self.running is not None and not self.running.is_running:
             self.running = None  # its output is in the frame; a job goes on
         if self.on_settled is not None:
             self.on_settled(self)
 
-    def watch(self, watcher: Watcher) -> None:
-        """Tell `watcher` all that was and all that comes."""
+    def watch(self, watcher: Watcher, *, is_listening: bool) -> None:
+        """Tell `watcher` the result; to one that is listening all output too, also what was."""
         if self.frame is not None:
             watcher.on_result(self.frame)
             return
-        if self.running is not None:
-            self.running.replay(lambda stream, text: watcher.on_output(self.call_id, stream, text))
-        self.watchers.append(watcher)
+        if is_listening:
+            if self.running is not None:
+                replay = self.running.replay
+                replay(lambda stream, text: watcher.on_output(self.call_id, stream, text))
+            self._listeners.append(watcher)
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Tell `watcher` nothing more."""
+        for told in (self._watchers, self._listeners):
+            if watcher in told:
+                told.remove(watcher)
 
     def cancel(self) -> None:
         """Kill what runs for it, a background job of it too."""

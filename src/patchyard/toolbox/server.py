@@ -101,8 +101,7 @@ class Server:
     def _on_closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
         for call in self._register.calls.values():
-            if connection in call.watchers:
-                call.watchers.remove(connection)
+            call.unwatch(connection)
         if not self._connections and not self._is_ending:
             self._start_grace()
 
@@ -162,7 +161,7 @@ class Server:
             return
         call = Call(call_id, "%s.%s" % (self._token, call_id), encode_result)
         self._register.add(call)
-        call.watch(connection)
+        call.watch(connection, is_listening=_is_listening(message))
         operations.begin(self._room, call, op, args)
 
     def _on_attach(self, connection: Connection, message: dict[str, Any]) -> None:
@@ -172,7 +171,7 @@ class Server:
             return
         call = self._register.calls.get(call_id)
         if call is not None:
-            call.watch(connection)
+            call.watch(connection, is_listening=_is_listening(message))
         elif self._register.is_gone(call_id):
             gone = {
                 "success": False,
@@ -231,6 +230,11 @@ def _length(value: object) -> int:
     if isinstance(value, str):
         return len(value)
     return sum(len(str(item)) for item in value) if isinstance(value, list) else 0
+
+
+def _is_listening(message: dict[str, Any]) -> bool:
+    """Whether the caller wants output as it comes; the result holds it either way."""
+    return message.get("is_listening") is not False
 
 
 def _is_id(value: str) -> bool:

@@ -4,11 +4,12 @@ The lowest layer of all: it knows neither what an operation does nor where a pee
 is a 4-byte big-endian length and a JSON object in ASCII; bytes that are not UTF-8 travel as lone
 surrogates (`surrogateescape`), so that paths and output survive exactly.
 
-Engine to toolbox, by `do`: `hello`, `call` (call_id, op, args), `attach` (call_id), `cancel`
-(call_id), `forget` (call_ids), `listen`, `end`. Toolbox to engine, by `say`: `hello` (protocol,
-pid, python, shell, calls), `output` (call_id, stream, text), `result` (call_id, result), `unknown`
-(call_id), `listening` (port; the socket travels as ancillary data on the same frame), `error`
-(message).
+Engine to toolbox, by `do`: `hello`, `call` (call_id, op, args, is_listening), `attach` (call_id,
+is_listening), `cancel` (call_id), `forget` (call_ids), `listen`, `end`. Toolbox to engine, by
+`say`: `hello` (protocol, pid, python, shell, calls), `output` (call_id, stream, text), `result`
+(call_id, result), `unknown` (call_id), `listening` (port; the socket travels as ancillary data on
+the same frame), `error` (message). Output is streamed unless `is_listening` is false; the result
+holds it either way.
 
 A `call` whose call_id the toolbox already knows is an `attach`: it is never run a second time.
 """
@@ -58,14 +59,15 @@ class Decoder:
             end = HEADER.size + length
             if len(self._buffer) < end:
                 break
-            messages.append(_parse(bytes(self._buffer[HEADER.size : end])))
+            with memoryview(self._buffer) as view, view[HEADER.size : end] as body:
+                messages.append(_parse(body))
             del self._buffer[:end]
         return messages
 
 
-def _parse(body: bytes) -> dict[str, Any]:
+def _parse(body: memoryview) -> dict[str, Any]:
     try:
-        message = json.loads(body)
+        message = json.loads(str(body, "ascii"))  # of bytes, json would guess the encoding
     except (ValueError, RecursionError) as error:
         raise WireError("a frame holds no JSON") from error
     if not isinstance(message, dict):
