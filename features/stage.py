@@ -133,11 +133,19 @@ class Stage:
         self.said = self._run(*words, typed=typed)
         return self.said
 
+    def shell(self, line: str) -> Said:
+        """Run a line as a user types it, with `agents` as it is installed."""
+        self.said = self._called(["sh", "-c", line], tuple(line.split()))
+        return self.said
+
     def _run(self, *words: str, typed: str = "") -> Said:
+        return self._called([sys.executable, "-m", "patchyard", *words], words, typed)
+
+    def _called(self, command: list[str], words: tuple[str, ...], typed: str = "") -> Said:
         if self._prepared:
             self.say_prepared()
         run = subprocess.run(
-            [sys.executable, "-m", "patchyard", *words],
+            command,
             cwd=self.repository,
             env=self.environment,
             check=False,

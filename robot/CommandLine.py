@@ -92,6 +92,11 @@ class CommandLine:
         self.stage.agents(*words)
 
     @keyword
+    def enter(self, line: str) -> None:
+        """Run a line as it stands, in a shell."""
+        self.stage.shell(line)
+
+    @keyword
     def type(self, text: str, *words: str) -> None:
         """Run one command with this on its standard input."""
         self.stage.agents(*words, typed=text)

@@ -1,8 +1,9 @@
 *** Settings ***
 Documentation     The settings and options that say where tools run.
 Library           CommandLine.py
+Library           Kinds.py
 Test Setup        Open Repository    shop
-Test Teardown     Close Repository
+Test Teardown     Run Keywords    Close Repository    AND    Unlink All
 
 
 *** Test Cases ***
@@ -105,3 +106,100 @@ Run Can Say Where And What It Means
     Say    run    leave a note    --model    ${model}    --in    mock
     Exit Should Be    0
     Errors Should Hold    in mock: not confined
+
+The Source's Three Commands, Word For Word
+    Keep Action    note
+    Enter    agents project context set execution_environment host
+    Exit Should Be    0
+    ${value}=    Answer    context.execution_environment    project    context    show
+    Should Be Equal    ${value}    host
+    Enter    agents plan use note shop --arg text=a --execution-environment process
+    Exit Should Be    0
+    Route Should Be    process    plan
+    Enter    agents plan execute --execution-environment host
+    Exit Should Be    0
+    Route Should Be    host    plan
+    ${kinds}=    Kinds Of Calls
+    Should Be Equal    ${kinds}    ${{ ["host"] }}
+
+The Source's Three Commands Name No Container Where None Is
+    Keep Action    note
+    Enter    agents project context set execution_environment container
+    Exit Should Be    0
+    Enter    agents plan use note shop --arg text=a --execution-environment container
+    Exit Should Be    4
+    Errors Should Hold    container    agents resource add    agents project link-resource
+    Enter    agents plan use note shop --arg text=a --execution-environment host
+    Exit Should Be    0
+    Enter    agents plan execute --execution-environment container
+    Exit Should Be    4
+    Errors Should Hold    container    agents resource add    agents project link-resource
+
+The Source's Three Commands Reach A Container
+    [Tags]    docker
+    Need    container
+    Keep Action    note
+    Link    container
+    Enter    agents project context set execution_environment container
+    Exit Should Be    0
+    Enter    agents plan use note shop --arg text=a
+    Route Should Be    container    project
+    Enter    agents plan use note shop --arg text=a --execution-environment container
+    Route Should Be    container    plan
+    Enter    agents plan use note shop --arg text=a --execution-environment host
+    Enter    agents plan execute --execution-environment container
+    Exit Should Be    0
+    Route Should Be    container    plan
+    ${kinds}=    Kinds Of Calls
+    Should Be Equal    ${kinds}    ${{ ["container"] }}
+
+The Main Job On This Machine
+    The Main Job Is Done In    host
+
+The Main Job In A Process Sandbox
+    [Tags]    bubblewrap
+    The Main Job Is Done In    process
+
+The Main Job In A Container
+    [Tags]    docker
+    The Main Job Is Done In    container
+
+The Main Job In A Devcontainer
+    [Tags]    docker
+    The Main Job Is Done In    devcontainer
+
+The Main Job In A Virtual Machine
+    [Tags]    qemu
+    The Main Job Is Done In    vm
+
+The Main Job On A Host Over SSH
+    [Tags]    sshd
+    The Main Job Is Done In    ssh
+
+The Main Job In A Mock
+    The Main Job Is Done In    mock
+
+
+*** Keywords ***
+The Main Job Is Done In
+    [Arguments]    ${kind}
+    Need    ${kind}
+    ${place}=    Link    ${kind}
+    ${model}=    Write Working Script
+    Say    run    leave a note    --model    ${model}    --in    ${place}
+    Exit Should Be    0
+    ${environment}=    Answer    environment    plan    status
+    Should Be Equal    ${environment}    ${kind}
+    Route Should Be    ${kind}    plan
+    ${kinds}=    Kinds Of Calls
+    Should Be Equal    ${kinds}    ${{ [$kind] }}
+    Say    plan    apply
+    Exit Should Be    0
+    ${changed}=    Git    status    --porcelain
+    Should Be Equal    ${changed}    ?? note.txt\n?? other.txt
+
+Route Should Be
+    [Arguments]    ${kind}    ${level}
+    ${route}=    Answer    routes.0    plan    route    @last    execute_command
+    Should Be Equal    ${route}[kind]    ${kind}
+    Should Be Equal    ${route}[level]    ${level}

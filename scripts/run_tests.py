@@ -30,6 +30,8 @@ SUITES = {
     "robot": ("robot", ["robot", "--output", "NONE", "--log", "NONE", "--report", "NONE", "robot"]),
     "unit": ("tests", ["pytest", f"--numprocesses={_WORKERS}", "--dist=loadfile"]),
 }
+#: Where services are, and which of them have to be there.
+SERVICES = ("DOCKER_HOST", "PATCHYARD_VM_IMAGE", "REQUIRE_SERVICES")
 _DATA_SUFFIXES = {"behave": ".feature", "robot": ".robot", "unit": ".py"}
 
 
@@ -116,7 +118,8 @@ def main() -> int:
     # Tests drop to other users, whose subprocesses leave their data here too.
     folder.chmod(0o1777)
     environment = {**os.environ, "COVERAGE_FILE": str(folder / "data")}
-    clean = cleaned(environment) | home(folder / "home")
+    services = {name: environment[name] for name in SERVICES if name in environment}
+    clean = cleaned(environment) | home(folder / "home") | services
     try:
         with ThreadPoolExecutor() as side_by_side:
             spoken = [suite for suite in wanted if suite != "unit"]

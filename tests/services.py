@@ -26,6 +26,7 @@ __all__ = [
     "REAL_ENVIRONMENT",
     "SBIN",
     "absence",
+    "is_required",
     "kernel_folder",
     "need",
     "python",
@@ -205,11 +206,16 @@ def absence(name: str) -> str | None:
     return PROBES[name]()
 
 
+def is_required(name: str) -> bool:
+    """Whether a test fails without the service, rather than being skipped."""
+    return name in REAL_ENVIRONMENT.get("REQUIRE_SERVICES", "").replace(" ", "").split(",")
+
+
 def need(name: str) -> None:
     """Skip the running test without the service; fail it where REQUIRE_SERVICES names that."""
     why = absence(name)
     if why is None:
         return
-    if name in REAL_ENVIRONMENT.get("REQUIRE_SERVICES", "").replace(" ", "").split(","):
+    if is_required(name):
         pytest.fail(f"REQUIRE_SERVICES names {name}, but {why}", pytrace=False)
     pytest.skip(f"needs {name}: {why}")
