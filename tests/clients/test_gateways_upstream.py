@@ -3,11 +3,13 @@
 import asyncio
 import ipaddress
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from http.client import IncompleteRead, RemoteDisconnected
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from patchyard.clients import index_settings, pypi, sources, upstream
 from patchyard.clients.index_settings import read_npm_settings, read_pip_settings
 from patchyard.clients.pypi import JSON_TYPE
 from patchyard.clients.upstream import Certificates, Credentials, Upstream, UpstreamFailed, origin
+from patchyard.domain.addresses import Address, Nearness, nearness
 from patchyard.domain.errors import Unavailable
 
 pytestmark = pytest.mark.anyio
@@ -172,6 +175,10 @@ async def test_find_links_may_be_a_page_of_the_web_or_a_file(index: Index, tmp_p
         ("10.0.0.1", "169.254.169.254", False),
         ("10.0.0.1", "127.0.0.1", False),
         ("10.0.0.1", "::1", False),
+        ("10.0.0.1", "100.100.100.200", False),
+        ("10.0.0.1", "fd00:ec2::254", False),
+        ("10.0.0.1", "64:ff9b::a9fe:a9fe", False),
+        ("10.0.0.1", "0.1.2.3", False),
         ("8.8.8.8", "9.9.9.9", True),
     ],
 )
@@ -193,6 +200,55 @@ async def test_links_into_a_private_network_count_where_a_configured_index_lies_
         else:
             with pytest.raises(UpstreamFailed, match="an index links"):
                 await client._permit(url, origin(url))
+    finally:
+        await client.close()
+
+
+async def test_the_address_that_was_checked_is_asked_whatever_the_name_means_by_then(
+    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that means another address the next time gets nobody past the check."""
+    files = f"http://files.test:{index.port}"
+    index.say("/simple/sample/", f'<a href="{files}/own/sample-1.0.zip">x</a>'.encode())
+    index.say("/own/sample-1.0.zip", b"the file")
+    away = {"location": f"{files}/pages/other/"}
+    index.answers["/simple/other/"] = Answer(status=302, headers=away)
+    index.say("/pages/other/", b'<a href="other-1.0.zip">x</a>')
+    index.say("/pages/other/other-1.0.zip", b"the other")
+    means = iter(("127.0.0.1", "127.0.0.2", "127.0.0.1", "127.0.0.1"))
+    real = socket.getaddrinfo
+
+    def changing(host: str, *arguments: Any, **named: Any) -> Any:
+        return real(next(means) if host == "files.test" else host, *arguments, **named)
+
+    def as_public(address: Address) -> Nearness:
+        return Nearness.PUBLIC if str(address) == "127.0.0.1" else nearness(address)
+
+    monkeypatch.setattr(socket, "getaddrinfo", changing)
+    monkeypatch.setattr(upstream, "nearness_here", as_public)
+    monkeypatch.setenv("no_proxy", "*")
+    async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
+        page = await inside.get("/pypi/simple/sample/", accept=JSON_TYPE)
+        link = page.json["files"][0]["url"]
+        got = [await inside.get(link), await inside.get(link)]
+        page = await inside.get("/pypi/simple/other/", accept=JSON_TYPE)
+        got.append(await inside.get(page.json["files"][0]["url"]))
+    assert [each.status for each in got] == [200, 502, 200]  # by then it meant a neighbour
+    assert (got[0].body, got[2].body) == (b"the file", b"the other")
+    hosts = {path: headers["host"] for path, headers in index.seen}
+    assert hosts["/own/sample-1.0.zip"] == hosts["/pages/other/"] == f"files.test:{index.port}"
+
+
+async def test_a_name_that_nobody_knows_is_left_to_a_proxy_or_to_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = Upstream(Credentials(), Certificates())
+    url = "http://nowhere.invalid/f"
+    try:
+        with pytest.raises(UpstreamFailed, match="cannot be reached"):
+            await client._permit(url, origin(url))
+        monkeypatch.setenv("http_proxy", "http://proxy.invalid:3128")
+        assert await client._permit(url, origin(url)) == ()
     finally:
         await client.close()
 

@@ -37,7 +37,7 @@ async def test_a_name_that_only_a_proxy_knows_has_no_address() -> None:
 
 
 async def test_an_address_in_anothers_clothes_is_known_for_what_it_is() -> None:
-    for wrapped in ("::ffff:127.0.0.1", "::ffff:7f00:1"):
+    for wrapped in ("::ffff:127.0.0.1", "::ffff:7f00:1", "64:ff9b::7f00:1", "2002:7f00:1::"):
         assert [each.is_loopback for each in await upstream._addresses(wrapped)][:1] == [True]
 
 

@@ -74,6 +74,11 @@ def test_a_port_may_be_left_out() -> None:
         ("100.64.0.1", "private"),
         ("fc00::1", "private"),
         ("192.0.2.1", "private"),
+        ("192.0.0.8", "private"),
+        ("192.88.99.1", "private"),
+        ("fec0::1", "private"),
+        ("3fff::1", "private"),
+        ("64:ff9b:1:a9fe:a9:fe00:808:808", "public"),  # goes to 8.8.8.8, its last four bytes
         ("127.0.0.1", "loopback"),
         ("127.9.9.9", "loopback"),
         ("::1", "loopback"),

@@ -179,7 +179,19 @@ def test_an_actor_is_told_how_each_thing_is_reached() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["a", "/a//b", "/./a", "/a/..", "/%2E%2e/a", "/a\\b", "/a;b", "/a%5cb", "/a b", "/a%00"]
+    "path",
+    [
+        *("a", "/a//b", "/./a", "/a/..", "/%2E%2e/a", "/a\\b", "/a;b", "/a%5cb", "/a b", "/a%00"),
+        *(
+            "/a#/../b",
+            "/a/%c0%ae%C0%AE/b",
+            "/a/..%09/b",
+            "/a%0d%0ab",
+            "/a/%u002e%u002e/b",
+            "/a%",
+            "/%7f",
+        ),
+    ],
 )
 def test_a_path_that_servers_read_in_two_ways_is_not_plain(path: str) -> None:
     assert not is_plain_path(path)

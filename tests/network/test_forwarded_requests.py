@@ -136,6 +136,8 @@ async def test_what_names_another_method_path_or_host_is_not_passed_on(
 ) -> None:
     said = (
         *("X-HTTP-Method-Override: DELETE", "X-Original-URL: /admin", "X-Forwarded-Host: evil"),
+        *("X_HTTP_Method_Override: DELETE", "X_Forwarded_Host: evil", "Transfer_Encoding: chunked"),
+        *("Content_Length: 5", "X-Forwarded-For: 127.0.0.1", "X-Original-Host: evil"),
         *(
             "Proxy-Authorization: Basic x",
             "Connection: x-hop, keep-alive",

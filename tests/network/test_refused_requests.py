@@ -50,6 +50,7 @@ GRANT = NetworkGrant(hosts=(f"{A}:443", "127.0.0.1:9"))
         (f"GET http://{A}:443:80/ HTTP/1.1\r\n\r\n", 400),
         (f"GET http://{A}#@b.example/ HTTP/1.1\r\n\r\n", 400),
         (f"GET ftp://{A}/ HTTP/1.1\r\n\r\n", 400),
+        (f"GET /to/{A}/api#/../admin HTTP/1.1\r\n\r\n", 400),
         (f"GET //{A}/ HTTP/1.1\r\n\r\n", 404),
         ("GET /to/b.example/ HTTP/1.1\r\n\r\n", 403),
         ("GET /to/ HTTP/1.1\r\n\r\n", 400),

@@ -11,6 +11,7 @@ import pytest
 from network.conftest import Authority
 from network.doors import door, hello
 from network.hosts import Host
+from patchyard.clients import dialling
 from patchyard.clients import tunnel as tunnels
 from patchyard.clients.client_hello import NoHello, server_name
 from patchyard.domain.addresses import Address
@@ -169,6 +170,25 @@ async def test_a_name_is_asked_for_once_so_that_it_cannot_lead_elsewhere_afterwa
             await inside.tunnel(place, None)
     assert asked == ["a.example"] * 4
     assert len(plain.seen) == 2
+
+
+async def test_this_machines_own_public_address_is_loopback_by_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert dialling.is_own("127.0.0.1")
+    assert dialling.is_own("::1")
+    assert not dialling.is_own("203.0.113.7")
+    monkeypatch.setattr(dialling, "_binds", lambda address: address in {"8.8.8.8", "10.0.0.1"})
+    assert dialling.nearness_here(ipaddress.ip_address("8.8.8.8")) == "loopback"
+    assert dialling.nearness_here(ipaddress.ip_address("10.0.0.1")) == "private"
+    assert dialling.nearness_here(ipaddress.ip_address("9.9.9.9")) == "public"
+    async with door(
+        NetworkGrant(hosts=("a.example",)), tmp_path, resolve=answering(["8.8.8.8"])
+    ) as inside:
+        with pytest.raises(PermissionError, match=r"403 a\.example leads to a loopback address"):
+            await inside.tunnel("a.example:443", None)
+    monkeypatch.setattr(dialling, "_binds", lambda _: True)  # ip_nonlocal_bind
+    assert dialling.nearness_here(ipaddress.ip_address("8.8.8.8")) == "public"
 
 
 async def test_of_several_addresses_only_those_that_are_allowed_are_connected_to(

@@ -42,12 +42,12 @@ class Dialler:
         """Return the addresses to connect to, best first. Raises Refused."""
         own = literal(rule.host)
         found = [own] if own is not None else await self._asked(rule.host)
-        fitting = [address for address in found if rule.leads_to(_nearness(address))]
+        fitting = [address for address in found if rule.leads_to(nearness_here(address))]
         if fitting:
             return list(dict.fromkeys(str(plain(address)) for address in fitting))
         if not found:
             raise Refused(HTTPStatus.BAD_GATEWAY, f"nobody knows the host {rule.host}")
-        kinds = {_nearness(address) for address in found}
+        kinds = {nearness_here(address) for address in found}
         raise Refused(HTTPStatus.FORBIDDEN, _too_near(rule, kinds))
 
     async def _asked(self, host: str) -> Sequence[Address]:
@@ -68,11 +68,34 @@ class Dialler:
         raise Refused(HTTPStatus.BAD_GATEWAY, f"{rule.place} cannot be reached")
 
 
-def _nearness(address: Address) -> Nearness:
+def nearness_here(address: Address) -> Nearness:
+    """Return how near an address is; a public one of this machine's own is as near as loopback.
+
+    What only listens behind a firewall could be reached by it from here.
+    """
     try:
-        return nearness(address)
+        found, address = nearness(address), plain(address)
     except Misnamed:
         return Nearness.NONE
+    is_here = found == Nearness.PUBLIC and is_own(str(address))
+    return Nearness.LOOPBACK if is_here else found
+
+
+def is_own(address: str) -> bool:
+    """Whether an address is one of this machine's: only such a one can be bound.
+
+    Where the kernel lets any be bound (ip_nonlocal_bind, ip(7)), nobody can say.
+    """
+    nobodys = "2001:db8::1" if ":" in address else "192.0.2.1"  # RFC 3849, RFC 5737
+    return _binds(address) and not _binds(nobodys)
+
+
+def _binds(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as trying, suppress(OSError):
+        trying.bind((address, 0))
+        return True
+    return False
 
 
 def _too_near(rule: HostRule, kinds: set[Nearness]) -> str:
@@ -82,4 +105,12 @@ def _too_near(rule: HostRule, kinds: set[Nearness]) -> str:
     return f"{rule.host} leads to a {said} address; only that address itself can be named"
 
 
-__all__ = ["CONNECT_TIMEOUT_S", "RESOLVE_TIMEOUT_S", "Dialler", "Resolve", "resolved"]
+__all__ = [
+    "CONNECT_TIMEOUT_S",
+    "RESOLVE_TIMEOUT_S",
+    "Dialler",
+    "Resolve",
+    "is_own",
+    "nearness_here",
+    "resolved",
+]

@@ -3,6 +3,7 @@
 It may be hostile: a claim that no honest tree could give rise to ends in EnvironmentBroken.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ class Bounds:
     entries: int = 1_000_000  # changed or gone, in all
     file_bytes: int = 8 * 1024**3  # of one file
     bytes: int = 32 * 1024**3  # of all together
+    path_chars: int = 256 * 1024**2  # of all paths together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,8 @@ def checked_path(path: object) -> str:
         raise lying("a path that no system can have") from None
     names = raw.split(b"/")
     bad = {b"", b".", b".."}
+    if raw.decode("utf-8", "surrogateescape") != path:
+        raise lying("a path in a second spelling")
     if len(raw) > MAX_PATH_BYTES or len(names) > MAX_DEPTH + 1 or b"\0" in raw:
         raise lying("a path that no system can have")
     if any(name in bad or len(name) > LONGEST_NAME or name.startswith(STAGED) for name in names):
@@ -135,18 +139,17 @@ def checked_left_out(pairs: object) -> list[tuple[str, str]]:
 
 def require_folders(look: FarLook, agreed: Mapping[str, Record]) -> None:
     """Raise EnvironmentBroken where something is said to lie below what is no folder."""
-    gone = set(look.gone)
-    for path in look.entries:
-        above = path.rpartition("/")[0]
-        while above:
-            entry = look.entries.get(above)
-            if entry is None and above in agreed and above not in gone:
-                entry = agreed[above].entry
-            if entry is not None and entry.kind != FOLDER:
-                raise lying(f"{path!r} lies below what is no folder")
-            if entry is not None and above not in look.entries:
-                break
-            above = above.rpartition("/")[0]
+    gone, paths = set(look.gone), sorted(look.entries)
+    closed = [path for path, entry in look.entries.items() if entry.kind != FOLDER]
+    closed += [
+        path
+        for path, record in agreed.items()
+        if record.entry.kind != FOLDER and path not in look.entries and path not in gone
+    ]
+    for path in closed:  # and not each entry's way up: who claims may choose how long that is
+        at = bisect_left(paths, f"{path}/")
+        if at < len(paths) and paths[at].startswith(f"{path}/"):
+            raise lying(f"{paths[at]!r} lies below what is no folder")
 
 
 __all__ = [

@@ -16,7 +16,7 @@ from patchyard.domain.addresses import Misnamed, parted
 from patchyard.domain.network import METHODS
 
 HEADERS = 100
-LINE = re.compile(r"([A-Z]{1,20}) ([\x21-\x7e]+) HTTP/1\.([01])")
+LINE = re.compile(r"([A-Z]{1,20}) ([\x21\x22\x24-\x7e]+) HTTP/1\.([01])")  # no fragment
 HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
 ONCE = frozenset({"authorization", "content-length", "expect", "host", "transfer-encoding"})
 DIRECT = "/to/"  # http://GATEWAY/to/HOST[:PORT]/PATH, for what knows no proxy

@@ -14,6 +14,7 @@ from patchyard.clients.sources import BINARY, Sources
 from patchyard.clients.upstream import PORTS, Certificates, Upstream, separated
 
 METADATA = ".metadata"
+LISTED = 200_000  # files whose addresses are remembered; the oldest go
 
 
 class PypiGateway:
@@ -80,7 +81,10 @@ class PypiGateway:
 
     def _linked(self, link: pypi.FileLink) -> str:
         token = hashlib.sha256(link.url.encode()).hexdigest()[:32]
+        self._listed.pop(token, None)  # so that it is the youngest
         self._listed[token] = link
+        if len(self._listed) > LISTED:
+            del self._listed[next(iter(self._listed))]
         return f"{self._root}/files/{token}/{link.filename}"
 
     async def _index_page(self, index: str, project: str) -> list[pypi.FileLink] | None:
@@ -135,4 +139,4 @@ def _read_local(page: Path) -> list[pypi.FileLink]:
     return pypi.read_page(page.read_bytes(), content_type="text/html", url=page.as_uri())
 
 
-__all__ = ["METADATA", "PypiGateway"]
+__all__ = ["LISTED", "METADATA", "PypiGateway"]

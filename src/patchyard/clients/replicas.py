@@ -34,6 +34,7 @@ from patchyard.toolbox.twins import Twin, Unfinished
 BATCH_BYTES = 4 * 1024 * 1024  # of contents in one request; a frame holds 32 MiB
 BATCH_ROWS = 5000
 OP_TIMEOUT_S = 300.0  # one batch over a slow line
+PAGE_ROWS = 1000  # that each page but the last brings at least: an honest one brings 20,000
 TRIES = 3  # of bringing home what changes under our eyes
 
 
@@ -193,6 +194,10 @@ class Replica:
     async def _look(self) -> FarLook:
         answer = await self._ask("replica_look", {})
         rows, gone = await self._paged(answer)
+        return await whole(asyncio.to_thread(self._checked, answer, rows, gone))
+
+    def _checked(self, answer: Mapping[str, Any], rows: list[Any], gone: list[Any]) -> FarLook:
+        """Return a look once all of it can be; a million claims take a while."""
         entries = checked_rows(rows, self._bounds)
         translated = {
             path: self._translated(entry, self._mapping.outward) for path, entry in entries.items()
@@ -210,25 +215,28 @@ class Replica:
     async def _known(self) -> Mapping[str, Entry]:
         answer = await self._ask("replica_known", {})
         rows, _ = await self._paged(answer)
-        return checked_rows(rows, self._bounds)
+        return await whole(asyncio.to_thread(checked_rows, rows, self._bounds))
 
     async def _paged(self, answer: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """Return all rows of a look, and all that is gone."""
         rows: list[Any] = []
         gone: list[Any] = []
+        chars = 0
         number = answer.get("look")
         if type(number) is not int:
             raise lying("a look without a number")
         while True:
-            before = len(rows) + len(gone)
-            rows += _listed(answer, "entries")
-            gone += _listed(answer, "gone")
+            come, left = _listed(answer, "entries"), _listed(answer, "gone")
+            rows += come
+            gone += left
+            chars += _chars(come) + _chars(left)
+            if len(rows) + len(gone) > self._bounds.entries or chars > self._bounds.path_chars:
+                raise lying("more entries than one exchange may bring")
             offset = answer.get("next")
             if not offset:
                 return rows, gone
-            total = len(rows) + len(gone)
-            if type(offset) is not int or not before < total <= self._bounds.entries:
-                raise lying("more entries than one exchange may bring")
+            if type(offset) is not int or len(come) + len(left) < PAGE_ROWS:
+                raise lying("a page that holds next to nothing")
             answer = await self._ask("replica_page", {"look": number, "offset": offset})
 
     async def _take(self, look: FarLook) -> set[str]:
@@ -336,6 +344,12 @@ def _listed(answer: Mapping[str, Any], name: str) -> list[Any]:
     return part
 
 
+def _chars(rows: list[Any]) -> int:
+    """Return how much text there is in a page."""
+    texts = (each for row in rows for each in (row if isinstance(row, list) else (row,)))
+    return sum(len(each) for each in texts if isinstance(each, str))
+
+
 def _texts(values: object) -> set[str]:
     return {each for each in values if isinstance(each, str)} if isinstance(values, list) else set()
 
@@ -366,4 +380,4 @@ def _grouped(files: Sequence[str], entries: Mapping[str, Entry]) -> Iterator[lis
         yield group
 
 
-__all__ = ["BATCH_BYTES", "BATCH_ROWS", "OP_TIMEOUT_S", "TRIES", "Piece", "Replica"]
+__all__ = ["BATCH_BYTES", "BATCH_ROWS", "OP_TIMEOUT_S", "PAGE_ROWS", "TRIES", "Piece", "Replica"]

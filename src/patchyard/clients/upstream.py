@@ -1,12 +1,12 @@
 """Fetching from package indexes on behalf of an environment: the only part that knows secrets.
 
 Redirects are followed here. An address that no configured index names must be a public one, unless
-a configured index lies in a private network too; credentials go to the configured origins alone.
+a configured index lies in a private network too, and the very address that was checked is the one
+that is asked; credentials go to the configured origins alone.
 """
 
 import asyncio
 import base64
-import ipaddress
 import netrc
 import ssl
 import time
@@ -15,8 +15,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
+
+from patchyard.clients.dialling import nearness_here, resolved
+from patchyard.domain.addresses import Address, Nearness, plain, shown
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 120.0  # between two pieces
@@ -139,16 +143,26 @@ class Upstream:
         self._credentials = credentials
         self._unchecked = certificates.unchecked_hosts
         timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-        context = _context(certificates)
-        self._client = httpx2.AsyncClient(timeout=timeout, verify=context)
-        self._careless = httpx2.AsyncClient(timeout=timeout, verify=_unchecked_context())
+        contexts = {True: _context(certificates), False: _unchecked_context()}
+        self._clients = {
+            is_checked: httpx2.AsyncClient(timeout=timeout, verify=context)
+            for is_checked, context in contexts.items()
+        }
+        # To addresses that were checked. No connection is used twice: it was opened for one name.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        self._pinned = {
+            is_checked: httpx2.AsyncClient(
+                timeout=timeout, verify=context, limits=limits, trust_env=False
+            )
+            for is_checked, context in contexts.items()
+        }
         self._has_private: bool | None = None  # not asked yet
         self._silent: dict[str, float] = {}  # origin to when it may be asked again
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
-        await self._careless.aclose()
+        for client in (*self._clients.values(), *self._pinned.values()):
+            await client.aclose()
 
     async def page(self, url: str, *, accept: str, etag: str | None = None) -> Page:
         """Return a document of limited size, whatever its status. Raises UpstreamFailed."""
@@ -193,15 +207,17 @@ class Upstream:
     async def _send(self, method: str, url: str, headers: Mapping[str, str]) -> httpx2.Response:
         url = _led(url, "")
         place = origin(url)
-        await self._permit(url, place)
+        addresses = await self._permit(url, place)
         if self._silent.get(place, 0.0) > time.monotonic():
             raise UpstreamFailed("the index could not be reached a moment ago", is_away=True)
         authority = self._credentials.header(url)
         added = {"authorization": authority} if authority else {}
-        is_unchecked = {urlsplit(url).hostname, urlsplit(url).netloc} & set(self._unchecked)
-        client = self._careless if is_unchecked else self._client
+        unchecked = {urlsplit(url).hostname, urlsplit(url).netloc} & set(self._unchecked)
+        client = self._clients[not unchecked]
         try:
             request = client.build_request(method, url, headers={**headers, **added})
+            if addresses:
+                return await _asked_there(self._pinned[not unchecked], request, addresses)
             return await client.send(request, stream=True, follow_redirects=False)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             self._silent[place] = time.monotonic() + SILENCE_S
@@ -211,32 +227,35 @@ class Upstream:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise UpstreamFailed(f"the index cannot be asked: {type(error).__name__}") from error
 
-    async def _permit(self, url: str, place: str) -> None:
-        """Refuse what leads into a private network, unless a configured index lies there."""
+    async def _permit(self, url: str, place: str) -> Sequence[Address]:
+        """Refuse what leads into a private network, unless a configured index lies there.
+
+        Returns the addresses to ask; none where the name is for a proxy, or the user's own.
+        """
         parts = urlsplit(url)
         if parts.scheme not in PORTS or not parts.hostname:
             raise UpstreamFailed("an index links to what is no web address")
         if place in self._credentials.origins:
-            return
-        for address in await _addresses(parts.hostname):
-            if (
-                address.is_loopback
-                or address.is_link_local
-                or address.is_multicast
-                or address.is_unspecified
-            ):
-                raise UpstreamFailed("an index links to this machine or to its neighbours")
-            if not address.is_global and not await self._is_inside():
+            return ()
+        addresses = await _addresses(parts.hostname)
+        for address in addresses:
+            near = nearness_here(address)
+            if near == Nearness.PRIVATE and not await self._is_inside():
                 raise UpstreamFailed("an index links into a private network")
+            if near not in {Nearness.PRIVATE, Nearness.PUBLIC}:
+                raise UpstreamFailed("an index links to this machine or to its neighbours")
+        if _is_for_proxy(parts.scheme, parts.hostname):
+            return ()
+        if not addresses:
+            raise UpstreamFailed("the index cannot be reached", is_away=True)
+        return addresses
 
     async def _is_inside(self) -> bool:
         """Whether a configured index lies in a private network itself: then its files may too."""
         if self._has_private is None:
             hosts = [urlsplit(one).hostname or "" for one in self._credentials.origins]
             found = [address for host in hosts for address in await _addresses(host)]
-            self._has_private = any(
-                address.is_private and not address.is_loopback for address in found
-            )
+            self._has_private = Nearness.PRIVATE in map(nearness_here, found)
         return self._has_private
 
 
@@ -250,22 +269,37 @@ def _led(url: str, further: str) -> str:
     return led
 
 
-async def _addresses(
-    host: str,
-) -> Sequence[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+async def _addresses(host: str) -> Sequence[Address]:
     """What a name stands for; nothing where only a proxy knows names."""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None)
-    except OSError:
-        return []
-    return [_plain(str(entry[4][0]).partition("%")[0]) for entry in found]
+    return [plain(address) for address in await resolved(host)]
 
 
-def _plain(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """An address; the IPv4 one where IPv6 only wraps it, since that is where it leads."""
-    address = ipaddress.ip_address(text)
-    wrapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return wrapped or address
+def _is_for_proxy(scheme: str, host: str) -> bool:
+    """Whether the machine's own settings send requests for a host to a proxy, which resolves it."""
+    proxies = getproxies()
+    return bool(proxies.get(scheme) or proxies.get("all")) and not proxy_bypass(host)
+
+
+async def _asked_there(
+    client: httpx2.AsyncClient, request: httpx2.Request, addresses: Sequence[Address]
+) -> httpx2.Response:
+    """Ask the first of these addresses that takes a connection; the name is for TLS and `Host`."""
+    failed: httpx2.TransportError | None = None
+    for address in addresses:
+        there = httpx2.Request(
+            request.method,
+            request.url.copy_with(host=shown(str(address))),
+            headers=request.headers,
+            extensions={**request.extensions, "sni_hostname": request.url.host},
+        )
+        try:
+            response = await client.send(there, stream=True, follow_redirects=False)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            failed = error
+            continue
+        response.request = request  # what it says is relative to the name
+        return response
+    raise failed or httpx2.ConnectError("it has no address", request=request)
 
 
 def _context(certificates: Certificates) -> ssl.SSLContext:

@@ -32,8 +32,9 @@ HOP = frozenset({
 })  # fmt: skip
 # A client's own authority is never passed on, nor what names another method, path or host.
 OWN = frozenset({
-    "authorization", "content-length", "forwarded", "host", "x-forwarded-host", "x-http-method",
-    "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url",
+    "authorization", "content-length", "forwarded", "host", "x-host", "x-http-method",
+    "x-http-method-override", "x-method-override", "x-original-host", "x-original-url",
+    "x-rewrite-url",
 })  # fmt: skip
 ANSWERS = frozenset({"alt-svc", "content-length", "strict-transport-security"})
 EMPTY = frozenset({204, 304})
@@ -144,7 +145,7 @@ def _request(asking: Asking, address: str, header: str) -> httpx2.Request:
     left_out = HOP | OWN | named | ({"accept-encoding"} if header else set())
     usual = 80 if rule.is_plain else 443
     headers = [("host", rule.place if rule.port != usual else rule.place.rpartition(":")[0])]
-    headers += [(name, value) for name, value in head.headers if name not in left_out]
+    headers += [(name, value) for name, value in head.headers if _spoken(name) not in left_out]
     if header:
         headers += [("authorization", header), ("accept-encoding", "identity")]
     if head.length:
@@ -161,6 +162,15 @@ def _request(asking: Asking, address: str, header: str) -> httpx2.Request:
         content=asking.body if head.length != 0 else None,
         extensions=extensions,
     )
+
+
+def _spoken(name: str) -> str:
+    """Return a header as servers behind CGI or WSGI read it: to them `_` is `-` (RFC 3875, 4.1.18).
+
+    All that says for whom a proxy asks is one: there is no proxy that an agent could speak for.
+    """
+    spoken = name.replace("_", "-")
+    return "forwarded" if spoken.startswith("x-forwarded-") else spoken
 
 
 async def _hand_back(

@@ -18,6 +18,10 @@ METADATA = frozenset(
         ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"),
     )
 )
+UNUSUAL = tuple(
+    map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20", "fec0::/10"))
+)
+"""Never public, whatever this Python's own lists say (RFC 6890, 7526, 9637, 3879)."""
 TRANSLATED = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 
 
@@ -110,7 +114,8 @@ def nearness(address: Address) -> Nearness:
         return Nearness.NONE
     if isinstance(address, ipaddress.IPv4Address) and address.packed[0] == 0:
         return Nearness.NONE  # Linux takes 0.0.0.0/8 for itself
-    return Nearness.PUBLIC if address.is_global else Nearness.PRIVATE
+    is_public = address.is_global and not any(address in network for network in UNUSUAL)
+    return Nearness.PUBLIC if is_public else Nearness.PRIVATE
 
 
 def shown(host: str) -> str:
@@ -125,6 +130,7 @@ __all__ = [
     "METADATA",
     "NUMBER",
     "TRANSLATED",
+    "UNUSUAL",
     "Address",
     "Misnamed",
     "Nearness",

@@ -20,7 +20,12 @@ SCHEMES = ("basic", "bearer", "token")
 
 RULE = re.compile(r"(?:(?P<methods>[A-Z,]+) +)?(?P<plain>https?://)?(?P<where>[^/=\s]+)"
                   r"(?:=(?P<near>[a-z-]+))?(?P<path>/\S*)?")  # fmt: skip
-AMBIGUOUS = re.compile(r"[\\\x00-\x20\x7f-\xff;]|%(2f|5c|25|00)", re.IGNORECASE)
+AMBIGUOUS = re.compile(
+    r"[\\\x00-\x20\x7f-\xff;#]|%(?:[01][0-9a-f]|2f|5c|25|7f|c0|c1)|%(?![0-9a-f]{2})",
+    re.IGNORECASE,
+)
+"""What one server reads in another way than the next: control characters, slashes and percent signs
+in disguise, characters that are longer than they need be (RFC 3629, 3), what is no encoding."""
 SECRET = re.compile(r"(?:(?P<scheme>[a-z]+):)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)@(?P<rule>\S+)")
 
 
