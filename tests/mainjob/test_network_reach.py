@@ -1,6 +1,8 @@
 """The main job with a host that was allowed and a secret, by the command line, in each kind."""
 
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +77,34 @@ def test_a_plan_in_process_uses_a_secret_and_shows_where_it_went(desk: Desk, hos
     assert f"network: {host.place} 1 request\n" in followed.err
     assert "network: other.invalid:443 1 request (1 not)" in followed.err
     checked(desk, host)
+
+
+def test_a_shell_reaches_what_its_plan_was_granted_and_that_is_told(desk: Desk, host: Host) -> None:
+    assert desk.agents(*prepared(desk, host, "--limit", "network=20K")).code == 0
+    host.say("/large", b"x" * 40_000)
+    lines = [
+        f"python3 get.py http://{host.place}/api",
+        "python3 get.py http://other.invalid/api",
+        f"python3 get.py http://{host.place}/large | wc -c",
+        f"python3 get.py http://{host.place}/api",
+    ]
+    shown = subprocess.run(
+        [sys.executable, "-m", "patchyard", "plan", "shell"],
+        cwd=desk.repo,
+        env=desk.environ,
+        input="\n".join(lines).encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    said = shown.stdout.decode().splitlines()
+    assert said[0] == "from the house", shown.stderr
+    assert said[1].startswith("failed: HTTP Error 403: other.invalid:443 is not allowed")
+    assert "HTTP Error 403: the limit `network` was reached" in said[-1]
+    assert b"the limit `network` was reached" in shown.stderr
+    data = desk.agents("plan", "status", "@last").data
+    assert data["reach"]["network"]["attempts"] == 2 + len(lines)
+    assert TOKEN.encode() not in shown.stdout + shown.stderr
 
 
 @pytest.mark.service("docker")

@@ -18,13 +18,14 @@ from patchyard.cli.outcome import (
     visible,
 )
 from patchyard.cli.plan_act import plan_argument
-from patchyard.contracts.environment import Toolbox
 from patchyard.domain.errors import GuardRefused
+from patchyard.domain.plan import Phase
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.metering import Metered
 from patchyard.engine.proof import Prover
+from patchyard.engine.reaching import COMMAND, Reaching, Visited, reaching
 from patchyard.engine.setup import Setup
-from patchyard.engine.sites import general_kind
 
 COMMAND_TIMEOUT_S = 3600.0
 PIECE_BYTES = 65536
@@ -37,7 +38,8 @@ def shell(plan_id: str) -> None:
     """Type commands behind the plan's walls, on a fresh copy of what it made.
 
     The copy holds base, setup and change set, as the proof does; it is gone afterwards, and
-    nothing you do there changes the plan. `exit` or the end of input leaves.
+    nothing you do there changes the plan. `exit` or the end of input leaves. Commands reach what
+    the plan was granted (`--allow-host`, `--secret`), by the same rules, journalled as of the plan.
     Commands have no terminal: what asks for one (editors, pagers, `python` alone) does not work,
     and control characters in what they print are shown escaped. One shell runs them all, so `cd`
     and variables stay. Ctrl-C stops the command that runs, and a new shell takes the next one.
@@ -60,19 +62,26 @@ async def _visit(equipment: Equipment, ledger: Ledger) -> int:
     layers = await Setup(equipment, ledger).layers(state.base)
     prover = Prover(equipment, ledger, layers)
     tree = state.changeset.tree if state.changeset else None
-    async with prover.fresh(state.base, tree=tree, purpose="shell") as toolbox:
-        kind = general_kind(state.known)
+    async with (
+        prover.fresh(state.base, tree=tree, purpose="shell") as toolbox,
+        reaching(equipment, ledger, Phase.EXECUTE, Visited(toolbox)) as reached,
+    ):
+        kind = toolbox.handle.kind
         about = f"{kind}, on a fresh copy of plan {ledger.plan_id}, without a terminal"
         click.echo(f"{about}; Ctrl-C stops a command, `exit` leaves", err=True)
-        return await _Conversation(equipment, toolbox).hold()
+        return await _Conversation(equipment, ledger, toolbox, reached).hold()
 
 
 class _Conversation:
     """Lines of standard input, each run as one command of one shell behind the walls."""
 
-    def __init__(self, equipment: Equipment, toolbox: Toolbox) -> None:
+    def __init__(
+        self, equipment: Equipment, ledger: Ledger, toolbox: Metered, reached: Reaching
+    ) -> None:
         self._equipment = equipment
+        self._ledger = ledger
         self._toolbox = toolbox
+        self._reached = reached
         self._running = ""  # id of the call, empty at the prompt
         self._typed = b""
         self._exit_code = 0
@@ -118,15 +127,17 @@ class _Conversation:
     async def _run(self, line: str) -> None:
         args = {"command": line, "timeout_s": COMMAND_TIMEOUT_S, "session": SESSION}
         self._running = self._equipment.clock.new_id()
+        kind = self._toolbox.handle.kind
         try:
-            result = await self._toolbox.call(
-                self._running, "execute_command", args, on_output=_show
-            )
+            furnished = await self._reached.furnished(kind, self._toolbox, COMMAND, args)
+            result = await self._toolbox.call(self._running, COMMAND, furnished, on_output=_show)
         finally:
             self._running = ""
+        if used := self._reached.used():
+            await self._ledger.record(*used)
         code = result.get("exit_code")
         self._exit_code = code if isinstance(code, int) and code >= 0 else 1
-        if code is None or result.get("error") in {"CANCELLED", "TIMEOUT"}:
+        if code is None or result.get("error") in {"CANCELLED", "TIMEOUT"} or "limit" in result:
             click.echo(visible(str(result.get("message", ""))), err=True)
 
 

@@ -15,6 +15,7 @@ from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import ground, ground_name
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.metering import Metered
 from patchyard.engine.visits import visit
 
 GATE_TIMEOUT_S = 600.0  # a validation command (interface.md)
@@ -96,7 +97,7 @@ class Prover:
             return await _gate(toolbox, self._equipment.clock.new_id(), command)
 
     @asynccontextmanager
-    async def fresh(self, base: Base, *, tree: str | None, purpose: str) -> AsyncIterator[Toolbox]:
+    async def fresh(self, base: Base, *, tree: str | None, purpose: str) -> AsyncIterator[Metered]:
         """Open an environment on a tree put together for it; both are gone after the block."""
         lent = ground(
             self._equipment.workspaces,

@@ -33,6 +33,13 @@ class Running(Protocol):
         ...
 
 
+class Visited:
+    """The one environment of a visit."""
+
+    def __init__(self, toolbox: Metered) -> None:
+        self.running = ((toolbox.handle, toolbox),)
+
+
 class Reaching:
     """Opens the plan's grant where its commands run. Nothing, where there is none."""
 
@@ -143,4 +150,4 @@ async def reaching(
             await made.close()
 
 
-__all__ = ["COMMAND", "Reaching", "Running", "is_closed", "network_bounds", "reaching"]
+__all__ = ["COMMAND", "Reaching", "Running", "Visited", "is_closed", "network_bounds", "reaching"]
