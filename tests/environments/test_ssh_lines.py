@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from patchyard.clients import reattaching
 from patchyard.clients.process import kill, wait_ended
 from patchyard.clients.replicas import Replica
 from patchyard.clients.ssh_talk import Conversation
+from patchyard.clients.toolbox import NOWHERE, Dial, ToolboxClient
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.environments.ssh import SSHEnvironment
 from sshds import SshServer, serving_ssh
@@ -187,3 +189,62 @@ async def test_an_environment_that_does_not_end_is_said_to_be_broken(
     await adapter.end(handle)
     with pytest.raises(EnvironmentBroken, match="has ended"):
         await adapter.attach(handle)
+
+
+@pytest.mark.parametrize("stage", ["prepare", "state", "dial"])
+async def test_a_line_that_breaks_while_a_later_engine_attaches_loses_nothing(
+    yard: Yard,
+    server: SshServer,
+    adapter: SSHEnvironment,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+) -> None:
+    asked, dialled = Conversation.ask, ToolboxClient.over
+    cuts: list[str] = []
+
+    def cut_once(now: str) -> None:
+        if now == stage and not cuts:
+            cuts.append(now)
+            server.cut()
+
+    async def ask(self: Conversation, do: str, **fields: object) -> Mapping[str, object]:
+        cut_once(do)
+        return await asked(self, do, **fields)
+
+    async def over(dial: Dial, path: Path = NOWHERE) -> ToolboxClient:
+        cut_once("dial")
+        return await dialled(dial, path)
+
+    async with starting(adapter) as start:
+        running = await start(yard.spec())
+        task, gate, _ = await a_call_at_the_gate(running, yard)
+        task.cancel()
+        monkeypatch.setattr(Conversation, "ask", ask)
+        monkeypatch.setattr(ToolboxClient, "over", over)
+        again = await adapter.attach(running.handle)
+        await asyncio.to_thread(gate.write_text, "word\n")
+        result = await again.attach("01GATE")
+        await again.close()
+    assert cuts == [stage]
+    assert result is not None
+    assert result["stdout"] == "begun\ngot word\n"
+
+
+async def test_a_host_whose_lines_all_break_is_away_and_its_environment_not_lost(
+    yard: Yard, server: SshServer, adapter: SSHEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Conversation.ask
+
+    async def ask(self: Conversation, do: str, **fields: object) -> Mapping[str, object]:
+        if do == "state":
+            server.cut()
+        return await asked(self, do, **fields)
+
+    async with starting(adapter) as start:
+        running = await start(yard.spec())
+        with monkeypatch.context() as patched:
+            patched.setattr(Conversation, "ask", ask)
+            with pytest.raises(EnvironmentUnavailable, match="connections to yonder break") as away:
+                await adapter.attach(running.handle)
+        assert "ssh yonder true" in away.value.hint
+        assert await running.run("echo here") == "here"

@@ -18,7 +18,7 @@ from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.replicas import Replica
 from patchyard.clients.replicated import ReplicatedToolbox
 from patchyard.clients.toolbox import ToolboxClient
-from patchyard.clients.wardens import control, open_port
+from patchyard.clients.wardens import ANEW, ANSWER_S, control, open_port
 from patchyard.contracts.environment import OnOutput
 from patchyard.contracts.forwarding import ForwardingToolbox
 from patchyard.domain.environment import EnvironmentHandle
@@ -35,6 +35,7 @@ class WatchedToolbox(ForwardingToolbox):
     """A toolbox, and a look at its machine while a call waits."""
 
     look_s = LOOK_S
+    answer_s = ANSWER_S
 
     def __init__(self, toolbox: ToolboxClient, folder: Path) -> None:
         """Take the toolbox's client, and the folder of the warden's sockets."""
@@ -68,9 +69,7 @@ class WatchedToolbox(ForwardingToolbox):
                     return answer.result()
                 looks = looks + 1 if await self._stands() else 0
                 if looks >= STILL:
-                    raise EnvironmentBroken(
-                        "the virtual machine stands still", hint="it is ended, and started anew"
-                    )
+                    raise EnvironmentBroken("the virtual machine stands still", hint=ANEW)
         finally:
             if not answer.done():
                 answer.cancel()
@@ -80,12 +79,12 @@ class WatchedToolbox(ForwardingToolbox):
     async def _stands(self) -> bool:
         """Whether the machine was stopped, or is so busy with nothing that it cannot say."""
         async with control(self._folder) as asking:
-            answer = await asking.ask({"do": "status"})
+            answer = await asking.ask({"do": "status"}, timeout_s=self.answer_s)
             state = answer.get("return") or {}
             if not isinstance(state, Mapping) or state.get("running") is not True:
                 return True
             try:
-                await asking.tell({"do": "ping"})
+                await asking.tell({"do": "ping"}, timeout_s=self.answer_s)
             except EnvironmentBroken:
                 return True
             return False

@@ -45,6 +45,7 @@ CODE = (
     "import sys; sys.path.append(sys.argv[1]);"
     " from toolbox.warden import main; sys.exit(main(sys.argv[2]))"
 )
+ANEW = "it is ended, and started anew"
 ANSWER_S = 10.0
 END_TIMEOUT_S = 3.0
 LEAVING_S = 1.0  # of a warden whose machine has ended
@@ -77,7 +78,8 @@ class Control:
                     self._came += self._decoder.feed(data)
         except (OSError, TimeoutError, WireError) as error:
             why = str(error) or f"nothing came within {timeout_s:g} s"
-            raise EnvironmentBroken(f"the virtual machine does not answer: {why}") from error
+            text = f"the virtual machine does not answer: {why}"
+            raise EnvironmentBroken(text, hint=ANEW) from error
         answer = self._came.pop(0)
         if answer.get("say") == "ended":
             raise EnvironmentBroken(_why_ended(str(answer.get("said"))))
@@ -267,6 +269,7 @@ def _pair(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
 
 
 __all__ = [
+    "ANEW",
     "ANSWER_S",
     "CONTROL_NAME",
     "END_TIMEOUT_S",

@@ -114,8 +114,8 @@ class ContainerEnvironment:
             berth = Berth(
                 self._station, environment_id, plan_id=spec.plan_id, resource=spec.resource
             )
-            undo.callback(berth.discard)
             name = f"patchyard-{environment_id}"
+            undo.push_async_callback(_taken_back, engine, name, berth)
             details = {"container": name, "engine": engine.socket}
             berth.handle(self.kind, spec.workspace.target, details)
             passing = undo.enter_context(
@@ -130,7 +130,6 @@ class ContainerEnvironment:
                     spec, identity, passing, is_podman=await engine.is_podman()
                 ),
             )
-            undo.push_async_callback(engine.remove, name)
             await engine.create(name, asked.config)
             require_as_asked(await engine.inspect(name), asked)
             await _answering(engine, name, passing, berth)
@@ -209,6 +208,19 @@ class ContainerEnvironment:
     async def _engine(self) -> AsyncIterator[ContainerEngine]:
         async with connected(engine_socket(os.environ)) as engine:
             yield engine
+
+
+async def _taken_back(engine: ContainerEngine, name: str, berth: Berth) -> None:
+    """Take away what a start that failed has made.
+
+    Where the engine does not answer any more its folder stays: so the janitor finds it again.
+    """
+    try:
+        await engine.remove(name)
+    except EnvironmentUnavailable:
+        berth.close_listener()
+    else:
+        berth.discard()
 
 
 def _require_sources(spec: EnvironmentSpec) -> None:

@@ -37,6 +37,7 @@ from patchyard.environments.host import HostEnvironment
 from patchyard.toolbox.twins import Twin
 
 LOCALHOST = "localhost"
+TRIES = 5  # of connections that break, before their host is given up
 NEEDS_HOST = (
     "name a host: `agents resource add ssh-host NAME --host [USER@]HOST[:PORT]`, then"
     " `agents project link-resource PROJECT NAME`; the host needs Python 3.8 or newer, and"
@@ -111,7 +112,8 @@ class SSHEnvironment:
             async with self._conversing(spec.address) as talk:
                 details["boot"] = (await talk.prepare())["boot"]
                 handle = noted.handle(self.kind, "", details)
-                undo.push_async_callback(self._undo, talk, handle)
+                undo.pop_all()
+                undo.push_async_callback(self._undo, handle)
                 asked = talk.ask(
                     "start", id=environment_id, options=_options(spec), bootstrap=BOOTSTRAP
                 )
@@ -121,10 +123,13 @@ class SSHEnvironment:
                 undo.pop_all()
         return handle
 
-    async def _undo(self, talk: Conversation, handle: EnvironmentHandle) -> None:
-        """End what a start that failed may have left there; what stays ends by itself."""
-        with contextlib.suppress(EnvironmentBroken, EnvironmentUnavailable):
-            await _ended(talk, handle)
+    async def _undo(self, handle: EnvironmentHandle) -> None:
+        """End what a start that failed may have left there, over another connection if need be.
+
+        While the host is away its folder here stays: so the janitor finds it again.
+        """
+        with contextlib.suppress(EnvironmentBroken):
+            await self.end(handle)
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one, and make the workspace equal on both sides.
@@ -133,13 +138,8 @@ class SSHEnvironment:
         """
         if _is_local(handle):
             return MappedToolbox(await self._host.attach(_as_host(handle)), _mapping(handle))
-        async with self._conversing(_address(handle)) as talk:
-            await talk.prepare()
-            found = await talk.ask("state", **_known(handle))
-            if found.get("is_there") is not True:
-                raise EnvironmentBroken(f"the {self.kind} environment has ended")
-            line = _Line(handle, self._station.home)
-            reattaching = ReattachingToolbox(await line.dialled(), line.dialled, line.hung_up)
+        line = _Line(handle, self._station.home)
+        reattaching = ReattachingToolbox(await self._met(handle, line), line.dialled, line.hung_up)
         details = handle.details
         owner = details["owner"]
         bounds = Bounds()
@@ -158,6 +158,32 @@ class SSHEnvironment:
             await toolbox.close()
             raise
         return MappedToolbox(toolbox, _mapping(handle))
+
+    async def _met(self, handle: EnvironmentHandle, line: "_Line") -> ToolboxClient:
+        """Return the first connection to it; one that breaks meanwhile says nothing of it.
+
+        Raises Gone when it has ended, EnvironmentUnavailable when its host is not there.
+        """
+        for _ in range(TRIES):
+            try:
+                return await self._first(handle, line)
+            except Gone:
+                raise
+            except EnvironmentBroken as error:
+                broken = error
+        host = Address.parse(_address(handle)).host
+        raise EnvironmentUnavailable(
+            f"the connections to {host} break: {broken.message}",
+            hint=f"look with `ssh {host} true` whether it is well, then resume",
+        ) from broken
+
+    async def _first(self, handle: EnvironmentHandle, line: "_Line") -> ToolboxClient:
+        async with self._conversing(_address(handle)) as talk:
+            await talk.prepare()
+            found = await talk.ask("state", **_known(handle))
+        if found.get("is_there") is not True:
+            raise Gone(f"the {self.kind} environment has ended")
+        return await line.dialled()
 
     def frozen(
         self, handle: EnvironmentHandle, toolbox: Toolbox
@@ -294,4 +320,4 @@ def _options(spec: EnvironmentSpec) -> Mapping[str, Any]:
     }
 
 
-__all__ = ["DEVIATIONS", "LOCALHOST", "NEEDS_HOST", "OWN_PLACES", "SSHEnvironment"]
+__all__ = ["DEVIATIONS", "LOCALHOST", "NEEDS_HOST", "OWN_PLACES", "TRIES", "SSHEnvironment"]
