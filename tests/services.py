@@ -179,6 +179,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "busybox": _busybox,
     "c-compiler": lambda: _fails("cc", "--version"),
     "control-groups": _control_groups,
+    "devcontainers-cli": lambda: _fails("devcontainer", "--version"),
     "docker": _docker,
     "loop-devices": lambda: _fails("losetup", "--find"),
     "node": lambda: _fails("node", "--version"),

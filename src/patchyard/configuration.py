@@ -22,6 +22,7 @@ from patchyard.domain.effective import (
 )
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
+from patchyard.domain.features import own_metadata
 from patchyard.domain.project import LIMIT_KEYS, Project
 from patchyard.domain.settings import KEYS, LISTS, RESERVED, TEXTS, Settings, parse_settings
 from patchyard.domain.trust import admit, digest_of, stricter, stricter_environments, warning
@@ -93,7 +94,9 @@ def repository_files(sight: Glimpse) -> RepositoryFiles:
     files = files_under(sight, FOLDER)
     for path in places_in(sight.names(), sight.names):
         data = sight.read(path)
-        files |= {} if data is None else {path: data}
+        if data is not None:
+            text = data.decode("utf-8", "replace")
+            files |= {path: data, **own_metadata(text, path, sight)}
     obstacle = "" if REPOSITORY_FILE in files else _obstacle(sight)
     return RepositoryFiles(files=files, obstacle=obstacle)
 

@@ -88,16 +88,13 @@ def _read(
         return None if value is None or looks_secret(name, value) else value
 
     about = Sight(
-        path=resource.config, checkout=spec.repository, is_trusted=is_trusted, local=local
+        path=resource.config,
+        checkout=spec.repository,
+        is_trusted=is_trusted,
+        local=local,
+        files=sight,
     )
-    found = parse_devcontainer(data.decode("utf-8", "replace"), about)
-    if found.features:
-        raise UsageError(
-            f"{resource.config} asks for features ({', '.join(found.features)}), which this"
-            " version cannot install",
-            hint="build them into the image that it names",
-        )
-    return found
+    return parse_devcontainer(data.decode("utf-8", "replace"), about)
 
 
 __all__ = ["discovered_in", "with_devcontainers"]

@@ -17,13 +17,16 @@ from patchyard.domain.devcontainer import (
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import GuardRefused, UsageError
 from patchyard.domain.jsonc import parse_jsonc
+from written import Written
 
 PATH = ".devcontainer/devcontainer.json"
 LOCAL = {"HOST_LANG": "en"}
 
 
 def sight(*, is_trusted: bool = False, path: str = PATH) -> Sight:
-    return Sight(path=path, checkout="/src/shop", is_trusted=is_trusted, local=LOCAL.get)
+    return Sight(
+        path=path, checkout="/src/shop", is_trusted=is_trusted, local=LOCAL.get, files=Written()
+    )
 
 
 def read(body: Mapping[str, Any], *, is_trusted: bool = False, path: str = PATH) -> Devcontainer:

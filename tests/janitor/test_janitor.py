@@ -323,7 +323,8 @@ async def test_among_everybodys_temporary_folders_only_our_own_go(
 ) -> None:
     folder = tmp_path / "temporary"
     names = ("patchyard-check-abc12345", "patchyard-demo-abc12345", "patchyard-notes", "other")
-    for name in names:
+    build = "patchyard-build-abc12345"
+    for name in (*names, build):
         (folder / name).mkdir(mode=0o700)
     (folder / "patchyard-demo-other123").mkdir(mode=0o700)
     (folder / "patchyard-demo-other123/.patchyard-home").write_text("/elsewhere")
@@ -334,7 +335,7 @@ async def test_among_everybodys_temporary_folders_only_our_own_go(
     (folder / "patchyard-check-link1234").symlink_to(folder / "other")
     async with site.open() as (equipment, _):
         assert gone(await swept(equipment, days=0.9)) == {}
-        assert gone(await swept(equipment, days=2)) == {Family.TEMPORARY: [names[0]]}
+        assert gone(await swept(equipment, days=2)) == {Family.TEMPORARY: [build, names[0]]}
         assert gone(await swept(equipment, days=8)) == {Family.TEMPORARY: [names[1]]}
     assert sorted(place.name for place in folder.iterdir()) == sorted(
         ["other", names[2], open_to_all.name, "patchyard-check-link1234", "patchyard-demo-other123"]

@@ -1,47 +1,14 @@
 """A repository's devcontainer, from its discovery to a change set, by the command line."""
 
-import json
 from typing import Any
 
 import pytest
 
 from images import WITHOUT_PYTHON, image
-from mainjob.driver import Answer, Desk, finish, git, shell
+from mainjob.devcontainers import CONFIG, added, described, notes, ran, state
+from mainjob.driver import Desk, git
 
 pytestmark = [pytest.mark.service("docker"), pytest.mark.timeout(180)]
-CONFIG = ".devcontainer/devcontainer.json"
-
-
-def described(desk: Desk, body: dict[str, Any], *, dockerfile: str = "") -> None:
-    """Commit a devcontainer, and add the checkout and the project `shop`."""
-    folder = desk.repo / ".devcontainer"
-    folder.mkdir(exist_ok=True)
-    (folder / "devcontainer.json").write_text(f"// the shop\n{json.dumps(body)}")
-    if dockerfile:
-        (folder / "Dockerfile").write_text(dockerfile)
-    git(desk.repo, "add", "-A")
-    git(desk.repo, "commit", "-q", "-m", "devcontainer")
-
-
-def added(desk: Desk) -> Answer:
-    desk.agents("project", "create", "shop")
-    return desk.agents("resource", "add", "git-checkout", "co", "--path", ".")
-
-
-def ran(desk: Desk, *options: str, command: str = "echo x > x.txt") -> Answer:
-    script = desk.script(shell(command), finish("done"))
-    return desk.agents("run", "do it", "--model", f"scripted:{script}", *options)
-
-
-def notes(desk: Desk) -> list[str]:
-    """What the journal of the newest plan says to people."""
-    events = desk.agents("plan", "events", "@last").data["events"]
-    return [event["text"] for event in events if event["event"] == "Noted"]
-
-
-def state(desk: Desk) -> str:
-    found: str = desk.agents("resource", "show", "co-devcontainer").data["state"]
-    return found
 
 
 def built(desk: Desk, *, run: str = "echo built > /built") -> None:
@@ -151,9 +118,9 @@ def test_a_command_of_its_start_that_fails_ends_the_plan_and_leaves_nothing(desk
     ("name", "body", "words"),
     [
         (
-            "features",
-            {"image": "i", "features": {"ghcr.io/x/go:1": {}}},
-            "features (ghcr.io/x/go:1",
+            "a feature that is not there",
+            {"image": "i", "features": {"./none": {}}},
+            ".devcontainer/none is not there",
         ),
         ("an unknown reference", {"image": "${what}"}, "{what} is not known here"),
         ("no image", {}, "names neither"),

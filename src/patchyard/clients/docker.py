@@ -19,6 +19,7 @@ from patchyard.domain.errors import EnvironmentUnavailable
 
 NOT_FOUND, IN_PROGRESS = 404, 409
 NO_CONNECTION = 900  # the library's own
+NAMELESS = "<none>"  # some engines call an image so that has no name
 LOG_LINES = 40
 LABEL_BUILD = "patchyard.build"
 BUILD_S = 1800.0  # of one image
@@ -89,11 +90,18 @@ class ContainerEngine:
         return await self._found(self._api.images.inspect(reference)) is not None
 
     async def build(
-        self, image: str, build: Build, archive: Path, *, label: str, memory_bytes: int
+        self,
+        image: str,
+        build: Build,
+        archive: Path,
+        *,
+        label: str,
+        memory_bytes: int,
+        what: str = "",
     ) -> None:
         """Build `image` of a tar of its context, without a network and without anything of ours.
 
-        Raises EnvironmentUnavailable with the last that was said.
+        `what` is how people call it. Raises EnvironmentUnavailable with the last that was said.
         """
         params = {
             "t": image,
@@ -107,7 +115,7 @@ class ContainerEngine:
             "buildargs": json.dumps(dict(build.arguments)),
             **({"target": build.target} if build.target else {}),
         }
-        await self._answer(self._built(params, archive, build.dockerfile), is_bounded=False)
+        await self._answer(self._built(params, archive, what or build.dockerfile), is_bounded=False)
 
     async def _built(self, params: Mapping[str, str], archive: Path, name: str) -> None:
         said: list[str] = []
@@ -136,10 +144,20 @@ class ContainerEngine:
         """Take away the names of the images that were built with `label`, and return them."""
         wanted = {"label": [f"{LABEL_BUILD}={label}"]}
         found = await self._answer(self._api.images.list(filters=wanted))
-        names = [name for each in found for name in each.get("RepoTags") or ()]
-        for name in names:
-            await self._found(self._api.images.delete(name))
+        names = [
+            name
+            for each in found
+            for name in each.get("RepoTags") or ()
+            if not name.startswith(NAMELESS)
+        ]
+        for name in (*names, *(each["Id"] for each in found)):  # stages of a build have no name
+            await self.remove_image(name)
         return names
+
+    async def remove_image(self, name: str) -> None:
+        """Take away the name of an image, and it with its last name; one in use stays."""
+        deleted = self._api.images.delete(name)
+        await self._found(deleted, passed=(NOT_FOUND, IN_PROGRESS))
 
     async def load(self, name: str, archive: bytes) -> None:
         """Have an image, from its archive where the engine does not know it yet."""

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from patchyard.domain.devcontainer import Build
+from patchyard.domain.devcontainer import Build, Devcontainer
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -94,6 +94,27 @@ class Building(Protocol):
 
         Raises EnvironmentUnavailable with the last words of what failed.
         """
+        ...
+
+    async def extend(
+        self,
+        image: str,
+        own: Devcontainer,
+        archive: Path | None,
+        *,
+        on: str,
+        resource: str,
+        limits: Limits,
+    ) -> None:
+        """Build `image`: that of `on`, with the features of `own`; without a network either.
+
+        `archive` is a tar of the base's `.devcontainer`, None where it has none. Raises
+        EnvironmentUnavailable.
+        """
+        ...
+
+    async def metadata(self, image: str) -> str:
+        """Return the image's label `devcontainer.metadata`: what its features say, as JSON."""
         ...
 
     async def forget_images(self, resource: str) -> Sequence[str]:

@@ -3,8 +3,8 @@
 Keys and their meaning: the Development Container Specification's metadata reference.
 """
 
+import json
 import re
-import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from posixpath import basename, dirname, join, normpath
@@ -13,13 +13,21 @@ from typing import Any
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import GuardRefused, UsageError
 from patchyard.domain.faults import Fault, Place, kind_of
+from patchyard.domain.features import (
+    CREATING,
+    STARTING,
+    VARIABLE,
+    Asked,
+    Extension,
+    Files,
+    features_in,
+    lines_of,
+)
 from patchyard.domain.jsonc import parse_jsonc
 
 PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
 """Where one is looked for, besides `.devcontainer/NAME/devcontainer.json`."""
 
-CREATING = ("onCreateCommand", "updateContentCommand", "postCreateCommand")
-STARTING = ("postStartCommand", "postAttachCommand")
 DANGEROUS = (
     *("initializeCommand", "runArgs", "privileged", "capAdd", "securityOpt", "mounts"),
     *("workspaceMount", "dockerComposeFile", "service", "runServices"),
@@ -54,7 +62,6 @@ HARMLESS = (
 """Without effect here: they are of editors, of ports, or of what our walls decide."""
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-VARIABLE = re.compile(r"\$\{([^}]*)\}")
 SIZE = re.compile(r"(\d+)\s*(tb|gb|mb|kb)?", re.IGNORECASE)
 UNITS = {"": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4}
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
@@ -85,7 +92,8 @@ class Devcontainer:
     storage_bytes: int | None = None
     created: tuple[str, ...] = ()  # commands of its making: setup's
     started: tuple[str, ...] = ()  # commands of each start
-    features: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()  # their names
+    extension: Extension | None = None  # with features: how they are installed
     passed_over: tuple[str, ...] = ()  # keys that do not count
 
 
@@ -97,6 +105,7 @@ class Sight:
     checkout: str  # absolute path of the repository
     is_trusted: bool
     local: Callable[[str], str | None]  # a variable of the user's that may be shown
+    files: Files  # of the repository
 
 
 def places_in(names: Collection[str], inside: Callable[[str], Collection[str]]) -> Sequence[str]:
@@ -121,24 +130,28 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
     body = parse_jsonc(text, name=sight.path)
     if not isinstance(body, Mapping):
         raise UsageError(f"{sight.path}: must be an object, not {kind_of(body)}")
-    refused = _refused(body)
-    if refused and not sight.is_trusted:
-        raise GuardRefused(
-            f"{sight.path} says {', '.join(refused)}, which an untrusted repository may not",
-            hint="take it out; `agents trust` lets the rest count, and no wall falls for it",
-        )
     try:
-        return _Reading(body, sight).whole(refused)
+        asked = features_in(_mapping(body, "features"), sight.path, sight.files)
+        refused = _refused(body, asked)
+        fetched = [f"the feature {name}" for name in asked.fetched]
+        if (refused or fetched) and not sight.is_trusted:
+            said = ", ".join([*refused, *fetched])
+            raise GuardRefused(
+                f"{sight.path} says {said}, which an untrusted repository may not",
+                hint="take it out; `agents trust` lets the rest count, and no wall falls for it",
+            )
+        return _Reading(body, sight).whole(refused, tuple(asked.folders))
     except Fault as fault:
         raise UsageError(f"{sight.path}: {fault.message}", hint=fault.hint) from fault
 
 
-def _refused(body: Mapping[str, Any]) -> list[str]:
+def _refused(body: Mapping[str, Any], asked: Asked) -> list[str]:
     found = [key for key in DANGEROUS if body.get(key) not in (None, False, [], {}, "")]
     build = body.get("build")
     if isinstance(build, Mapping) and build.get("options"):
         found.append("build.options")
-    return [*found, *(["${localEnv:}"] if "${localEnv:" in repr(body) else [])]
+    says_local = "${localEnv:" in repr(body) or asked.local
+    return [*found, *asked.weakening, *(["${localEnv:}"] if says_local else [])]
 
 
 class _Reading:
@@ -149,7 +162,7 @@ class _Reading:
         self._sight = sight
         self._folder = self._text("workspaceFolder")
 
-    def whole(self, refused: Sequence[str]) -> Devcontainer:
+    def whole(self, refused: Sequence[str], folders: tuple[str, ...]) -> Devcontainer:
         body = self._body
         build, image = self._build(), self._text("image")
         if build is None and not image and "dockerComposeFile" not in body:
@@ -162,7 +175,7 @@ class _Reading:
             )
         known = {*COUNTED, *HARMLESS, *DANGEROUS}
         over = [*refused, *sorted(str(key) for key in body if key not in known)]
-        needs = self._mapping("hostRequirements")
+        needs = _mapping(body, "hostRequirements")
         return Devcontainer(
             path=self._sight.path,
             image="" if build else image,
@@ -175,7 +188,8 @@ class _Reading:
             cpus=_count(needs, "cpus"),
             created=self._commands(CREATING),
             started=self._commands(STARTING),
-            features=tuple(sorted(self._mapping("features"))),
+            features=tuple(sorted(_mapping(body, "features"))),
+            extension=self._extension(folders),
             passed_over=tuple(key for key in over if key != "${localEnv:}"),
         )
 
@@ -189,16 +203,35 @@ class _Reading:
     def _text(self, key: str) -> str:
         return self._filled(_text(self._body, key, ()), (key,))
 
-    def _mapping(self, key: str) -> Mapping[str, Any]:
-        value = self._body.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, Mapping):
-            raise Fault((key,), f"must be an object, not {kind_of(value)}")
-        return value
+    def _extension(self, folders: tuple[str, ...]) -> Extension | None:
+        """Return what the installer of features is told, commands too: it brings them in order."""
+        features = _mapping(self._body, "features")
+        if not features:
+            return None
+        order = self._body.get("overrideFeatureInstallOrder")
+        hooks = {hook: self._commands((hook,)) for hook in (*CREATING, *STARTING)}
+        told = {
+            "features": {name: self._options(name, said) for name, said in features.items()},
+            "remoteUser": self._user(),
+            "overrideFeatureInstallOrder": order,
+            **{hook: dict(enumerate(said)) for hook, said in hooks.items()},
+        }
+        text = json.dumps({key: value for key, value in told.items() if value})
+        return Extension(text=text, folders=folders)
+
+    def _options(self, name: str, said: Any) -> Any:
+        place = ("features", name)
+        if isinstance(said, str):
+            return self._filled(said, place)
+        if not isinstance(said, Mapping):
+            return said
+        return {
+            option: self._filled(value, (*place, option)) if isinstance(value, str) else value
+            for option, value in said.items()
+        }
 
     def _build(self) -> Build | None:
-        said = self._mapping("build")
+        said = _mapping(self._body, "build")
         if "dockerFile" in self._body:  # the older way to say it
             said = {"dockerfile": self._body["dockerFile"], **said}
             said |= {key: self._body[key] for key in ("context",) if key in self._body}
@@ -250,7 +283,7 @@ class _Reading:
 
     def _variables(self, key: str) -> dict[str, str]:
         found = {}
-        for name, value in self._mapping(key).items():
+        for name, value in _mapping(self._body, key).items():
             if not NAME.fullmatch(name):
                 raise Fault((key, name), f"{name!r} is no name of a variable")
             if value is None:  # takes one away that was never there
@@ -263,9 +296,8 @@ class _Reading:
     def _commands(self, keys: Sequence[str]) -> tuple[str, ...]:
         found: list[str] = []
         for key in keys:
-            said = self._body.get(key)
-            listed = list(said.values()) if isinstance(said, Mapping) else [said]
-            found += [self._filled(text, (key,)) for each in listed if (text := _line(each, key))]
+            said = lines_of(self._body.get(key), (key,))
+            found += [self._filled(text, (key,)) for text in said]
         return tuple(found)
 
     def _filled(self, text: str, place: Place) -> str:
@@ -286,15 +318,28 @@ class _Reading:
         return VARIABLE.sub(value, text)
 
     def _known(self) -> Mapping[str, str]:
-        checkout = self._sight.checkout
-        folder = getattr(self, "_folder", "") or checkout
-        return {
-            "localWorkspaceFolder": checkout,
-            "localWorkspaceFolderBasename": basename(checkout),
-            "containerWorkspaceFolder": folder,
-            "containerWorkspaceFolderBasename": basename(folder),
-            "devcontainerId": "patchyard",
-        }
+        return places_known(self._sight.checkout, getattr(self, "_folder", ""))
+
+
+def places_known(checkout: str, folder: str) -> Mapping[str, str]:
+    """Return what `${...}` stands for; `folder` is where the workspace is seen too, or empty."""
+    folder = folder or checkout
+    return {
+        "localWorkspaceFolder": checkout,
+        "localWorkspaceFolderBasename": basename(checkout),
+        "containerWorkspaceFolder": folder,
+        "containerWorkspaceFolderBasename": basename(folder),
+        "devcontainerId": "patchyard",
+    }
+
+
+def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = body.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Fault((key,), f"must be an object, not {kind_of(value)}")
+    return value
 
 
 def _text(body: Mapping[str, Any], key: str, place: Place) -> str:
@@ -304,16 +349,6 @@ def _text(body: Mapping[str, Any], key: str, place: Place) -> str:
     if not isinstance(value, str):
         raise Fault((*place, key), f"must be text, not {kind_of(value)}")
     return value
-
-
-def _line(said: Any, key: str) -> str:
-    if said is None:
-        return ""
-    if isinstance(said, str):
-        return said
-    if isinstance(said, list) and all(isinstance(word, str) for word in said):
-        return shlex.join(said)
-    raise Fault((key,), f"must be a text or a list of texts, not {kind_of(said)}")
 
 
 def _size(needs: Mapping[str, Any], key: str) -> int | None:
@@ -337,14 +372,13 @@ def _count(needs: Mapping[str, Any], key: str) -> float | None:
 
 __all__ = [
     "COUNTED",
-    "CREATING",
     "DANGEROUS",
     "HARMLESS",
     "PLACES",
-    "STARTING",
     "Build",
     "Devcontainer",
     "Sight",
     "parse_devcontainer",
     "places_in",
+    "places_known",
 ]

@@ -1,28 +1,31 @@
 """Devcontainers: built when they are first needed, and how each stands, for all to see."""
 
-import hashlib
-import json
 import math
-import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
 from patchyard.contracts.environment import Building, Environment
-from patchyard.domain.changeset import Base
-from patchyard.domain.devcontainer import Build
-from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, ExecutionEnvironment
+from patchyard.domain.devcontainer import Devcontainer, places_known
+from patchyard.domain.environment import (
+    EnvironmentHandle,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Limits,
+)
 from patchyard.domain.errors import EnvironmentUnavailable, JournalBroken
 from patchyard.domain.events import Noted
+from patchyard.domain.features import CREATING, STARTING, commands_in
 from patchyard.domain.holdings import Holdings, HomeEvent, ResourceMoved
 from patchyard.domain.resource import Standing
 from patchyard.domain.retention import Family
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.images import Images
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.sites import general_site, image_of, limits_of
 
-IMAGE = "patchyard-devcontainer"
 SAID = 2000  # characters kept of why one failed
 
 
@@ -37,12 +40,19 @@ async def activating(
     if not isinstance(environment, Building):
         yield spec
         return
-    try:
+    async with _failing(equipment, spec.resource):
         yield await _with_image(equipment, ledger, environment, spec)
-    except EnvironmentUnavailable as error:
-        await moved(equipment, spec.resource, Standing.FAILED, cause=error.message[:SAID])
-        raise
     await moved(equipment, spec.resource, Standing.RUNNING)
+
+
+@asynccontextmanager
+async def _failing(equipment: Equipment, resource: str) -> AsyncIterator[None]:
+    """Keep why a devcontainer cannot be had."""
+    try:
+        yield
+    except EnvironmentUnavailable as error:
+        await moved(equipment, resource, Standing.FAILED, cause=error.message[:SAID])
+        raise
 
 
 async def deactivated(equipment: Equipment, handle: EnvironmentHandle) -> None:
@@ -106,53 +116,75 @@ async def moved(equipment: Equipment, name: str, state: Standing, *, cause: str 
     await Catalogue(equipment.store.journal, equipment.clock).change(decide)
 
 
+async def setup_of(equipment: Equipment, ledger: Ledger) -> tuple[Sequence[str], str]:
+    """Return the setup commands of a plan, and the image where they bring features along.
+
+    Those of features come first, so they are installed where they are not yet; the image is empty
+    without any. Raises EnvironmentUnavailable.
+    """
+    spec = ledger.state.known
+    site = general_site(spec)
+    own = spec.devcontainers.get(site.resource)
+    environment = equipment.environment(site.kind)
+    if own is None or own.extension is None or not isinstance(environment, Building):
+        return spec.setup, ""
+    async with _failing(equipment, site.resource):
+        images = _images(equipment, ledger, environment, site.resource, limits_of(site, spec))
+        image = await images.made(own, image_of(site, spec))
+        metadata = await images.metadata(image)
+    if not await running(equipment, site.resource):
+        await moved(equipment, site.resource, Standing.STOPPED)
+    further = spec.setup[len(own.created) :]  # its own ones stand first, and in the metadata too
+    return (*_commands(ledger, own, metadata, CREATING), *further), image
+
+
 async def _with_image(
     equipment: Equipment, ledger: Ledger, environment: Building, spec: EnvironmentSpec
 ) -> EnvironmentSpec:
     own = ledger.state.known.devcontainers.get(spec.resource)
-    base = ledger.state.base
-    if own is None or base is None:
+    if own is None:
         raise JournalBroken(f"the plan knows nothing of the devcontainer {spec.resource}")
-    if own.build is None:
-        return spec
-    context = await equipment.trees.folder(base, own.build.context)
-    image = image_name(context, own.build)
-    if not await environment.has_image(image):
-        await moved(equipment, spec.resource, Standing.BUILDING)
-        await ledger.record(Noted(text=f"building {spec.resource} by {own.build.dockerfile}"))
-        await _build(equipment, base, own.build, environment, image=image, spec=spec)
-    return replace(spec, image=image)
+    images = _images(equipment, ledger, environment, spec.resource, spec.limits)
+    image = await images.made(own, spec.image)
+    if own.extension is None:
+        return replace(spec, image=image)
+    said = await images.metadata(image)
+    return replace(spec, image=image, commands=_commands(ledger, own, said, STARTING))
 
 
-async def _build(
-    equipment: Equipment,
-    base: Base,
-    build: Build,
-    environment: Building,
-    *,
-    image: str,
-    spec: EnvironmentSpec,
-) -> None:
-    with tempfile.TemporaryDirectory(prefix="patchyard-build-") as folder:
-        archive = Path(folder) / "context.tar"
-        await equipment.trees.archive(base, build.context, archive)
-        await environment.build(image, build, archive, resource=spec.resource, limits=spec.limits)
+def _commands(
+    ledger: Ledger,
+    own: Devcontainer,
+    metadata: Sequence[Mapping[str, Any]],
+    hooks: Sequence[str],
+) -> tuple[str, ...]:
+    known = places_known(ledger.state.known.repository, own.folder)
+    return commands_in(metadata, hooks, known)
 
 
-def image_name(context: str, build: Build) -> str:
-    """Return the name of the image that `build` makes of a context, by the name of its tree."""
-    text = json.dumps([context, asdict(build)], sort_keys=True)
-    return f"{IMAGE}:{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+def _images(
+    equipment: Equipment, ledger: Ledger, environment: Building, resource: str, limits: Limits
+) -> Images:
+    base = ledger.state.base
+    if base is None:
+        raise JournalBroken("a plan without a base has no devcontainer")
+
+    async def announce(text: str) -> None:
+        await moved(equipment, resource, Standing.BUILDING)
+        await ledger.record(Noted(text=text[:SAID]))
+
+    return Images(
+        equipment.trees, base, environment, resource=resource, limits=limits, announce=announce
+    )
 
 
 __all__ = [
-    "IMAGE",
     "SAID",
     "activating",
     "deactivated",
-    "image_name",
     "moved",
     "rebuild",
     "running",
+    "setup_of",
     "stop",
 ]

@@ -14,7 +14,7 @@ from patchyard.domain.state import PlanState
 from patchyard.domain.usage import usage_data
 from patchyard.engine.accounts import shared_budgets
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.sites import general_kind
+from patchyard.engine.sites import general_kind, may_have_setup
 from patchyard.engine.waiting import approval, waiting
 
 GATEWAY_WORDS = {INDEX: "package indexes", GIT: "its repository (reading)"}
@@ -147,7 +147,7 @@ def _reachable(spec: PlanSpec) -> str:
         for each in told(spec.network)
     ]
     parts += [GATEWAY_WORDS[name] for name in spec.network.gateways]
-    if spec.setup and INDEX not in spec.network.gateways:
+    if may_have_setup(spec) and INDEX not in spec.network.gateways:
         parts.append("package indexes, during setup")
     return ", ".join(parts) or "none"
 

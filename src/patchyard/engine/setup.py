@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from patchyard.contracts.environment import Furnished, Listening, Toolbox
@@ -14,15 +15,16 @@ from patchyard.domain.errors import WorkFailed
 from patchyard.domain.events import Noted, SetupFinished
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.tooling import result_from_wire
-from patchyard.engine.activation import image_name
+from patchyard.engine.activation import setup_of
 from patchyard.engine.answers import answer_in_time, whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import ground, ground_name
+from patchyard.engine.images import image_name
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered
 from patchyard.engine.proof import gate_result
 from patchyard.engine.reaching import network_bounds
-from patchyard.engine.sites import general_kind, general_site, image_of
+from patchyard.engine.sites import general_kind, general_site, image_of, may_have_setup
 from patchyard.engine.visits import visit
 
 SETUP_TIMEOUT_S = 1800.0  # one setup command
@@ -48,11 +50,13 @@ class Setup:
         self._equipment = equipment
         self._ledger = ledger
         self._passed: Sequence[Passed] = ()
+        self._commands: Sequence[str] = ()  # the plan's, and those of its devcontainer's features
+        self._image = ""  # with those features
 
     async def layers(self, base: Base) -> Sequence[Path]:
         """Return the layers to put over the base: none, or the one of this plan's setup."""
         spec = self._ledger.state.known
-        if not spec.setup:
+        if not may_have_setup(spec):
             return []
         if general_kind(spec) in WITH_OWN_PATHS:
             await self._ledger.record(Noted(text=NOT_IN_PLACE.format(kind=general_kind(spec))))
@@ -62,6 +66,8 @@ class Setup:
             found = await asyncio.to_thread(self._equipment.layers.find, done.key)
             if found is not None:
                 return [found]
+        if not await self._has_commands():
+            return []
         key = await self._key(base, None)
         layer = await asyncio.to_thread(self._equipment.layers.find, key)
         is_cached = layer is not None
@@ -72,7 +78,7 @@ class Setup:
                 key=key,
                 layer=str(layer),
                 is_cached=is_cached,
-                commands=spec.setup,
+                commands=tuple(self._commands),
                 requests=len(self._passed),
                 received=sum(one.sent for one in self._passed),
             )
@@ -87,12 +93,18 @@ class Setup:
         spec = self._ledger.state.known
         paths = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
         touched = sorted(path for path in paths if is_key_file(path))
-        if not spec.setup or not touched or general_kind(spec) in WITH_OWN_PATHS:
+        if not touched or not may_have_setup(spec) or general_kind(spec) in WITH_OWN_PATHS:
+            return None
+        if not await self._has_commands():
             return None
         key = await self._key(base, changeset.tree)
         await self._ledger.record(Noted(text=f"setup for the proof: {', '.join(touched)[:500]}"))
         layer = await asyncio.to_thread(self._equipment.layers.find, key)
         return [layer or await self._run(base, key, changeset.tree)]
+
+    async def _has_commands(self) -> bool:
+        self._commands, self._image = await setup_of(self._equipment, self._ledger)
+        return bool(self._commands)
 
     async def _programs(self, base: Base) -> Mapping[str, str]:
         """What setup will find to run: a virtual environment is bound to its interpreter."""
@@ -102,10 +114,11 @@ class Setup:
         if not isinstance(environment, Furnished):
             return {}
         own = spec.devcontainers.get(site.resource)
-        if own is not None and own.build is not None:  # it may not be built yet
+        if own is not None and own.build is not None and not self._image:  # not built yet, maybe
             context = await self._equipment.trees.folder(base, own.build.context)
-            return {"image": image_name(context, own.build)}
-        return await environment.programs(base.repository, image=image_of(site, spec))
+            return {"image": image_name(context, asdict(own.build))}
+        image = self._image or image_of(site, spec)
+        return await environment.programs(base.repository, image=image)
 
     async def _key(self, base: Base, tree: str | None) -> str:
         """Name what setup sees: a layer made of the same things is the same layer."""
@@ -115,7 +128,7 @@ class Setup:
             "files": await self._equipment.trees.key_files(base, tree=tree),
             "result": tree,  # its layer holds what the work changed, too
             "path": base.repository,
-            "commands": spec.setup,
+            "commands": self._commands,
             "kind": str(general_kind(spec)),
             "programs": await self._programs(base),
             "variables": spec.variables,
@@ -139,7 +152,7 @@ class Setup:
         )
         async with lent as workspace:
             async with visit(self._equipment, self._ledger, workspace, purpose="setup") as toolbox:
-                await self._with_indexes(toolbox, spec.setup)
+                await self._with_indexes(toolbox, self._commands)
             written = await workspaces.layer(workspace)
             if written is None:
                 raise SetupFailed(

@@ -31,6 +31,12 @@ def general_kind(spec: PlanSpec) -> ExecutionEnvironment:
     return general_site(spec).kind
 
 
+def may_have_setup(spec: PlanSpec) -> bool:
+    """Whether commands may run before the work: said ones, or those of features not yet read."""
+    own = spec.devcontainers.get(general_site(spec).resource, NO_DEVCONTAINER)
+    return bool(spec.setup or own.extension)
+
+
 def specs_for(
     equipment: Equipment,
     plan_id: str,
@@ -158,5 +164,6 @@ __all__ = [
     "general_site",
     "image_of",
     "limits_of",
+    "may_have_setup",
     "specs_for",
 ]

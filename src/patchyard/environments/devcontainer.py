@@ -1,16 +1,26 @@
 """The `devcontainer` kind: a container as its repository describes it, behind our own walls.
 
-Its image is one that is there, or built of the base's files; its lifecycle commands run inside.
+Its image is one that is there, or built of the base's files; features come on top; its lifecycle
+commands run inside.
 """
 
+import asyncio
 import hashlib
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchyard.clients.docker import connected, engine_socket
+from patchyard.clients.devcontainers_cli import (
+    METADATA_LABEL,
+    Extending,
+    Step,
+    packed,
+    steps_for,
+)
+from patchyard.clients.docker import ContainerEngine, connected, engine_socket
 from patchyard.contracts.environment import Toolbox
-from patchyard.domain.devcontainer import Build
+from patchyard.domain.devcontainer import Build, Devcontainer
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -22,6 +32,7 @@ from patchyard.environments.container import ContainerEnvironment
 
 COMMAND_S = 600.0  # of one lifecycle command
 OUTPUT_CHARS = 4000
+INSTALLER = "what installs the features"
 
 
 class DevcontainerEnvironment(ContainerEnvironment):
@@ -43,6 +54,71 @@ class DevcontainerEnvironment(ContainerEnvironment):
             await engine.build(
                 image, build, archive, label=self._label(resource), memory_bytes=memory
             )
+
+    async def extend(
+        self,
+        image: str,
+        own: Devcontainer,
+        archive: Path | None,
+        *,
+        on: str,
+        resource: str,
+        limits: Limits,
+    ) -> None:
+        """See contracts.environment.Building; the devcontainers CLI says how."""
+        assert own.extension is not None  # noqa: S101 - said by the caller
+        async with connected(engine_socket(os.environ)) as engine:
+            asked = Extending(
+                config=own.path,
+                text=own.extension.text,
+                image=on,
+                known=await engine.image(on),
+                folders=own.extension.folders,
+                archive=archive,
+            )
+            with tempfile.TemporaryDirectory(prefix="patchyard-build-") as folder:
+                steps = await steps_for(asked, Path(folder), os.environ)
+                packing = Path(folder) / "step.tar"
+                await self._take(engine, image, steps, packing, resource=resource, limits=limits)
+
+    async def _take(
+        self,
+        engine: ContainerEngine,
+        image: str,
+        steps: Sequence[Step],
+        packing: Path,
+        *,
+        resource: str,
+        limits: Limits,
+    ) -> None:
+        """Build each step under a name of this build alone, but for the last, which is `image`."""
+        own = self._station.new_id().lower()
+        names = {step.tag: f"{image}-{own}-{n}" for n, step in enumerate(steps[:-1])}
+        try:
+            for step in steps:
+                dockerfile = await asyncio.to_thread(packed, step, names, packing)
+                build = Build(
+                    dockerfile=dockerfile,
+                    arguments={n: names.get(v, v) for n, v in step.arguments.items()},
+                    target=step.target,
+                )
+                await engine.build(
+                    names.get(step.tag, image),
+                    build,
+                    packing,
+                    label=self._label(resource),
+                    memory_bytes=limits.memory_bytes or 0,
+                    what=INSTALLER,
+                )
+        finally:
+            for name in names.values():
+                await engine.remove_image(name)
+
+    async def metadata(self, image: str) -> str:
+        """See contracts.environment.Building."""
+        async with connected(engine_socket(os.environ)) as engine:
+            labels = (await engine.image(image))["Config"].get("Labels") or {}
+        return str(labels.get(METADATA_LABEL, "[]"))
 
     async def forget_images(self, resource: str) -> Sequence[str]:
         """See contracts.environment.Building."""
@@ -86,4 +162,4 @@ async def _run(toolbox: Toolbox, call_id: str, command: str) -> None:
         )
 
 
-__all__ = ["COMMAND_S", "OUTPUT_CHARS", "DevcontainerEnvironment"]
+__all__ = ["COMMAND_S", "INSTALLER", "OUTPUT_CHARS", "DevcontainerEnvironment"]

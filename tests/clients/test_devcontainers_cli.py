@@ -1,0 +1,123 @@
+"""The devcontainers CLI as a program that may hang, fail, or say something else than expected."""
+
+import asyncio
+import os
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from patchyard.clients import devcontainers_cli
+from patchyard.clients.devcontainers_cli import ASKED_AS, Extending, packed, steps_for
+from patchyard.clients.process import all_processes
+from patchyard.domain.errors import EnvironmentUnavailable
+from toolboxes import until
+
+pytestmark = pytest.mark.anyio
+
+Install = Callable[[str], Mapping[str, str]]
+ASKED = Extending(
+    config=".devcontainer.json",
+    text='{"features": {"x": {}}}',
+    image="base",
+    known={"Id": "1", "Config": {"Labels": {"devcontainer.metadata": "[]", "own": "1"}}},
+    folders=(),
+    archive=None,
+)
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Install:
+    """Put a script in the place of the CLI, and return the environment that finds it."""
+
+    def put(script: str) -> Mapping[str, str]:
+        place = tmp_path / "bin" / "devcontainer"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(f"#!/bin/sh\n{script}\n")
+        place.chmod(0o755)
+        return {"PATH": f"{place.parent}:{os.environ['PATH']}", "TOKEN": "secret"}
+
+    return put
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "work"
+    made.mkdir()
+    return made
+
+
+def sleepers(mark: str) -> list[int]:
+    """Processes that still sleep for so long."""
+    found = []
+    for stat in all_processes():
+        try:
+            words = Path(f"/proc/{stat.pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        found += [stat.pid] if mark.encode() in words else []
+    return found
+
+
+async def test_it_sees_one_image_and_nothing_of_the_engines_variables(
+    install: Install, folder: Path
+) -> None:
+    docker = f"{folder}/docker"
+    environ = install(
+        f"env > {folder}/seen; {docker} -v; {docker} version; {docker} inspect x > {folder}/image\n"
+        f'mkdir {folder}/context; printf "FROM part\\n" > {folder}/context/Dockerfile\n'
+        f"{docker} build -t part {folder}/context\n"
+        f"{docker} build -t {ASKED_AS} --target last --build-arg A=part {folder}/context\n"
+        f"{docker} run x 2>/dev/null || true"
+    )
+    steps = await steps_for(ASKED, folder, environ)
+    assert [step.tag for step in steps] == ["part", ASKED_AS]
+    assert (steps[1].arguments, steps[1].target) == ({"A": "part"}, "last")
+    seen = (folder / "seen").read_text()
+    assert "TOKEN" not in seen
+    assert "DOCKER_HOST" not in seen
+    assert (folder / "image").read_text() == '[{"Id": "1", "Config": {"Labels": {"own": "1"}}}]'
+    archive = folder / "step.tar"
+    name = packed(steps[1], {"part": "part-of-this-build"}, archive)
+    with tarfile.open(archive) as members:
+        content = members.extractfile(name)
+        assert content is not None
+        assert content.read() == b"FROM part-of-this-build\n"
+        assert {member.uid for member in members} == {0}
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("exit 0", "did not say how the features are built"),
+        ("exit 3", "cannot install the features: it said nothing"),
+        ("echo oh no; exit 1", "cannot install the features: oh no"),
+        ('echo \'{"message": "no such feature"}\'; echo more >&2; exit 1', ": no such feature"),
+    ],
+)
+async def test_what_it_says_last_is_the_cause(
+    install: Install, folder: Path, script: str, words: str
+) -> None:
+    with pytest.raises(EnvironmentUnavailable) as lost:
+        await steps_for(ASKED, folder, install(script))
+    assert words in lost.value.message
+
+
+async def test_when_cancelled_its_whole_tree_ends(install: Install, folder: Path) -> None:
+    mark = f"86399.{os.getpid()}"
+    environ = install(f"sleep {mark} & echo > {folder}/up; wait")
+    work = asyncio.ensure_future(steps_for(ASKED, folder, environ))
+    await until(Path.exists, folder / "up")
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    await until(lambda _: not sleepers(mark), folder)
+
+
+async def test_it_has_so_long_and_no_longer(
+    install: Install, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devcontainers_cli, "CLI_S", 0.05)
+    with pytest.raises(EnvironmentUnavailable, match=r"was not done within 0\.05 s"):
+        await steps_for(ASKED, folder, install("sleep 60"))
