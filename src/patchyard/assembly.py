@@ -33,7 +33,7 @@ from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Chores, Dispatcher, Told
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Store
-from patchyard.engine.sites import general_kind
+from patchyard.engine.sites import general_walls
 from patchyard.engine.trying import trial_of
 from patchyard.engine.worker import Terms, Worker
 from patchyard.registry import ACTORS, ENVIRONMENTS, load
@@ -225,7 +225,7 @@ class _Actors:
         from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
 
         spec = casting.spec
-        here = general_kind(spec)
+        here = general_walls(spec)
         catalogue = replace(
             model_catalogue(self._environ),
             workspace=spec.repository,

@@ -71,11 +71,18 @@ def _has_walls(spec: PlanSpec, settings: Configuration) -> bool:
 
     What files and projects say in general counts for nothing where there are no walls.
     """
-    kind = route_of(spec).kind
+    route = route_of(spec)
+    kind = route.kind
     if kind not in UNCONFINED:
         return True
     said = (("--allow-host", "network.allow_hosts"), ("--secret", "secrets"))
     for option, name in said:
+        if settings.said_by(name, "option") and spec.walls_at(route.site) not in UNCONFINED:
+            raise UsageError(
+                f"{route.site} is on another machine, where no gateway of this one is reached:"
+                f" {option} means nothing there",
+                hint=f"leave {option} out, or work here: --in process",
+            )
         if settings.said_by(name, "option"):
             raise UsageError(
                 f"{kind} has all of its machine's network, no gateway stands before it: {option}"

@@ -198,6 +198,24 @@ def test_what_requires_a_container_and_names_less_is_refused() -> None:
         resolved(with_preference(Preference.REQUIRED, tool=PROCESS))
 
 
+@pytest.mark.parametrize("carries", [None, Kind.PROCESS, Kind.CONTAINER])
+def test_a_host_is_as_strong_as_what_it_carries(carries: Kind | None) -> None:
+    far = Resource(name="far", type="ssh-host", carries=carries)
+    required = Chain(preference=ToolPreference(mode=Preference.REQUIRED), tool="far", linked=(far,))
+    if carries == Kind.CONTAINER:
+        assert resolved(required).site == Site(Kind.SSH, "far")
+    else:
+        with pytest.raises(UsageError, match="requires a container"):
+            resolved(required)
+    preferred = replace(required, preference=ToolPreference(mode=Preference.PREFERRED), plan="far")
+    fallen = resolved(replace(preferred, tool=None))
+    assert fallen.site == (Site(Kind.SSH, "far") if carries else Site(Kind.PROCESS))
+    spec = replace(SPEC, resources=(far,))
+    assert spec.walls_at(Site(Kind.SSH, "far")) == (carries or Kind.SSH)
+    assert from_json(PlanSpec, to_json(spec)).resource("far") == far
+    assert spec.walls_at(Site(Kind.PROCESS)) == Kind.PROCESS
+
+
 @given(CHAINS, PREFERENCES)
 def test_a_preferred_place_that_fell_is_never_replaced_by_less_than_process(
     chain: Chain, preference: ToolPreference

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.yards import Adapter, Start, Yard, starting
+from environments.yards import CARRIED, SSH, Adapter, Start, Yard, starting
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
@@ -29,7 +29,7 @@ def copies() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-DEVIATIONS = {"ssh": ssh.DEVIATIONS, "ssh-nobody": ssh.DEVIATIONS, "vm": vm.DEVIATIONS}
+DEVIATIONS = dict.fromkeys((*SSH, *CARRIED), ssh.DEVIATIONS) | {"vm": vm.DEVIATIONS}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,6 +12,7 @@ from patchyard.clients import bubblewrap, seccomp
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.environments import process
 from patchyard.environments.process import ProcessEnvironment
+from patchyard.toolbox import finding
 
 pytestmark = pytest.mark.anyio
 
@@ -105,4 +106,14 @@ async def test_a_machine_without_libseccomp(yard: Yard, monkeypatch: pytest.Monk
 
 def test_bubblewrap_that_does_not_run(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentUnavailable, match="does not run"):
-        bubblewrap._version(str(tmp_path / "none"))
+        bubblewrap.bubblewrap_of(*finding.program("bwrap", [install_silent(tmp_path)]))
+    with pytest.raises(EnvironmentUnavailable, match="not installed"):
+        bubblewrap.bubblewrap_of(*finding.program("no-such-program", []))
+
+
+def install_silent(folder: Path) -> str:
+    """A program that ends at once with an error."""
+    path = folder / "bwrap"
+    path.write_text("#!/bin/sh\nexit 1\n")
+    path.chmod(0o755)
+    return str(path)

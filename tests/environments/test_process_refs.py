@@ -15,9 +15,9 @@ from patchyard.clients.process import (
     kill_tree,
     marked,
     read_stat,
-    spawn_detached,
     wait_ended,
 )
+from patchyard.toolbox.spawning import spawn_detached
 
 TREE = """
 import os, sys, time
@@ -45,7 +45,7 @@ def test_a_number_used_again_is_not_mistaken_for_the_old_process() -> None:
 def test_a_process_is_started_where_few_descriptors_are_allowed() -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64));"
-        "from patchyard.clients.process import spawn_detached;"
+        "from patchyard.toolbox.spawning import spawn_detached;"
         "import os; print(os.waitpid(spawn_detached(['/bin/true'], env={}, descriptors={}), 0)[1])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

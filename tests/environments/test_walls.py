@@ -10,6 +10,7 @@ from patchyard.clients.toolchains import Toolchains
 from patchyard.clients.walls import Machine, Place, Show, View, build_view, describe
 from patchyard.domain.environment import EnvironmentSpec, Limits, Mount
 from patchyard.domain.errors import UsageError
+from patchyard.toolbox import surveying
 
 MACHINE = Machine(
     system=(Place(target="/usr", show=Show.READ_ONLY, source="/usr"),),
@@ -152,22 +153,24 @@ def test_a_link_is_followed_only_to_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "system").symlink_to("/usr/bin")
-    found = {
-        name: [(place.target, place.show, place.source) for place in walls._as_on_host(str(path))]
-        for name in ("real", "link", "dangling", "system", "none")
-        for path in [tmp_path / name]
-    }
-    assert found["dangling"] == found["none"] == []
-    assert [row[2] for row in found["link"]] == [str(tmp_path / "real")]
-    assert [row[2] for row in found["real"]] == [str(tmp_path / "real")]
-    assert found["system"] == [(str(tmp_path / "system"), walls.Show.LINK, "/usr/bin")]
+    names = ("real", "link", "dangling", "system", "none")
+    places = [str(tmp_path / name) for name in names]
+    found = surveying.survey({**walls.WANTED, "system": ["/usr", *places]})["system"]
+    assert found[1:] == [
+        [places[0], surveying.COPY, places[0]],
+        [places[1], surveying.LINK, "real"],
+        [places[3], surveying.LINK, "/usr/bin"],
+    ]
+    alone = surveying.survey({**walls.WANTED, "system": [places[1]], "copied_bytes": 1})["system"]
+    assert alone == [[places[1], surveying.READ_ONLY, places[0]]]
 
 
 def test_settings_of_the_systems_installations_are_hidden(tmp_path: Path) -> None:
     (tmp_path / "conda").mkdir()
     (tmp_path / "conda/.condarc").touch()
     (tmp_path / "linked").symlink_to("conda")
-    found = list(walls._settings_with_keys(str(tmp_path)))
-    assert {"/usr/local/etc/npmrc", f"{tmp_path}/conda/.condarc"} < {*found}
-    below = [path for path in found if path.startswith(str(tmp_path))]
-    assert list(filter(walls._is_itself, below)) == [f"{tmp_path}/conda/.condarc"]
+    assert walls.WANTED["installations"] == ("/usr", "/usr/local", "/opt/*")
+    found = surveying.survey({**walls.WANTED, "installations": [f"{tmp_path}/*"]})["masked"]
+    assert [path for path in found if path.startswith(str(tmp_path))] == [
+        f"{tmp_path}/conda/.condarc"
+    ]

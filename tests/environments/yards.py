@@ -54,6 +54,8 @@ ADAPTERS: dict[str, Callable[[Station], Adapter]] = {
     "process": ProcessEnvironment,
     "ssh": SSHEnvironment,
     "ssh-nobody": SSHEnvironment,
+    "ssh-process": SSHEnvironment,
+    "ssh-process-nobody": SSHEnvironment,
     "vm": VmEnvironment,
 }
 
@@ -61,7 +63,16 @@ ADAPTERS: dict[str, Callable[[Station], Adapter]] = {
 LOCAL = ("host", "mock", "process")  # kinds that need nothing but this machine's kernel
 IN_CONTAINERS = ("container", "devcontainer")
 SSH = ("ssh", "ssh-nobody")  # as root, whose agent is another user there, and as an ordinary user
-NEEDS = dict.fromkeys(IN_CONTAINERS, "docker") | dict.fromkeys(SSH, "sshd") | {"vm": "qemu"}
+CARRIED = {
+    "ssh-process": ExecutionEnvironment.PROCESS,
+    "ssh-process-nobody": ExecutionEnvironment.PROCESS,
+}
+"""What the host carries, where it carries something."""
+NEEDS = {
+    **dict.fromkeys(IN_CONTAINERS, "docker"),
+    **dict.fromkeys((*SSH, *CARRIED), "sshd"),
+    "vm": "qemu",
+}
 """The service that tests of a kind need."""
 
 
@@ -72,7 +83,10 @@ def marks_of(kind: str) -> Sequence[pytest.MarkDecorator]:
 
 
 VM = pytest.param("vm", marks=marks_of("vm"))
-KINDS = [pytest.param(kind, marks=marks_of(kind)) for kind in (*IN_CONTAINERS, *LOCAL, *SSH, "vm")]
+KINDS = [
+    pytest.param(kind, marks=marks_of(kind))
+    for kind in (*IN_CONTAINERS, *LOCAL, *SSH, *CARRIED, "vm")
+]
 
 
 @dataclass
@@ -86,6 +100,7 @@ class Yard:
     image: str = ""  # of containers
     servers: Callable[[str], SshServer] | None = None  # by user
     server: SshServer | None = None  # of the SSH host, once a test has one
+    carries: ExecutionEnvironment | None = None  # what that host carries
 
     def adapter(self, kind: str) -> Adapter:
         """Return the adapter of a kind; specs name an image then where it takes one."""
@@ -93,7 +108,8 @@ class Yard:
             self.image = image(WITH_PYTHON)
         if kind.startswith("ssh") and self.server is None:
             assert self.servers is not None
-            self.use(self.servers("nobody" if kind == "ssh-nobody" else "root"))
+            self.use(self.servers("nobody" if kind.endswith("-nobody") else "root"))
+            self.carries = CARRIED.get(kind)
         return ADAPTERS[kind](self.station)
 
     def use(self, server: SshServer) -> None:
@@ -105,7 +121,7 @@ class Yard:
 
     def inside(self, handle: EnvironmentHandle) -> Path:
         """Where the workspace of an environment lies, as this machine sees it."""
-        return self.workspace if self.server is None else Path(handle.workspace_path)
+        return self.workspace if self.server is None else Path(handle.details["replica"])
 
     def spec(
         self,
@@ -121,6 +137,7 @@ class Yard:
             purpose="check",
             image=self.image,
             address=HOST if self.server else "",
+            carries=self.carries,
             workspace=Mount(source=source, target=target or source, is_writable=is_writable),
             mounts=mounts,
             variables=self.variables,
@@ -131,14 +148,15 @@ class Yard:
 
 def living(yard: Yard) -> list[ProcessRef]:
     """Return the processes that stand in this test's workspace or name it, as the host sees it."""
-    place = str(yard.server.base / "environments" if yard.server else yard.workspace)
+    there = [str(yard.server.base / "environments")] if yard.server else []
+    places = [str(yard.workspace), *there]
     found = []
     for stat in all_processes():
         with contextlib.suppress(OSError):
             process = Path(f"/proc/{stat.pid}")
-            is_ours = place.encode() in (process / "cmdline").read_bytes()
-            standing = os.path.realpath(process / "cwd")
-            if is_ours or standing == place or standing.startswith(f"{place}/"):
+            words = (process / "cmdline").read_bytes()
+            standing = f"{os.path.realpath(process / 'cwd')}/"
+            if any(p.encode() in words or standing.startswith(f"{p}/") for p in places):
                 found.append(ProcessRef(pid=stat.pid, started=stat.started))
     return [process for process in found if process.is_alive]
 

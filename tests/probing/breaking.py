@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from patchyard.clients import cgroups
-from patchyard.clients import process as processes
 from patchyard.clients.berths import serving
 from patchyard.clients.bubblewrap import Launch
 from patchyard.clients.copies import compiled_toolbox
@@ -19,6 +18,7 @@ from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.walls import Place, Show, View
 from patchyard.domain.environment import EnvironmentSpec
 from patchyard.environments import host, process
+from patchyard.toolbox.spawning import spawn_detached
 
 Words = list[str]
 
@@ -176,7 +176,7 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def leaking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pass on a folder that the engine has open."""
-    real = processes.spawn_detached
+    real = spawn_detached
 
     def broken(argv: Any, *, env: Any, descriptors: Mapping[int, int]) -> int:
         leaks = [int(path.name) for path in Path("/proc/self/fd").iterdir() if _is_leak(path)]

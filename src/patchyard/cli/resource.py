@@ -18,7 +18,7 @@ from patchyard.cli.resource_devcontainer import (
     stop,
 )
 from patchyard.domain.address import Address
-from patchyard.domain.environment import place_named
+from patchyard.domain.environment import ExecutionEnvironment, place_named
 from patchyard.domain.environment_limits import (
     NAMES,
     EnvironmentLimits,
@@ -30,10 +30,12 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.resource import (
+    CARRIED,
     CONTAINER_INSTANCE,
     DEVCONTAINER_INSTANCE,
     GIT_CHECKOUT,
     KINDS,
+    LOCALHOST,
     SSH_HOST,
     VM_IMAGE,
     Resource,
@@ -79,7 +81,8 @@ def _limit_options(command: Callable[..., None]) -> Callable[..., None]:
     "--image",
     default="",
     help="Of a container-instance, as its engine names it; left out: by the language."
-    " Of a vm-image: a folder with a kernel, packages or root.tar; left out: this machine's own.",
+    " Of a vm-image: a folder with a kernel, packages or root.tar; left out: this machine's own."
+    " Of an ssh-host that carries containers, as the engine there names it.",
 )
 @click.option(
     "--host",
@@ -93,6 +96,12 @@ def _limit_options(command: Callable[..., None]) -> Callable[..., None]:
     type=click.Choice(["ssh"]),
     default=None,
     help="Of an ssh-host: over SSH even where the host is localhost.",
+)
+@click.option(
+    "--carries",
+    type=click.Choice([str(kind) for kind in CARRIED]),
+    default=None,
+    help="Of an ssh-host: run calls there in a sandbox, or in a container of --image.",
 )
 @click.option("--execution-environment", "kind", help="Where work on it happens by default.")
 @_limit_options
@@ -112,10 +121,11 @@ def add(name: str, kind: str | None, output_format: str, **asked: Any) -> None:
                 name=name,
                 type=require_type(type_name),
                 location=_location(type_name, path),
-                image=_image(type_name, asked["image"]),
+                image=_image(type_name, asked["image"], asked["carries"]),
                 config=config_in(checkout_of(path)) if type_name == DEVCONTAINER_INSTANCE else "",
                 address=_address(type_name, asked["address"], asked["transport"]),
                 transport=asked["transport"] or "",
+                carries=_carried(type_name, asked),
                 execution_environment=place_named(kind) if kind else None,
                 limits=_limits(type_name, asked),
             )
@@ -154,9 +164,27 @@ def _address(type_name: str, address: str, transport: str | None) -> str:
     return address
 
 
-def _image(type_name: str, image: str) -> str:
+def _carried(type_name: str, asked: Mapping[str, Any]) -> ExecutionEnvironment | None:
+    carries = asked["carries"]
+    if carries is None:
+        return None
+    if type_name != SSH_HOST:
+        raise UsageError(f"--carries is not for {type_name}", hint="leave it out")
+    if Address.parse(asked["address"]).host == LOCALHOST and not asked["transport"]:
+        raise UsageError(
+            f"{LOCALHOST} is this machine itself, which carries nothing",
+            hint=f"take `--in {carries}`, or say `--transport ssh`",
+        )
+    return ExecutionEnvironment(carries)
+
+
+def _image(type_name: str, image: str, carries: str | None) -> str:
     if image and type_name == VM_IMAGE:
         return _folder(image)
+    if type_name == SSH_HOST and carries == ExecutionEnvironment.CONTAINER:
+        if not image:
+            raise UsageError("containers need an image", hint="say `--image IMAGE`")
+        return image
     if image and type_name != CONTAINER_INSTANCE:
         raise UsageError(f"--image is not for {type_name}", hint="leave it out")
     return image
@@ -182,6 +210,7 @@ def _data(found: Resource, holdings: Holdings) -> dict[str, Any]:
         "image": found.image,
         "address": found.address,
         "transport": found.transport,
+        "carries": str(found.carries or ""),
         "execution_environment": found.execution_environment or "host",
         "execution_environment_set": found.execution_environment is not None,
         "limits": given(found.limits),

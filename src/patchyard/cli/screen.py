@@ -142,7 +142,9 @@ def _reach(reach: Mapping[str, Any]) -> str:
         parts.append(f"variables: {', '.join(reach['variables'])}")
     if reach["mounts"]:
         parts.append(f"mounts: {', '.join(reach['mounts'])}")
-    if reach["kind"] in UNCONFINED:
+    if reach["walls"] != reach["kind"]:
+        parts[0] = f"{reach['kind']} ({reach['walls']})"
+    if reach["walls"] in UNCONFINED:
         parts[0] = paint(f"{reach['kind']}, unconfined", "yellow")
     return ", ".join(parts)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from patchyard.clients.containers import Confined
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.toolbox.walled import NAMESPACES, missing
 
 SAME = (
     *("Memory", "MemorySwap", "NanoCpus", "NetworkMode", "PidsLimit", "ReadonlyRootfs"),
@@ -28,8 +29,6 @@ DEFAULT_CAPABILITIES = frozenset(
     }
 )
 """What engines give where nothing is said; Podman lists these where all are dropped."""
-NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
-NO_RIGHTS = ("CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm")  # of proc_pid_status(5)
 LEAST_FILTERS = 2  # the engine's own and the toolbox's
 
 
@@ -86,37 +85,8 @@ def require_walled(pid: int, *, is_podman: bool = False, proc: Path = Path("/pro
     Podman before 5 passes over the wish for a namespace of control groups: names of groups can be
     read there, and nothing else.
     """
-    facts = _status(proc / str(pid) / "status")
-    weaker = [name for name in NO_RIGHTS if int(facts.get(name, "f"), 16)]
-    if facts.get("NoNewPrivs") != "1":
-        weaker.append("NoNewPrivs")
-    if int(facts.get("Seccomp_filters", LEAST_FILTERS)) < LEAST_FILTERS:
-        weaker.append("Seccomp_filters")
-    if "0" in facts.get("Uid", "0").split():
-        weaker.append("Uid")
     wanted = [name for name in NAMESPACES if not (is_podman and name == "cgroup")]
-    shared = [name for name in wanted if _namespace(proc, pid, name) == _own(proc, name)]
-    _refuse([*weaker, *(f"{name} namespace" for name in shared)])
-
-
-def _status(path: Path) -> Mapping[str, str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return {}
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def _own(proc: Path, name: str) -> str:
-    return _namespace(proc, "self", name)
-
-
-def _namespace(proc: Path, pid: int | str, name: str) -> str:
-    """Return its name; of one that may not be looked at another than any."""
-    try:
-        return str((proc / str(pid) / "ns" / name).readlink())
-    except OSError:
-        return f"{pid}"
+    _refuse(missing(pid, filters=LEAST_FILTERS, namespaces=wanted, proc=str(proc)))
 
 
 def _refuse(weaker: Sequence[str]) -> None:
@@ -131,8 +101,6 @@ __all__ = [
     "CLOSED",
     "DEFAULT_CAPABILITIES",
     "LEAST_FILTERS",
-    "NAMESPACES",
-    "NO_RIGHTS",
     "OWN",
     "OWN_WORDS",
     "SAME",

@@ -4,14 +4,14 @@ import contextlib
 import functools
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.walls import Place, Show, View
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.toolbox import finding
+from patchyard.toolbox.spawning import open_contents
 
 KNOWN_PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 OLDEST = (0, 5)  # the first with --perms
@@ -39,13 +39,19 @@ class Bubblewrap:
 @functools.cache
 def find_bubblewrap() -> Bubblewrap:
     """Return the bubblewrap of this machine. Raises EnvironmentUnavailable."""
-    path = next((place for place in KNOWN_PLACES if os.access(place, os.X_OK)), None)
-    path = path or shutil.which("bwrap")
-    if path is None or not path.startswith("/"):
+    return bubblewrap_of(*finding.program("bwrap", KNOWN_PLACES))
+
+
+def bubblewrap_of(path: str, said: str) -> Bubblewrap:
+    """Return the one at `path` that `said` its version. Raises EnvironmentUnavailable."""
+    if not path.startswith("/"):
         raise EnvironmentUnavailable(
             "bubblewrap is not installed", hint="apt install bubblewrap (or dnf, pacman, apk)"
         )
-    version = _version(path)
+    found = re.search(r"(\d+)\.(\d+)", said)
+    if found is None:
+        raise EnvironmentUnavailable(f"{path} does not run: it does not say its version")
+    version = (int(found[1]), int(found[2]))
     if version < OLDEST:
         raise EnvironmentUnavailable(
             f"bubblewrap {version[0]}.{version[1]} at {path} is too old",
@@ -54,23 +60,60 @@ def find_bubblewrap() -> Bubblewrap:
     return Bubblewrap(path=path, version=version)
 
 
-def _version(path: str) -> tuple[int, int]:
-    try:
-        answer = subprocess.run(  # a few ms, once a process
-            [path, "--version"], capture_output=True, check=True, timeout=10, text=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise EnvironmentUnavailable(f"{path} does not run: {error}") from error
-    found = re.search(r"(\d+)\.(\d+)", answer.stdout)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """A command line and the descriptors it expects, by their number inside."""
 
     argv: tuple[str, ...]
     descriptors: Mapping[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A command line, and what its descriptors have to hold, by their number inside."""
+
+    argv: tuple[str, ...]
+    contents: Mapping[int, bytes]
+    files: Mapping[int, str]  # paths out here, to be read
+
+
+def plan(
+    view: View,
+    command: Sequence[str],
+    *,
+    bubblewrap: Bubblewrap,
+    is_root: bool,
+    options: Sequence[str] = (),
+) -> Planned:
+    """Return how `command` is started behind `view`, as PID 1 of its namespace.
+
+    `options` come after the places of the view. Whoever starts it adds both ends for INFO_FD and
+    the socket. Raises EnvironmentUnavailable when libseccomp is missing.
+    """
+    contents = {SECCOMP_FD: filter_program()}
+    files: dict[int, str] = {}
+    mounts: list[str] = []
+    size = view.memory_place_bytes if bubblewrap.version >= SIZED else None
+    for place in view.places:
+        number = FIRST_DATA_FD + len(contents) - 1 + len(files)
+        if place.show is Show.MADE_UP:
+            contents[number] = place.source.encode()
+        elif place.show is Show.COPY:
+            files[number] = place.source
+        mounts += _mount_options(place, number, size=size)
+    argv = (
+        *(bubblewrap.path, "--unshare-pid", "--unshare-net", "--unshare-ipc"),
+        *("--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"),
+        *("--new-session", "--as-pid-1", "--info-fd", str(INFO_FD)),
+        *("--seccomp", str(SECCOMP_FD)),
+        *_identity_options(is_root=is_root),
+        *mounts,
+        *options,
+        *("--remount-ro", "/", "--remount-ro", "/dev"),
+        *("--chdir", "/", "--"),
+        *command,
+    )
+    return Planned(argv=argv, contents=contents, files=files)
 
 
 @contextlib.contextmanager
@@ -82,35 +125,13 @@ def launch(
     is_root: bool,
     options: Sequence[str] = (),
 ) -> Iterator[Launch]:
-    """Yield how `command` is started behind `view`; its own descriptors are closed afterwards.
-
-    The caller adds both ends for INFO_FD and the socket. `command` is PID 1 of its namespace.
-    `options` come after the places of the view.
-    Raises EnvironmentUnavailable when libseccomp is missing.
-    """
+    """Yield `plan` with what it needs open; its own descriptors are closed afterwards."""
+    planned = plan(view, command, bubblewrap=bubblewrap, is_root=is_root, options=options)
     with contextlib.ExitStack() as stack:
-        descriptors = {SECCOMP_FD: _memory_file(stack, filter_program())}
-        mounts: list[str] = []
-        size = view.memory_place_bytes if bubblewrap.version >= SIZED else None
-        for place in view.places:
-            number = 0
-            if place.show in {Show.MADE_UP, Show.COPY}:
-                number = FIRST_DATA_FD + len(descriptors) - 1
-                descriptors[number] = _content(stack, place)
-            mounts += _mount_options(place, number, size=size)
-        argv = (
-            *(bubblewrap.path, "--unshare-pid", "--unshare-net", "--unshare-ipc"),
-            *("--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"),
-            *("--new-session", "--as-pid-1", "--info-fd", str(INFO_FD)),
-            *("--seccomp", str(SECCOMP_FD)),
-            *_identity_options(is_root=is_root),
-            *mounts,
-            *options,
-            *("--remount-ro", "/", "--remount-ro", "/dev"),
-            *("--chdir", "/", "--"),
-            *command,
-        )
-        yield Launch(argv=argv, descriptors=descriptors)
+        opened = open_contents(planned.contents, planned.files)
+        for descriptor in opened.values():
+            stack.callback(os.close, descriptor)
+        yield Launch(argv=planned.argv, descriptors=opened)
 
 
 def _identity_options(*, is_root: bool) -> list[str]:
@@ -139,29 +160,17 @@ def _mount_options(place: Place, descriptor: int, *, size: int | None) -> list[s
     return [*options[place.show], place.target]
 
 
-def _content(stack: contextlib.ExitStack, place: Place) -> int:
-    if place.show is Show.MADE_UP:
-        return _memory_file(stack, place.source.encode())
-    descriptor = os.open(place.source, os.O_RDONLY | os.O_CLOEXEC)
-    stack.callback(os.close, descriptor)
-    return descriptor
-
-
-def _memory_file(stack: contextlib.ExitStack, content: bytes) -> int:
-    descriptor = os.memfd_create("patchyard")
-    stack.callback(os.close, descriptor)
-    os.write(descriptor, content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
-
-
 __all__ = [
     "INFO_FD",
     "INFO_READER_FD",
+    "KNOWN_PLACES",
     "SIZED",
     "SWITCHING_CAPABILITIES",
     "Bubblewrap",
     "Launch",
+    "Planned",
+    "bubblewrap_of",
     "find_bubblewrap",
     "launch",
+    "plan",
 ]

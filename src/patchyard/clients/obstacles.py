@@ -8,6 +8,10 @@ from pathlib import Path
 APPARMOR_SWITCH = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 DEBIAN_SWITCH = "/proc/sys/kernel/unprivileged_userns_clone"
 NAMESPACES = "/proc/sys/user/max_user_namespaces"
+MANAGED = "/run/systemd/container"
+TEXTS = (APPARMOR_SWITCH, DEBIAN_SWITCH, MANAGED, NAMESPACES)
+MARKS = ("/.dockerenv", "/run/.containerenv")
+"""Files that are read, and those whose being there says that it is a container."""
 
 APPARMOR_CURE = (
     "allow it to bubblewrap alone: `sudo apt install apparmor-profiles && sudo cp "
@@ -40,13 +44,20 @@ class Diagnosis:
     cure: str
 
 
-def read_obstacles(read: Callable[[str], str] | None = None) -> Obstacles:
-    """Look at this machine; `read` returns a file's text, "" when there is none."""
+def read_obstacles(
+    read: Callable[[str], str] | None = None,
+    *,
+    exists: Callable[[str], bool] = os.path.exists,
+    is_root: bool | None = None,
+) -> Obstacles:
+    """Look at this machine; `read` returns a file's text, "" when there is none.
+
+    With all three given, look at another one.
+    """
     read = read or _read
     return Obstacles(
-        is_root=os.geteuid() == 0,
-        is_container=bool(read("/run/systemd/container"))
-        or any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv")),
+        is_root=os.geteuid() == 0 if is_root is None else is_root,
+        is_container=bool(read(MANAGED)) or any(map(exists, MARKS)),
         has_apparmor_rule=read(APPARMOR_SWITCH).strip() == "1",
         allows_namespaces=read(DEBIAN_SWITCH).strip() != "0" and read(NAMESPACES).strip() != "0",
     )
@@ -107,4 +118,4 @@ def _refused_to_user(line: str, facts: Obstacles) -> Diagnosis:
     )
 
 
-__all__ = ["Diagnosis", "Obstacles", "diagnose", "read_obstacles"]
+__all__ = ["MARKS", "TEXTS", "Diagnosis", "Obstacles", "diagnose", "read_obstacles"]

@@ -1,15 +1,14 @@
 """Processes by number and start time, so that a number used again is never mistaken for the old.
 
-Starts detached processes with exactly the descriptors given, finds descendants, kills trees.
+Finds descendants, kills trees.
 """
 
 import contextlib
-import fcntl
 import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 STOP_TIMEOUT_S = 1.0
@@ -54,49 +53,6 @@ def identify(pid: int) -> ProcessRef | None:
     """Return the reference to `pid` as it is now, None when it is gone."""
     stat = read_stat(pid)
     return None if stat is None else ProcessRef(pid=pid, started=stat.started)
-
-
-def spawn_detached(
-    argv: Sequence[str], *, env: Mapping[str, str], descriptors: Mapping[int, int]
-) -> int:
-    """Start `argv` in a session of its own and return its PID; the caller reaps it.
-
-    `descriptors` maps numbers inside to descriptors here; nothing else is inherited. What is not
-    among 0, 1 and 2 is /dev/null there. Raises OSError when the program cannot be started.
-    """
-    with contextlib.ExitStack() as stack:
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        stack.callback(os.close, null)
-        wanted = {0: null, 1: null, 2: null, **descriptors}
-        above = max(wanted) + 1  # parked there, none is closed by numbering another anew
-        parked = {}
-        for number, descriptor in wanted.items():
-            parked[number] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, above)
-            stack.callback(os.close, parked[number])
-        actions: list[tuple[int, int] | tuple[int, int, int]] = [
-            (os.POSIX_SPAWN_CLOSE, number) for number in _inheritable()
-        ]
-        actions += [(os.POSIX_SPAWN_DUP2, parked[number], number) for number in sorted(wanted)]
-        return os.posix_spawn(
-            argv[0],
-            list(argv),
-            dict(env),
-            file_actions=actions,
-            setsid=True,
-            setsigmask=[],
-            setsigdef=[signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
-        )
-
-
-def _inheritable() -> list[int]:
-    """Return descriptors that would pass on by themselves: the engine's parent may have left."""
-    found = []
-    with os.scandir("/proc/self/fd") as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):  # the listing's own descriptor may be gone
-                if os.get_inheritable(int(entry.name)):
-                    found.append(int(entry.name))
-    return found
 
 
 def kill(process: ProcessRef, signal_number: int = signal.SIGKILL) -> bool:
@@ -239,7 +195,6 @@ __all__ = [
     "marked",
     "read_stat",
     "reap",
-    "spawn_detached",
     "tasks_of",
     "wait_ended",
 ]

@@ -77,6 +77,8 @@ class Conversation:
                 await self._process.stdin.drain()
                 answer = await self._answer()
         except (OSError, library().Error, TimeoutError) as error:
+            if isinstance(error, BrokenPipeError) and self._process.exit_status is not None:
+                raise await self._ended() from error
             raise EnvironmentBroken(f"{self._host} fell silent: {error or 'time is up'}") from error
         if "lost" in answer:
             raise EnvironmentBroken(f"{self._host}: {answer['lost']}")
@@ -136,7 +138,8 @@ async def conversing(
     except (OSError, errors) as error:
         raise EnvironmentBroken(f"no command can be run on {host}: {error}") from error
     try:
-        process.stdin.write(_program())
+        with contextlib.suppress(BrokenPipeError):  # it has ended already, and says why
+            process.stdin.write(_program())
         yield Conversation(process, host)
     finally:
         process.close()

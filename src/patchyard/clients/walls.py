@@ -4,14 +4,12 @@ Built by a pure function from a spec and facts; rendered by `bubblewrap`, and as
 """
 # ruff: noqa: S108 - these are paths inside, each a new folder in memory
 
-import os
-import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from posixpath import dirname, normpath
 from types import MappingProxyType
+from typing import Any
 
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter
@@ -19,6 +17,7 @@ from patchyard.clients.layouts import KEYED
 from patchyard.clients.toolchains import SYSTEM_PLACES, Toolchains, is_within
 from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.domain.errors import UsageError
+from patchyard.toolbox import surveying
 
 TOOLBOX_PLACE = "/run/patchyard"
 HOMES = ("/home/agent", "/home/patchyard-agent", "/tmp/patchyard-agent")
@@ -65,12 +64,12 @@ READ_ONLY_VARIABLES = MappingProxyType(
 class Show(StrEnum):
     """How a place comes to be there."""
 
-    READ_ONLY = "read-only"
+    READ_ONLY = surveying.READ_ONLY
     WRITABLE = "writable"
     EMPTY = "empty, in memory"
     DIRECTORY = "empty directory"
-    LINK = "link"
-    COPY = "copy"
+    LINK = surveying.LINK
+    COPY = surveying.COPY
     MADE_UP = "made up"
     PROCESSES = "own processes"
     DEVICES = "minimal devices"
@@ -109,60 +108,47 @@ class Machine:
     interpreter: Interpreter
 
 
+WANTED: Mapping[str, object] = MappingProxyType(
+    {
+        "system": SYSTEM_PLACES,
+        "etc": ETC,
+        "beginnings": ETC_BEGINNINGS,
+        "masked": MASKED,
+        "installations": ("/usr", "/usr/local", "/opt/*"),
+        "keyed": KEYED,
+        "copied_bytes": COPIED_BYTES,
+    }
+)
+"""What `surveying` is asked about a machine; installations keep passwords of package indexes."""
+
+
 def read_machine(toolbox: str, interpreter: Interpreter) -> Machine:
     """Look at this machine."""
-    system = tuple(place for name in SYSTEM_PLACES for place in _as_on_host(name))
-    with os.scandir("/etc") as entries:
-        further = [e.name for e in entries if e.name.startswith(ETC_BEGINNINGS)]
-    etc = tuple(place for name in (*ETC, *further) for place in _as_on_host(f"/etc/{name}"))
-    shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+    return surveyed(surveying.survey(dict(WANTED)), toolbox=toolbox, interpreter=interpreter)
+
+
+def surveyed(found: Mapping[str, Any], *, toolbox: str, interpreter: Interpreter) -> Machine:
+    """Return what `surveying` found, as facts. Raises ValueError for what it cannot have found."""
     return Machine(
-        system=system,
-        etc=etc,
-        masked=tuple(filter(_is_itself, (*MASKED, *_settings_with_keys()))),
-        shell_path=shell,
+        system=tuple(map(_place, found["system"])),
+        etc=tuple(map(_place, found["etc"])),
+        masked=tuple(map(_word, found["masked"])),
+        shell_path=_word(found["shell"]),
         toolbox=toolbox,
         interpreter=interpreter,
     )
 
 
-def _settings_with_keys(places: str = "/opt") -> Iterable[str]:
-    """Yield where the system's installations would keep the passwords of package indexes."""
-    for prefix in ("/usr", "/usr/local", *sorted(map(str, Path(places).glob("*")))):
-        yield from (f"{prefix}/{name}" for name in KEYED)
+def _place(row: Sequence[str]) -> Place:
+    target, show, source = map(_word, row)
+    mode = 0o644 if show == Show.COPY else 0o755
+    return Place(target=target, show=Show(show), source=source, mode=mode)
 
 
-def _is_itself(path: str) -> bool:
-    """Whether something is there, and no link: what a link leads to has a place of its own."""
-    return os.access(path, os.F_OK) and os.path.realpath(path) == path
-
-
-def _as_on_host(path: str) -> Iterable[Place]:
-    """Show a place as it is: a link to what is visible stays one, other links are followed."""
-    try:
-        text = os.readlink(path)  # noqa: PTH115 - the exact text, not a Path
-    except FileNotFoundError:
-        return
-    except OSError:
-        yield _as_it_is(path, path)
-        return
-    real = os.path.realpath(path)
-    if any(is_within(real, place) for place in SYSTEM_PLACES):
-        yield Place(target=path, show=Show.LINK, source=text)
-    elif os.access(real, os.F_OK):
-        yield _as_it_is(path, real)
-
-
-def _as_it_is(target: str, real: str) -> Place:
-    """Show a small file as a copy, which is quicker than a mount, and all else by a mount."""
-    facts = os.stat(real)  # noqa: PTH116 - beside its like above
-    if (
-        stat.S_ISREG(facts.st_mode)
-        and facts.st_mode & stat.S_IROTH
-        and facts.st_size < COPIED_BYTES
-    ):
-        return Place(target=target, show=Show.COPY, source=real, mode=0o644)
-    return Place(target=target, show=Show.READ_ONLY, source=real)
+def _word(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError(f"{value!r} is no path")
+    return value
 
 
 def build_view(
@@ -299,6 +285,7 @@ __all__ = [
     "RESERVED",
     "SYSTEM_PATH",
     "TOOLBOX_PLACE",
+    "WANTED",
     "Machine",
     "Place",
     "Show",
@@ -307,4 +294,5 @@ __all__ = [
     "describe",
     "free_home",
     "read_machine",
+    "surveyed",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 from patchyard.clients.berths import MARK, Pipe, identify_started, read_child_pid
 from patchyard.clients.bubblewrap import INFO_FD, INFO_READER_FD
 from patchyard.clients.identity import AgentIdentity
-from patchyard.clients.process import ProcessRef, kill_while_starting, spawn_detached, wait_ended
+from patchyard.clients.process import ProcessRef, kill_while_starting, wait_ended
 from patchyard.clients.process import kill as kill_process
 from patchyard.clients.qemu import (
     QMP_FD,
@@ -27,6 +27,7 @@ from patchyard.clients.qemu import (
 )
 from patchyard.clients.toolbox import bind_listener
 from patchyard.domain.errors import EnvironmentBroken
+from patchyard.toolbox.spawning import spawn_detached
 from patchyard.toolbox.wire import Decoder, WireError, encode
 
 LISTEN_FD, CONTROL_FD, OWN_TRUNK_FD, OWN_QMP_FD, SAID_FD, SAVE_FD = 3, 40, 41, 42, 43, 44

@@ -160,6 +160,7 @@ class EnvironmentSpec:
     image: str = ""  # of a container or VM
     address: str = ""  # of an SSH host, as OpenSSH's configuration names it: [user@]host[:port]
     transport: str = ""  # `ssh`: over SSH also where the host is `localhost` (F2.20)
+    carries: ExecutionEnvironment | None = None  # what an SSH host runs it in; None: in nothing
     written: str = ""  # host folder of what is written to the workspace; empty: the workspace
     mounts: tuple[Mount, ...] = ()  # further places, read-only unless said
     variables: Mapping[str, str] = field(default_factory=dict)  # agent-readable, by definition

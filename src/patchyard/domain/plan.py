@@ -8,7 +8,7 @@ from typing import Any
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
 from patchyard.domain.devcontainer import Devcontainer
-from patchyard.domain.environment import ExecutionEnvironment, Priority
+from patchyard.domain.environment import ExecutionEnvironment, Priority, Site
 from patchyard.domain.environment_limits import EnvironmentLimits
 from patchyard.domain.errors import GuardRefused
 from patchyard.domain.invariant import Invariant
@@ -175,6 +175,11 @@ class PlanSpec:
         """Return the resource of that name that calls can be routed to."""
         own = (*self.resources, *([self.discovered] if self.discovered else []))
         return next((each for each in own if each.name == name), None)
+
+    def walls_at(self, site: Site) -> ExecutionEnvironment:
+        """Return the kind whose walls stand around what runs there: of a host, what it carries."""
+        found = self.resource(site.resource)
+        return found.carries if found and found.carries else site.kind
 
 
 __all__ = [

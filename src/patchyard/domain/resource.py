@@ -23,6 +23,7 @@ GIT_CHECKOUT = "git-checkout"
 CONTAINER_INSTANCE = "container-instance"
 DEVCONTAINER_INSTANCE = "devcontainer-instance"
 SSH_HOST = "ssh-host"
+LOCALHOST = "localhost"  # this machine itself, unless a resource asks for SSH (F2.20)
 VM_IMAGE = "vm-image"
 TYPES = (
     CONTAINER_INSTANCE,
@@ -40,6 +41,8 @@ KINDS: Mapping[str, ExecutionEnvironment] = {
     VM_IMAGE: ExecutionEnvironment.VM,
 }
 """What runs in a resource of a type; nothing runs in one of another type."""
+CARRIED = (ExecutionEnvironment.PROCESS, ExecutionEnvironment.CONTAINER)
+"""What an SSH host can carry (F2.6)."""
 KNOWN_TYPES = (*TYPES, *KINDS)
 CONTAINER_TYPES = (CONTAINER_INSTANCE, DEVCONTAINER_INSTANCE)
 MEANT: Mapping[ExecutionEnvironment, Sequence[str]] = {
@@ -74,11 +77,12 @@ class Resource:
     name: str
     type: str
     location: str = ""  # absolute path
-    image: str = ""  # as a container's engine names it; of a vm-image, a folder
+    image: str = ""  # as a container's engine names it, on its host too; of a vm-image, a folder
     config: str = ""  # of a devcontainer-instance: its file, relative to the location
     parent: str = ""  # name of the checkout it was discovered in; empty: somebody added it
     address: str = ""  # of an ssh-host: [user@]host[:port], as OpenSSH's configuration names it
     transport: str = ""  # of an ssh-host: `ssh` means SSH even for `localhost` (F2.20)
+    carries: ExecutionEnvironment | None = None  # of an ssh-host: what calls run in there (F2.6)
     execution_environment: str | None = None  # a kind or a resource; None: not set (A4, A5)
     limits: EnvironmentLimits = field(default_factory=EnvironmentLimits)  # of what runs in it
 
@@ -163,6 +167,7 @@ def _nothing_linked(kind: ExecutionEnvironment) -> PatchyardError:
 
 
 __all__ = [
+    "CARRIED",
     "CONTAINER_INSTANCE",
     "CONTAINER_TYPES",
     "DEVCONTAINER_INSTANCE",
@@ -170,6 +175,7 @@ __all__ = [
     "HOW",
     "KINDS",
     "KNOWN_TYPES",
+    "LOCALHOST",
     "MEANT",
     "SSH_HOST",
     "TYPES",

@@ -101,7 +101,7 @@ def _route(chain: Chain, level: str, name: str, reason: str) -> Route:
 def _required(chain: Chain) -> Route:
     name = chain.tool or ExecutionEnvironment.CONTAINER
     route = _route(chain, "tool", name, "the tool requires a container")
-    if STRENGTH[route.kind] < STRENGTH[ExecutionEnvironment.CONTAINER]:
+    if _strength(route, chain) < STRENGTH[ExecutionEnvironment.CONTAINER]:
         raise UsageError(
             f"a tool requires a container, and its environment is {route.site}",
             hint="leave `execution_environment` out, or name a container",
@@ -122,9 +122,15 @@ def _preferred(chain: Chain) -> Route:
             return replace(route, is_preferred=True)
     found = _general(replace(chain, tool=None))
     reason = f"{found.reason}; the tool prefers {name}: {why}"
-    if STRENGTH[found.kind] >= STRENGTH[LEAST]:
+    if _strength(found, chain) >= STRENGTH[LEAST]:
         return replace(found, reason=reason)
     return Route(kind=LEAST, level=found.level, reason=f"{reason}; never weaker than {LEAST}")
+
+
+def _strength(route: Route, chain: Chain) -> int:
+    """Return how strong it is there; a host that carries an environment is as strong as that."""
+    found = next((each for each in chain.linked if each.name == route.resource), None)
+    return STRENGTH[(found and found.carries) or route.kind]
 
 
 def _four(chain: Chain) -> Iterator[Level]:

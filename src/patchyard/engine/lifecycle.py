@@ -91,7 +91,7 @@ def _taken(lease: Lease, state: PlanState) -> Taken:
 
 def require_walls(spec: PlanSpec) -> None:
     """Raise GuardRefused where a plan asks for walls and could run where there are none."""
-    bare = sorted({site.kind for site in sites_of(spec)} & UNCONFINED)
+    bare = sorted({spec.walls_at(site) for site in sites_of(spec)} & UNCONFINED)
     if spec.safety.require_sandbox and bare:
         raise GuardRefused(
             f"the safety profile requires a sandbox, and the plan could run on {', '.join(bare)}",

@@ -69,7 +69,8 @@ def _fate(state: PlanState, call: ToolCallRequested) -> str:
         return "answered by the engine"
     lost = "settled as OUTCOME_UNKNOWN and told to the actor"
     is_repeatable = state.repeats.get(call.call_id, 0) < REPEATS
-    is_confined = call.kind in CONFINED and not reaches_out(state.known)
+    walls = None if call.site is None else state.known.walls_at(call.site)
+    is_confined = walls in CONFINED and not reaches_out(state.known)
     if is_repeatable and is_confined and call.checkpoint_id:
         lost = f"rolled back to checkpoint {call.checkpoint_id} and run again"
     if call.environment_id not in state.environments:

@@ -20,7 +20,7 @@ CONFINED = frozenset(
         ExecutionEnvironment.PROCESS,
     }
 )
-"""Kinds from which a call reaches nothing but the workspace, unless it was given more."""
+"""Kinds of walls from which a call reaches nothing but the workspace, unless it was given more."""
 
 
 class Recovery:
@@ -50,8 +50,9 @@ class Recovery:
         tool = self._tools.get(call.name)
         if tool is None or call.kind is None or call.site is None or number > REPEATS:
             return None
-        if not self._is_harmless(tool.spec.effect, call.kind):
-            if self._checkpoints is None or not self._can_be_undone(call):
+        walls = self._ledger.state.known.walls_at(call.site)
+        if not self._is_harmless(tool.spec.effect, walls):
+            if self._checkpoints is None or not self._can_be_undone(call, walls):
                 return None
             undone = CallUndone(
                 call_id=call.call_id, checkpoint_id=call.checkpoint_id, reason=cause[:500]
@@ -65,15 +66,15 @@ class Recovery:
         )
         return toolbox
 
-    def _is_harmless(self, effect: Effect, kind: ExecutionEnvironment) -> bool:
+    def _is_harmless(self, effect: Effect, walls: ExecutionEnvironment) -> bool:
         """Whether it cannot have changed anything."""
         reads_only = not self._ledger.state.known.network.planning
-        is_planning = self._phase == Phase.STRATEGIZE and kind in CONFINED and reads_only
+        is_planning = self._phase == Phase.STRATEGIZE and walls in CONFINED and reads_only
         return effect == Effect.READ or is_planning
 
-    def _can_be_undone(self, call: ToolCallRequested) -> bool:
+    def _can_be_undone(self, call: ToolCallRequested, walls: ExecutionEnvironment) -> bool:
         spec = self._ledger.state.known
-        return bool(call.checkpoint_id) and call.kind in CONFINED and not reaches_out(spec)
+        return bool(call.checkpoint_id) and walls in CONFINED and not reaches_out(spec)
 
 
 def reaches_out(spec: PlanSpec) -> bool:

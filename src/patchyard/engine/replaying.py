@@ -35,7 +35,7 @@ from patchyard.engine.ledger import Ledger, load
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.recovery import CONFINED, reaches_out
 from patchyard.engine.rows import read_body
-from patchyard.engine.sites import general_kind
+from patchyard.engine.sites import general_walls
 from patchyard.engine.steering import NOT_ALLOWED, REJECTED
 from patchyard.engine.workflow import Workflow
 
@@ -93,7 +93,7 @@ async def replay(
 def _require_confined(state: PlanState) -> None:
     """Raise ApprovalNeeded for a plan whose calls may have had effects elsewhere."""
     spec = state.known
-    if general_kind(spec) in CONFINED and not reaches_out(spec):
+    if general_walls(spec) in CONFINED and not reaches_out(spec):
         return
     raise ApprovalNeeded(
         f"the calls of plan {state.plan_id} can reach beyond the workspace: a replay does again"

@@ -10,11 +10,12 @@ from patchyard.domain.errors import PatchyardError
 from patchyard.domain.marks import Mark
 from patchyard.domain.network import GIT, INDEX, told
 from patchyard.domain.plan import Phase, PlanSpec
+from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
 from patchyard.domain.usage import usage_data
 from patchyard.engine.accounts import shared_budgets
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.sites import general_kind, may_have_setup
+from patchyard.engine.sites import general_kind, general_walls, may_have_setup
 from patchyard.engine.waiting import approval, waiting
 
 GATEWAY_WORDS = {INDEX: "package indexes", GIT: "its repository (reading)"}
@@ -114,6 +115,7 @@ def reach(state: PlanState) -> dict[str, Any]:
     spec = state.known
     return {
         "kind": str(general_kind(spec)),
+        "walls": str(general_walls(spec)),
         "network": _network(state),
         "secrets": list(spec.network.secrets),
         "variables": sorted(spec.variables),
@@ -141,7 +143,7 @@ def _reachable(spec: PlanSpec) -> str:
     if general_kind(spec) in IN_PLACE:
         return "all that this machine reaches"
     if general_kind(spec) == ExecutionEnvironment.SSH:
-        return "all that its host reaches"
+        return "all that its host reaches" if general_walls(spec) in UNCONFINED else "none"
     parts = [
         f"{each['host']} ({'can upload' if each['can_upload'] else 'reading'})"
         for each in told(spec.network)

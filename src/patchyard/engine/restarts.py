@@ -8,7 +8,7 @@ from patchyard.domain.plan import Phase
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.recovery import CONFINED, reaches_out
-from patchyard.engine.sites import general_kind
+from patchyard.engine.sites import general_walls
 
 UNSYNCED = (
     "the machine restarted while this plan was at work: what its last calls wrote may not have"
@@ -30,7 +30,7 @@ async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
     if state.restoring or state.steered.is_stale or not await workspaces.outlived(workspace):
         return
     spec = state.known
-    is_confined = general_kind(spec) in CONFINED and not reaches_out(spec)
+    is_confined = general_walls(spec) in CONFINED and not reaches_out(spec)
     own = [m for m in state.checkpoints if m.past.attempt_starts == state.attempt_starts]
     if is_confined and own:  # one of an attempt that was given up leads back to that
         last = own[-1]

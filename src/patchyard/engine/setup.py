@@ -14,6 +14,7 @@ from patchyard.domain.environment import IN_PLACE, ExecutionEnvironment
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.events import Noted, SetupFinished
 from patchyard.domain.keyfiles import is_key_file
+from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.tooling import result_from_wire
 from patchyard.engine.activation import setup_of
 from patchyard.engine.answers import answer_in_time, whole
@@ -24,7 +25,13 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered
 from patchyard.engine.proof import gate_result
 from patchyard.engine.reaching import network_bounds
-from patchyard.engine.sites import general_kind, general_site, image_of, may_have_setup
+from patchyard.engine.sites import (
+    general_kind,
+    general_site,
+    general_walls,
+    image_of,
+    may_have_setup,
+)
 from patchyard.engine.visits import visit
 
 SETUP_TIMEOUT_S = 1800.0  # one setup command
@@ -33,6 +40,10 @@ WITH_OWN_PATHS = IN_PLACE | {ExecutionEnvironment.SSH}
 NOT_IN_PLACE = (
     "setup commands are not run on {kind}, where every workspace has a path of its own: what the"
     " work needs has to be installed there already"
+)
+NOT_REACHING = (
+    "setup commands are not run on {kind}, from where no package index is reached: what the work"
+    " needs has to be installed there already"
 )
 FORMAT = 1  # of the key; raised when layers are made in another way
 
@@ -59,7 +70,8 @@ class Setup:
         if not may_have_setup(spec):
             return []
         if general_kind(spec) in WITH_OWN_PATHS:
-            await self._ledger.record(Noted(text=NOT_IN_PLACE.format(kind=general_kind(spec))))
+            why = NOT_IN_PLACE if general_walls(spec) in UNCONFINED else NOT_REACHING
+            await self._ledger.record(Noted(text=why.format(kind=general_kind(spec))))
             return []
         done = self._ledger.state.setup
         if done is not None:
@@ -201,6 +213,7 @@ class Setup:
 __all__ = [
     "FORMAT",
     "NOT_IN_PLACE",
+    "NOT_REACHING",
     "SETUP_TIMEOUT_S",
     "WITH_OWN_PATHS",
     "Setup",

@@ -37,6 +37,11 @@ def may_have_setup(spec: PlanSpec) -> bool:
     return bool(spec.setup or own.extension)
 
 
+def general_walls(spec: PlanSpec) -> ExecutionEnvironment:
+    """Return the kind whose walls stand there."""
+    return spec.walls_at(general_site(spec))
+
+
 def specs_for(
     equipment: Equipment,
     plan_id: str,
@@ -114,6 +119,7 @@ def _spec(
         commands=own.started,
         address=reached.address if reached else "",
         transport=reached.transport if reached else "",
+        carries=reached.carries if reached else None,
         workspace=shown[0],
         written=str(workspace.details.get("upper") or ""),
         mounts=(
@@ -162,6 +168,7 @@ __all__ = [
     "NO_DEVCONTAINER",
     "general_kind",
     "general_site",
+    "general_walls",
     "image_of",
     "limits_of",
     "may_have_setup",

@@ -9,7 +9,7 @@ from patchyard.contracts.actor import Answered, Wanted
 from patchyard.contracts.environment import OnOutput, Toolbox
 from patchyard.contracts.tool import Tool
 from patchyard.domain.codec import from_json, to_json
-from patchyard.domain.environment import EnvironmentHandle
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, UnknownName, UsageError
 from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
 from patchyard.domain.plan import Phase
@@ -100,8 +100,9 @@ class ToolRunner:
                 " from writing. Use the reading tools, or plan with `--in process`.",
             )
             return await self._answer_here(call_id, wanted, result, turn=turn)
+        walls, has_checkpoints = self._walls(route), self._checkpoints is not None
         permit = await self._steering.permit(
-            wanted, tool, route.kind, turn=turn, has_checkpoints=self._checkpoints is not None
+            wanted, tool, walls, turn=turn, has_checkpoints=has_checkpoints
         )
         if permit.code:
             result = _refused(call_id, permit.code, permit.message)
@@ -136,8 +137,11 @@ class ToolRunner:
             return _refused(call_id, "VALIDATION_ERROR", _in_one(misfit))
         return tool, op, args
 
+    def _walls(self, route: Route) -> ExecutionEnvironment:
+        return self._ledger.state.known.walls_at(route.site)
+
     def _is_unguarded_planning(self, route: Route, effect: Effect) -> bool:
-        is_unguarded = route.kind in UNCONFINED
+        is_unguarded = self._walls(route) in UNCONFINED
         return self._phase == Phase.STRATEGIZE and effect == Effect.RUN and is_unguarded
 
     async def _send(

@@ -46,6 +46,7 @@ async def trial_of(
         image=found.image,
         address=found.address,
         transport=found.transport,
+        carries=found.carries,
     )
 
 
@@ -61,7 +62,12 @@ async def check(equipment: Equipment, place: str) -> Readiness:
             await adapter.end(await adapter.start(replace(spec, workspace=workspace)))
         except PatchyardError as error:
             return Readiness(kind=kind, is_ready=False, cause=error.message, cure=error.hint)
-    facts = {"resource": place, "image": spec.image, "address": spec.address}
+    facts = {
+        "resource": place,
+        "image": spec.image,
+        "address": spec.address,
+        "carries": str(spec.carries or ""),
+    }
     return Readiness(kind=kind, is_ready=True, facts={k: v for k, v in facts.items() if v})
 
 

@@ -36,7 +36,7 @@ from patchyard.clients.holding import CHECKED, NOTHING, held_by, unheld
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.metering import LocalMeter
-from patchyard.clients.process import ProcessRef, kill_tree, spawn_detached, tasks_of
+from patchyard.clients.process import ProcessRef, kill_tree, tasks_of
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.vitals import health_of
 from patchyard.contracts.environment import Meter, Toolbox
@@ -49,6 +49,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.domain.usage import Health
+from patchyard.toolbox.spawning import spawn_detached
 
 START_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 3.0  # the design's bound for ending a tree

@@ -49,7 +49,6 @@ from patchyard.clients.process import (
     kill,
     kill_tree,
     kill_while_starting,
-    spawn_detached,
     wait_ended,
 )
 from patchyard.clients.programs import programs
@@ -75,6 +74,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.domain.usage import Health
+from patchyard.toolbox.spawning import spawn_detached
 
 TOOLBOX_VARIABLES = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 """Of bubblewrap and the toolbox themselves; commands get the view's."""

@@ -1,8 +1,9 @@
 """The `ssh` kind: the toolbox on a host that OpenSSH's configuration names, over a replica.
 
-Nothing there is confined: it protects this machine, not that one. A root user's agent is another
-user there too. What is called `localhost` is this machine itself, as `host` has it, unless its
-resource asks for SSH (F2.20).
+Nothing there is confined unless its resource says what the host carries (F2.6): then calls run
+behind the walls of that kind, made there. Alone it protects this machine, not that one. A root
+user's agent is another user there too. What is called `localhost` is this machine itself, as `host`
+has it, unless its resource asks for SSH (F2.20).
 """
 
 import contextlib
@@ -13,6 +14,7 @@ from typing import Any
 
 from patchyard.clients.berths import Noted, Station, agent_of, berth_directory, remove_berth
 from patchyard.clients.far_claims import Bounds
+from patchyard.clients.far_walls import ASKED, far_host, refuse_failed, walls_on
 from patchyard.clients.holding import unheld
 from patchyard.clients.mapped import MappedToolbox
 from patchyard.clients.path_mapping import PathMapping
@@ -32,11 +34,11 @@ from patchyard.domain.environment import (
     Readiness,
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
+from patchyard.domain.resource import LOCALHOST
 from patchyard.engine.answers import whole
 from patchyard.environments.host import HostEnvironment
 from patchyard.toolbox.twins import Twin
 
-LOCALHOST = "localhost"
 TRIES = 5  # of connections that break, before their host is given up
 NEEDS_HOST = (
     "name a host: `agents resource add ssh-host NAME --host [USER@]HOST[:PORT]`, then"
@@ -57,7 +59,7 @@ DEVIATIONS: Mapping[str, str] = {
 
 
 class SSHEnvironment:
-    """Unconfined environments of other machines. Stateless."""
+    """Environments of other machines. Stateless."""
 
     kind = ExecutionEnvironment.SSH
 
@@ -82,6 +84,7 @@ class SSHEnvironment:
         host = Address.parse(spec.address).host
         self._refuse_mounts(spec)
         if host == LOCALHOST and spec.transport != "ssh":
+            _refuse_carrying(spec)
             return _as_ssh(await self._host.start(spec), spec)
         try:
             return await self._started(spec)
@@ -103,6 +106,7 @@ class SSHEnvironment:
             "owner": [identity.uid, identity.gid] if identity.is_switched else None,
             "file_bytes": spec.limits.file_bytes,
             "unheld": list(unheld(spec.limits, (), has_gateways=False)),
+            "carries": str(spec.carries or ""),
         }
         async with AsyncExitStack() as undo:
             noted = Noted(
@@ -114,12 +118,11 @@ class SSHEnvironment:
                 handle = noted.handle(self.kind, "", details)
                 undo.pop_all()
                 undo.push_async_callback(self._undo, handle)
-                asked = talk.ask(
-                    "start", id=environment_id, options=_options(spec), bootstrap=BOOTSTRAP
-                )
-                made = await whole(asked)
+                made = await _made(talk, spec, environment_id)
                 details |= {name: made[name] for name in ("boot", "root", "socket")}
-                handle = noted.handle(self.kind, str(made["workspace"]), details)
+                details["replica"] = str(made["workspace"])
+                inside = spec.workspace.target if spec.carries else details["replica"]
+                handle = noted.handle(self.kind, inside, details)
                 undo.pop_all()
         return handle
 
@@ -270,6 +273,30 @@ class _Line:
         await self._lent.aclose()
 
 
+async def _made(
+    talk: Conversation, spec: EnvironmentSpec, environment_id: str
+) -> Mapping[str, Any]:
+    """Have a toolbox there, in what the host carries. Raises EnvironmentUnavailable."""
+    if spec.carries is None:
+        options = _options(spec)
+        asked = talk.ask("start", id=environment_id, options=options, bootstrap=BOOTSTRAP)
+        return await whole(asked)
+    name = Address.parse(spec.address).host
+    host = far_host(name, await talk.ask("look", id=environment_id, **ASKED))
+    made = await whole(talk.ask("start", id=environment_id, walls=walls_on(host, spec)))
+    refuse_failed(host, made)
+    return made
+
+
+def _refuse_carrying(spec: EnvironmentSpec) -> None:
+    """Nothing is put around what runs on this machine itself: that has kinds of its own."""
+    if spec.carries:
+        raise UsageError(
+            f"`localhost` is this machine itself, which carries nothing: {spec.carries} works here",
+            hint=f"take `--in {spec.carries}`, or add the host with `--transport ssh`",
+        )
+
+
 async def _ended(talk: Conversation, handle: EnvironmentHandle) -> None:
     await talk.prepare()
     answer = await talk.ask("end", id=handle.environment_id, **_known(handle))
@@ -320,4 +347,4 @@ def _options(spec: EnvironmentSpec) -> Mapping[str, Any]:
     }
 
 
-__all__ = ["DEVIATIONS", "LOCALHOST", "NEEDS_HOST", "OWN_PLACES", "TRIES", "SSHEnvironment"]
+__all__ = ["DEVIATIONS", "NEEDS_HOST", "OWN_PLACES", "TRIES", "SSHEnvironment"]

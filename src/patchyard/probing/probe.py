@@ -188,7 +188,8 @@ class Prober:
 
     async def _judged(self, attack: Attack, inside: Run, control: Run) -> Ruling:
         """Judge it, and let go of what it had."""
-        ruling = judge(attack, self._adapter.kind, inside, control)
+        walls = (self._given and self._given.carries) or self._adapter.kind
+        ruling = judge(attack, walls, inside, control)
         for run in (inside, control):
             if run.scene.victim is not None:
                 await run.scene.victim.end()

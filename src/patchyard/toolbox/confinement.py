@@ -32,6 +32,9 @@ def confine(settings: Settings) -> None:
     _limit(settings.rlimits)
     if settings.uid is not None:
         _become(libc, settings.uid, settings.uid if settings.gid is None else settings.gid)
+    elif os.geteuid() != 0:
+        _narrow(libc)
+        _let_go(libc)
     _make_home(settings.env.get("HOME", ""))
     _prctl(libc, PR_SET_NO_NEW_PRIVS, 1)
     _prctl(libc, PR_SET_DUMPABLE, 0)
@@ -78,11 +81,21 @@ def limit_command(pid: int, rlimits: dict[str, int]) -> None:
 def _become(libc: ctypes.CDLL, uid: int, gid: int) -> None:
     if os.geteuid() == 0:
         os.setgroups([])
-        for capability in range(LAST_CAPABILITY + 1):
-            if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-                break  # the kernel knows no more of them
+        _narrow(libc)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
+    _let_go(libc)
+
+
+def _narrow(libc: ctypes.CDLL) -> None:
+    """Let no program that is started get a capability, where we have a say in that."""
+    for capability in range(LAST_CAPABILITY + 1):
+        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+            break  # the kernel knows no more of them, or none may be dropped
+
+
+def _let_go(libc: ctypes.CDLL) -> None:
+    """Give up every capability; one that was for opening the replica too."""
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
     if libc.capset(header, nothing) != 0:

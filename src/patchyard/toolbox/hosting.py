@@ -19,16 +19,19 @@ import sys
 import tempfile
 import time
 
+from . import walling
+from .spawning import spawn_detached
 from .wire import encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 ENDING_S = 2.5
 FIRST_UID, LAST_UID = 60_900, 61_183  # agents of a root user, as on the engine's machine
 ID = re.compile(r"^[0-9A-HJKMNP-TV-Z]{26}$")
+LISTEN_FD = 3
 LONGEST_ADDRESS = 107  # bytes of a Unix socket's path
 MARK = "PATCHYARD_ENVIRONMENT"
 OUTSIDE = "patchyard-"  # begins the name of a folder for a socket whose path would be too long
@@ -38,15 +41,23 @@ SAID_BYTES = 4000
 STARTING_S = 20.0
 
 
+def look(request: dict[str, Any], base: str, code: str) -> dict[str, Any]:
+    """Say what an environment of that name could be walled in with, and where it would lie."""
+    where = {"folder": _folder(request, base), "code": code, "agent": _agent()}
+    return {**walling.look(request), **where}
+
+
 def start(request: dict[str, Any], base: str, code: str) -> dict[str, Any]:
-    """Start a toolbox that outlives this connection; say where it listens."""
+    """Start a toolbox that outlives this connection; say where it listens, or that it failed."""
     folder = _folder(request, base)
     os.mkdir(folder, 0o711)
+    made: dict[str, Any] = {}
     try:
-        return _started(request, folder, code)
-    except BaseException:
-        _remove(folder)
-        raise
+        made = _started(request, folder, code)
+    finally:
+        if "socket" not in made:
+            _remove(folder)
+    return made
 
 
 def _started(request: dict[str, Any], folder: str, code: str) -> dict[str, Any]:
@@ -63,28 +74,71 @@ def _started(request: dict[str, Any], folder: str, code: str) -> dict[str, Any]:
         listener.bind(where)
         os.chmod(where, 0o600)
         listener.listen(16)
-        options = _options(request, folder, agent)
-        options["listen_fd"] = listener.fileno()
-        argv = [sys.executable or "python3", "-I", "-S", "-B", "-c", request["bootstrap"], code]
-        process = subprocess.Popen(
-            [*argv, json.dumps(options)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            pass_fds=[listener.fileno()],
-            start_new_session=True,
-            env=options["env"],
-            cwd="/",
-        )
-        listener.close()
-        root = {"pid": process.pid, "started": _stat(process.pid)[1]}
-        if not _answers(process, where):
-            _kill(root, os.path.basename(folder))
+        started = Started(request, folder)
+        try:
+            started.run(agent, code, {LISTEN_FD: listener.fileno(), 2: said.fileno()})
+            listener.close()
+            failed = started.failure() if _answers(started.has_ended, where) else "no answer"
+        except BaseException:
+            started.kill()
+            raise
+        if failed:
+            started.kill()
             said.seek(0)
             text = said.read()[-SAID_BYTES:].decode("utf-8", "replace").strip()
-            raise RuntimeError("the toolbox did not start: " + (text or "it did not answer"))
+            if "walls" not in request:
+                raise RuntimeError("the toolbox did not start: " + (text or "it did not answer"))
+            return {"failed": failed, "said": text}
     work = os.path.join(folder, "workspace")
-    return {"socket": where, "workspace": work, "root": root, "boot": _boot()}
+    return {"socket": where, "workspace": work, "root": started.root, "boot": _boot()}
+
+
+class Started:
+    """A toolbox while it starts: alone, or inside of walls."""
+
+    def __init__(self, request: dict[str, Any], folder: str) -> None:
+        self._request = request
+        self._folder = folder
+        self._report: dict[str, Any] = {}
+        self._top = _reference(0)  # what was started: bubblewrap, or the toolbox itself
+        self.root = self._top  # the toolbox
+
+    def run(self, agent: int | None, code: str, descriptors: dict[int, int]) -> None:
+        """Start it with these descriptors. Raises OSError."""
+        if "walls" in self._request:
+            walls = self._request["walls"]
+            env = {**walls["env"], MARK: os.path.basename(self._folder)}
+            deadline = time.monotonic() + STARTING_S
+            pid, reading = walling.start(walls, env, descriptors)
+            self._top = _reference(pid)
+            self._report = walling.report(reading, deadline)
+            self.root = _reference(self._report.get("child-pid", 0))
+            return
+        options = _options(self._request, self._folder, agent)
+        options["listen_fd"] = LISTEN_FD
+        words = [self._request["bootstrap"], code, json.dumps(options)]
+        argv = [sys.executable or "/usr/bin/python3", "-I", "-S", "-B", "-c", *words]
+        pid = spawn_detached(argv, env=options["env"], descriptors=descriptors)
+        self._top = self.root = _reference(pid)
+
+    def has_ended(self) -> bool:
+        """Whether what was started is no more."""
+        try:
+            return os.waitpid(self._top["pid"], os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            return True
+
+    def failure(self) -> str:
+        """Return which of the walls that were asked for are missing, by what the kernel says."""
+        return ", ".join(walling.weaker(self._report)) if "walls" in self._request else ""
+
+    def kill(self) -> None:
+        """End all of it."""
+        _kill(self._top, os.path.basename(self._folder))
+
+
+def _reference(pid: int) -> dict[str, int]:
+    return {"pid": pid, "started": _stat(pid)[1]}
 
 
 def _address(folder: str) -> str:
@@ -115,7 +169,7 @@ def _options(request: dict[str, Any], folder: str, agent: int | None) -> dict[st
     return {**request["options"], **given}
 
 
-def _answers(process: subprocess.Popen[bytes], where: str) -> bool:
+def _answers(has_ended: Callable[[], bool], where: str) -> bool:
     """Whether the toolbox says hello in time."""
     deadline = time.monotonic() + STARTING_S
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
@@ -124,7 +178,7 @@ def _answers(process: subprocess.Popen[bytes], where: str) -> bool:
             peer.sendall(encode({"do": "hello"}))
         except OSError:
             return False
-        while time.monotonic() < deadline and process.poll() is None:
+        while time.monotonic() < deadline and not has_ended():
             if select.select([peer], [], [], 10 * PAUSE_S)[0]:
                 return _receives(peer)
     return False
@@ -211,22 +265,22 @@ def _is_alive(root: dict[str, int]) -> bool:
 
 
 def _tree(root: int, mark: str) -> set[int]:
-    """Return all processes below `root` (0: none), and those that carry the mark."""
+    """Return those that carry the mark, and all processes below them and `root` (0: none)."""
     needle = os.fsencode("%s=%s" % (MARK, mark))
     children: dict[int, list[int]] = {}
-    found = []
+    found = set()
     for name in filter(str.isdigit, os.listdir("/proc")):
         parent, started = _stat(int(name))
         if started:
             children.setdefault(parent, []).append(int(name))
             if needle in _environ(name):
-                found.append(int(name))
-    pending = [root] if root else []
+                found.add(int(name))
+    pending = {root, *found} - {0}
     while pending:
-        below = children.get(pending.pop(), [])
-        found += below
-        pending += below
-    return set(found) - {root, os.getpid()}
+        below = set(children.get(pending.pop(), ())) - found
+        found |= below
+        pending |= below
+    return found - {root, os.getpid()}
 
 
 def _environ(name: str) -> list[bytes]:
@@ -286,10 +340,13 @@ __all__ = [
     "ENDING_S",
     "FIRST_UID",
     "LAST_UID",
+    "LISTEN_FD",
     "LONGEST_ADDRESS",
     "MARK",
     "STARTING_S",
+    "Started",
     "end",
+    "look",
     "relay",
     "start",
     "state",
