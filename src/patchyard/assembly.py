@@ -29,10 +29,12 @@ from patchyard.domain.keeping import FREE_BYTES
 from patchyard.domain.lineage import REPLAYS
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import PlanSpec
+from patchyard.domain.pooling import Pooling
 from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Chores, Dispatcher, Told
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Store
+from patchyard.engine.pool import WarmPool
 from patchyard.engine.sites import general_walls
 from patchyard.engine.trying import trial_of
 from patchyard.engine.worker import Terms, Worker
@@ -126,8 +128,12 @@ async def open_worker(
         await Janitor(equipment, kept=kept, weighs=False).sweep()
 
     chores = Chores(work={"janitor": clean}, every_s={"janitor": JANITOR_S})
-    limits = configure(environ).value("slots") or Limits()
-    async with open_equipment(environ) as equipment:
+    settings = configure(environ)
+    limits, pooling = settings.value("slots") or Limits(), settings.value("pool") or Pooling()
+    async with open_equipment(environ) as opened, AsyncExitStack() as stack:
+        pool = WarmPool(opened, pooling, told=told)
+        stack.push_async_callback(pool.close)
+        equipment = replace(opened, pool=pool)
         dispatcher = Dispatcher(
             equipment, lambda: open_equipment(environ), chores=chores, told=told
         )

@@ -50,13 +50,14 @@ def test_a_repository_never_sets_the_budget_that_other_plans_share(*, is_trusted
     stated = {
         "budget": {"total_usd": 1e6},
         "keep": {"journals": "1s"},
+        "pool": {"size": 99},
         "slots": {"per_project": 99},
         "validate": ["make"],
     }
     admitted = admit(stated, KNOWN, is_trusted=is_trusted)
     assert (dict(admitted.body), admitted.ignored) == (
         {"validate": ["make"]},
-        ("budget", "keep", "slots"),
+        ("budget", "keep", "pool", "slots"),
     )
 
 

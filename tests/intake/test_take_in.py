@@ -185,6 +185,8 @@ def test_a_mistake_in_the_file_has_a_line_and_a_column(top: Path, text: str, sai
             {"PATCHYARD_SLOTS": "{per_project: 1, projects: {shop: 0}}"},
             r"^PATCHYARD_SLOTS: slots\.projects\.shop: must be a whole number",
         ),
+        ({"PATCHYARD_POOL": "{size: -1}"}, r"^PATCHYARD_POOL: pool\.size: must be a whole number"),
+        ({"PATCHYARD_POOL": "{age: 2h}"}, r"^PATCHYARD_POOL: pool\.age: must be .* at most 30m"),
         ({"PATCHYARD_KEEP": "{workspaces: x}"}, r"^PATCHYARD_KEEP: keep\.workspaces: "),
     ],
 )

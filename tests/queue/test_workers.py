@@ -12,7 +12,13 @@ import pytest
 
 from crews import LONGEST_S, WorkerCrew, crewed, plans_in
 from engine.worksite import ADD, Worksite, call, done
-from patchyard.domain.events import ToolCallRequested, ToolCallSettled, WorkSummarised
+from patchyard.domain.events import (
+    EnvironmentStarted,
+    ToolCallRequested,
+    ToolCallSettled,
+    WorkSummarised,
+)
+from patchyard.domain.ids import is_ulid
 from patchyard.domain.queue import Taken
 
 pytestmark = [
@@ -314,6 +320,28 @@ async def test_a_variable_says_how_many_plans_of_a_project_may_be_at_work(
     assert said == f"a slot of project {site.repository} (1 of 1 taken)"
     for plan_id in (second, first):
         crew.agents("plan", "cancel", plan_id)
+
+
+async def test_the_second_plan_of_a_project_gets_a_place_that_waits_and_none_stays(
+    site: Worksite, crew: WorkerCrew
+) -> None:
+    model = site.script([*steps(1, seconds=0), done()])
+    worker = crew.start("w")
+    environments = []
+    for _ in range(2):
+        plan_id = await crew.queue(model)
+        await crew.until(plan_id, WorkSummarised)
+        found = [event for _, _, event in await crew.events(plan_id)]
+        started = [e for e in found if isinstance(e, EnvironmentStarted) and e.purpose == "execute"]
+        environments += [(each.handle.environment_id, each.is_from_pool) for each in started]
+        assert log(crew, plan_id) == shown(1)
+    assert len(dict(environments)) == 2
+    assert environments[1][1]
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(LONGEST_S) == 0
+    assert not [each for each in (site.folder / "home/run").iterdir() if is_ulid(each.name)]
+    trees = (site.folder / "workspaces/tasks").iterdir()
+    assert len([each for each in trees if is_ulid(each.name)]) == 2
 
 
 async def test_a_worker_that_is_to_do_nothing_at_once_is_refused(crew: WorkerCrew) -> None:

@@ -88,10 +88,7 @@ class Noted:
             details={"boot": boot_id(), **details},
             resource=self.resource,
         )
-        note = json.dumps({"plan_id": self.plan_id, "handle": to_json(handle)})
-        made = self.directory / f".{NOTE}"
-        made.write_text(note)
-        made.replace(self.directory / NOTE)
+        write_note(self.directory, handle, plan_id=self.plan_id)
         return handle
 
     def discard(self) -> None:
@@ -122,6 +119,13 @@ class Berth(Noted):
         """Remove the folder."""
         self.listener.close()
         super().discard()
+
+
+def write_note(directory: Path, handle: EnvironmentHandle, *, plan_id: str) -> None:
+    """Note in an environment's folder how it is found, and whose it is."""
+    made = directory / f".{NOTE}"
+    made.write_text(json.dumps({"plan_id": plan_id, "handle": to_json(handle)}))
+    made.replace(directory / NOTE)
 
 
 def berth_directory(station: Station, environment_id: str) -> Path:
@@ -297,4 +301,5 @@ __all__ = [
     "serving",
     "to_details",
     "try_out",
+    "write_note",
 ]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from patchyard.domain.environment import EnvironmentHandle
 from patchyard.domain.retention import Family, Found
 
 
@@ -40,4 +41,13 @@ class OfPlans(Protocol):
         ...
 
 
-__all__ = ["Keeper", "OfPlans"]
+@runtime_checkable
+class Adopting(Protocol):
+    """Extension: a keeper of what runs, which can be told that it is of another plan."""
+
+    async def adopt(self, handle: EnvironmentHandle, plan_id: str) -> None:
+        """Note whose it is from now on, and how it is found."""
+        ...
+
+
+__all__ = ["Adopting", "Keeper", "OfPlans"]

@@ -137,4 +137,21 @@ class Checkpointing(Protocol):
         ...
 
 
-__all__ = ["CallWindow", "Checkpointing", "LookStopped", "WorkspaceRef", "Workspaces", "never"]
+@runtime_checkable
+class Renaming(Protocol):
+    """Extension: workspaces that can be given another name while environments use them."""
+
+    async def rename(self, ref: WorkspaceRef, workspace_id: str) -> WorkspaceRef:
+        """Return it under its new name; what lay under that is deleted, as in `create`."""
+        ...
+
+
+__all__ = [
+    "CallWindow",
+    "Checkpointing",
+    "LookStopped",
+    "Renaming",
+    "WorkspaceRef",
+    "Workspaces",
+    "never",
+]

@@ -87,6 +87,7 @@ class EnvironmentStarted:
 
     handle: EnvironmentHandle
     purpose: str
+    is_from_pool: bool = False  # it was up before the plan needed it, and no plan had used it
 
 
 @dataclass(frozen=True, kw_only=True)

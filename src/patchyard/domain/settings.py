@@ -17,6 +17,7 @@ from patchyard.domain.languages import BASE, IMAGES
 from patchyard.domain.model_names import split_name
 from patchyard.domain.network_settings import NetworkSettings, network_of, secrets_of
 from patchyard.domain.plan import ROLES
+from patchyard.domain.pooling import Pooling, pooling_of
 from patchyard.domain.preference import ToolSetting
 from patchyard.domain.project import LimitSettings, context_value, limits_of
 from patchyard.domain.queue import Limits
@@ -53,6 +54,7 @@ class Settings:
     model: str | None = None
     mounts: tuple[str, ...] | None = None
     network: NetworkSettings | None = None  # what may be reached
+    pool: Pooling | None = None  # how many places wait in workers, and how long
     protected_paths: tuple[str, ...] | None = None
     role: str | None = None
     safety: SafetyProfile | None = None
@@ -144,6 +146,7 @@ _PARSERS: Mapping[str, Any] = {
     "keep": lambda value: keep_of(value, ("keep",)),
     "limits": lambda value: limits_of(value, ("limits",)),
     "network": lambda value: network_of(value, ("network",)),
+    "pool": lambda value: pooling_of(value, ("pool",)),
     "safety": lambda value: parse_safety(value, ("safety",)),
     "secrets": lambda value: secrets_of(value, ("secrets",)),
     "slots": lambda value: slots_of(value, ("slots",)),

@@ -17,7 +17,8 @@ Said = TypeVar("Said", LimitSettings, EnvironmentLimits)
 ALWAYS = frozenset(
     {"approvals", KEY, "invariants", "limits", "protected_paths", "setup", "validate"}
 )
-NEVER = frozenset({"budget", "keep", "slots"})  # are of plans beside those of this repository
+# Of plans beside those of this repository.
+NEVER = frozenset({"budget", "keep", "pool", "slots"})
 
 UNCONFINED = frozenset(
     {

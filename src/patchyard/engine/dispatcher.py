@@ -79,6 +79,7 @@ class Dispatcher:
         self._opening = opening
         self._chores = chores
         self._told = told
+        self._pool = equipment.pool
         self.leaving = asyncio.Event()  # plans are left at their next step, for other workers
 
     async def adopt(self) -> None:
@@ -160,13 +161,15 @@ class Dispatcher:
 
     async def _done(self, hold: Hold, job: Job, since: float | None) -> str:
         async with self._opening() as opened:
-            equipment = replace(opened, claims=Given(opened.claims, hold))
+            equipment = replace(opened, claims=Given(opened.claims, hold), pool=self._pool)
             if job.errand == Errand.CHORE:
                 await self._chores.work[job.job_id.removeprefix(CHORE)](equipment)
                 return "done"
             self._told(f"plan {job.job_id}: begun ({job.errand})")
             workflow = Workflow(equipment, leaving=self.leaving, since=since)
             state = await _errand(workflow, job)
+            if self._pool is not None:
+                self._pool.follow(state)
             return f"{state.phase}/{state.state}"
 
 

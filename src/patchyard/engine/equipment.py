@@ -12,6 +12,7 @@ from patchyard.contracts.gateway import Gateways
 from patchyard.contracts.handover import HandOver
 from patchyard.contracts.layers import Layers
 from patchyard.contracts.leftovers import Keeper
+from patchyard.contracts.pool import Pool
 from patchyard.contracts.pruning import Pruning
 from patchyard.contracts.queue import Crew, Queue
 from patchyard.contracts.room import Room
@@ -43,6 +44,7 @@ class Equipment:
     pruning: Pruning
     room: Room
     actor: Callable[[Casting], Awaitable[Actor]]  # raises UnknownName, ModelUnavailable
+    pool: Pool | None = None  # of the process that lives longer than one plan
 
     def environment(self, kind: ExecutionEnvironment) -> Environment:
         """Return the adapter for `kind`. Raises UnknownName when there is none yet."""

@@ -8,6 +8,7 @@ from patchyard.contracts.workspace import WorkspaceRef, Workspaces
 from patchyard.domain.changeset import Base
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.events import WorkspaceCreated
+from patchyard.engine.adopting import from_pool
 from patchyard.engine.answers import whole
 from patchyard.engine.checkpoints import finish_restore
 from patchyard.engine.equipment import Equipment
@@ -88,8 +89,9 @@ async def working_ground(
                 opening = workspaces.open(base, workspace)
                 await whole(opening, undo=lambda _: workspaces.close(workspace))
     else:
-        async with ledger.sole():
-            workspace = await _made(workspaces, ledger, base, layers)
+        workspace = await from_pool(equipment, ledger, base, layers) or await _made(
+            workspaces, ledger, base, layers
+        )
     await finish_restore(equipment, ledger, workspace)  # of a new fork: the files of its parent
     try:
         yield workspace
@@ -103,13 +105,15 @@ async def _made(
 ) -> WorkspaceRef:
     """Make the plan's own tree; none is left that the journal does not know."""
     folders = ledger.state.known.include
-    creating = workspaces.create(base, workspace_id=ledger.plan_id, layers=layers, folders=folders)
-    workspace = await whole(creating, undo=workspaces.remove)
-    try:
-        await ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
-    except BaseException:
-        await workspaces.remove(workspace)
-        raise
+    create = workspaces.create
+    async with ledger.sole():
+        creating = create(base, workspace_id=ledger.plan_id, layers=layers, folders=folders)
+        workspace = await whole(creating, undo=workspaces.remove)
+        try:
+            await ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
+        except BaseException:
+            await workspaces.remove(workspace)
+            raise
     return workspace
 
 

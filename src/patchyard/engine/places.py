@@ -7,7 +7,7 @@ from dataclasses import replace
 from patchyard.contracts.environment import Environment, Toolbox
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, Site
 from patchyard.domain.errors import EnvironmentBroken
-from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted, Noted
+from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted, Event, Noted
 from patchyard.domain.usage import NOTHING, Usage
 from patchyard.engine.activation import activating, deactivated
 from patchyard.engine.answers import whole
@@ -110,12 +110,20 @@ async def started(
         handle = await environment.start(ready)
     handle = replace(handle, resource=spec.resource, details=as_bounded(handle, spec))
     try:
-        words = [Noted(text=UNHELD.format(name, handle.kind)) for name in _unheld(handle)]
-        await ledger.record(EnvironmentStarted(handle=handle, purpose=spec.purpose), *words)
+        await ledger.record(*started_events(handle, spec.purpose))
     except BaseException:
         await environment.end(handle)
         raise
     return handle
+
+
+def started_events(
+    handle: EnvironmentHandle, purpose: str, *, is_from_pool: bool = False
+) -> Sequence[Event]:
+    """Return what the journal is told of an environment that is up."""
+    words = [Noted(text=UNHELD.format(name, handle.kind)) for name in _unheld(handle)]
+    started = EnvironmentStarted(handle=handle, purpose=purpose, is_from_pool=is_from_pool)
+    return (started, *words)
 
 
 def _unheld(handle: EnvironmentHandle) -> Sequence[str]:
@@ -150,4 +158,4 @@ async def ended(
     await deactivated(equipment, handle)
 
 
-__all__ = ["UNHELD", "Places", "Specs", "ended", "started"]
+__all__ = ["UNHELD", "Places", "Specs", "ended", "started", "started_events"]

@@ -39,6 +39,7 @@ from patchyard.engine.setup import Setup
 from patchyard.engine.steering import Steering
 from patchyard.engine.timekeeping import Deadline
 from patchyard.engine.watching import Watching
+from patchyard.engine.wishing import prepared
 
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
 
@@ -76,6 +77,7 @@ class PlanExecutor:
     async def _think(self) -> None:
         base = await self._base()
         root_id = await self._root()
+        await prepared(self._equipment, self._ledger.state, base)
         async with (
             reading_ground(self._equipment, self._ledger, base) as ground,
             self._at_work(Phase.STRATEGIZE, ground) as (loop, _),

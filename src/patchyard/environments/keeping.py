@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchyard.clients.berths import NOTE, Station
+from patchyard.clients.berths import NOTE, Station, berth_directory, write_note
 from patchyard.clients.freezing import is_frozen
 from patchyard.clients.removal import size_of
 from patchyard.clients.vitals import answers
@@ -36,6 +36,11 @@ class EnvironmentKeeper:
     async def found_of(self, plan_id: str) -> Sequence[Found]:
         """See contracts.leftovers.OfPlans."""
         return await asyncio.to_thread(self._found, plan_id)
+
+    async def adopt(self, handle: EnvironmentHandle, plan_id: str) -> None:
+        """See contracts.leftovers.Adopting."""
+        directory = berth_directory(self._station, handle.environment_id)
+        write_note(directory, handle, plan_id=plan_id)  # a few bytes: a thread takes longer
 
     def _found(self, plan_id: str | None = None) -> Sequence[Found]:
         """Look at those of one plan, or at all."""

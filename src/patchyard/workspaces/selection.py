@@ -87,6 +87,10 @@ class AutoWorkspaces:
         """See contracts.workspace."""
         await self._of(ref).remove(ref)
 
+    async def rename(self, ref: WorkspaceRef, workspace_id: str) -> WorkspaceRef:
+        """See contracts.workspace.Renaming."""
+        return await self._of(ref).rename(ref, workspace_id)
+
     async def discard(self, workspace_id: str) -> None:
         """See contracts.workspace."""
         is_overlay = is_mounted(self._folder / workspace_id / "root")

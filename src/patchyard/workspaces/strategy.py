@@ -4,16 +4,19 @@ import abc
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from patchyard.clients.boot import boot_id
+from patchyard.clients.mounts import is_mounted, unmount
 from patchyard.clients.reader import Reader
 from patchyard.contracts.blobs import Blobs
 from patchyard.contracts.workspace import CallWindow, WorkspaceRef, never
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Unavailable
 from patchyard.domain.manifest import Delta, Manifest
+from patchyard.domain.pooling import relocated
 from patchyard.workspaces import materials
 from patchyard.workspaces.bulk import Bulk, carried
 from patchyard.workspaces.capture import Capture
@@ -112,6 +115,10 @@ class Strategy(abc.ABC):
         """Delete it."""
         await asyncio.to_thread(self._remove, Path(ref.root))
 
+    async def rename(self, ref: WorkspaceRef, workspace_id: str) -> WorkspaceRef:
+        """Give it another name; see contracts.workspace.Renaming."""
+        return await asyncio.to_thread(self._rename, ref, workspace_id)
+
     async def discard(self, workspace_id: str) -> None:
         """Delete what has this name."""
         await asyncio.to_thread(self._remove, self._folder / workspace_id / "root")
@@ -207,6 +214,21 @@ class Strategy(abc.ABC):
     def _known(self, _base: Base, _ref: WorkspaceRef) -> Known:
         """Return who says which origin a file is a copy of."""
         return _of_no_origin
+
+    def _rename(self, ref: WorkspaceRef, workspace_id: str) -> WorkspaceRef:
+        """Move its folder: what is mounted in it, here or in an environment, moves along."""
+        old, new = Path(ref.root).parent, self._folder / workspace_id
+        if new.exists():  # what a killed engine left, in whatever way it was made
+            if is_mounted(new / "root"):
+                unmount(new / "root")
+            materials.delete(new)
+        old.rename(new)
+        return replace(
+            ref,
+            workspace_id=workspace_id,
+            root=str(new / "root"),
+            details=relocated(ref.details, str(old), str(new)),
+        )
 
     def _remove(self, root: Path) -> None:
         self._close(root)

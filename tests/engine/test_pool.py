@@ -1,0 +1,353 @@
+"""Places made before a plan needs them: given to one plan, once, where all is as it wants it."""
+
+import asyncio
+import subprocess
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.worksite import ADD, Worksite, call, done
+from images import WITH_PYTHON, image
+from janitor.passing import gone, left, swept
+from machines import lend
+from patchyard.clients.process import ProcessRef, kill
+from patchyard.contracts.environment import Furnished
+from patchyard.contracts.pool import Pooled
+from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment
+from patchyard.domain.environment_limits import EnvironmentLimits
+from patchyard.domain.errors import Conflict
+from patchyard.domain.events import EnvironmentStarted
+from patchyard.domain.plan import PlanSpec
+from patchyard.domain.pooling import Pooling, Wish
+from patchyard.domain.resource import Resource
+from patchyard.domain.retention import DAY_S, Family
+from patchyard.engine.adopting import from_pool
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import read_events
+from patchyard.engine.pool import WarmPool
+from patchyard.engine.wishing import spec_at, wish_of
+from patchyard.engine.workflow import Workflow
+from patchyard.intake import spec_of
+from services import kernel_folder
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+
+LONGEST_S = 30.0
+
+
+@dataclass(kw_only=True)
+class Spring:
+    """A pool over a worksite, and plans that are carried out beside it."""
+
+    site: Worksite
+    equipment: Equipment
+    pool: WarmPool
+    told: list[str]
+    options: Mapping[str, Any] = field(default_factory=dict)  # of each plan
+
+    def spec(self, *replies: Any, **options: Any) -> PlanSpec:
+        """Return what a plan of that script asks for."""
+        made = spec_of(self.site.asked(*replies), self.site.environ)
+        return replace(made, **self.options, **options)
+
+    async def plan(self, *replies: Any, **options: Any) -> str:
+        """Carry a plan out and return its id."""
+        workflow = Workflow(self.equipment)
+        plan_id = await workflow.create(self.spec(*replies, **options))
+        self.pool.follow(await workflow.run(plan_id))
+        return plan_id
+
+    async def printed(self, plan_id: str) -> list[str]:
+        """Return what the commands of a plan printed."""
+        ledger = await self.site.ledger(self.equipment, plan_id)
+        changeset = ledger.state.changeset
+        assert changeset is not None
+        assert ledger.state.base is not None
+        git = ["git", f"--git-dir={ledger.state.base.store}", "show", f"{changeset.tree}:said.txt"]
+        shown = await asyncio.to_thread(subprocess.run, git, check=True, capture_output=True)
+        return bytes(shown.stdout).decode().splitlines()
+
+    async def wish(self, **options: Any) -> Wish:
+        """Return what a plan of the site's checkout, as it is now, would wish for."""
+        base = await self.equipment.trees.snapshot(self.site.repository)
+        made = wish_of(self.equipment, self.spec(ADD, **options), base, [])
+        assert made is not None
+        environment = self.equipment.environment(made.site.kind)
+        assert isinstance(environment, Furnished)
+        found = await environment.programs(base.repository, image=made.environment.image)
+        return replace(made, programs=dict(found))
+
+    async def filled(self, **options: Any) -> Wish:
+        """Return a wish once a place waits that was made for it."""
+        wish = await self.wish(**options)
+        self.pool.prepare(wish)
+        await self.waiting(wish)
+        return wish
+
+    async def waiting(self, wish: Wish) -> Pooled:
+        """Return the place that was made for a wish, once it waits."""
+        await self.until(lambda: any(each.wish == wish for each in self.ready))
+        found: Pooled = next(each.pooled for each in self.ready if each.wish == wish)
+        return found
+
+    @property
+    def ready(self) -> Sequence[Any]:
+        return self.pool._ready
+
+    async def until(self, is_so: Any) -> None:
+        deadline = time.monotonic() + LONGEST_S
+        while not is_so():
+            assert time.monotonic() < deadline, self.told
+            await asyncio.sleep(0.01)
+
+    async def started(self, plan_id: str) -> list[EnvironmentStarted]:
+        """Return the environments of a plan's work."""
+        found = await read_events(self.equipment.store.journal, plan_id)
+        return [
+            event
+            for _, _, event in found
+            if isinstance(event, EnvironmentStarted) and event.purpose == "execute"
+        ]
+
+
+@asynccontextmanager
+async def springing(site: Worksite, **pooling: Any) -> AsyncIterator[Spring]:
+    async with site.open() as (opened, _):
+        told: list[str] = []
+        pool = WarmPool(opened, Pooling(**pooling), told=told.append)
+        try:
+            equipment = replace(opened, pool=pool)
+            yield Spring(site=site, equipment=equipment, pool=pool, told=told)
+            assert not told
+        finally:
+            await pool.close()
+
+
+@pytest.fixture
+async def spring(site: Worksite) -> AsyncIterator[Spring]:
+    async with springing(site) as made:
+        yield made
+
+
+def init_of(pooled: Pooled) -> ProcessRef:
+    found = pooled.handle.details["init"]
+    return ProcessRef(pid=found["pid"], started=found["started"])
+
+
+def is_gone(pooled: Pooled) -> bool:
+    return not init_of(pooled).is_alive and not Path(pooled.workspace.root).parent.exists()
+
+
+def said(command: str) -> dict[str, Any]:
+    """A call that keeps in the workspace what it prints."""
+    return call("execute_command", command=f"({command}) > said.txt 2>&1", timeout_s=30)
+
+
+def boxed(kind: ExecutionEnvironment) -> dict[str, Any]:
+    """What sends a plan to a place of a kind."""
+    if kind == ExecutionEnvironment.PROCESS:
+        return {}
+    if kind == ExecutionEnvironment.CONTAINER:
+        box = Resource(name="box", type="container-instance", image=image(WITH_PYTHON))
+    else:
+        box = Resource(name="box", type="vm-image", image=kernel_folder())
+    return {"environment": "box", "resources": (box,)}
+
+
+KINDS = [
+    ExecutionEnvironment.PROCESS,
+    pytest.param(ExecutionEnvironment.CONTAINER, marks=pytest.mark.service("docker")),
+    pytest.param(ExecutionEnvironment.VM, marks=pytest.mark.service("qemu")),
+]
+
+LEAVING = (
+    "ls -A . /tmp $HOME; echo mine > /tmp/t; echo mine > kept.pyc; echo mine > $HOME/h; sleep 99 &"
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_each_plan_gets_a_place_of_the_pool_that_none_had_before(
+    site: Worksite, kind: ExecutionEnvironment
+) -> None:
+    if kind == ExecutionEnvironment.VM:
+        lend(site.folder / "home" / "run")
+    async with springing(site) as spring:
+        spring.options = boxed(kind)
+        plans, seen, listed = [], set(), []
+        for number in range(3 if kind != ExecutionEnvironment.VM else 2):
+            pooled = await spring.waiting(await spring.wish()) if number else None
+            plan_id = await spring.plan(said(f"{LEAVING} ps -e | grep -c sleep"), done())
+            (started,) = await spring.started(plan_id)
+            plans.append(plan_id)
+            seen.add(started.handle.environment_id)
+            listed.append(await spring.printed(plan_id))
+            if pooled is not None:
+                assert (started.handle.kind, started.is_from_pool) == (kind, True)
+                assert started.handle.environment_id == pooled.handle.environment_id
+                assert is_gone(pooled)
+        assert len(seen) == len(plans)
+        assert all(each == listed[0] for each in listed)
+        assert "kept.pyc" not in listed[0]
+    assert left(site) == sorted(plans)
+
+
+async def test_a_plans_own_place_is_made_while_it_is_planned(spring: Spring) -> None:
+    plan_id = await spring.plan(ADD, done())
+    assert [each.is_from_pool for each in await spring.started(plan_id)] == [True]
+
+
+async def test_without_a_pool_each_place_is_started_by_its_first_call(site: Worksite) -> None:
+    async with springing(site, size=0) as spring:
+        spring.pool.prepare(await spring.wish())
+        plan_id = await spring.plan(ADD, done())
+        assert [each.is_from_pool for each in await spring.started(plan_id)] == [False]
+        assert await spring.plan(done())
+        assert not spring.ready
+
+
+async def test_a_place_over_another_base_is_ended_and_not_given(spring: Spring) -> None:
+    old = await spring.waiting(await spring.filled())
+    spring.site.repository.joinpath("a.txt").write_text("two\n")
+    assert await spring.pool.take(await spring.wish()) is None
+    await spring.until(lambda: is_gone(old))
+
+
+OTHERS: list[dict[str, Any]] = [
+    {"variables": {"A": "1"}},
+    {"mounts": ("/usr/share:ro",)},
+    {"include": ("deps",)},
+    {"environment_limits": EnvironmentLimits(memory=2**30)},
+    {"project": "another"},
+]
+
+
+@pytest.mark.parametrize("options", OTHERS, ids=lambda each: next(iter(each)))
+async def test_a_place_that_was_made_with_other_settings_is_not_given(
+    spring: Spring, options: dict[str, Any]
+) -> None:
+    made = await spring.filled()
+    assert await spring.pool.take(await spring.wish(**options)) is None
+    assert await spring.pool.take(made) is not None
+
+
+async def test_a_place_is_made_again_where_other_programs_are_found(spring: Spring) -> None:
+    wish = await spring.filled()
+    old = await spring.waiting(wish)
+    assert wish.programs
+    spring.pool.prepare(wish)
+    assert await spring.waiting(wish) == old
+    spring.pool.prepare(replace(wish, programs={"python3": "another"}))
+    await spring.until(lambda: is_gone(old))
+    assert await spring.waiting(wish) != old
+
+
+async def test_two_plans_that_want_one_place_do_not_both_get_it(spring: Spring) -> None:
+    wish = await spring.filled()
+    taken = await asyncio.gather(*(spring.pool.take(wish) for _ in range(3)))
+    (given,) = [each for each in taken if each is not None]
+    await spring.pool.give_up(given)
+    assert is_gone(given)
+
+
+async def test_a_place_that_died_is_noticed_and_a_new_one_is_started(spring: Spring) -> None:
+    wish = await spring.filled()
+    dead = await spring.waiting(wish)
+    kill(init_of(dead))
+    plan_id = await spring.plan(ADD, done())
+    assert [each.is_from_pool for each in await spring.started(plan_id)] == [False]
+    await spring.until(lambda: is_gone(dead))
+
+
+async def test_a_place_that_nobody_takes_is_ended_after_its_time(site: Worksite) -> None:
+    async with springing(site, age=0.05) as spring:
+        spring.pool.prepare(await spring.wish())
+        await spring.until(lambda: spring.ready)
+        waited = spring.ready[0].pooled
+        await spring.until(lambda: is_gone(waited))
+        assert not spring.ready
+
+
+async def test_no_more_wait_than_may(site: Worksite) -> None:
+    async with springing(site, size=2, total=3) as spring:
+        first = await spring.filled()
+        await spring.until(lambda: len(spring.ready) == 2)
+        oldest = spring.ready[0].pooled
+        spring.pool.prepare(first)
+        second = await spring.filled(project="another")
+        await spring.until(lambda: is_gone(oldest))
+        assert [each.wish for each in spring.ready].count(first) == 1
+        third = await spring.filled(project="another", variables={"A": "1"})
+        await spring.until(lambda: len(spring.ready) == 3)
+        assert {each.wish.project for each in spring.ready} == {first.project, "another"}
+        assert [each.wish for each in spring.ready].count(second) < 2
+        assert third in [each.wish for each in spring.ready]
+
+
+async def test_all_that_waits_or_is_made_ends_with_the_engine(site: Worksite) -> None:
+    async with springing(site, size=2) as spring:
+        waited = await spring.waiting(await spring.filled())
+        begun = time.monotonic()
+        await spring.pool.close()
+        assert time.monotonic() - begun < 3
+        await spring.pool.close()
+        assert is_gone(waited)
+        spring.pool.prepare(await spring.wish())
+        assert not spring.ready
+    assert left(site) == []
+
+
+async def test_a_place_that_cannot_become_a_plans_own_is_ended(
+    spring: Spring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = await spring.waiting(await spring.filled())
+
+    async def lost(*_: Any) -> None:
+        raise Conflict("another process wrote")
+
+    workflow = Workflow(spring.equipment)
+    plan_id = await workflow.create(spring.spec(ADD, done()))
+    await workflow.strategize(plan_id)
+    ledger = await spring.site.ledger(spring.equipment, plan_id)
+    monkeypatch.setattr(ledger, "record", lost)
+    base = ledger.state.base
+    assert base is not None
+    with pytest.raises(Conflict):
+        await from_pool(spring.equipment, ledger, base, [])
+    assert is_gone(waited)
+    assert left(spring.site) == []
+
+
+async def test_what_a_killed_engine_leaves_ends_by_itself_and_its_folders_go(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(*words: Any) -> EnvironmentSpec:
+        return replace(spec_at(*words), orphan_grace_s=0.5)
+
+    monkeypatch.setattr("patchyard.engine.pool.spec_at", impatient)
+    async with springing(site) as spring:
+        waited = await spring.waiting(await spring.filled())
+        await spring.ready[0].toolbox.close()  # as its death does
+        await spring.until(lambda: not init_of(waited).is_alive)
+        found = gone(await swept(spring.equipment, days=0.1))
+        assert found[Family.ENVIRONMENT] == [waited.handle.environment_id]
+        assert found[Family.WORKSPACE] == [waited.workspace.workspace_id]
+        assert left(site) == []
+
+
+async def test_the_janitor_leaves_what_waits(spring: Spring) -> None:
+    wish = await spring.filled()
+    await swept(spring.equipment, days=LONGEST_S / DAY_S)
+    assert await spring.pool.take(wish) is not None
+
+
+async def test_what_cannot_be_made_is_told_and_holds_nothing_up(spring: Spring) -> None:
+    wish = await spring.wish(mounts=("/nowhere:ro",))
+    spring.pool.prepare(wish)
+    assert await spring.pool.take(wish) is None
+    assert spring.told.pop()
+    assert left(spring.site) == []
