@@ -17,7 +17,8 @@ from patchyard.domain.network import METHODS
 
 HEADERS = 100
 LINE = re.compile(r"([A-Z]{1,20}) ([\x21\x22\x24-\x7e]+) HTTP/1\.([01])")  # no fragment
-HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
+HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)")
+"""Blanks are stripped later: a pattern whose parts both take them tries all ways to share them."""
 ONCE = frozenset({"authorization", "content-length", "expect", "host", "transfer-encoding"})
 DIRECT = "/to/"  # http://GATEWAY/to/HOST[:PORT]/PATH, for what knows no proxy
 LENGTH = re.compile(r"[0-9]{1,15}")

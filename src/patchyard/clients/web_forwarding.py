@@ -6,7 +6,7 @@ Redirects are handed back, so that a secret goes nowhere but to the host that it
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from types import TracebackType
 from typing import Self
@@ -26,6 +26,7 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.permits import Permit
 
 READ_TIMEOUT_S = 300.0  # for an answer, and between two pieces of it
+ANSWER_TIMEOUT_S = READ_TIMEOUT_S + 2 * CONNECT_TIMEOUT_S  # from the request to the answer's head
 HOP = frozenset({
     "connection", "expect", "keep-alive", "proxy-authenticate", "proxy-authorization",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
@@ -106,7 +107,11 @@ class Forwarder:
         trial.sent(asking.head.size)
         for address in addresses:
             try:
-                return await self._transport.handle_async_request(_request(asking, address, header))
+                return await self._answer(asking, address, header)
+            except TimeoutError as error:
+                raise Refused(
+                    HTTPStatus.GATEWAY_TIMEOUT, f"{rule.place} did not begin its answer in time"
+                ) from error
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 said = str(error)[:200]
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -115,6 +120,25 @@ class Forwarder:
                 ) from error
         how = "" if rule.is_plain else " by TLS"
         raise Refused(HTTPStatus.BAD_GATEWAY, f"{rule.place} cannot be reached{how}: {said}")
+
+    async def _answer(self, asking: Asking, address: str, header: str) -> httpx2.Response:
+        """Return the beginning of an answer. Raises TimeoutError where none is begun in time.
+
+        A host that sends nothing but interim answers is never silent, so that no other limit holds.
+        """
+        async with asyncio.timeout(ANSWER_TIMEOUT_S) as waiting:
+            body = _rescheduling(asking.body, waiting)
+            request = _request(replace(asking, body=body), address, header)
+            return await self._transport.handle_async_request(request)
+
+
+async def _rescheduling(
+    body: AsyncIterator[bytes], waiting: asyncio.Timeout
+) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body; the time for the answer begins after each of them."""
+    async for piece in body:
+        yield piece
+        waiting.reschedule(asyncio.get_running_loop().time() + ANSWER_TIMEOUT_S)
 
 
 def _trusted(environ: Mapping[str, str]) -> ssl.SSLContext:
@@ -177,7 +201,8 @@ async def _hand_back(
     response: httpx2.Response, asking: Asking, trial: Trial, reply: Reply, masking: Masking
 ) -> None:
     is_empty = asking.head.method == "HEAD" or response.status_code in EMPTY
-    length = response.headers.get("content-length")
+    is_of_chunks = "transfer-encoding" in response.headers  # then a length means nothing
+    length = None if is_of_chunks else response.headers.get("content-length")
     is_chunked = not is_empty and length is None and not reply.is_old
     phrase = response.extensions.get("reason_phrase", b"").decode("latin-1")
     lines = [f"HTTP/1.1 {response.status_code} {phrase}"]
@@ -233,6 +258,7 @@ def led_back(location: str, asking: Asking) -> str:
 
 __all__ = [
     "ANSWERS",
+    "ANSWER_TIMEOUT_S",
     "EMPTY",
     "HOP",
     "OWN",
