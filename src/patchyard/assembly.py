@@ -329,6 +329,7 @@ def _keepers(
 ) -> Sequence[Keeper]:
     """Return who knows what of ours is on this machine."""
     from patchyard.clients.temporaries import TemporaryKeeper  # noqa: PLC0415 - for the janitor
+    from patchyard.environments.furniture import furniture_keepers  # noqa: PLC0415 - likewise
     from patchyard.environments.keeping import EnvironmentKeeper  # noqa: PLC0415 - likewise
     from patchyard.stores.keeping import CheckpointKeeper  # noqa: PLC0415 - likewise
     from patchyard.workspaces.keeping import (  # noqa: PLC0415 - likewise
@@ -344,6 +345,7 @@ def _keepers(
         WorkspaceKeeper(folder, label),
         CheckpointKeeper(where.home / CHECKPOINTS),
         *shared_keepers(where.home, folder),
+        *furniture_keepers(station),
         TemporaryKeeper(home=where.home, workspaces=folder, outside=Path(tempfile.gettempdir())),
     ]
 

@@ -5,14 +5,20 @@ from pathlib import Path
 
 from engine.worksite import ADD, Worksite, call, done
 from patchyard.contracts.clock import Clock
+from patchyard.contracts.workspace import WorkspaceRef
+from patchyard.domain.codec import from_json
 from patchyard.domain.errors import ModelFailed
+from patchyard.domain.events import EnvironmentStarted, Moved
+from patchyard.domain.plan import Phase, State
 from patchyard.domain.retention import DAY_S, Family, Retention
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.janitor import Janitor, Sweep
+from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.sites import general_site, specs_for
 from patchyard.engine.workflow import Workflow
 from patchyard.stores.sqlite import SQLiteJournal
 
-__all__ = ["Later", "bodies", "gone", "left", "stopped", "swept", "tree", "worked"]
+__all__ = ["Later", "bodies", "gone", "left", "running", "stopped", "swept", "tree", "worked"]
 
 
 @dataclass(frozen=True)
@@ -89,3 +95,21 @@ async def bodies(equipment: Equipment) -> int:
     return int(
         await journal.look(lambda db: db.execute("SELECT count(*) FROM bodies").fetchone()[0])
     )
+
+
+async def running(equipment: Equipment, plan_id: str) -> str:
+    """Start an environment for a plan as a killed engine had; return its name."""
+    async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
+        state = ledger.state
+        assert state.base is not None
+        assert state.workspace is not None
+        ref = from_json(WorkspaceRef, state.workspace)
+        await equipment.workspaces.open(state.base, ref)
+        spec = specs_for(equipment, plan_id, state.known, ref, purpose="execute", is_writable=True)
+        here = general_site(state.known)
+        handle = await equipment.environment(here.kind).start(spec[here])
+        await ledger.record(
+            Moved(phase=Phase.EXECUTE, state=State.PROCESSING),
+            EnvironmentStarted(handle=handle, purpose="execute"),
+        )
+    return handle.environment_id

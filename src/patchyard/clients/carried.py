@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchyard.clients.copies import open_to_all
+from patchyard.clients.copies import is_dated, open_to_all
 from patchyard.clients.syncing import put_in_place
 from patchyard.clients.toolbox import TOOLBOX_FOLDER
 from patchyard.domain.environment import Mount
@@ -81,7 +81,7 @@ def carried_python(shelf: Path, interpreter: str) -> CarriedPython:
     Raises EnvironmentUnavailable where it cannot be carried.
     """
     place = shelf / f"python-{_version(interpreter)}"
-    if not place.is_dir():
+    if not is_dated(place):
         _put_together(place, _facts(interpreter))
     facts = json.loads((place / FACTS).read_bytes())
     return CarriedPython(

@@ -26,7 +26,7 @@ COMPILE_TIMEOUT_S = 30.0
 def compiled_toolbox(shelf: Path, interpreter: str) -> Path:
     """Return a folder that holds `toolbox`, made on `shelf` once per version and interpreter."""
     place = shelf / _version(interpreter)
-    if place.is_dir():
+    if is_dated(place):
         return place
     shelf.mkdir(mode=0o755, parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=shelf))
@@ -55,6 +55,17 @@ def compiled_toolbox(shelf: Path, interpreter: str) -> Path:
     return place
 
 
+def is_dated(place: Path) -> bool:
+    """Date the use of what is kept there, for the janitor; False where nothing is."""
+    try:
+        os.utime(place)
+    except FileNotFoundError:
+        return False
+    except PermissionError:  # root's, made for everybody
+        return place.is_dir()
+    return True
+
+
 def open_to_all(folder: Path) -> None:
     """Let everybody read what lies there, and only its owner write."""
     folder.chmod(0o755)
@@ -70,4 +81,4 @@ def _version(interpreter: str) -> str:
     return digest.hexdigest()[:16]
 
 
-__all__ = ["COMPILE", "COMPILE_TIMEOUT_S", "compiled_toolbox", "open_to_all"]
+__all__ = ["COMPILE", "COMPILE_TIMEOUT_S", "compiled_toolbox", "is_dated", "open_to_all"]

@@ -33,6 +33,7 @@ SAVE_TIMEOUT_S = 60.0
 KEPT_S = 14 * 24 * 3600.0  # that a file stays which no machine starts from
 SYSTEM = Path("/")
 KINDS = ("disk-", "initramfs-", "kvm-", "state-")
+MACHINES = "vm"  # the folder of these, on the shelf of compiled toolboxes
 SPARE_BYTES = 1024**3  # that the disk must have left
 
 
@@ -236,4 +237,12 @@ def _digest(*facts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-__all__ = ["BOOT_TIMEOUT_S", "KVM_TIMEOUT_S", "SAVE_TIMEOUT_S", "Template", "Templates"]
+__all__ = [
+    "BOOT_TIMEOUT_S",
+    "KINDS",
+    "KVM_TIMEOUT_S",
+    "MACHINES",
+    "SAVE_TIMEOUT_S",
+    "Template",
+    "Templates",
+]

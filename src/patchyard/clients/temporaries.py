@@ -16,7 +16,7 @@ HALF = re.compile(
     r"\.gone-\d+-.+|\.[0-9a-f]+(?:\.git[0-9a-f-]*)?\.new|(?:store|[0-9a-f]+)\.git\.new-\d+"
 )
 PROBE = re.compile(r"\.probe-\w{8}")  # beside workspaces: whether an overlay can be mounted
-COPY = re.compile(r"tmp\w{8}")  # among environments: a copy of the toolbox
+COPY = re.compile(r"tmp\w{8}")  # among environments: a copy of the toolbox, a machine's files
 OUTSIDE = re.compile(r"patchyard-(?:bench|build|check|probe)-\w{8}")  # as `tempfile` names them
 SANDBOX = re.compile(r"patchyard-sandbox-(\d+)-\w{8}")  # of an embedding process, by its number
 DEMO = re.compile(r"patchyard-demo-\w{8}")  # a repository of a home that is named in it
@@ -64,7 +64,9 @@ class TemporaryKeeper:
         """Yield where something is made under another name and then moved, and such names."""
         home = self._home
         yield self._workspaces, PROBE
-        yield home / "run", COPY
+        shelf = home / "run" / "toolbox"
+        yield from ((folder, COPY) for folder in (home / "run", shelf, shelf / "vm"))
+        yield from ((folder, HALF) for folder in (shelf, shelf / "vm"))
         yield from ((folder, HALF) for folder in (self._workspaces, home / "trees"))
         yield self._workspaces / ".layers", HALF
         yield home / "checkpoints", HALF

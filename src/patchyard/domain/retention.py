@@ -27,11 +27,14 @@ class Family(StrEnum):
     BASE = "base"  # our checkout of a tree, and the `.git` that goes with it
     LAYER = "layer"  # what setup wrote
     STORE = "store"  # our objects and histories of one repository
+    MACHINE = "machine"  # files that virtual machines start from
+    TOOLBOX = "toolbox"  # compiled, and Pythons that are carried along
     TEMPORARY = "temporary"  # of a process that was killed
     JOURNAL = "journal"
 
 
 CACHES = frozenset({Family.BASE, Family.LAYER, Family.STORE})  # shared, and made again
+FURNITURE = frozenset({Family.MACHINE, Family.TOOLBOX})  # likewise, by environments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,7 @@ class Retention:
     workspaces: float = 7 * DAY_S  # of finished plans, after their last event
     journals: float = 90 * DAY_S  # of plans that nobody carries on; their workspaces go with them
     caches: float = GRACE_S  # bases, layers and stores that no plan needs
+    machines: float = 14 * DAY_S  # what environments start from, after the last that did
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +160,15 @@ def judged_cache(found: Found, needed: frozenset[str], now: float, retention: Re
     return Verdict(found=found, may_go=True, reason="no plan needs it")
 
 
+def judged_furniture(found: Found, now: float, retention: Retention, *, is_busy: bool) -> Verdict:
+    """Judge what environments start from; `is_busy`: one runs, and it may be from this."""
+    if is_busy:
+        return Verdict(found=found, may_go=False, reason="an environment runs that may need it")
+    if now - found.used < max(retention.machines, GRACE_S):
+        return Verdict(found=found, may_go=False, reason="an environment started from it lately")
+    return Verdict(found=found, may_go=True, reason="no environment has started from it for long")
+
+
 def has_leftovers(
     things: Sequence[Found], state: PlanState, now: float, retention: Retention
 ) -> bool:
@@ -246,6 +259,7 @@ __all__ = [
     "CACHES",
     "DAY_S",
     "DEMO",
+    "FURNITURE",
     "GRACE_S",
     "OUTSIDE",
     "START_S",
@@ -263,6 +277,7 @@ __all__ = [
     "judged_cache",
     "judged_checkpoints",
     "judged_environment",
+    "judged_furniture",
     "judged_mount",
     "judged_orphan",
     "judged_temporary",

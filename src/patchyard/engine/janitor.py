@@ -100,6 +100,11 @@ class Janitor:
             await self._leave(shared, "a plan may need it whose journal cannot be read")
         else:
             await self._share(shared)
+        is_busy = any(each.is_live for each in found.get(Family.ENVIRONMENT, ()))
+        is_busy |= any(each.verdict.reason == TAKEN for each in self._done)
+        for each in [each for family in retention.FURNITURE for each in found.get(family, ())]:
+            judged = retention.judged_furniture(each, self._now, self._kept, is_busy=is_busy)
+            await self._judge(judged)
         for each in found.get(Family.TEMPORARY, ()):
             await self._judge(retention.judged_temporary(each, self._now, self._kept))
         if not self._is_dry:

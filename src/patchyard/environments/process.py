@@ -218,11 +218,10 @@ class ProcessEnvironment:
         return agent_of(spec, self._station, checkout_owner=owner)
 
     def _view(self, spec: EnvironmentSpec, identity: AgentIdentity) -> View:
-        if self._machine is None:
-            interpreter = toolbox_interpreter()
-            shelf = self._station.prepare()
-            toolbox = compiled_toolbox(shelf, interpreter.path) / "toolbox"
-            self._machine = read_machine(str(toolbox), interpreter)
+        interpreter, shelf = toolbox_interpreter(), self._station.prepare()
+        toolbox = str(compiled_toolbox(shelf, interpreter.path) / "toolbox")  # a janitor may pass
+        if self._machine is None or self._machine.toolbox != toolbox:
+            self._machine = read_machine(toolbox, interpreter)
         self._refuse_exposure(self._machine.interpreter, spec.workspace.target)
         toolchains = self._finder.find(spec.workspace.target)
         return build_view(spec, identity=identity, machine=self._machine, toolchains=toolchains)

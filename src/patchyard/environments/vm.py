@@ -42,7 +42,7 @@ from patchyard.clients.guests import (
 )
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
-from patchyard.clients.machine_templates import Template, Templates
+from patchyard.clients.machine_templates import MACHINES, Template, Templates
 from patchyard.clients.process import kill_tree
 from patchyard.clients.qemu import KVM, find_qemu
 from patchyard.clients.wardens import Runner, Start, control, end_machine
@@ -186,7 +186,7 @@ class VmEnvironment:
     async def _template(self, spec: EnvironmentSpec, identity: AgentIdentity) -> Template:
         find_bubblewrap()
         shelf = self._station.prepare()
-        return await Templates(shelf / "vm", shelf).template(
+        return await Templates(shelf / MACHINES, shelf).template(
             spec.image or self._station.machine_image,
             memory_mib=_memory_of(spec),
             cpus=min(os.cpu_count() or 1, MOST_CPUS),
