@@ -13,7 +13,7 @@ from network.doors import door, hello
 from network.hosts import Host
 from patchyard.clients import dialling
 from patchyard.clients import tunnel as tunnels
-from patchyard.clients.client_hello import NoHello, server_name
+from patchyard.clients.client_hello import RECORDS, NoHello, read_hello, server_name
 from patchyard.domain.addresses import Address
 from patchyard.domain.network import NetworkGrant
 
@@ -129,6 +129,15 @@ async def test_a_hello_that_comes_byte_by_byte_in_many_records_is_read(
             said = await tunnel.reader.readexactly(3)
         tunnel.close()
     assert said == b"\x16\x03\x03"  # the host's own ServerHello
+
+
+async def test_a_hello_in_thousands_of_records_is_none() -> None:
+    message = hello("localhost")[5:]
+    reader = asyncio.StreamReader()
+    for at in range(RECORDS + 1):
+        reader.feed_data(b"\x16\x03\x01\x00\x01" + message[at : at + 1])
+    with pytest.raises(NoHello):
+        await read_hello(reader)
 
 
 NEAR = (

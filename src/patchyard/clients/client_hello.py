@@ -8,6 +8,7 @@ SERVER_NAME = 0  # extension, RFC 6066, 3
 HOST_NAME = 0
 RECORD_BYTES = 16 * 1024 + 256
 HELLO_BYTES = 64 * 1024
+RECORDS = 64  # that it may come in; clients take one, or a few
 
 
 class NoHello(Exception):
@@ -42,14 +43,15 @@ class _Bytes:
 async def read_hello(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     """Return all bytes read, and the ClientHello in them. Raises NoHello, IncompleteReadError."""
     raw, message = b"", b""
+    count = 0
     while len(message) < 4 or len(message) < 4 + int.from_bytes(message[1:4], "big"):
         head = await reader.readexactly(5)
         length = int.from_bytes(head[3:], "big")
         if head[0] != HANDSHAKE or head[1] != 3 or not 0 < length <= RECORD_BYTES:
             raise NoHello("it does not speak TLS")
         body = await reader.readexactly(length)
-        raw, message = raw + head + body, message + body
-        if message[0] != HELLO or len(message) > HELLO_BYTES:
+        raw, message, count = raw + head + body, message + body, count + 1
+        if message[0] != HELLO or len(message) > HELLO_BYTES or count > RECORDS:
             raise NoHello("it does not begin with a ClientHello")
     return raw, message
 
@@ -81,6 +83,7 @@ __all__ = [
     "HELLO",
     "HELLO_BYTES",
     "HOST_NAME",
+    "RECORDS",
     "RECORD_BYTES",
     "SERVER_NAME",
     "NoHello",
