@@ -11,6 +11,7 @@ from http.client import IncompleteRead, RemoteDisconnected
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from clients.indexes import Answer, Index, gate, indexing
@@ -237,6 +238,17 @@ async def test_the_address_that_was_checked_is_asked_whatever_the_name_means_by_
     assert (got[0].body, got[2].body) == (b"the file", b"the other")
     hosts = {path: headers["host"] for path, headers in index.seen}
     assert hosts["/own/sample-1.0.zip"] == hosts["/pages/other/"] == f"files.test:{index.port}"
+
+
+async def test_of_several_addresses_the_first_that_answers_is_asked(index: Index) -> None:
+    index.say("/f", b"the file")
+    request = httpx2.Request("GET", f"http://files.test:{index.port}/f")
+    nobody, here = (ipaddress.ip_address(text) for text in ("127.0.0.2", "127.0.0.1"))
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        response = await upstream._asked_there(client, request, [nobody, here])
+        assert (await response.aread(), str(response.url)) == (b"the file", str(request.url))
+        with pytest.raises(httpx2.ConnectError):
+            await upstream._asked_there(client, request, [nobody])
 
 
 async def test_a_name_that_nobody_knows_is_left_to_a_proxy_or_to_nobody(

@@ -11,8 +11,10 @@ import pytest
 
 from engine.worksite import Worksite, call
 from patchyard.clients import cgroups
+from patchyard.clients.tally import Tally
 from patchyard.contracts.environment import Environment, OnOutput
 from patchyard.contracts.handover import Receipt
+from patchyard.domain.carrying import NetworkBounds
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -191,6 +193,19 @@ HANDLE = EnvironmentHandle(
 
 def over(toolbox: Scripted) -> Metered:
     return metered(cast("Environment", Unmetered()), HANDLE, toolbox)
+
+
+async def test_what_jobs_carry_after_the_last_command_is_the_environments_too() -> None:
+    wrapped = over(Scripted(exit_code=0))
+    tally = Tally(NetworkBounds(used_bytes=1000))
+    wrapped.count_network(tally)
+    tally.count(5)
+    with tally.connection():
+        said = await wrapped.call("c", "execute_command", {"command": "x"})
+    assert (said["usage"]["network_bytes"], said["usage"]["connections"]) == (5, 1)
+    tally.count(7)  # a job's
+    await wrapped.close()
+    assert (wrapped.calls.network_bytes, wrapped.calls.connections) == (12, 1)
 
 
 async def test_where_nobody_counts_the_claims_of_the_toolbox_are_taken_and_marked() -> None:
