@@ -4,6 +4,7 @@ import asyncio
 import os
 import tarfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from patchyard.clients import devcontainers_cli
 from patchyard.clients.devcontainers_cli import ASKED_AS, Extending, packed, steps_for
 from patchyard.clients.process import all_processes
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.features import Extension
 from toolboxes import until
 
 pytestmark = pytest.mark.anyio
@@ -19,10 +21,9 @@ pytestmark = pytest.mark.anyio
 Install = Callable[[str], Mapping[str, str]]
 ASKED = Extending(
     config=".devcontainer.json",
-    text='{"features": {"x": {}}}',
     image="base",
     known={"Id": "1", "Config": {"Labels": {"devcontainer.metadata": "[]", "own": "1"}}},
-    folders=(),
+    extension=Extension(text='{"features": {"x": {}}}'),
     archive=None,
 )
 
@@ -121,3 +122,25 @@ async def test_it_has_so_long_and_no_longer(
     monkeypatch.setattr(devcontainers_cli, "CLI_S", 0.05)
     with pytest.raises(EnvironmentUnavailable, match=r"was not done within 0\.05 s"):
         await steps_for(ASKED, folder, install("sleep 60"))
+
+
+async def test_a_feature_that_asks_for_something_else_by_now_is_refused(
+    install: Install, folder: Path, tmp_path: Path
+) -> None:
+    said = tmp_path / "said.json"
+    said.write_text('{"dependsOn": {"elsewhere/x/y": {}}}')
+    with tarfile.open(tmp_path / "features.tar", "w") as archive:
+        archive.add(said, arcname="a/devcontainer-feature.json")
+        archive.add(said, arcname="devcontainer-lock.json")
+        archive.add(said, arcname="b/other")
+    metadata = {".devcontainer/a/devcontainer-feature.json": "0" * 64}
+    asked = replace(
+        ASKED,
+        config=".devcontainer/devcontainer.json",
+        extension=Extension(text="{}", metadata=metadata),
+        archive=tmp_path / "features.tar",
+    )
+    with pytest.raises(EnvironmentUnavailable, match="has changed since the plan was made"):
+        await steps_for(asked, folder, install("exit 0"))
+    copied = sorted(place.name for place in (folder / "work").rglob("*.json"))
+    assert copied == ["devcontainer-feature.json", "devcontainer-lock.json"]

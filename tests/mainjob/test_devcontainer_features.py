@@ -11,6 +11,7 @@ import pytest
 from images import WITHOUT_PYTHON, image
 from mainjob.devcontainers import described, linked, notes, ran, state
 from mainjob.driver import Desk
+from mainjob.registries import registry
 
 pytestmark = [
     pytest.mark.service("devcontainers-cli"),
@@ -93,24 +94,32 @@ def test_features_are_installed_in_order_and_their_commands_and_variables_count(
     assert len(forgotten) == 2, "and nothing that only the build needed"
 
 
-def test_after_trust_no_wall_falls_for_a_feature(desk: Desk) -> None:
+def test_after_trust_one_is_fetched_and_no_wall_falls_for_any(desk: Desk) -> None:
     asks = {
         "privileged": True,
-        "capAdd": ["SYS_ADMIN"],
         "entrypoint": "/bin/false",
         "mounts": [{"source": "/", "target": "/host", "type": "bind"}],
     }
-    feature(desk, {**GROUND, **asks}, "#!/bin/sh\ntrue\n")
-    featured(desk, {"./ground": {}})
-    refused = ran(desk, "--in", "co-devcontainer")
-    assert refused.code == 3
-    assert "privileged of ./ground, capAdd of ./ground, mounts of ./ground" in refused.message
-    assert desk.agents("trust").code == 0
-    command = "(grep CapBnd /proc/self/status; ls -d /host || echo none) > walls.txt 2>/dev/null"
-    done = ran(desk, "--in", "co-devcontainer", "--apply", "worktree", command=command)
+    distant = {"id": "distant", "version": "1.0.0", "capAdd": ["SYS_ADMIN"]}
+    with registry(distant, "#!/bin/sh\necho fetched > /distant\n") as name:
+        further = {"dependsOn": {name: {}}, **asks}
+        feature(desk, {**GROUND, **further}, "#!/bin/sh\ncat /distant\n")
+        featured(desk, {"./ground": {}})
+        refused = ran(desk, "--in", "co-devcontainer")
+        assert refused.code == 3
+        asked = ("privileged", "mounts", "entrypoint")
+        listed = ", ".join(f"{key} of ./ground" for key in asked)
+        assert f"says {listed}, the feature {name}, which an untrusted" in refused.message
+        assert desk.agents("trust").code == 0
+        command = "(cat /distant; grep CapBnd /proc/self/status; ls -d /host || echo none) > walls"
+        done = ran(desk, "--in", "co-devcontainer", "--apply", "worktree", command=command)
     assert done.code == 0, done.message
     assert "entrypoint of ./ground count for nothing here" in done.err
-    assert (desk.repo / "walls.txt").read_text().split() == ["CapBnd:", "0" * 16, "none"]
+    assert f".devcontainer/devcontainer.json: capAdd of {name} count for nothing here" in notes(
+        desk
+    )
+    seen = (desk.repo / "walls").read_text().split()
+    assert seen == ["fetched", "CapBnd:", "0" * 16, "none"]
     said = desk.repo / ".devcontainer/ground/devcontainer-feature.json"
     said.write_text(said.read_text() + "\n")
     assert ran(desk, "--in", "co-devcontainer").code == 3, "trust was for another text"

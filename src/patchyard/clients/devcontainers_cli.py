@@ -6,6 +6,7 @@ writes down what it is asked to build. So it needs no engine, and builds keep th
 
 import asyncio
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -13,6 +14,7 @@ import posixpath
 import shlex
 import shutil
 import signal
+import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.domain.errors import EnvironmentUnavailable
-from patchyard.domain.features import HOME
+from patchyard.domain.features import HOME, Extension
 
 PROGRAM = "devcontainer"
 INSTALL = "npm install -g @devcontainers/cli"
@@ -67,10 +69,9 @@ class Extending:
     """What is to be installed, and on what."""
 
     config: str  # path of the devcontainer.json, relative to the repository's top
-    text: str  # what it is to say, but for the image
     image: str  # the image that is extended
     known: Mapping[str, Any]  # what the engine knows of that image
-    folders: Sequence[str]  # of the repository's own features, likewise
+    extension: Extension
     archive: Path | None  # tar of the base's .devcontainer; None: there is none
 
 
@@ -118,7 +119,7 @@ def _prepare(asked: Extending, folder: Path) -> None:
         _unpack(asked, asked.archive, folder / "work")
     config = folder / "work" / asked.config
     config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(json.dumps({**json.loads(asked.text), "image": asked.image}))
+    config.write_text(json.dumps({**json.loads(asked.extension.text), "image": asked.image}))
     (folder / "image.json").write_text(json.dumps([_without_metadata(asked.known)]))
     (folder / "docker").write_text(DOCKER.format(folder=shlex.quote(str(folder))))
     (folder / "docker").chmod(0o755)
@@ -127,10 +128,11 @@ def _prepare(asked: Extending, folder: Path) -> None:
 def _unpack(asked: Extending, archive: Path, into: Path) -> None:
     """Write the features and the lock file of a tar of ours, which holds names as git has them.
 
-    Raises EnvironmentUnavailable for a link: the CLI would follow it, to anywhere.
+    Raises EnvironmentUnavailable for a link, which the CLI would follow to anywhere, and for what
+    asks for something else than when the plan was made.
     """
     locks = {posixpath.join(posixpath.dirname(asked.config), name) for name in LOCKS}
-    folders = tuple(f"{folder}/" for folder in asked.folders)
+    folders = tuple(f"{folder}/" for folder in asked.extension.folders)
     with tarfile.open(archive) as members:
         for member in members:
             path = f"{HOME}/{member.name}"
@@ -142,6 +144,12 @@ def _unpack(asked: Extending, archive: Path, into: Path) -> None:
                     hint="put the file itself there",
                 )
             _write(members, member, into / path)
+    for path, digest in asked.extension.metadata.items():
+        found = into / path
+        if not found.is_file() or hashlib.sha256(found.read_bytes()).hexdigest() != digest:
+            raise EnvironmentUnavailable(
+                f"{path} has changed since the plan was made", hint="plan the task again"
+            )
 
 
 def _write(members: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
@@ -163,19 +171,11 @@ def _without_metadata(known: Mapping[str, Any]) -> Mapping[str, Any]:
 
 async def _run(program: str, *words: str, environ: Mapping[str, str], folder: Path) -> None:
     """Let the CLI do its work, in a session of its own that ends with this."""
-    process = await asyncio.create_subprocess_exec(
-        program,
-        *words,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=dict(environ),
-        cwd=folder,
-        start_new_session=True,
-    )
+    output = folder / "output"
+    process = _started((program, *words), environ, folder, output)
     try:
         async with asyncio.timeout(CLI_S):
-            said, _ = await process.communicate()
+            code = await asyncio.to_thread(process.wait)
     except TimeoutError as error:
         raise EnvironmentUnavailable(
             f"the devcontainers CLI was not done within {CLI_S:g} s",
@@ -185,14 +185,30 @@ async def _run(program: str, *words: str, environ: Mapping[str, str], folder: Pa
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-    if process.returncode != 0:
-        text = said.decode("utf-8", "replace")
+            process.wait()  # it is as good as dead
+    if code != 0:
+        text = output.read_text(encoding="utf-8", errors="replace")
         raise EnvironmentUnavailable(
             f"the devcontainers CLI cannot install the features: {_cause(text)}",
             hint="`agents plan errors` shows its last words; features that lie elsewhere need a"
             " network that reaches them",
             details={"output": text[-OUTPUT_CHARS:]},
+        )
+
+
+def _started(
+    words: Sequence[str], environ: Mapping[str, str], folder: Path, output: Path
+) -> "subprocess.Popen[bytes]":
+    """Start it without a moment in which a cancelled caller could not end it."""
+    with output.open("wb") as written:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=subprocess.STDOUT,
+            env=dict(environ),
+            cwd=folder,
+            start_new_session=True,
         )
 
 

@@ -4,6 +4,7 @@ Keys and their meaning: the Development Container Specification's reference of f
 """
 
 import difflib
+import hashlib
 import json
 import re
 import shlex
@@ -46,7 +47,12 @@ class Extension:
     """What is installed on top of an image."""
 
     text: str  # the devcontainer.json that the installer is given: features and commands
-    folders: tuple[str, ...] = ()  # of the repository's own ones, relative to its top
+    metadata: Mapping[str, str] = field(default_factory=dict)  # digest of each own one's, by path
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Where the repository's own ones lie, relative to its top."""
+        return tuple(dirname(path) for path in self.metadata)
 
 
 @dataclass(kw_only=True)
@@ -54,6 +60,7 @@ class Asked:
     """What features ask for, found by reading a repository's own ones."""
 
     folders: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # metadata by its folder
+    digests: dict[str, str] = field(default_factory=dict)  # of the texts of it, by their path
     fetched: list[str] = field(default_factory=list)  # names of features that lie elsewhere
     weakening: list[str] = field(default_factory=list)  # `KEY of FEATURE`
     local: list[str] = field(default_factory=list)  # features that read variables of this machine
@@ -139,6 +146,7 @@ def _metadata(name: str, folder: str, walk: _Walk, place: Place) -> Mapping[str,
     data = files.read(f"{folder}/{METADATA}")
     if data is None:
         raise Fault(place, f"{folder}/{METADATA} cannot be read, or is too large")
+    walk.asked.digests[f"{folder}/{METADATA}"] = hashlib.sha256(data).hexdigest()
     body = parse_jsonc(data.decode("utf-8", "replace"), name=f"{folder}/{METADATA}")
     if not isinstance(body, Mapping):
         raise Fault(place, f"{folder}/{METADATA} must be an object, not {kind_of(body)}")

@@ -70,10 +70,9 @@ class DevcontainerEnvironment(ContainerEnvironment):
         async with connected(engine_socket(os.environ)) as engine:
             asked = Extending(
                 config=own.path,
-                text=own.extension.text,
                 image=on,
                 known=await engine.image(on),
-                folders=own.extension.folders,
+                extension=own.extension,
                 archive=archive,
             )
             with tempfile.TemporaryDirectory(prefix="patchyard-build-") as folder:
