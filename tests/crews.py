@@ -26,6 +26,7 @@ class WorkerCrew:
     """The workers of one worksite."""
 
     site: Worksite
+    has_pool: bool = False  # else a killed worker leaves what waits in its pool for a minute
     working: list[subprocess.Popen[str]] = field(default_factory=list)
     spawned: list[subprocess.Popen[str]] = field(default_factory=list)
 
@@ -47,7 +48,7 @@ class WorkerCrew:
         process = subprocess.Popen(
             [sys.executable, "-m", "patchyard", *words],
             cwd=self.site.repository,
-            env=self.site.environ,
+            env=self.site.environ | ({} if self.has_pool else {"PATCHYARD_POOL": "{size: 0}"}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -17,7 +17,9 @@ from janitor.passing import gone, left, swept
 from machines import lend
 from patchyard.clients.process import ProcessRef, kill
 from patchyard.contracts.environment import Furnished
+from patchyard.contracts.leftovers import Adopting
 from patchyard.contracts.pool import Pooled
+from patchyard.contracts.workspace import Renaming, WorkspaceRef
 from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment
 from patchyard.domain.environment_limits import EnvironmentLimits
 from patchyard.domain.errors import Conflict
@@ -25,7 +27,7 @@ from patchyard.domain.events import EnvironmentStarted
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.pooling import Pooling, Wish
 from patchyard.domain.resource import Resource
-from patchyard.domain.retention import DAY_S, Family
+from patchyard.domain.retention import DAY_S, START_S, Family
 from patchyard.engine.adopting import from_pool
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import read_events
@@ -141,6 +143,10 @@ def init_of(pooled: Pooled) -> ProcessRef:
 
 def is_gone(pooled: Pooled) -> bool:
     return not init_of(pooled).is_alive and not Path(pooled.workspace.root).parent.exists()
+
+
+def scribble(workspace: WorkspaceRef) -> None:
+    Path(workspace.root, "half.txt").write_text("x")
 
 
 def said(command: str) -> dict[str, Any]:
@@ -333,7 +339,8 @@ async def test_what_a_killed_engine_leaves_ends_by_itself_and_its_folders_go(
         waited = await spring.waiting(await spring.filled())
         await spring.ready[0].toolbox.close()  # as its death does
         await spring.until(lambda: not init_of(waited).is_alive)
-        found = gone(await swept(spring.equipment, days=0.1))
+        assert gone(await swept(spring.equipment, days=0)) == {}
+        found = gone(await swept(spring.equipment, days=START_S / DAY_S))
         assert found[Family.ENVIRONMENT] == [waited.handle.environment_id]
         assert found[Family.WORKSPACE] == [waited.workspace.workspace_id]
         assert left(site) == []
@@ -341,8 +348,28 @@ async def test_what_a_killed_engine_leaves_ends_by_itself_and_its_folders_go(
 
 async def test_the_janitor_leaves_what_waits(spring: Spring) -> None:
     wish = await spring.filled()
-    await swept(spring.equipment, days=LONGEST_S / DAY_S)
-    assert await spring.pool.take(wish) is not None
+    assert gone(await swept(spring.equipment, days=2 * START_S / DAY_S)) == {}
+    given = await spring.pool.take(wish)
+    assert given is not None
+    await spring.pool.give_up(given)
+
+
+async def test_an_engine_killed_while_it_gives_a_place_away_leaves_a_plan_that_goes_on(
+    spring: Spring,
+) -> None:
+    wish = await spring.filled()
+    given = await spring.pool.take(wish)
+    assert given is not None
+    workflow = Workflow(spring.equipment)
+    plan_id = await workflow.create(spring.spec(said("ls"), done()))
+    (keeper,) = [each for each in spring.equipment.keepers if isinstance(each, Adopting)]
+    await keeper.adopt(given.handle, plan_id)
+    assert isinstance(spring.equipment.workspaces, Renaming)
+    half = await spring.equipment.workspaces.rename(given.workspace, plan_id)
+    scribble(half)
+    await workflow.run(plan_id)
+    assert await spring.printed(plan_id) == ["a.txt", "said.txt"]
+    assert not init_of(given).is_alive
 
 
 async def test_what_cannot_be_made_is_told_and_holds_nothing_up(spring: Spring) -> None:

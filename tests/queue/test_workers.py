@@ -326,6 +326,7 @@ async def test_the_second_plan_of_a_project_gets_a_place_that_waits_and_none_sta
     site: Worksite, crew: WorkerCrew
 ) -> None:
     model = site.script([*steps(1, seconds=0), done()])
+    crew.has_pool = True
     worker = crew.start("w")
     environments = []
     for _ in range(2):

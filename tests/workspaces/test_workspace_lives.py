@@ -8,6 +8,7 @@ import pytest
 
 from laboratory import AGENT, Lab, lab_at, started
 from patchyard.clients.mounts import is_mounted
+from patchyard.contracts.workspace import Renaming
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces import materials, selection
 from patchyard.workspaces.layers import LayerCache
@@ -42,6 +43,28 @@ async def test_whatever_the_umask_the_agent_can_pass_the_folders_made_for_it(
         os.umask(before)
     made = (tmp_path / "w", tmp_path / "w/tasks", tmp_path / "w/tasks/one")
     assert [oct(folder.stat().st_mode & 0o777) for folder in made] == ["0o711"] * 3
+
+
+async def test_a_tree_keeps_all_that_it_is_under_another_name(lab: Lab) -> None:
+    base = await started(lab)
+    _, in_the_way = await lab.workspace(base)
+    (in_the_way / "old.txt").write_text("of another\n")
+    waiting = await lab.workspaces.create(base, workspace_id="waiting")
+    assert isinstance(lab.workspaces, Renaming)
+    before = await lab.workspaces.open(base, waiting)
+    (before / "a.txt").write_text("before\n")
+
+    ref = await lab.workspaces.rename(waiting, in_the_way.parent.name)
+
+    assert (ref.root, before.parent.exists()) == (str(in_the_way), False)
+    root = in_the_way
+    (root / "b.txt").write_text("after\n")
+    await lab.workspaces.close(ref)
+    assert await lab.workspaces.open(base, ref) == root
+    changed = await lab.workspaces.capture(base, ref)
+    assert [change.path for change in changed.changes] == ["a.txt", "b.txt"]
+    await lab.workspaces.remove(ref)
+    assert not root.parent.exists()
 
 
 async def test_a_layer_is_what_was_written_last(lab: Lab) -> None:

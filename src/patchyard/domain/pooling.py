@@ -11,7 +11,7 @@ from patchyard.domain.faults import Fault, Place, check_keys
 from patchyard.domain.plan import PlanSpec
 
 KEYS = ("size", "total", "age")
-LONGEST_S = 1800.0  # well below the hour after which the janitor takes trees that no plan knows
+LONGEST_S = 1800.0  # well below the hour after which bases and layers go that no plan needs
 
 POOLED = frozenset(
     {

@@ -14,6 +14,7 @@ DAY_S = 86_400.0
 GRACE_S = 3600.0  # what was asked for so lately may be about to be used
 OUTSIDE = "patchyard-"  # begins the names of our folders among everybody's temporary ones
 DEMO = f"{OUTSIDE}demo-"
+POOLED = "-pool"  # ends the names of trees that wait for a plan
 START_S = 600.0  # an environment that no plan knows after so long never will be known
 
 
@@ -250,6 +251,30 @@ def judged_orphan(found: Found, now: float) -> Verdict:
     return Verdict(found=found, may_go=False, reason=reason)
 
 
+def pooled_name(name: str) -> str:
+    """Return the name of a tree that waits for a plan under a name of its own."""
+    return f"{name}{POOLED}"
+
+
+def is_pooled(found: Found) -> bool:
+    """Whether a tree, or its mount, was made for the pool, and no plan has taken it."""
+    return pooled_name(found.plan_id) == found.name
+
+
+def judged_pooled(found: Found, now: float, *, is_used: bool) -> Verdict:
+    """Judge a tree of the pool. Its environment lives as long as its engine, and a moment longer.
+
+    `is_used`: that environment still runs.
+    """
+    if not found.is_labelled:
+        return Verdict(found=found, may_go=False, reason="it may be of another installation")
+    if is_used:
+        return Verdict(found=found, may_go=False, reason="it waits for a plan")
+    if now - found.used < START_S:
+        return Verdict(found=found, may_go=False, reason="it may just have been made")
+    return Verdict(found=found, may_go=True, reason="nobody can take it any more")
+
+
 def store_key(repository: str) -> str:
     """Return the name of our folder for the repository at this path."""
     return hashlib.sha256(repository.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -272,6 +297,7 @@ __all__ = [
     "is_finished",
     "is_journal_due",
     "is_named",
+    "is_pooled",
     "is_under_way",
     "is_workspace_due",
     "judged_cache",
@@ -280,9 +306,11 @@ __all__ = [
     "judged_furniture",
     "judged_mount",
     "judged_orphan",
+    "judged_pooled",
     "judged_temporary",
     "judged_workspace",
     "named_by",
     "owner_of",
+    "pooled_name",
     "store_key",
 ]

@@ -231,9 +231,13 @@ class Janitor:
 
     async def _orphans(self, things: Sequence[Found]) -> None:
         """Return what no plan of this journal knows."""
+        is_used = any(each.is_live for each in _of(things, Family.ENVIRONMENT))
         for each in things:
             if each.family == Family.ENVIRONMENT:
                 await self._judge(retention.judged_environment(each, None, self._now))
+            elif retention.is_pooled(each):
+                verdict = retention.judged_pooled(each, self._now, is_used=is_used)
+                await self._judge(verdict)
             else:
                 await self._judge(retention.judged_orphan(each, self._now))
 

@@ -15,8 +15,8 @@ from patchyard.contracts.pool import Pooled
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.environment import EnvironmentHandle
 from patchyard.domain.errors import EnvironmentBroken, PatchyardError
-from patchyard.domain.plan import PlanSpec
 from patchyard.domain.pooling import Pooling, Wish
+from patchyard.domain.retention import pooled_name
 from patchyard.domain.state import PlanState
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
@@ -164,17 +164,18 @@ class WarmPool:
     async def _make(self, wish: Wish) -> None:
         equipment = self._equipment
         workspaces = equipment.workspaces
+        name = equipment.clock.new_id()
         async with self._turn:
             equipment.room.require()
             creating = workspaces.create(
                 wish.base,
-                workspace_id=equipment.clock.new_id(),
+                workspace_id=pooled_name(name),
                 layers=[Path(layer) for layer in wish.layers],
                 folders=wish.folders,
             )
             workspace = await whole(creating, undo=workspaces.remove)
             try:
-                handle, toolbox = await self._started(wish, wish.plan, workspace)
+                handle, toolbox = await self._started(wish, name, workspace)
             except BaseException:
                 await whole(workspaces.remove(workspace))
                 raise
@@ -183,10 +184,10 @@ class WarmPool:
         asyncio.get_running_loop().call_later(self._pooling.age, self._drop, ready)
 
     async def _started(
-        self, wish: Wish, plan: PlanSpec, workspace: WorkspaceRef
+        self, wish: Wish, name: str, workspace: WorkspaceRef
     ) -> tuple[EnvironmentHandle, Toolbox]:
         environment = self._equipment.environment(wish.site.kind)
-        spec = spec_at(self._equipment, plan, workspace.workspace_id, workspace, wish.site)
+        spec = spec_at(self._equipment, wish.plan, name, workspace, wish.site)
         handle = await environment.start(spec)
         return handle, await _reached(environment, handle)
 
