@@ -1,85 +1,35 @@
 """What each kind of environment costs beside the floor: the bare tools it stands on, in one run."""
 
 import asyncio
-import itertools
 import os
 import subprocess
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from benchmarks.measuring import measured, median_ms, median_ms_async
-from benchmarks.yard import Yard, opened
+from benchmarks.kinds import YONDER, figures, served
+from benchmarks.measuring import measured, median_ms
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.trial_image import trial_image, trial_mounts
-from patchyard.contracts.environment import Toolbox, Trying
-from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
+from patchyard.domain.environment import ExecutionEnvironment
 
-TRUE = {"command": "true", "timeout_s": 30}
-SESSION = {**TRUE, "session": "bench"}
-MEGABYTE = {"command": "head -c 1000000 /dev/zero | tr '\\0' x", "timeout_s": 30}
-READ = {"path": "one.txt"}
-
-
-async def _spec(yard: Yard, kind: ExecutionEnvironment) -> EnvironmentSpec:
-    yard.folder.chmod(0o777)
-    target = str(yard.folder) if kind == ExecutionEnvironment.HOST else "/srv/bench"
-    place = Mount(source=str(yard.folder), target=target, is_writable=True)
-    adapter = yard.equipment.environment(kind)
-    if isinstance(adapter, Trying):
-        return await adapter.trial(place)
-    return EnvironmentSpec(plan_id="bench", purpose="check", workspace=place)
-
-
-@asynccontextmanager
-async def _toolbox(yard: Yard, kind: ExecutionEnvironment) -> AsyncIterator[Toolbox]:
-    adapter = yard.equipment.environment(kind)
-    handle = await adapter.start(await _spec(yard, kind))
-    try:
-        toolbox = await adapter.attach(handle)
-        yield toolbox
-        await toolbox.close()
-    finally:
-        await adapter.end(handle)
-
-
-async def _start_ms(kind: ExecutionEnvironment) -> float:
-    async with opened() as yard:
-        adapter, spec = yard.equipment.environment(kind), await _spec(yard, kind)
-        handles = []
-
-        async def start() -> None:
-            handle = await adapter.start(spec)
-            handles.append(handle)
-            await (await adapter.attach(handle)).close()
-
-        try:
-            return await median_ms_async(start, repeats=7)
-        finally:
-            for handle in handles:
-                await adapter.end(handle)
-
-
-async def _call_ms(
-    kind: ExecutionEnvironment, op: str, arguments: Mapping[str, Any], *, repeats: int = 100
-) -> float:
-    async with opened() as yard:
-        yard.folder.joinpath("one.txt").write_text("x" * 1024)
-        numbers = itertools.count()
-        async with _toolbox(yard, kind) as toolbox:
-
-            async def call() -> None:
-                call_id = f"bench-{next(numbers)}"
-                result = await toolbox.call(call_id, op, arguments)
-                if not result["success"]:
-                    raise RuntimeError(str(result))
-                await toolbox.forget((call_id,))
-
-            return await median_ms_async(call, repeats=repeats)
-
-
-def _command(kind: ExecutionEnvironment, arguments: Mapping[str, Any], repeats: int = 100) -> float:
-    return asyncio.run(_call_ms(kind, "execute_command", arguments, repeats=repeats))
+NAMES: Mapping[str, str] = {
+    "start": "start, cold",
+    "read": "a 1 KB read",
+    "true": "true",
+    "session": "true in a stateful shell",
+    "output": "1 MB of output",
+    "file": "10 MB in, copied there, and out",
+    "ratio": "true, of a shell started there and a read",
+}
+OF_ALL: Mapping[str, float] = {"read": 0.5, "true": 2, "session": 3, "output": 15}
+TARGETS: Mapping[ExecutionEnvironment, Mapping[str, float]] = {
+    ExecutionEnvironment.HOST: OF_ALL,
+    ExecutionEnvironment.PROCESS: {**OF_ALL, "start": 40, "read": 0.3, "true": 1.5, "session": 2},
+    ExecutionEnvironment.CONTAINER: OF_ALL,
+    ExecutionEnvironment.SSH: {"ratio": 1.5},
+    ExecutionEnvironment.VM: {"ratio": 1.5},
+}
 
 
 def _bare(*words: str, repeats: int = 20) -> float:
@@ -139,41 +89,32 @@ def track_floor_docker_exec() -> float:
     return _docker("exec")
 
 
-@measured("host: start")
-def track_host_start() -> float:
-    return asyncio.run(_start_ms(ExecutionEnvironment.HOST))
+@measured("floor: ssh host true")
+def track_floor_ssh() -> float:
+    with served() as server, tempfile.TemporaryDirectory() as home:
+        server.configure(Path(home))
+        ssh = Path(home, ".ssh")
+        known = f"UserKnownHostsFile={ssh}/known_hosts"
+        return _bare("ssh", "-F", f"{ssh}/config", "-o", known, YONDER, "true")
 
 
-@measured("host: true", target=2)
-def track_host_true() -> float:
-    return _command(ExecutionEnvironment.HOST, TRUE)
+@measured("container: start, over docker run", target=50)
+def track_container_start_over_docker_run() -> float:
+    return figures(ExecutionEnvironment.CONTAINER)["start"] - _docker("run")
 
 
-@measured("process: 1 MB of output", target=15)
-def track_process_output() -> float:
-    return _command(ExecutionEnvironment.PROCESS, MEGABYTE, repeats=20)
+def _figure(kind: ExecutionEnvironment, name: str) -> Callable[[], float]:
+    target, unit = TARGETS[kind].get(name), "times" if name == "ratio" else "ms"
+
+    @measured(f"{kind}: {NAMES[name]}", target=target, unit=unit)
+    def track() -> float:
+        return figures(kind)[name]
+
+    return track
 
 
-@measured("container: start")
-def track_container_start() -> float:
-    return asyncio.run(_start_ms(ExecutionEnvironment.CONTAINER))
-
-
-@measured("container: read_file of 1 KB", target=0.5)
-def track_container_read() -> float:
-    return asyncio.run(_call_ms(ExecutionEnvironment.CONTAINER, "read_file", READ, repeats=300))
-
-
-@measured("container: true", target=2)
-def track_container_true() -> float:
-    return _command(ExecutionEnvironment.CONTAINER, TRUE)
-
-
-@measured("container: true in a stateful shell", target=3)
-def track_container_session() -> float:
-    return _command(ExecutionEnvironment.CONTAINER, SESSION)
-
-
-@measured("container: 1 MB of output", target=15)
-def track_container_output() -> float:
-    return _command(ExecutionEnvironment.CONTAINER, MEGABYTE, repeats=20)
+for _kind in TARGETS:
+    for _name in NAMES:
+        if _name == "ratio" and _name not in TARGETS[_kind]:
+            continue  # it is about the way to a place elsewhere
+        globals()[f"track_{_kind}_{_name}"] = _figure(_kind, _name)

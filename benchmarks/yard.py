@@ -19,21 +19,28 @@ class Yard:
     """Where a measure is taken."""
 
     folder: Path  # empty, for whatever the measure needs
+    person: Path  # an empty home, the user's where `opened` was asked for one
     equipment: Equipment
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Yard]:
-    """Opens an engine; NotImplementedError where the machine has no sandbox to measure."""
+async def opened(*, is_nobody: bool = False) -> AsyncIterator[Yard]:
+    """Opens an engine; NotImplementedError where the machine has no sandbox to measure.
+
+    `is_nobody`: of a user whose home is empty.
+    """
     with tempfile.TemporaryDirectory(prefix="patchyard-bench-") as name:
         folder = Path(name)
         # The agent's user passes through on its way to the workspace.
         folder.chmod(0o711)  # noqa: ASYNC240 - nothing else runs yet
         environ = dict(os.environ) | {"PATCHYARD_HOME": str(folder / "home")}
-        work = folder / "work"
+        work, person = folder / "work", folder / "person"
         work.mkdir()
+        person.mkdir()
+        if is_nobody:
+            environ["HOME"] = str(person)
         try:
             async with open_equipment(environ) as equipment:
-                yield Yard(folder=work, equipment=equipment)
+                yield Yard(folder=work, person=person, equipment=equipment)
         except EnvironmentUnavailable as error:
             raise NotImplementedError(error.message) from error
