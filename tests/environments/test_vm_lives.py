@@ -15,9 +15,9 @@ import pytest
 from environments.test_environment_lives import STARTER
 from environments.yards import VM, Adapter, Running, Start, Yard
 from patchyard.clients.berths import MARK, from_details
+from patchyard.clients.controls import open_control
 from patchyard.clients.guest_toolbox import WatchedToolbox
 from patchyard.clients.process import ProcessRef, all_processes, kill, marked, read_stat, wait_ended
-from patchyard.clients.wardens import open_control
 from patchyard.contracts.environment import Freezing
 from patchyard.domain.codec import from_json
 from patchyard.domain.environment import EnvironmentHandle, Limits, Mount

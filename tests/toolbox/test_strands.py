@@ -1,6 +1,7 @@
 """Many connections over one stream, both ends of it in one loop here."""
 
 import contextlib
+import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 from patchyard.toolbox import strands
 from patchyard.toolbox.loop import Loop
 from patchyard.toolbox.strands import HEADER, WINDOW_BYTES, Strands
+from patchyard.toolbox.trunks import Trunk
 
 LARGE = 3 * WINDOW_BYTES
 
@@ -78,15 +80,19 @@ class Wire:
             return True
 
 
-@pytest.fixture
-def wire() -> Iterator[Wire]:
+@pytest.fixture(params=["one descriptor", "two"])
+def wire(request: pytest.FixtureRequest) -> Iterator[Wire]:
     loop = Loop()
     streams = socket.socketpair()
+    twos = [os.dup(stream.fileno()) for stream in streams] if request.param == "two" else [None] * 2
     near, far = End(), End()
-    for end, stream, is_first in ((near, streams[0], True), (far, streams[1], False)):
+    for end, stream, two, is_first in (
+        (near, streams[0], twos[0], True),
+        (far, streams[1], twos[1], False),
+    ):
         end.strands = Strands(
             loop,
-            stream.fileno(),
+            Trunk(stream.fileno(), two),
             is_first=is_first,
             answer=end.answer,
             hear=end.heard.append,
@@ -99,6 +105,9 @@ def wire() -> Iterator[Wire]:
             peer.close()
     for stream in streams:
         stream.close()
+    for two in twos:
+        if two is not None:
+            os.close(two)
     loop.close()
 
 
@@ -239,7 +248,7 @@ def test_nonsense_ends_the_stream_and_nothing_else(frame: bytes) -> None:
     end = End()
     end.strands = Strands(
         loop,
-        ours.fileno(),
+        Trunk(ours.fileno()),
         is_first=True,
         answer=end.answer,
         hear=end.heard.append,

@@ -16,15 +16,9 @@ from typing import Any
 
 import pytest
 
+from patchyard.clients.controls import CONTROL_NAME, Control, control, open_control, open_port
 from patchyard.clients.toolbox import bind_listener
-from patchyard.clients.wardens import (
-    CONTROL_NAME,
-    FILL_NAME,
-    Control,
-    control,
-    open_control,
-    open_port,
-)
+from patchyard.clients.wardens import FILL_NAME
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.strands import HEADER
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from patchyard.clients.berths import Station, berth_directory
+from patchyard.clients.controls import ANEW, ANSWER_S, control, open_port
 from patchyard.clients.far_claims import Bounds
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.replicas import Replica
 from patchyard.clients.replicated import ReplicatedToolbox
 from patchyard.clients.toolbox import ToolboxClient
-from patchyard.clients.wardens import ANEW, ANSWER_S, control, open_port
 from patchyard.contracts.environment import OnOutput
 from patchyard.contracts.forwarding import ForwardingToolbox
 from patchyard.domain.environment import EnvironmentHandle

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients.boot import boot_id
+from patchyard.clients.controls import control
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.guest_disks import disk_of, make_disk
 from patchyard.clients.guest_kernels import CURE, GuestKernel, find_kernel
@@ -24,7 +25,7 @@ from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.locks import locked_patiently
 from patchyard.clients.qemu import KVM, TCG, Machine, find_qemu, has_kvm
 from patchyard.clients.toolbox import bind_listener
-from patchyard.clients.wardens import Runner, Start, control
+from patchyard.clients.wardens import Runner, Start
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 
 KVM_TIMEOUT_S = 15.0  # to come up: where it works at all it takes 2

@@ -1,18 +1,14 @@
-"""The engine's side of one virtual machine's warden: starts it, asks it, and waits with a limit."""
+"""The engine's side of one virtual machine's warden: starts both, and ends them."""
 
-import asyncio
 import contextlib
-import itertools
 import json
-import os
 import socket
-from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from patchyard.clients.berths import MARK, Pipe, identify_started, read_child_pid
 from patchyard.clients.bubblewrap import INFO_FD, INFO_READER_FD
+from patchyard.clients.controls import CONTROL_NAME
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.process import ProcessRef, kill_while_starting, wait_ended
 from patchyard.clients.process import kill as kill_process
@@ -26,9 +22,7 @@ from patchyard.clients.qemu import (
     find_qemu,
 )
 from patchyard.clients.toolbox import bind_listener
-from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.spawning import spawn_detached
-from patchyard.toolbox.wire import Decoder, WireError, encode
 
 LISTEN_FD, CONTROL_FD, OWN_TRUNK_FD, OWN_QMP_FD, SAID_FD, SAVE_FD = 3, 40, 41, 42, 43, 44
 FILL_FD = 45
@@ -41,132 +35,14 @@ NUMBERS = {
     "said_fd": SAID_FD,
     "save_fd": SAVE_FD,
 }
-CONTROL_NAME, FILL_NAME = "control.sock", "fill.sock"
+FILL_NAME = "fill.sock"
 CODE = (
     "import sys; sys.path.append(sys.argv[1]);"
     " from toolbox.warden import main; sys.exit(main(sys.argv[2]))"
 )
-ANEW = "it is ended, and started anew"
-ANSWER_S = 10.0
 END_TIMEOUT_S = 3.0
 LEAVING_S = 1.0  # of a warden whose machine has ended
-PIECE_BYTES = 64 * 1024
 VARIABLES = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
-
-_numbers = itertools.count()
-
-
-class Control:
-    """One connection to a warden. Made by `control`."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._decoder = Decoder()
-        self._came: list[Mapping[str, Any]] = []
-
-    async def ask(
-        self, message: Mapping[str, Any], *, timeout_s: float = ANSWER_S
-    ) -> Mapping[str, Any]:
-        """Return the answer. Raises EnvironmentBroken when there is none."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                self._writer.write(encode(dict(message)))
-                while not self._came:
-                    data = await self._reader.read(PIECE_BYTES)
-                    if not data:
-                        raise EnvironmentBroken("the virtual machine has ended")
-                    self._came += self._decoder.feed(data)
-        except (OSError, TimeoutError, WireError) as error:
-            why = str(error) or f"nothing came within {timeout_s:g} s"
-            text = f"the virtual machine does not answer: {why}"
-            raise EnvironmentBroken(text, hint=ANEW) from error
-        answer = self._came.pop(0)
-        if answer.get("say") == "ended":
-            raise EnvironmentBroken(_why_ended(str(answer.get("said"))))
-        return answer
-
-    async def tell(self, what: Mapping[str, Any], *, timeout_s: float = ANSWER_S) -> None:
-        """Tell the guest something. Raises EnvironmentBroken when it refuses, or is silent."""
-        answer = await self.ask({"do": "tell", "what": dict(what)}, timeout_s=timeout_s)
-        if answer.get("say") != "done":
-            raise EnvironmentBroken(f"the guest refused: {str(answer.get('message'))[:300]}")
-
-    def close(self) -> None:
-        """Let go of it, and of what was asked for as long as it lives."""
-        self._writer.close()
-
-
-def _why_ended(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return f"the virtual machine ended: {' / '.join(lines[-3:])[-500:] or 'it said nothing'}"
-
-
-async def open_control(folder: Path) -> Control:
-    """Connect to the warden whose sockets lie in `folder`. Raises EnvironmentBroken."""
-    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        async with asyncio.timeout(ANSWER_S):
-            path = f"/proc/self/fd/{descriptor}/{CONTROL_NAME}"  # whatever the folder's length
-            reader, writer = await asyncio.open_unix_connection(path)
-    except (OSError, TimeoutError) as error:
-        raise EnvironmentBroken(f"the virtual machine is gone: {error}") from error
-    finally:
-        os.close(descriptor)
-    return Control(reader, writer)
-
-
-@contextlib.asynccontextmanager
-async def control(folder: Path) -> AsyncIterator[Control]:
-    """Yield a connection to the warden. Raises EnvironmentBroken."""
-    opened = await open_control(folder)
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-class Port(socket.socket):
-    """The engine's listener for a port inside; with it that port is closed."""
-
-    control: Control | None = None
-    path: Path | None = None
-
-    def close(self) -> None:
-        """Close both."""
-        if self.control is not None:
-            self.control.close()
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
-        super().close()
-
-
-async def open_port(folder: Path) -> tuple[int, socket.socket]:
-    """Return a loopback port inside, and the listener for it. Raises EnvironmentBroken."""
-    listener = Port(socket.AF_UNIX, socket.SOCK_STREAM)
-    path = folder / f"port-{os.getpid()}-{next(_numbers)}.sock"
-    try:
-        descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            listener.bind(f"/proc/self/fd/{descriptor}/{path.name}")
-        finally:
-            os.close(descriptor)
-        listener.path = path
-        listener.listen(128)
-        listener.control = await open_control(folder)
-        answer = await listener.control.ask({"do": "listen", "path": path.name})
-        port = _port_of(answer)
-    except BaseException:
-        listener.close()
-        raise
-    return port, listener
-
-
-def _port_of(answer: Mapping[str, Any]) -> int:
-    port = answer.get("port")
-    if not isinstance(port, int) or not 0 < port < 65536:
-        raise EnvironmentBroken(f"no port inside: {str(answer.get('message'))[:200]}")
-    return port
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,17 +146,9 @@ def _pair(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
 
 
 __all__ = [
-    "ANEW",
-    "ANSWER_S",
-    "CONTROL_NAME",
     "END_TIMEOUT_S",
     "FILL_NAME",
-    "Control",
-    "Port",
     "Runner",
     "Start",
-    "control",
     "end_machine",
-    "open_control",
-    "open_port",
 ]

@@ -21,7 +21,9 @@ import traceback
 from . import guest_ground
 from .listening import open_listener
 from .loop import Loop
+from .ports import Ports
 from .strands import Strands
+from .trunks import Trunk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,15 +52,15 @@ class Guest:
         self._loop = Loop()
         self._toolbox, self._waiting = _prepare()
         self._is_over = False
-        self._ports: dict[int, socket.socket] = {}  # inside, for listeners of the engine
         self._strands = Strands(
             self._loop,
-            channel,
+            Trunk(channel),
             is_first=False,
             answer=_answer,
             hear=self._hear,
             broken=self._on_broken,
         )
+        self._ports = Ports(self._loop, self._strands)
         reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _ignore)
@@ -90,22 +92,15 @@ class Guest:
         self._is_over = True
 
     def _hear(self, message: dict[str, Any]) -> None:
-        do = message.get("do")
-        if do == "listen":
-            self._listen()
-        elif do == "unlisten":
-            listener = self._ports.pop(message["port"], None)
-            if listener is not None:
-                self._loop.unwatch(listener.fileno())
-                listener.close()
+        if self._ports.hear(message):
+            return
+        told = {"begin": self._begin, "ping": _ping}[str(message.get("do"))]
+        try:
+            told(message)
+        except (OSError, ValueError) as error:
+            self._strands.say({"say": "refused", "message": str(error)})
         else:
-            told = {"begin": self._begin, "ping": _ping}[str(do)]
-            try:
-                told(message)
-            except (OSError, ValueError) as error:
-                self._strands.say({"say": "refused", "message": str(error)})
-            else:
-                self._strands.say({"say": "done"})
+            self._strands.say({"say": "done"})
 
     def _begin(self, told: dict[str, Any]) -> None:
         """Become a machine of its own, and start the toolbox."""
@@ -133,23 +128,6 @@ class Guest:
         guest_ground.close_root()
         with self._waiting:
             self._waiting.sendall(told["settings"].encode("ascii"))
-
-    def _listen(self) -> None:
-        try:
-            listener = open_listener()
-        except OSError as error:
-            self._strands.say({"say": "listening", "port": 0, "message": str(error)})
-            return
-        listener.setblocking(False)
-        port = listener.getsockname()[1]
-
-        def accept(_events: int) -> None:
-            with contextlib.suppress(OSError):
-                self._strands.open(str(port), listener.accept()[0])
-
-        self._ports[port] = listener
-        self._loop.watch(listener.fileno(), accept)
-        self._strands.say({"say": "listening", "port": port})
 
 
 def _answer(name: str) -> socket.socket | None:

@@ -1,4 +1,4 @@
-"""Many connections over one stream: how a toolbox is reached where only a serial port leads.
+"""Many connections over one stream: how a toolbox is reached where no socket leads.
 
 Both ends use it. A frame is a header (connection, kind, length) and its bytes. Each connection has
 room for WINDOW_BYTES on its way, so that one that nobody reads holds up no other. A stream that
@@ -8,7 +8,6 @@ brings what cannot be ends with all its connections.
 from __future__ import annotations
 
 import json
-import os
 import socket
 import struct
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .loop import Loop
+    from .trunks import Trunk
 
 HEADER = struct.Struct(">IBI")
 OPEN, DATA, END, ROOM, TALK = range(5)
@@ -138,14 +138,13 @@ class Strands:
     def __init__(
         self,
         loop: Loop,
-        stream: int,
+        stream: Trunk,
         *,
         is_first: bool,
         answer: Callable[[str], socket.socket | None],
         hear: Callable[[dict[str, Any]], None],
         broken: Callable[[str], None],
     ) -> None:
-        os.set_blocking(stream, False)
         self.loop = loop
         self.is_full = False
         self._stream = stream
@@ -156,9 +155,9 @@ class Strands:
         self._came = bytearray()
         self._pending = bytearray()
         self._is_open = True
-        self._events = READ
+        self._is_behind = False  # the stream takes no more now
         self.changed: Callable[[], None] = _nothing  # called when a connection has come or gone
-        loop.watch(stream, self._on_ready, READ)
+        loop.watch(stream.reads, self._on_ready, READ)
 
     @property
     def count(self) -> int:
@@ -182,7 +181,7 @@ class Strands:
         if not self._is_open:
             return
         self._pending += HEADER.pack(number, kind, len(data)) + data
-        if not self._events & WRITE:
+        if not self._is_behind:
             self._flush()
 
     def drop(self, strand: Strand, *, tell: bool) -> None:
@@ -203,25 +202,36 @@ class Strands:
     def _flush(self) -> None:
         try:
             while self._pending:
-                del self._pending[: os.write(self._stream, self._pending[:PIECE_BYTES])]
+                del self._pending[: self._stream.write(self._pending[:PIECE_BYTES])]
         except BlockingIOError:
             pass
         except OSError as error:
             self._end(str(error))
             return
-        events = READ | WRITE if self._pending else READ
-        if events != self._events:
-            self._events = events
-            self.loop.watch(self._stream, self._on_ready, events)
+        if self._is_behind != bool(self._pending):
+            self._is_behind = bool(self._pending)
+            self._watch_for_room()
         is_full = len(self._pending) > FULL_BYTES
         if is_full != self.is_full:
             self.is_full = is_full
             for strand in list(self._open.values()):
                 strand.watch()
 
+    def _watch_for_room(self) -> None:
+        stream = self._stream
+        if stream.writes == stream.reads:
+            self.loop.watch(stream.reads, self._on_ready, READ | WRITE if self._is_behind else READ)
+        elif self._is_behind:
+            self.loop.watch(stream.writes, self._on_room, WRITE)
+        else:
+            self.loop.unwatch(stream.writes)
+
+    def _on_room(self, _events: int) -> None:
+        self._flush()
+
     def _receive(self) -> None:
         try:
-            data = os.read(self._stream, 4 * PIECE_BYTES)
+            data = self._stream.read()
         except BlockingIOError:
             return
         except OSError as error:
@@ -290,10 +300,12 @@ class Strands:
         self._broken(why)
 
     def close(self) -> None:
-        """End all connections; the stream's descriptor stays the caller's."""
+        """End all connections; the stream stays the caller's."""
         if self._is_open:
             self._is_open = False
-            self.loop.unwatch(self._stream)
+            self.loop.unwatch(self._stream.reads)
+            if self._stream.writes != self._stream.reads:
+                self.loop.unwatch(self._stream.writes)
             for strand in self._open.values():
                 strand.close()
             self._open.clear()
