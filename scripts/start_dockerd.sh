@@ -1,12 +1,20 @@
 #!/bin/sh
 # A container engine for the tests alone: no bridge, no firewall rules, all its state in FOLDER.
+# Knows gVisor as the runtime `runsc` where that is installed.
 # Usage: start_dockerd.sh FOLDER; prints what DOCKER_HOST is to be. `kill $(cat FOLDER/pid)` ends it.
 set -eu
 folder=$1
 mkdir -p "$folder"
 socket=$folder/docker.sock
-dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
-  --host "unix://$socket" --bridge=none --iptables=false --ip6tables=false \
+runtimes={}
+if command -v runsc >/dev/null 2>&1; then
+  # ptrace runs wherever Linux does; newer kernels keep older gVisors from looking for a network
+  options='"--platform=ptrace", "--network=none"'
+  runtimes="{\"runsc\": {\"path\": \"$(command -v runsc)\", \"runtimeArgs\": [$options]}}"
+fi
+echo "{\"runtimes\": $runtimes}" >"$folder/daemon.json"
+dockerd --config-file "$folder/daemon.json" --data-root "$folder/data" \
+  --exec-root "$folder/exec" --pidfile "$folder/pid" --host "unix://$socket" --bridge=none --iptables=false --ip6tables=false \
   >"$folder/log" 2>&1 </dev/null &
 for _ in $(seq 60); do
   if DOCKER_HOST=unix://$socket docker version >/dev/null 2>&1; then

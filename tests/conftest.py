@@ -87,7 +87,7 @@ def _clean_environment(
     variables = home(next(_homes))
     if INDEX_SERVICES.intersection(_services(request.node)):
         variables |= _indexes()
-    if "docker" in _services(request.node) and "DOCKER_HOST" in REAL_ENVIRONMENT:
+    if {"docker", "runsc"} & set(_services(request.node)) and "DOCKER_HOST" in REAL_ENVIRONMENT:
         variables["DOCKER_HOST"] = REAL_ENVIRONMENT["DOCKER_HOST"]
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

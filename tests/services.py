@@ -66,6 +66,12 @@ def _fails(*command: str, timeout_s: float = 20) -> str | None:
     return f"{command[0]} failed: {said[:200]}"
 
 
+def _said(*command: str) -> str:
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=20, env=REAL_ENVIRONMENT
+    ).stdout
+
+
 @functools.cache
 def python(version: str) -> str | None:
     """A Python of that version on this machine, under pyenv or on the PATH."""
@@ -95,6 +101,16 @@ def _docker() -> str | None:
     if os.geteuid() != 0:
         return "tests of containers make images of files that only root may read"
     return _fails("docker", "version")
+
+
+def _runsc() -> str | None:
+    """Whether the engine of the tests knows gVisor and it really starts is what they show."""
+    missing = _docker() or _fails("runsc", "--version")
+    if missing:
+        return missing
+    known = _said("docker", "info", "--format", "{{range $name, $_ := .Runtimes}}{{$name}} {{end}}")
+    there = "runsc" in known.split()
+    return None if there else "the container engine knows no runtime runsc"
 
 
 def _podman() -> str | None:
@@ -194,6 +210,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "python3.13": lambda: _no_python("3.13"),
     "ripgrep": lambda: _fails("rg", "--version"),
     "root": _root,
+    "runsc": _runsc,
     "sshd": _sshd,
     "user-namespaces": lambda: _fails("unshare", "--user", "true"),
 }

@@ -23,7 +23,11 @@ from patchyard.contracts.journal import Journal
 from patchyard.contracts.leftovers import Keeper
 from patchyard.contracts.model import Model
 from patchyard.domain.carrying import NetworkBounds
-from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, no_such_kind, parse_kind
+from patchyard.domain.environment import (
+    ExecutionEnvironment,
+    no_such_kind,
+    strength_of_word,
+)
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.keeping import FREE_BYTES
 from patchyard.domain.lineage import REPLAYS
@@ -35,7 +39,7 @@ from patchyard.engine.dispatcher import Chores, Dispatcher, Told
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Store
 from patchyard.engine.pool import WarmPool
-from patchyard.engine.sites import general_walls
+from patchyard.engine.sites import general_site, walls_of
 from patchyard.engine.trying import trial_of
 from patchyard.engine.worker import Terms, Worker
 from patchyard.registry import ACTORS, ENVIRONMENTS, load
@@ -231,7 +235,7 @@ class _Actors:
         from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
 
         spec = casting.spec
-        here = general_walls(spec)
+        here = walls_of(general_site(spec), spec)
         catalogue = replace(
             model_catalogue(self._environ),
             workspace=spec.repository,
@@ -252,7 +256,7 @@ class _Actors:
             budgeted,
             Path(spec.record_to),
             places=catalogue.placeholders(),
-            environment=str(here),
+            environment=here,
             plan=casting.plan_id,
         )
         return _Metered(model=recording, budgeted=budgeted)
@@ -299,14 +303,14 @@ def _require_new(path: Path) -> None:
         raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
 
 
-def _require_strength(name: str, recorded_in: str, here: ExecutionEnvironment) -> None:
+def _require_strength(name: str, recorded_in: str, here: str) -> None:
     """Raise UsageError where a recording would be played back behind weaker walls."""
-    if STRENGTH[here] >= STRENGTH[parse_kind(recorded_in)]:
+    if strength_of_word(here) >= strength_of_word(recorded_in):
         return
     raise UsageError(
         f"{name} was recorded in {recorded_in}, and {here} is weaker than that",
         hint=f"play it back with `--in {recorded_in}`, or in a stronger kind",
-        details={"recorded_in": recorded_in, "environment": str(here)},
+        details={"recorded_in": recorded_in, "environment": here},
     )
 
 

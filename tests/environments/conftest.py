@@ -14,7 +14,7 @@ from environments.yards import CARRIED, SSH, Adapter, Start, Yard, starting
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
-from patchyard.environments import ssh, vm
+from patchyard.environments import container, ssh, vm
 from patchyard.environments.process import ProcessEnvironment
 from services import kernel_folder
 from sshds import SshServer, serving_ssh
@@ -29,7 +29,11 @@ def copies() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-DEVIATIONS = dict.fromkeys((*SSH, *CARRIED), ssh.DEVIATIONS) | {"vm": vm.DEVIATIONS}
+DEVIATIONS = {
+    **dict.fromkeys((*SSH, *CARRIED), ssh.DEVIATIONS),
+    "container-runsc": container.GVISOR_DEVIATIONS,
+    "vm": vm.DEVIATIONS,
+}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from environments.kernels import STATUS, proc_of
 from environments.yards import Adapter, Start, Yard, living
 from images import BUSYBOX, WITHOUT_PYTHON, bare_image, image
 from patchyard.clients import docker
@@ -56,7 +57,9 @@ def asked(spec: EnvironmentSpec = SPEC, **of_image: Any) -> Confined:
     )
 
 
-LIMITED = replace(SPEC, limits=Limits(cpus=0.5, open_files=64, temporary_bytes=1 << 20))
+LIMITED = replace(
+    SPEC, runtime="runsc", limits=Limits(cpus=0.5, open_files=64, temporary_bytes=1 << 20)
+)
 
 
 def made(config: Confined) -> dict[str, Any]:
@@ -93,6 +96,7 @@ WEAKER: dict[str, tuple[str, Any]] = {
     "no bound of open files": ("Ulimits", None),
     "larger places in memory": ("ShmSize", 1 << 40),
     "a group": ("GroupAdd", ["docker"]),
+    "another runtime": ("Runtime", "runc"),
 }
 
 
@@ -134,26 +138,6 @@ def test_other_mounts_than_asked_are_refused(mounts: Any) -> None:
         mounts = [{**mount, "RW": True} for mount in found["Mounts"]]
     with pytest.raises(EnvironmentUnavailable, match="Mounts"):
         require_as_asked({**found, "Mounts": mounts}, asked())
-
-
-STATUS = {
-    **dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16),
-    "NoNewPrivs": "1",
-    "Seccomp_filters": "2",
-    "Uid": "60900\t60900\t60900\t60900",
-}
-
-
-def proc_of(folder: Path, status: dict[str, str], *, shared: str = "") -> Path:
-    """A /proc with one process in it."""
-    for pid in ("7", "self"):
-        (folder / pid / "ns").mkdir(parents=True)
-        for name in ("cgroup", "ipc", "mnt", "net", "pid", "uts"):
-            here = "1" if name == shared else pid
-            (folder / pid / "ns" / name).symlink_to(f"{name}:[{here}]")
-    lines = "".join(f"{name}:\t{value}\n" for name, value in status.items())
-    (folder / "7" / "status").write_text(lines)
-    return folder
 
 
 @pytest.mark.parametrize(

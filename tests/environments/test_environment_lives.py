@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import patchyard
-from environments.yards import KINDS, LOCAL, Yard, living
+from environments.yards import KINDS, LOCAL, Yard, living, marks_of
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.process import wait_ended
 from patchyard.domain.codec import from_json
@@ -34,7 +34,7 @@ from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.registry import ENVIRONMENTS, load
 
 (kind, _, image), folder = sys.argv[1].partition("="), Path(sys.argv[2])
-kind, _, user = kind.partition("-")
+kind, _, more = kind.partition("-")
 station = Station(
     runtime=folder / "runtime", new_id=SystemClock().new_id, search_path=os.environ["PATH"],
     home=os.environ["HOME"], shelf=Path(sys.argv[3]), public=Path(sys.argv[3]),
@@ -43,7 +43,7 @@ adapter = load(ENVIRONMENTS[kind])(station)
 workspace = Mount(source=f"{folder}/workspace", target=f"{folder}/workspace", is_writable=True)
 spec = EnvironmentSpec(
     plan_id="01P", purpose="check", image=image, workspace=workspace,
-    address="yonder" if kind == "ssh" else "",
+    address="yonder" if kind == "ssh" else "", runtime=more if kind == "container" else "",
 )
 """
 
@@ -52,7 +52,8 @@ async def main():
     handle = await adapter.start(spec)
     toolbox = await adapter.attach(handle)
     started = asyncio.Event()
-    command = {"command": "mkfifo -m 666 gate; echo begun; read x < gate; echo got $x"}
+    waits = "echo begun; until [ -s gate ]; do sleep 0.01; done; echo got $(cat gate)"
+    command = {"command": waits}
     call = asyncio.create_task(toolbox.call(
         "01CALL", "execute_command", command, on_output=lambda *_: started.set()
     ))
@@ -195,13 +196,18 @@ async def test_an_ordinary_user_has_the_same_environments(kind: str, yard: Yard)
         assert found["home"] == f"{uid} 700"
 
 
-@pytest.mark.service("docker")
-@pytest.mark.parametrize("turns", [20, 60, 120, 240])
+@pytest.mark.parametrize(
+    ("kind", "turns"),
+    [
+        *(pytest.param("container", n, marks=marks_of("container")) for n in (20, 60, 120, 240)),
+        *(pytest.param("container-runsc", n, marks=marks_of("container-runsc")) for n in (90, 900)),
+    ],
+)
 async def test_a_container_that_was_starting_when_its_engine_was_killed_is_returned(
-    turns: int, yard: Yard
+    kind: str, turns: int, yard: Yard
 ) -> None:
-    adapter = yard.adapter("container")
-    arguments = (f"container={yard.image}", str(yard.folder), str(yard.station.shelf), str(turns))
+    adapter = yard.adapter(kind)
+    arguments = (f"{kind}={yard.image}", str(yard.folder), str(yard.station.shelf), str(turns))
     code, _ = await run_script(DIES_STARTING, *arguments, prefix=(sys.executable,))
     assert code == -signal.SIGKILL
     keeper = EnvironmentKeeper(yard.station, {ExecutionEnvironment.CONTAINER: adapter})

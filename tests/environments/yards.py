@@ -48,6 +48,7 @@ class Adapter(Protocol):
 
 ADAPTERS: dict[str, Callable[[Station], Adapter]] = {
     "container": ContainerEnvironment,
+    "container-runsc": ContainerEnvironment,
     "devcontainer": DevcontainerEnvironment,
     "host": HostEnvironment,
     "mock": MockEnvironment,
@@ -61,7 +62,7 @@ ADAPTERS: dict[str, Callable[[Station], Adapter]] = {
 
 
 LOCAL = ("host", "mock", "process")  # kinds that need nothing but this machine's kernel
-IN_CONTAINERS = ("container", "devcontainer")
+IN_CONTAINERS = ("container", "container-runsc", "devcontainer")
 SSH = ("ssh", "ssh-nobody")  # as root, whose agent is another user there, and as an ordinary user
 CARRIED = {
     "ssh-process": ExecutionEnvironment.PROCESS,
@@ -71,6 +72,7 @@ CARRIED = {
 NEEDS = {
     **dict.fromkeys(IN_CONTAINERS, "docker"),
     **dict.fromkeys((*SSH, *CARRIED), "sshd"),
+    "container-runsc": "runsc",
     "vm": "qemu",
 }
 """The service that tests of a kind need."""
@@ -98,6 +100,7 @@ class Yard:
     workspace: Path
     variables: dict[str, str] = field(default_factory=dict)
     image: str = ""  # of containers
+    runtime: str = ""  # of containers
     servers: Callable[[str], SshServer] | None = None  # by user
     server: SshServer | None = None  # of the SSH host, once a test has one
     carries: ExecutionEnvironment | None = None  # what that host carries
@@ -106,6 +109,7 @@ class Yard:
         """Return the adapter of a kind; specs name an image then where it takes one."""
         if kind in IN_CONTAINERS:
             self.image = image(WITH_PYTHON)
+            self.runtime = kind.partition("-")[2]
         if kind.startswith("ssh") and self.server is None:
             assert self.servers is not None
             self.use(self.servers("nobody" if kind.endswith("-nobody") else "root"))
@@ -136,6 +140,7 @@ class Yard:
             plan_id="01JPLAN",
             purpose="check",
             image=self.image,
+            runtime=self.runtime,
             address=HOST if self.server else "",
             carries=self.carries,
             workspace=Mount(source=source, target=target or source, is_writable=is_writable),

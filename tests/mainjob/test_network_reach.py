@@ -107,10 +107,17 @@ def test_a_shell_reaches_what_its_plan_was_granted_and_that_is_told(desk: Desk, 
     assert TOKEN.encode() not in shown.stdout + shown.stderr
 
 
-@pytest.mark.service("docker")
-def test_a_plan_in_a_container_uses_a_secret_too(desk: Desk, host: Host) -> None:
+@pytest.mark.parametrize(
+    "runtime",
+    [
+        pytest.param("runc", marks=pytest.mark.service("docker")),
+        pytest.param("runsc", marks=pytest.mark.service("runsc")),
+    ],
+)
+def test_a_plan_in_a_container_uses_a_secret_too(desk: Desk, host: Host, runtime: str) -> None:
     desk.agents("project", "create", "shop")
-    desk.agents("resource", "add", "container-instance", "box", "--image", image(WITH_PYTHON))
+    words = ["--image", image(WITH_PYTHON), "--runtime", runtime]
+    assert desk.agents("resource", "add", "container-instance", "box", *words).code == 0
     desk.agents("project", "link-resource", "shop", "box")
     done = desk.agents(*prepared(desk, host, "--in", "container"))
     assert done.code == 0, done.message

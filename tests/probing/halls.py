@@ -7,7 +7,7 @@ from pathlib import Path
 from environments.yards import ADAPTERS
 from patchyard.clients.berths import Station
 from patchyard.contracts.environment import Environment
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
 from patchyard.probing.attack import Report, Ruling, Verdict
 from patchyard.probing.battery import all_attacks
 from patchyard.probing.probe import Prober, Surroundings
@@ -25,9 +25,13 @@ class Hall:
         """Return the adapter of a kind."""
         return ADAPTERS[kind](self.station)
 
-    async def probe(self, kind: str) -> Report:
-        """Try the whole battery."""
-        return await Prober(self.adapter(kind), self.around).run()
+    async def probe(self, kind: str, *, image: str = "", runtime: str = "") -> Report:
+        """Try the whole battery; in a container of that image and runtime where they are said."""
+        nowhere = Mount(source="", target="")
+        spec = EnvironmentSpec(
+            plan_id="", purpose="check", workspace=nowhere, image=image, runtime=runtime
+        )
+        return await Prober(self.adapter(kind), self.around, spec=spec if image else None).run()
 
     async def verdicts(self, kind: str, *names: str) -> Mapping[str, Verdict]:
         """Try some attacks; their verdicts by name."""

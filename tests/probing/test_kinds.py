@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
+from images import WITH_PYTHON, image
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.probing.attack import Report, Verdict
 from patchyard.probing.battery import all_attacks
-from patchyard.probing.known import KNOWN, Only
+from patchyard.probing.known import IN_GVISOR, KNOWN, Only
 from probing.halls import Hall, by_verdict
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.slow]
@@ -54,6 +55,15 @@ async def test_nothing_gets_out_of_process(hall: Hall) -> None:
 @pytest.mark.service("docker")
 async def test_nothing_gets_out_of_a_container(hall: Hall) -> None:
     require_walls(await hall.probe("container"))
+
+
+@pytest.mark.service("runsc")
+async def test_nothing_gets_out_of_gvisor_but_what_it_tells_of_the_toolbox(hall: Hall) -> None:
+    report = await hall.probe("container", image=image(WITH_PYTHON), runtime="runsc")
+    assert by_verdict(report, Verdict.SUCCEEDED) == {}
+    assert set(by_verdict(report, Verdict.KNOWN)) == set(IN_GVISOR)
+    # what goes beyond its bounds there, or ends the toolbox, takes the whole environment along
+    require_controls(report, but=frozenset({"fork-bomb", "memory", "unmarked-daemon"}))
 
 
 async def test_host_stops_all_but_what_is_listed(hall: Hall) -> None:

@@ -11,7 +11,7 @@ from patchyard.cli.cataloguing import table
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option, one_line, paint, visible
 from patchyard.domain.codec import to_json
-from patchyard.domain.environment import STRENGTH, Readiness
+from patchyard.domain.environment import STRENGTH, Readiness, strength_of
 from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, WorkFailed
 from patchyard.engine import trying
 
@@ -131,7 +131,7 @@ def _verdicts(report: "Report") -> str:
 def _row(readiness: Readiness) -> dict[str, Any]:
     return {
         "kind": str(readiness.kind),
-        "strength": STRENGTH[readiness.kind],
+        "strength": strength_of(readiness.kind, str(readiness.facts.get("runtime", ""))),
         "is_ready": readiness.is_ready,
         "cause": readiness.cause,
         "cure": readiness.cure,

@@ -17,6 +17,7 @@ from patchyard.cli.resource_devcontainer import (
     standing_data,
     stop,
 )
+from patchyard.clients.docker import MORE_RUNTIMES, connected, engine_socket
 from patchyard.domain.address import Address
 from patchyard.domain.environment import ExecutionEnvironment, place_named
 from patchyard.domain.environment_limits import (
@@ -26,7 +27,7 @@ from patchyard.domain.environment_limits import (
     given,
     shown,
 )
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.resource import (
@@ -85,6 +86,12 @@ def _limit_options(command: Callable[..., None]) -> Callable[..., None]:
     " Of an ssh-host that carries containers, as the engine there names it.",
 )
 @click.option(
+    "--runtime",
+    default="",
+    help="Of a container-instance, as its engine knows it, such as runsc for gVisor; left out: the"
+    " engine's default.",
+)
+@click.option(
     "--host",
     "address",
     default="",
@@ -122,6 +129,7 @@ def add(name: str, kind: str | None, output_format: str, **asked: Any) -> None:
                 type=require_type(type_name),
                 location=_location(type_name, path),
                 image=_image(type_name, asked["image"], asked["carries"]),
+                runtime=await _runtime(type_name, asked["runtime"]),
                 config=config_in(checkout_of(path)) if type_name == DEVCONTAINER_INSTANCE else "",
                 address=_address(type_name, asked["address"], asked["transport"]),
                 transport=asked["transport"] or "",
@@ -190,6 +198,25 @@ def _image(type_name: str, image: str, carries: str | None) -> str:
     return image
 
 
+async def _runtime(type_name: str, runtime: str) -> str:
+    """Return a runtime that the container engine knows. Raises UnknownName, UsageError.
+
+    Raises EnvironmentUnavailable where no engine answers.
+    """
+    if not runtime:
+        return ""
+    if type_name != CONTAINER_INSTANCE:
+        raise UsageError(f"--runtime is not for {type_name}", hint="leave it out")
+    async with connected(engine_socket(os.environ)) as engine:
+        known = await engine.runtimes()
+    if runtime not in known:
+        unknown = UnknownName.among("container runtime", runtime, known)
+        raise UnknownName(
+            unknown.message, hint=f"{unknown.hint}; {MORE_RUNTIMES}", details=unknown.details
+        )
+    return runtime
+
+
 def _limits(type_name: str, asked: Mapping[str, Any]) -> EnvironmentLimits:
     body = {name: asked[name] for name in NAMES if asked[name] is not None}
     if body and type_name not in KINDS:
@@ -208,6 +235,7 @@ def _data(found: Resource, holdings: Holdings) -> dict[str, Any]:
         "type": found.type,
         "location": found.location,
         "image": found.image,
+        "runtime": found.runtime,
         "address": found.address,
         "transport": found.transport,
         "carries": str(found.carries or ""),

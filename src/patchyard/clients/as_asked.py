@@ -10,7 +10,7 @@ from typing import Any
 
 from patchyard.clients.containers import Confined
 from patchyard.domain.errors import EnvironmentUnavailable
-from patchyard.toolbox.walled import NAMESPACES, missing
+from patchyard.toolbox.walled import NAMESPACES, NO_RIGHTS, missing, namespace, status
 
 SAME = (
     *("Memory", "MemorySwap", "NanoCpus", "NetworkMode", "PidsLimit", "ReadonlyRootfs"),
@@ -30,6 +30,9 @@ DEFAULT_CAPABILITIES = frozenset(
 )
 """What engines give where nothing is said; Podman lists these where all are dropped."""
 LEAST_FILTERS = 2  # the engine's own and the toolbox's
+SENTRY = "runsc-sandbox"  # what gVisor calls the process that a whole container runs in
+SENTRYS_NAMESPACES = ("ipc", "mnt", "net", "user", "uts")
+FILTERED = "2"  # the mode of seccomp with a filter
 
 
 def require_as_asked(made: Mapping[str, Any] | None, asked: Confined) -> None:
@@ -40,6 +43,8 @@ def require_as_asked(made: Mapping[str, Any] | None, asked: Confined) -> None:
     weaker += [name for name in CLOSED if host.get(name)]
     weaker += [name for name in OWN if str(host.get(name) or "") not in OWN_WORDS]
     weaker += _unlike(found, host, asked)
+    if "Runtime" in asked.host and host.get("Runtime") != asked.host["Runtime"]:
+        weaker.append("Runtime")
     if found.get("Config", {}).get("User") != asked.config["User"]:
         weaker.append("User")
     _refuse(weaker)
@@ -89,6 +94,49 @@ def require_walled(pid: int, *, is_podman: bool = False, proc: Path = Path("/pro
     _refuse(missing(pid, filters=LEAST_FILTERS, namespaces=wanted, proc=str(proc)))
 
 
+def require_sentry(
+    pid: int, rights: Mapping[str, Any], *, uid: int, proc: Path = Path("/proc")
+) -> None:
+    """Raise EnvironmentUnavailable where a container is not gVisor's, or has less walls than asked.
+
+    `pid` is the process that its engine names: of gVisor that is its kernel, the sentry, and what
+    runs inside is no process of this machine's. So this machine's kernel is asked about the sentry;
+    what rights it has in a namespace of users of its own is not counted. What the toolbox has left
+    is what the sentry says of it: `rights`, told before anything of the image ran.
+    """
+    facts = status(str(proc / str(pid) / "status"))
+    weaker = [] if _program(proc / str(pid) / "cmdline") == SENTRY else ["Runtime"]
+    if facts.get("NoNewPrivs") != "1":
+        weaker.append("NoNewPrivs")
+    if facts.get("Seccomp") != FILTERED:
+        weaker.append("Seccomp")
+    for name in SENTRYS_NAMESPACES:
+        found = namespace(str(proc), str(pid), name)
+        if found and found == namespace(str(proc), "self", name):
+            weaker.append(f"{name} namespace")
+    _refuse([*weaker, *(f"{name} inside" for name in _rights_left(rights, uid))])
+
+
+def _program(path: Path) -> str:
+    try:
+        return path.read_bytes().partition(b"\0")[0].decode("utf-8", "replace").rpartition("/")[2]
+    except OSError:
+        return ""
+
+
+def _rights_left(rights: Mapping[str, Any], uid: int) -> Iterator[str]:
+    """Name what somebody inside has who should have nothing; an older gVisor leaves out CapAmb."""
+    for name in NO_RIGHTS:
+        if str(rights.get(name, "0" if name == "CapAmb" else "f")).strip("0"):
+            yield name
+    if rights.get("NoNewPrivs") != "1":
+        yield "NoNewPrivs"
+    if rights.get("Seccomp") != FILTERED:
+        yield "Seccomp"
+    if set(str(rights.get("Uid", "0")).split()) != {str(uid)}:
+        yield "Uid"
+
+
 def _refuse(weaker: Sequence[str]) -> None:
     if weaker:
         raise EnvironmentUnavailable(
@@ -100,10 +148,14 @@ def _refuse(weaker: Sequence[str]) -> None:
 __all__ = [
     "CLOSED",
     "DEFAULT_CAPABILITIES",
+    "FILTERED",
     "LEAST_FILTERS",
     "OWN",
     "OWN_WORDS",
     "SAME",
+    "SENTRY",
+    "SENTRYS_NAMESPACES",
     "require_as_asked",
+    "require_sentry",
     "require_walled",
 ]

@@ -14,7 +14,7 @@ from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox import ToolboxOptions, bootstrap
 from patchyard.clients.toolchains import is_within
 from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home
-from patchyard.domain.environment import EnvironmentSpec, Limits, Mount
+from patchyard.domain.environment import EnvironmentSpec, Limits, Mount, is_gvisor
 from patchyard.domain.errors import UsageError
 
 LISTEN_FD = 3
@@ -28,6 +28,8 @@ USERS = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent
 AGENT = "agent"
 TAKEN = ("root", "nobody", "nogroup")
 GROUP = "root:x:0:\nnogroup:x:65534:\n"
+SENTRY_TASKS, TASKS_EACH = 128, 4
+"""What gVisor has of this machine's tasks: for itself, and for each process inside."""
 NANO = 1_000_000_000  # the engine counts processors so
 LABEL = "patchyard.environment"
 LABEL_PLAN = "patchyard.plan"
@@ -53,7 +55,7 @@ class Equipped:
 
     toolbox: str  # folder of its code
     python: CarriedPython  # that runs it
-    passing: str  # socket over which the listening one is handed in
+    passing: str  # socket over which the listening one is handed in; empty: none can be
     is_podman: bool = False  # whose words differ from Docker's in a few places
     accounts: Mapping[str, str] = field(default_factory=dict)  # files of /etc, by name
 
@@ -77,10 +79,11 @@ def confined(
             for name, source in equipped.accounts.items()
         ),
         Mount(source=equipped.toolbox, target=f"{TOOLBOX_PLACE}/toolbox"),
-        Mount(source=equipped.passing, target=PASSED_AT),
+        *([Mount(source=equipped.passing, target=PASSED_AT)] if equipped.passing else []),
         *equipped.python.mounts(PYTHON_PLACE),
     )
-    options = _options(spec, variables_of(spec, image, home=home_of(spec)))
+    is_piped = not equipped.passing
+    options = _options(spec, variables_of(spec, image, home=home_of(spec)), is_piped=is_piped)
     return Confined(
         is_podman=equipped.is_podman,
         config={
@@ -93,15 +96,23 @@ def confined(
             "NetworkDisabled": True,
             "Healthcheck": {"Test": ["NONE"]},
             "Labels": {LABEL: environment_id, LABEL_PLAN: spec.plan_id},
-            "HostConfig": _walls(spec, identity, own, is_podman=equipped.is_podman),
+            "HostConfig": {
+                **_walls(spec, identity, own, is_podman=equipped.is_podman),
+                **({"Runtime": spec.runtime} if spec.runtime else {}),
+                **({"LogConfig": {"Type": "none"}} if is_piped else {}),
+            },
+            **({"OpenStdin": True, "StdinOnce": True} if is_piped else {}),
         },
     )
 
 
-def _options(spec: EnvironmentSpec, variables: Mapping[str, str]) -> ToolboxOptions:
+def _options(
+    spec: EnvironmentSpec, variables: Mapping[str, str], *, is_piped: bool
+) -> ToolboxOptions:
     return ToolboxOptions(
         listen_fd=LISTEN_FD,
-        listen_from=PASSED_AT,
+        listen_from="" if is_piped else PASSED_AT,
+        is_piped=is_piped,
         workspace=spec.workspace.target,
         grace_s=spec.orphan_grace_s,
         output_bytes=spec.limits.output_bytes,
@@ -127,7 +138,7 @@ def _walls(
         "Memory": memory,
         "MemorySwap": memory,
         "NanoCpus": round(cpus * NANO),
-        "PidsLimit": spec.limits.processes or 0,
+        "PidsLimit": _tasks(spec),
         # Podman gives up its own defaults for them; the toolbox sets the same ones inside
         "Ulimits": [] if is_podman else _ulimits(spec.limits),
         "Tmpfs": _in_memory(spec, identity, is_podman=is_podman),
@@ -136,6 +147,12 @@ def _walls(
         "RestartPolicy": {"Name": "no"},
         "LogConfig": {"Type": "json-file", "Config": {"max-size": LOG_BYTES, "max-file": "1"}},
     }
+
+
+def _tasks(spec: EnvironmentSpec) -> int:
+    """Return how many tasks of this machine it may have; 0: any number."""
+    wanted = spec.limits.processes or 0
+    return SENTRY_TASKS + TASKS_EACH * wanted if wanted and is_gvisor(spec.runtime) else wanted
 
 
 def accounts_of(identity: AgentIdentity, home: str, *, user: str = "") -> dict[str, str]:

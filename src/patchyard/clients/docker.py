@@ -27,6 +27,7 @@ OUTPUT_CHARS = 8000  # kept of a build that failed
 ANSWER_S = 20.0  # for anything but waiting for an end
 ARCHITECTURES = {"aarch64": "arm64", "armv7l": "arm", "x86_64": "amd64"}
 """How images call what the kernel calls otherwise."""
+MORE_RUNTIMES = "others are set in its configuration (`runtimes` in /etc/docker/daemon.json)"
 START_ENGINE = "start it (`systemctl start docker`), or name its socket in DOCKER_HOST"
 
 
@@ -73,6 +74,20 @@ class ContainerEngine:
         """Whether it is Podman, which speaks Docker's API with words of its own."""
         parts = (await self._answer(self._api.version())).get("Components") or ()
         return any("podman" in str(part.get("Name", "")).lower() for part in parts)
+
+    async def runtimes(self) -> Sequence[str]:
+        """Return the names of the runtimes it knows."""
+        return sorted((await self._answer(self._api.system.info())).get("Runtimes") or ())
+
+    async def require_runtime(self, name: str) -> None:
+        """Raise EnvironmentUnavailable, with those there are, where it knows no such runtime."""
+        known = await self.runtimes()
+        if name not in known:
+            raise EnvironmentUnavailable(
+                f"the container engine knows no runtime {name!r}",
+                hint=f"known: {', '.join(known)}; {MORE_RUNTIMES}",
+                details={"name": name, "known": known},
+            )
 
     async def image(self, reference: str) -> Mapping[str, Any]:
         """Return what is known of a local image.
@@ -288,4 +303,4 @@ async def connected(socket: str) -> AsyncIterator[ContainerEngine]:
         await api.close()
 
 
-__all__ = ["ARCHITECTURES", "ContainerEngine", "connected", "engine_socket"]
+__all__ = ["ARCHITECTURES", "MORE_RUNTIMES", "ContainerEngine", "connected", "engine_socket"]

@@ -19,13 +19,16 @@ ANSWER_S = 3.0  # of a toolbox that stops what it started
 
 
 @contextlib.asynccontextmanager
-async def frozen(handle: EnvironmentHandle, process: str, toolbox: Toolbox) -> AsyncIterator[bool]:
+async def frozen(
+    handle: EnvironmentHandle, process: str, toolbox: Toolbox, *, hides_processes: bool = False
+) -> AsyncIterator[bool]:
     """Let nothing run there during the block; yield False where something may.
 
-    `process` names the toolbox among the handle's details.
+    `process` names the toolbox among the handle's details. Of a place that `hides_processes` nobody
+    out here sees whether something runs in it.
     """
     group = tuple(str(place) for place in handle.details.get("group", ()))
-    if not _is_busy(handle, process):
+    if not hides_processes and not _is_busy(handle, process):
         yield True
     elif can_freeze(group):
         try:

@@ -45,6 +45,33 @@ STRENGTH: Mapping[ExecutionEnvironment, int] = {
     ExecutionEnvironment.VM: 4,
 }
 
+GVISOR = "runsc"
+"""The container runtime that puts a kernel of its own, in user space, around a container."""
+GVISOR_STRENGTH = 3
+
+
+def is_gvisor(runtime: str) -> bool:
+    """Whether a runtime of that name is gVisor: `runsc`, or `runsc-` and a word of one's own."""
+    return runtime == GVISOR or runtime.startswith(f"{GVISOR}-")
+
+
+def strength_of(kind: ExecutionEnvironment, runtime: str = "") -> int:
+    """Return how strong a place of a kind is; `runtime` is that of a container."""
+    if kind == ExecutionEnvironment.CONTAINER and is_gvisor(runtime):
+        return GVISOR_STRENGTH
+    return STRENGTH[kind]
+
+
+def walls_word(kind: ExecutionEnvironment, runtime: str = "") -> str:
+    """Return the word that recordings keep for how strong a place is; see `strength_of_word`."""
+    return f"{kind}/{runtime}" if strength_of(kind, runtime) != STRENGTH[kind] else str(kind)
+
+
+def strength_of_word(text: str) -> int:
+    """Return how strong a place of that word is. Raises UnknownName."""
+    kind, _, runtime = text.partition("/")
+    return strength_of(parse_kind(kind), runtime)
+
 
 HERE = (
     ExecutionEnvironment.CONTAINER,
@@ -158,6 +185,7 @@ class EnvironmentSpec:
     workspace: Mount  # where the work tree lies, and the one path it appears at
     resource: str = ""  # name of the linked one that it is reached through
     image: str = ""  # of a container or VM
+    runtime: str = ""  # of a container, as its engine names it; empty: that engine's default
     address: str = ""  # of an SSH host, as OpenSSH's configuration names it: [user@]host[:port]
     transport: str = ""  # `ssh`: over SSH also where the host is `localhost` (F2.20)
     carries: ExecutionEnvironment | None = None  # what an SSH host runs it in; None: in nothing
@@ -202,6 +230,8 @@ class Readiness:
 
 __all__ = [
     "ALIASES",
+    "GVISOR",
+    "GVISOR_STRENGTH",
     "HERE",
     "IN_PLACE",
     "STRENGTH",
@@ -213,8 +243,12 @@ __all__ = [
     "Priority",
     "Readiness",
     "Site",
+    "is_gvisor",
     "kind_of_word",
     "no_such_kind",
     "parse_kind",
     "place_named",
+    "strength_of",
+    "strength_of_word",
+    "walls_word",
 ]

@@ -78,6 +78,7 @@ class Resource:
     type: str
     location: str = ""  # absolute path
     image: str = ""  # as a container's engine names it, on its host too; of a vm-image, a folder
+    runtime: str = ""  # of a container-instance, as its engine names it; empty: the default
     config: str = ""  # of a devcontainer-instance: its file, relative to the location
     parent: str = ""  # name of the checkout it was discovered in; empty: somebody added it
     address: str = ""  # of an ssh-host: [user@]host[:port], as OpenSSH's configuration names it

@@ -11,6 +11,7 @@ from patchyard.domain.environment import (
     Limits,
     Mount,
     Site,
+    walls_word,
 )
 from patchyard.domain.environment_limits import EnvironmentLimits, limits_for
 from patchyard.domain.plan import PlanSpec
@@ -40,6 +41,12 @@ def may_have_setup(spec: PlanSpec) -> bool:
 def general_walls(spec: PlanSpec) -> ExecutionEnvironment:
     """Return the kind whose walls stand there."""
     return spec.walls_at(general_site(spec))
+
+
+def walls_of(site: Site, spec: PlanSpec) -> str:
+    """Return the word for how strong a place of a plan is; see domain.environment."""
+    found = spec.resource(site.resource)
+    return walls_word(spec.walls_at(site), found.runtime if found else "")
 
 
 def specs_for(
@@ -115,6 +122,7 @@ def _spec(
         purpose=purpose,
         resource=site.resource,
         image=image_of(site, spec),
+        runtime=reached.runtime if reached else "",
         user=own.user,
         commands=own.started,
         address=reached.address if reached else "",
@@ -173,4 +181,5 @@ __all__ = [
     "limits_of",
     "may_have_setup",
     "specs_for",
+    "walls_of",
 ]

@@ -8,6 +8,7 @@ from patchyard.domain.environment import (
     ExecutionEnvironment,
     Mount,
     Readiness,
+    is_gvisor,
     kind_of_word,
     no_such_kind,
 )
@@ -44,6 +45,7 @@ async def trial_of(
         workspace=Mount(source="", target=TARGET),
         resource=found.name,
         image=found.image,
+        runtime=found.runtime,
         address=found.address,
         transport=found.transport,
         carries=found.carries,
@@ -62,12 +64,9 @@ async def check(equipment: Equipment, place: str) -> Readiness:
             await adapter.end(await adapter.start(replace(spec, workspace=workspace)))
         except PatchyardError as error:
             return Readiness(kind=kind, is_ready=False, cause=error.message, cure=error.hint)
-    facts = {
-        "resource": place,
-        "image": spec.image,
-        "address": spec.address,
-        "carries": str(spec.carries or ""),
-    }
+    names = ("resource", "image", "runtime", "address", "carries")
+    facts = {name: str(getattr(spec, name) or "") for name in names}
+    facts["note"] = "in gVisor" if is_gvisor(spec.runtime) else ""
     return Readiness(kind=kind, is_ready=True, facts={k: v for k, v in facts.items() if v})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import ExecutionEnvironment, is_gvisor
 
 
 class Only(StrEnum):
@@ -82,10 +82,24 @@ NO_WALLS: Mapping[str, Known] = {
 }
 """Of places without walls. `mock` is `host`; `ssh` has the same where it leads to."""
 
+IN_GVISOR: Mapping[str, Known] = _all(
+    "toolbox-variables",
+    "gVisor shows a process's descriptors and variables to its own user, whatever it asked for",
+)
+"""Of containers in gVisor: with that, agent code can speak in the toolbox's place."""
+
 KNOWN: Mapping[ExecutionEnvironment, Mapping[str, Known]] = {
     ExecutionEnvironment.HOST: NO_WALLS,
     ExecutionEnvironment.MOCK: NO_WALLS,
     ExecutionEnvironment.SSH: NO_WALLS,
 }
 
-__all__ = ["KNOWN", "NO_WALLS", "Known", "Only"]
+
+def known_of(
+    kind: ExecutionEnvironment, runtime: str = ""
+) -> Mapping[ExecutionEnvironment, Mapping[str, Known]]:
+    """Return what is known of a kind whose containers have that runtime."""
+    return {**KNOWN, kind: IN_GVISOR} if is_gvisor(runtime) else KNOWN
+
+
+__all__ = ["IN_GVISOR", "KNOWN", "NO_WALLS", "Known", "Only", "known_of"]

@@ -17,6 +17,7 @@ from patchyard.probing.battery import all_attacks
 from patchyard.probing.evidence import end_processes_of
 from patchyard.probing.forging import forge
 from patchyard.probing.judging import judge, without_root
+from patchyard.probing.known import known_of
 from patchyard.probing.running import Inside, run_control
 from patchyard.probing.scene import Scene
 from patchyard.probing.trees import Checkout, Ground
@@ -189,7 +190,8 @@ class Prober:
     async def _judged(self, attack: Attack, inside: Run, control: Run) -> Ruling:
         """Judge it, and let go of what it had."""
         walls = (self._given and self._given.carries) or self._adapter.kind
-        ruling = judge(attack, walls, inside, control)
+        known = known_of(walls, self._given.runtime if self._given else "")
+        ruling = judge(attack, walls, inside, control, known=known)
         for run in (inside, control):
             if run.scene.victim is not None:
                 await run.scene.victim.end()

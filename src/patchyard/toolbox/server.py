@@ -1,4 +1,4 @@
-"""The tool server: calls come over a listening Unix socket that was passed in.
+"""The tool server: calls come over a listening Unix socket that was passed in, or over pipes.
 
 Lives while an engine is connected and a grace time longer; ends with everything it started.
 """
@@ -16,6 +16,7 @@ from .calls import Call, Register
 from .commands import find_shell
 from .confinement import confine
 from .connection import Connection
+from .entrances import Listener
 from .passing import receive
 from .room import Room
 from .settings import Settings
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .loop import Timer
+    from .piping import StandardStreams
 
-ACCEPT_AGAIN_S = 0.1
 ENDING_S = 2.0
 LONGEST_ID = 128
 
@@ -35,9 +36,9 @@ LONGEST_ID = 128
 class Server:
     """One toolbox."""
 
-    def __init__(self, settings: Settings, listener: socket.socket) -> None:
+    def __init__(self, settings: Settings, entrance: Listener | StandardStreams) -> None:
         self._room = Room(settings)
-        self._listener = listener
+        self._entrance = entrance
         self._register = Register()
         self._connections: set[Connection] = set()
         self._token = os.urandom(8).hex()
@@ -47,14 +48,13 @@ class Server:
     def run(self) -> None:
         """Serve until told to end, or nobody has been connected for the grace time."""
         self._catch_signals()
-        self._listener.setblocking(False)
-        self._listen()
         self._start_grace()
+        self._entrance.open(self._room.loop, self._admit, self.end)
         while not self._is_ending:
             self._room.loop.turn()
         for connection in list(self._connections):
             connection.close()
-        self._listener.close()
+        self._entrance.close()
         if os.getpid() != 1:
             self._end_tree()
         self._room.close()
@@ -78,18 +78,7 @@ class Server:
     def _start_grace(self) -> None:
         self._grace = self._room.loop.later(self._room.settings.grace_s, self.end)
 
-    def _listen(self) -> None:
-        self._room.loop.watch(self._listener.fileno(), self._accept)
-
-    def _accept(self, _events: int) -> None:
-        try:
-            accepted, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionError):
-            return
-        except OSError:  # no descriptor is free: commands may hold them, for a while
-            self._room.loop.unwatch(self._listener.fileno())
-            self._room.loop.later(ACCEPT_AGAIN_S, self._listen)
-            return
+    def _admit(self, accepted: socket.socket) -> None:
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
@@ -263,6 +252,16 @@ def _close(fd: int) -> None:
         return
 
 
+def _entrance(settings: Settings) -> Listener | StandardStreams:
+    if settings.is_piped:
+        from .piping import standard_streams  # noqa: PLC0415 - only where no socket comes in
+
+        return standard_streams()
+    listener = socket.socket(fileno=settings.listen_fd)
+    listener.set_inheritable(False)
+    return Listener(listener)
+
+
 def main(text: str) -> int:
     """Serve by the options in `text`, a JSON object; return the exit code."""
     settings = Settings(text)
@@ -274,9 +273,7 @@ def main(text: str) -> int:
     os.chdir("/")
     os.umask(0o022)
     confine(settings)
-    listener = socket.socket(fileno=settings.listen_fd)
-    listener.set_inheritable(False)
-    server = Server(settings, listener)
+    server = Server(settings, _entrance(settings))
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for fd in range(3):
         os.dup2(null, fd)
@@ -285,4 +282,4 @@ def main(text: str) -> int:
     return 0
 
 
-__all__ = ["ACCEPT_AGAIN_S", "ENDING_S", "LONGEST_ID", "Server", "encode_result", "main"]
+__all__ = ["ENDING_S", "LONGEST_ID", "Server", "encode_result", "main"]

@@ -18,6 +18,7 @@ class Settings:
         self.listen_from: str = given.get(
             "listen_from", ""
         )  # socket that passes it; empty: inherited
+        self.is_piped: bool = given.get("is_piped", False)  # over its standard streams instead
         self.replica: str = given.get(
             "replica", ""
         )  # the workspace where it can be written to, if it is a replica; empty: at its path

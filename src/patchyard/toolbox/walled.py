@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Mapping, Sequence
 
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
-NO_RIGHTS = ("CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm")  # of proc_pid_status(5)
+NO_RIGHTS = ("CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm")  # of proc_pidstatus(5)
 
 
 def missing(
@@ -25,7 +25,7 @@ def missing(
     `filters` is how many system call filters it has at least, `namespaces` are those of its own.
     `told` are numbers of namespaces, for a kernel that shows them to root alone.
     """
-    facts = _status("%s/%d/status" % (proc, pid))
+    facts = status("%s/%d/status" % (proc, pid))
     weaker = [name for name in NO_RIGHTS if int(facts.get(name, "f"), 16)]
     if facts.get("NoNewPrivs") != "1":
         weaker.append("NoNewPrivs")
@@ -34,8 +34,8 @@ def missing(
     if "0" in facts.get("Uid", "0").split():
         weaker.append("Uid")
     for name in namespaces:
-        own = _namespace(proc, "self", name)
-        found = _namespace(proc, str(pid), name)
+        own = namespace(proc, "self", name)
+        found = namespace(proc, str(pid), name)
         if not found and name in told:
             found = "%s:[%s]" % (name, told[name])
         if found and found == own:
@@ -43,7 +43,8 @@ def missing(
     return weaker
 
 
-def _status(path: str) -> dict[str, str]:
+def status(path: str) -> dict[str, str]:
+    """Return the fields of a process's status; nothing of one that is gone."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -52,7 +53,7 @@ def _status(path: str) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def _namespace(proc: str, pid: str, name: str) -> str:
+def namespace(proc: str, pid: str, name: str) -> str:
     """Return its name; nothing of one that may not be looked at."""
     try:
         return os.readlink("%s/%s/ns/%s" % (proc, pid, name))
@@ -60,4 +61,4 @@ def _namespace(proc: str, pid: str, name: str) -> str:
         return ""
 
 
-__all__ = ["NAMESPACES", "NO_RIGHTS", "missing"]
+__all__ = ["NAMESPACES", "NO_RIGHTS", "missing", "namespace", "status"]
