@@ -12,16 +12,18 @@ from typing import Any
 from patchyard.clients.berths import MARK, Berth, identify_started
 from patchyard.clients.container_streams import attach
 from patchyard.clients.controls import CONTROL_NAME, Control, open_control, open_port
-from patchyard.clients.process import ProcessRef, kill, spawn_detached, wait_ended
+from patchyard.clients.process import ProcessRef, kill, wait_ended
 from patchyard.clients.toolbox import ToolboxClient, bind_listener
 from patchyard.contracts.forwarding import ForwardingToolbox
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.toolbox.spawning import spawn_detached
 
 CONTAINER = "the container"
 CODE = (
     "import sys; sys.path.append(sys.argv[1]);"
     " from toolbox.container_warden import main; sys.exit(main(sys.argv[2]))"
 )
+
 LISTEN_FD, CONTROL_FD, STREAM_FD = 3, 4, 5
 END_S = 1.0
 VARIABLES = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
