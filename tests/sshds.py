@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.clients.process import ProcessRef, all_processes, descendants, identify, kill
-from services import SBIN
+from services import REAL_ENVIRONMENT, SBIN
 
-__all__ = ["HOST", "SshServer", "free_port", "keys", "serving_ssh"]
+__all__ = ["HOST", "SshServer", "free_port", "keys", "serving_ssh", "with_engine"]
 
 HOST = "yonder"  # as the user's OpenSSH configuration names it
 START = """
@@ -125,6 +125,12 @@ def _name(pid: int) -> str:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
     return ""
+
+
+def with_engine(_folder: Path) -> str:
+    """Have the tests' own container engine where a host has one, if they have one."""
+    where = REAL_ENVIRONMENT.get("DOCKER_HOST", "").removeprefix("unix://")
+    return f"ln -s {where} /run/docker.sock\n" if where else ""
 
 
 def free_port() -> int:

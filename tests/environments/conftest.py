@@ -17,7 +17,7 @@ from patchyard.clients.identity import agent_identity
 from patchyard.environments import container, ssh, vm
 from patchyard.environments.process import ProcessEnvironment
 from services import kernel_folder
-from sshds import SshServer, serving_ssh
+from sshds import SshServer, serving_ssh, with_engine
 
 
 @pytest.fixture(scope="session")
@@ -53,9 +53,14 @@ def _deviates(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def ssh_servers() -> Iterator[Callable[[str], SshServer]]:
-    """SSH servers by the user that logs in, each started when it is first needed."""
+    """SSH servers by the user that logs in, each started when it is first needed.
+
+    `engine` is a root user of a host with a container engine.
+    """
     with contextlib.ExitStack() as stack:
-        yield functools.cache(lambda user: stack.enter_context(serving_ssh(user)))
+        made = {user: serving_ssh(user) for user in ("root", "nobody")}
+        made["engine"] = serving_ssh("root", prepared=with_engine)
+        yield functools.cache(lambda user: stack.enter_context(made[user]))
 
 
 @pytest.fixture

@@ -55,6 +55,7 @@ ADAPTERS: dict[str, Callable[[Station], Adapter]] = {
     "process": ProcessEnvironment,
     "ssh": SSHEnvironment,
     "ssh-nobody": SSHEnvironment,
+    "ssh-container": SSHEnvironment,
     "ssh-process": SSHEnvironment,
     "ssh-process-nobody": SSHEnvironment,
     "vm": VmEnvironment,
@@ -65,6 +66,7 @@ LOCAL = ("host", "mock", "process")  # kinds that need nothing but this machine'
 IN_CONTAINERS = ("container", "container-runsc", "devcontainer")
 SSH = ("ssh", "ssh-nobody")  # as root, whose agent is another user there, and as an ordinary user
 CARRIED = {
+    "ssh-container": ExecutionEnvironment.CONTAINER,
     "ssh-process": ExecutionEnvironment.PROCESS,
     "ssh-process-nobody": ExecutionEnvironment.PROCESS,
 }
@@ -81,13 +83,15 @@ NEEDS = {
 def marks_of(kind: str) -> Sequence[pytest.MarkDecorator]:
     """The marks of a test of one kind."""
     patience = [pytest.mark.timeout(300)] if kind == "vm" else []  # one is made and saved first
-    return [*patience, *([pytest.mark.service(NEEDS[kind])] if kind in NEEDS else [])]
+    carried = [pytest.mark.service("docker")] if kind == "ssh-container" else []
+    needed = [pytest.mark.service(NEEDS[kind])] if kind in NEEDS else []
+    return [*patience, *carried, *needed]
 
 
 VM = pytest.param("vm", marks=marks_of("vm"))
+HOSTS = (*SSH, "ssh-container", "ssh-process")  # an ordinary user's: test_what_hosts_carry.py
 KINDS = [
-    pytest.param(kind, marks=marks_of(kind))
-    for kind in (*IN_CONTAINERS, *LOCAL, *SSH, *CARRIED, "vm")
+    pytest.param(kind, marks=marks_of(kind)) for kind in (*IN_CONTAINERS, *LOCAL, *HOSTS, "vm")
 ]
 
 
@@ -107,13 +111,14 @@ class Yard:
 
     def adapter(self, kind: str) -> Adapter:
         """Return the adapter of a kind; specs name an image then where it takes one."""
-        if kind in IN_CONTAINERS:
+        if kind in IN_CONTAINERS or CARRIED.get(kind) == ExecutionEnvironment.CONTAINER:
             self.image = image(WITH_PYTHON)
             self.runtime = kind.partition("-")[2]
         if kind.startswith("ssh") and self.server is None:
             assert self.servers is not None
-            self.use(self.servers("nobody" if kind.endswith("-nobody") else "root"))
             self.carries = CARRIED.get(kind)
+            user = "nobody" if kind.endswith("-nobody") else "root"
+            self.use(self.servers("engine" if kind == "ssh-container" else user))
         return ADAPTERS[kind](self.station)
 
     def use(self, server: SshServer) -> None:

@@ -5,73 +5,25 @@ import hashlib
 import io
 import json
 import os
-import pwd
-import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from hosted import ID, end, home, laid, request, spoken, start
 from patchyard.clients.ssh_talk import code
-from patchyard.clients.toolbox import BOOTSTRAP, TOOLBOX_FOLDER
-from patchyard.toolbox import arriving, hosting
+from patchyard.clients.toolbox import TOOLBOX_FOLDER
+from patchyard.toolbox import arriving, ending, hosting
+
+__all__ = ["home"]  # a fixture
 
 # A toolbox outlives who starts it, and nobody waits for it here.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-ID = "01M81ZZZZZZZZZZZZZZZZZZZZZ"
-HELLO = b'{"do":"hello"}'
-
-
-@pytest.fixture
-def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of the user who runs this, as the user database would say."""
-    folder = Path(tempfile.mkdtemp(prefix="home-", dir="/tmp"))
-    folder.chmod(0o755)
-    real = pwd.getpwuid
-
-    def made_up(uid: int) -> Any:
-        own = SimpleNamespace(pw_dir=str(folder), pw_name="somebody")
-        return own if uid == os.getuid() else real(uid)
-
-    monkeypatch.setattr(pwd, "getpwuid", made_up)
-    yield folder
-    shutil.rmtree(folder)
-
-
-def request(**fields: Any) -> dict[str, Any]:
-    return {"token": "t", "hash": code()[0], **fields}
-
-
-def laid(home: Path) -> tuple[str, str]:
-    """Where the code lies, laid down now."""
-    arriving.lay(request(files=dict(code()[1])))
-    base = arriving.base_folder()
-    assert base == str(home / ".cache/patchyard")
-    return base, f"{base}/toolbox-{code()[0]}"
-
-
-def options(**more: Any) -> Mapping[str, Any]:
-    return {"grace_s": 20.0, "env": {"PATH": "", "WORK": "{workspace}", "OWN": "{folder}"}, **more}
-
-
-def start(base: str, place: str, **more: Any) -> dict[str, Any]:
-    asked = request(id=ID, options=options(), bootstrap=BOOTSTRAP) | more
-    return hosting.start(asked, base, place)
-
-
-def end(base: str, found: Mapping[str, Any]) -> bool:
-    asked = request(id=ID, root=found["root"], boot=found["boot"])
-    return bool(hosting.end(asked, base, "")["has_ended"])
 
 
 def test_the_code_is_laid_down_once_and_found_then(home: Path) -> None:
@@ -181,14 +133,6 @@ def test_requests_come_one_a_line_and_refusals_are_answers(
     assert "File exists" in answers[4]["refused"]
 
 
-def spoken(path: str) -> bytes:
-    """What a toolbox says to a greeting."""
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(path)
-        peer.sendall(struct.pack(">I", len(HELLO)) + HELLO)
-        return peer.recv(4096)
-
-
 def test_a_toolbox_is_started_found_and_ended(home: Path) -> None:
     base, place = laid(home)
     found = start(base, place)
@@ -212,7 +156,7 @@ def test_a_toolbox_is_started_found_and_ended(home: Path) -> None:
 def test_ending_takes_along_what_left_the_tree(home: Path) -> None:
     base, place = laid(home)
     found = start(base, place)
-    marked = {"PATH": os.defpath, hosting.MARK: ID}
+    marked = {"PATH": os.defpath, ending.MARK: ID}
     with subprocess.Popen(["sleep", "300"], env=marked, start_new_session=True) as astray:
         assert end(base, found)
         assert astray.wait(10) == -signal.SIGKILL
@@ -222,10 +166,10 @@ def test_what_does_not_die_is_said_to_stay(home: Path, monkeypatch: pytest.Monke
     base, place = laid(home)
     found = start(base, place)
     with monkeypatch.context() as patched:
-        patched.setattr(hosting, "ENDING_S", 0.05)
-        patched.setattr(hosting, "_send", lambda *_: None)
+        patched.setattr(ending, "ENDING_S", 0.05)
+        patched.setattr(ending, "_send", lambda *_: None)
         assert not end(base, found)
-        patched.setattr(hosting, "_tree", lambda *_: {1})
+        patched.setattr(ending, "_tree", lambda *_: {1})
         assert not end(base, found)
     assert Path(base, "environments", ID).is_dir()
     assert end(base, found)

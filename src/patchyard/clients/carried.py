@@ -9,45 +9,18 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchyard.clients.copies import is_dated, open_to_all
+from patchyard.clients.copies import is_dated
 from patchyard.clients.syncing import put_in_place
 from patchyard.clients.toolbox import TOOLBOX_FOLDER
 from patchyard.domain.environment import Mount
 from patchyard.domain.errors import EnvironmentUnavailable
-
-FACTS = "facts.json"
-LIBRARIES = "so"  # folder of what the loader finds
-LOADERS = ("ld-", "ld64.")  # glibc's and musl's, by how their names begin
-ASK_S = 30.0
-ASK = """
-import ctypes, hashlib, importlib, json, os, pkgutil, sys, zlib
-sys.path.append(sys.argv[1])
-import toolbox
-for each in pkgutil.iter_modules(toolbox.__path__):
-    importlib.import_module("toolbox." + each.name)
-class Loaded(ctypes.Structure):
-    _fields_ = [("address", ctypes.c_void_p), ("name", ctypes.c_char_p)]
-files = []
-Each = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Loaded), ctypes.c_size_t, ctypes.c_void_p)
-ctypes.CDLL(None).dl_iterate_phdr(
-    Each(lambda found, size, data: files.append(os.fsdecode(found.contents.name)) or 0), None
-)
-print(json.dumps({
-    "program": os.readlink("/proc/self/exe"),
-    "libraries": sorted({name for name in files if name.startswith("/")}),
-    "library": os.path.dirname(os.__file__),
-    "below": "%s/python%d.%d" % (getattr(sys, "platlibdir", "lib"), *sys.version_info[:2]),
-}))
-"""
-"""Said by the Python itself, with all of the toolbox loaded: dl_iterate_phdr(3) has the names that
-libraries are asked for by."""
+from patchyard.toolbox.carrying import FACTS, LIBRARIES, facts_of, fill
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +55,17 @@ def carried_python(shelf: Path, interpreter: str) -> CarriedPython:
     """
     place = shelf / f"python-{_version(interpreter)}"
     if not is_dated(place):
-        _put_together(place, _facts(interpreter))
-    facts = json.loads((place / FACTS).read_bytes())
+        _put_together(place, interpreter)
+    return carried_at(str(place), json.loads((place / FACTS).read_bytes()))
+
+
+def carried_at(folder: str, facts: Mapping[str, Any]) -> CarriedPython:
+    """Return the one in a folder, by what was noted of it there."""
     return CarriedPython(
-        folder=str(place),
-        library=facts["library"],
-        below=facts["below"],
-        loader=facts["loader"],
+        folder=folder,
+        library=str(facts["library"]),
+        below=str(facts["below"]),
+        loader=str(facts["loader"]),
     )
 
 
@@ -102,48 +79,16 @@ def _version(interpreter: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def _facts(interpreter: str) -> dict[str, Any]:
+def _put_together(place: Path, interpreter: str) -> None:
     try:
-        said = subprocess.run(
-            [interpreter, "-I", "-S", "-B", "-c", ASK, str(TOOLBOX_FOLDER.parent)],
-            check=True,
-            capture_output=True,
-            timeout=ASK_S,
-            stdin=subprocess.DEVNULL,
-            process_group=0,  # Ctrl-C is for us
-            env={"PATH": os.defpath},
-        ).stdout
-        facts: dict[str, Any] = json.loads(said)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise EnvironmentUnavailable(
-            f"{interpreter} does not say what it consists of: {error}",
-            hint="install Python 3.8 or newer as /usr/bin/python3",
-        ) from error
-    names = [os.path.basename(path) for path in facts["libraries"]]  # noqa: PTH119 - no path of ours
-    loader = next((name for name in names if name.startswith(LOADERS)), None)
-    if loader is None:
-        raise EnvironmentUnavailable(
-            f"{interpreter} was not loaded by a loader that can be carried along",
-            hint="install Python 3.8 or newer as /usr/bin/python3",
-        )
-    return {**facts, "loader": loader}
-
-
-def _put_together(place: Path, facts: Mapping[str, Any]) -> None:
+        facts = facts_of(interpreter, str(TOOLBOX_FOLDER.parent))
+    except RuntimeError as error:
+        hint = "install Python 3.8 or newer as /usr/bin/python3"
+        raise EnvironmentUnavailable(str(error), hint=hint) from error
     place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=place.parent))
     try:
-        own = f"{facts['library']}/"  # shown with the standard library
-        for folder in ("bin", LIBRARIES, facts["below"]):
-            (made / folder).mkdir(parents=True)
-        shutil.copyfile(facts["program"], made / "bin" / "python3")
-        for source in facts["libraries"]:
-            if not source.startswith(own):
-                shutil.copyfile(source, made / LIBRARIES / Path(source).name)
-        (made / FACTS).write_text(json.dumps(facts))
-        open_to_all(made)
-        for program in (made / "bin" / "python3", made / LIBRARIES / facts["loader"]):
-            program.chmod(0o755)
+        fill(str(made), facts)
         put_in_place(made, place)
     except OSError:
         if not place.is_dir():  # else another engine was quicker
@@ -152,4 +97,4 @@ def _put_together(place: Path, facts: Mapping[str, Any]) -> None:
         shutil.rmtree(made, ignore_errors=True)
 
 
-__all__ = ["ASK_S", "FACTS", "LIBRARIES", "LOADERS", "CarriedPython", "carried_python"]
+__all__ = ["CarriedPython", "carried_at", "carried_python"]

@@ -3,7 +3,7 @@
 import base64
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from posixpath import normpath
 from typing import Any
 
@@ -58,6 +58,8 @@ class Equipped:
     passing: str  # socket over which the listening one is handed in; empty: none can be
     is_podman: bool = False  # whose words differ from Docker's in a few places
     accounts: Mapping[str, str] = field(default_factory=dict)  # files of /etc, by name
+    processors: int = field(default_factory=lambda: os.cpu_count() or 1)  # of its machine
+    replica: str = ""  # where the toolbox can write to a workspace that is a read-only replica
 
 
 def confined(
@@ -83,7 +85,8 @@ def confined(
         *equipped.python.mounts(PYTHON_PLACE),
     )
     is_piped = not equipped.passing
-    options = _options(spec, variables_of(spec, image, home=home_of(spec)), is_piped=is_piped)
+    variables = variables_of(spec, image, home=home_of(spec))
+    options = replace(_options(spec, variables, is_piped=is_piped), replica=equipped.replica)
     return Confined(
         is_podman=equipped.is_podman,
         config={
@@ -97,7 +100,7 @@ def confined(
             "Healthcheck": {"Test": ["NONE"]},
             "Labels": {LABEL: environment_id, LABEL_PLAN: spec.plan_id},
             "HostConfig": {
-                **_walls(spec, identity, own, is_podman=equipped.is_podman),
+                **_walls(spec, identity, own, equipped),
                 **({"Runtime": spec.runtime} if spec.runtime else {}),
                 **({"LogConfig": {"Type": "none"}} if is_piped else {}),
             },
@@ -124,10 +127,11 @@ def _options(
 
 
 def _walls(
-    spec: EnvironmentSpec, identity: AgentIdentity, own: Sequence[Mount], *, is_podman: bool
+    spec: EnvironmentSpec, identity: AgentIdentity, own: Sequence[Mount], equipped: Equipped
 ) -> dict[str, Any]:
     memory = spec.limits.memory_bytes or 0
-    cpus = min(spec.limits.cpus or 0, float(os.cpu_count() or 1))  # it refuses more than there are
+    is_podman = equipped.is_podman
+    cpus = min(spec.limits.cpus or 0, float(equipped.processors))  # it refuses more than there are
     return {
         "NetworkMode": "none",
         "ReadonlyRootfs": True,

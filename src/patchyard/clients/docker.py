@@ -28,6 +28,8 @@ ANSWER_S = 20.0  # for anything but waiting for an end
 ARCHITECTURES = {"aarch64": "arm64", "armv7l": "arm", "x86_64": "amd64"}
 """How images call what the kernel calls otherwise."""
 MORE_RUNTIMES = "others are set in its configuration (`runtimes` in /etc/docker/daemon.json)"
+PLACES = ("/var/run/docker.sock", "{own}/docker.sock")
+"""Where an engine's socket lies; `{own}` is the user's folder of run-time files."""
 START_ENGINE = "start it (`systemctl start docker`), or name its socket in DOCKER_HOST"
 
 
@@ -43,7 +45,7 @@ def engine_socket(environ: Mapping[str, str]) -> str:
             )
         return path
     own = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
-    places = ("/var/run/docker.sock", f"{own}/docker.sock")
+    places = (each.format(own=own) for each in PLACES)
     found = next((place for place in places if _is_socket(place)), None)
     if found is None:
         raise EnvironmentUnavailable("no container engine runs here", hint=START_ENGINE)
@@ -96,8 +98,8 @@ class ContainerEngine:
         """
         found: Mapping[str, Any] | None = await self._found(self._api.images.inspect(reference))
         if found is None:
-            raise _no_image(reference)
-        _require_runnable(reference, found)
+            raise no_image(reference)
+        require_runnable(reference, found)
         return found
 
     async def has_image(self, reference: str) -> bool:
@@ -187,7 +189,7 @@ class ContainerEngine:
         """Make a container, not running yet. Raises EnvironmentUnavailable."""
         made = self._api.containers.create(dict(config), name=name)
         if await self._found(made) is None:
-            raise _no_image(str(config["Image"]))
+            raise no_image(str(config["Image"]))
 
     async def start(self, name: str) -> None:
         """Run it. Raises EnvironmentUnavailable."""
@@ -268,7 +270,8 @@ def _said_in(line: bytes) -> str:
     return str(found.get("stream") or found.get("error") or "")
 
 
-def _require_runnable(reference: str, image: Mapping[str, Any]) -> None:
+def require_runnable(reference: str, image: Mapping[str, Any]) -> None:
+    """Raise EnvironmentUnavailable for an image of machines unlike this one."""
     own = ARCHITECTURES.get(platform.machine(), platform.machine())
     made_for = [
         str(image.get(key) or wanted) for key, wanted in (("Os", "linux"), ("Architecture", own))
@@ -280,7 +283,8 @@ def _require_runnable(reference: str, image: Mapping[str, Any]) -> None:
         )
 
 
-def _no_image(name: str) -> EnvironmentUnavailable:
+def no_image(name: str) -> EnvironmentUnavailable:
+    """Return the refusal of an image that is not there."""
     return EnvironmentUnavailable(
         f"there is no image {name!r} here", hint="pull, build or load it first"
     )
@@ -303,4 +307,14 @@ async def connected(socket: str) -> AsyncIterator[ContainerEngine]:
         await api.close()
 
 
-__all__ = ["ARCHITECTURES", "MORE_RUNTIMES", "ContainerEngine", "connected", "engine_socket"]
+__all__ = [
+    "ARCHITECTURES",
+    "MORE_RUNTIMES",
+    "PLACES",
+    "START_ENGINE",
+    "ContainerEngine",
+    "connected",
+    "engine_socket",
+    "no_image",
+    "require_runnable",
+]

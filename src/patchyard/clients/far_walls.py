@@ -93,8 +93,6 @@ def _read(name: str, said: Mapping[str, Any]) -> FarHost:
             hint="take a host with a processor like this machine's",
         )
     path, answer = map(str, said["bubblewrap"])
-    uid, gid = map(int, said["ids"])
-    agent = said["agent"]
     texts = {str(place): str(text) for place, text in said["texts"].items()}
     return FarHost(
         name=name,
@@ -102,16 +100,23 @@ def _read(name: str, said: Mapping[str, Any]) -> FarHost:
             said["survey"], toolbox=f"{said['code']}/toolbox", interpreter=_interpreter(said)
         ),
         bubblewrap=bubblewrap_of(path, answer),
-        identity=AgentIdentity(uid=uid, gid=gid, is_switched=False)
-        if agent is None
-        else AgentIdentity(uid=int(agent), gid=int(agent), is_switched=True),
+        identity=identity_of(said),
         folder=str(said["folder"]),
         obstacles=read_obstacles(
             lambda place: texts.get(place, ""),
             exists=lambda place: place in said["present"],
-            is_root=uid == 0,
+            is_root=int(said["ids"][0]) == 0,
         ),
     )
+
+
+def identity_of(said: Mapping[str, Any]) -> AgentIdentity:
+    """Return who the agent is on a host that said this."""
+    uid, gid = map(int, said["ids"])
+    agent = said["agent"]
+    if agent is None:
+        return AgentIdentity(uid=uid, gid=gid, is_switched=False)
+    return AgentIdentity(uid=int(agent), gid=int(agent), is_switched=True)
 
 
 def _interpreter(said: Mapping[str, Any]) -> Interpreter:
@@ -217,6 +222,7 @@ __all__ = [
     "REPLICA",
     "FarHost",
     "far_host",
+    "identity_of",
     "refuse_failed",
     "view_on",
     "walls_on",

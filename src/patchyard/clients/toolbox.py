@@ -49,7 +49,7 @@ class ToolboxOptions:
     listen_from: str = ""  # socket inside that passes the listening one; empty: inherited
     is_piped: bool = False  # its standard streams take the place of the socket
     seccomp: str = ""  # filter as BPF, in base 64; empty: none of its own
-    replica: str = ""  # the workspace, writable in any case, of a replica; empty: at its path
+    replica: str = ""  # where a replica can be written to, or PASSED; empty: at its path
     env: Mapping[str, str] = field(default_factory=dict)  # of commands, PATH and HOME among them
 
 

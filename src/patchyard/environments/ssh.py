@@ -12,8 +12,16 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import replace
 from typing import Any
 
+from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.berths import Noted, Station, agent_of, berth_directory, remove_berth
 from patchyard.clients.far_claims import Bounds
+from patchyard.clients.far_containers import (
+    PLACES,
+    accounts_on,
+    container_on,
+    far_engine,
+    refuse_unstarted,
+)
 from patchyard.clients.far_walls import ASKED, far_host, refuse_failed, walls_on
 from patchyard.clients.holding import unheld
 from patchyard.clients.mapped import MappedToolbox
@@ -282,9 +290,29 @@ async def _made(
         asked = talk.ask("start", id=environment_id, options=options, bootstrap=BOOTSTRAP)
         return await whole(asked)
     name = Address.parse(spec.address).host
+    if spec.carries == ExecutionEnvironment.CONTAINER:
+        return await _contained(talk, spec, environment_id)
     host = far_host(name, await talk.ask("look", id=environment_id, **ASKED))
     made = await whole(talk.ask("start", id=environment_id, walls=walls_on(host, spec)))
     refuse_failed(host, made)
+    return made
+
+
+async def _contained(
+    talk: Conversation, spec: EnvironmentSpec, environment_id: str
+) -> Mapping[str, Any]:
+    """Have a toolbox in a container there. Raises EnvironmentUnavailable."""
+    name = Address.parse(spec.address).host
+    told = await talk.ask("look", id=environment_id, places=PLACES, image=spec.image)
+    host = far_engine(name, told, spec.image)
+    asked, accounts = container_on(host, spec, environment_id), accounts_on(host, spec)
+    engine = {"id": environment_id, "engine": host.socket}
+    made = await whole(talk.ask("create", config=asked.config, accounts=accounts, **engine))
+    require_as_asked(made.get("made"), asked)
+    is_closed = not spec.workspace.is_writable
+    asked_for = {"is_podman": host.is_podman, "is_closed": is_closed}
+    made = await whole(talk.ask("run", **asked_for, **engine))
+    refuse_unstarted(host, made)
     return made
 
 
@@ -308,7 +336,9 @@ async def _ended(talk: Conversation, handle: EnvironmentHandle) -> None:
 
 def _known(handle: EnvironmentHandle) -> Mapping[str, Any]:
     """Return which process it is, and since when that host runs."""
-    return {"root": handle.details.get("root"), "boot": handle.details.get("boot")}
+    known = {name: handle.details.get(name) for name in ("root", "boot")}
+    is_contained = handle.details.get("carries") == ExecutionEnvironment.CONTAINER
+    return {**known, "places": PLACES} if is_contained else known
 
 
 def _address(handle: EnvironmentHandle) -> str:

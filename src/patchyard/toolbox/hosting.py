@@ -12,14 +12,15 @@ import pwd
 import re
 import select
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-from . import walling
+from . import containing, walling
+from .detaching import detached
+from .ending import MARK, PAUSE_S, is_alive, kill, stat_of
 from .spawning import spawn_detached
 from .wire import encode
 
@@ -28,14 +29,11 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 BOOT = "/proc/sys/kernel/random/boot_id"
-ENDING_S = 2.5
 FIRST_UID, LAST_UID = 60_900, 61_183  # agents of a root user, as on the engine's machine
 ID = re.compile(r"^[0-9A-HJKMNP-TV-Z]{26}$")
 LISTEN_FD = 3
 LONGEST_ADDRESS = 107  # bytes of a Unix socket's path
-MARK = "PATCHYARD_ENVIRONMENT"
 OUTSIDE = "patchyard-"  # begins the name of a folder for a socket whose path would be too long
-PAUSE_S = 0.005
 PIECE_BYTES = 65_536
 SAID_BYTES = 4000
 STARTING_S = 20.0
@@ -44,7 +42,41 @@ STARTING_S = 20.0
 def look(request: dict[str, Any], base: str, code: str) -> dict[str, Any]:
     """Say what an environment of that name could be walled in with, and where it would lie."""
     where = {"folder": _folder(request, base), "code": code, "agent": _agent()}
-    return {**walling.look(request), **where}
+    is_contained = "places" in request
+    found = containing.look(request, base, code) if is_contained else walling.look(request)
+    return {**found, **where}
+
+
+def create(request: dict[str, Any], base: str, _code: str) -> dict[str, Any]:
+    """Make a container, not running yet; say what its engine made of the wish."""
+    folder = _folder(request, base)
+    os.mkdir(folder, 0o711)
+    made: dict[str, Any] = {}
+    try:
+        _furnish(folder, _agent())
+        made = containing.create(request, os.path.join(folder, "run"))
+    finally:
+        if not made:
+            _remove(folder)
+    return made
+
+
+def run(request: dict[str, Any], base: str, _code: str) -> dict[str, Any]:
+    """Start the container that was made; say where its toolbox listens, or that it failed."""
+    folder = _folder(request, base)
+    own, where = os.path.join(folder, "run"), _address(folder)
+    container = containing.Container(request)
+    with _listening(where) as listener, contextlib.ExitStack() as stack:
+        given = [listener.fileno()]
+        if request["is_closed"]:  # read-only in there; the toolbox alone writes to it
+            given.append(detached(os.path.join(folder, "workspace")))
+            stack.callback(os.close, given[1])
+        is_there = container.start(own, given)
+    answers = is_there and _answers(container.has_ended, where)
+    failed = container.failure(where) if answers else "an answer"
+    if failed:
+        return {"failed": failed, "said": container.said()}
+    return _reached(folder, where, _reference(container.pid))
 
 
 def start(request: dict[str, Any], base: str, code: str) -> dict[str, Any]:
@@ -62,18 +94,10 @@ def start(request: dict[str, Any], base: str, code: str) -> dict[str, Any]:
 
 def _started(request: dict[str, Any], folder: str, code: str) -> dict[str, Any]:
     agent = _agent()
-    for name, mode in (("run", 0o700), ("workspace", 0o755), ("home", 0o700), ("tmp", 0o700)):
-        path = os.path.join(folder, name)
-        os.mkdir(path, 0o700)
-        os.chmod(path, mode)
-        if agent is not None and name != "run":
-            os.chown(path, agent, agent)
+    _furnish(folder, agent)
     where = _address(folder)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with listener, open(os.path.join(folder, "run", "said"), "w+b") as said:
-        listener.bind(where)
-        os.chmod(where, 0o600)
-        listener.listen(16)
+    said_in = os.path.join(folder, "run", "said")
+    with _listening(where) as listener, open(said_in, "w+b") as said:
         started = Started(request, folder)
         try:
             started.run(agent, code, {LISTEN_FD: listener.fileno(), 2: said.fileno()})
@@ -89,8 +113,33 @@ def _started(request: dict[str, Any], folder: str, code: str) -> dict[str, Any]:
             if "walls" not in request:
                 raise RuntimeError("the toolbox did not start: " + (text or "it did not answer"))
             return {"failed": failed, "said": text}
+    return _reached(folder, where, started.root)
+
+
+def _furnish(folder: str, agent: int | None) -> None:
+    for name, mode in (("run", 0o700), ("workspace", 0o755), ("home", 0o700), ("tmp", 0o700)):
+        path = os.path.join(folder, name)
+        os.mkdir(path, 0o700)
+        os.chmod(path, mode)
+        if agent is not None and name != "run":
+            os.chown(path, agent, agent)
+
+
+def _listening(where: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(where)
+        os.chmod(where, 0o600)
+        listener.listen(16)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _reached(folder: str, where: str, root: dict[str, int]) -> dict[str, Any]:
     work = os.path.join(folder, "workspace")
-    return {"socket": where, "workspace": work, "root": started.root, "boot": _boot()}
+    return {"socket": where, "workspace": work, "root": root, "boot": _boot()}
 
 
 class Started:
@@ -134,11 +183,11 @@ class Started:
 
     def kill(self) -> None:
         """End all of it."""
-        _kill(self._top, os.path.basename(self._folder))
+        kill(self._top, os.path.basename(self._folder))
 
 
 def _reference(pid: int) -> dict[str, int]:
-    return {"pid": pid, "started": _stat(pid)[1]}
+    return {"pid": pid, "started": stat_of(pid)[1]}
 
 
 def _address(folder: str) -> str:
@@ -193,14 +242,16 @@ def _receives(peer: socket.socket) -> bool:
 
 def state(request: dict[str, Any], _base: str, _code: str) -> dict[str, Any]:
     """Say whether the toolbox is there that was started then."""
-    return {"is_there": request["boot"] == _boot() and _is_alive(request["root"])}
+    return {"is_there": request["boot"] == _boot() and is_alive(request["root"])}
 
 
 def end(request: dict[str, Any], base: str, _code: str) -> dict[str, Any]:
     """Kill the toolbox with all it started and remove its folder; one that is gone has ended."""
     folder = _folder(request, base)
     root = request.get("root") if request.get("boot") == _boot() else None
-    has_ended = _kill(root, os.path.basename(folder))
+    has_ended = kill(root, os.path.basename(folder))
+    if request.get("places"):
+        containing.remove(request)
     if has_ended:
         _remove(folder)
     return {"has_ended": has_ended and not os.path.lexists(folder)}
@@ -250,76 +301,6 @@ def _boot() -> str:
         return file.read().strip()
 
 
-def _stat(pid: int) -> tuple[int, int]:
-    """Return parent and start time of a process; zeros of one that is gone or a zombie."""
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return 0, 0
-    return (0, 0) if fields[0] in b"ZX" else (int(fields[1]), int(fields[19]))
-
-
-def _is_alive(root: dict[str, int]) -> bool:
-    return root["started"] != 0 and _stat(root["pid"])[1] == root["started"]
-
-
-def _tree(root: int, mark: str) -> set[int]:
-    """Return those that carry the mark, and all processes below them and `root` (0: none)."""
-    needle = os.fsencode("%s=%s" % (MARK, mark))
-    children: dict[int, list[int]] = {}
-    found = set()
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        parent, started = _stat(int(name))
-        if started:
-            children.setdefault(parent, []).append(int(name))
-            if needle in _environ(name):
-                found.add(int(name))
-    pending = {root, *found} - {0}
-    while pending:
-        below = set(children.get(pending.pop(), ())) - found
-        found |= below
-        pending |= below
-    return found - {root, os.getpid()}
-
-
-def _environ(name: str) -> list[bytes]:
-    try:
-        with open("/proc/%s/environ" % name, "rb") as file:
-            return file.read().split(b"\0")
-    except OSError:  # somebody else's, or gone
-        return []
-
-
-def _kill(root: dict[str, int] | None, mark: str) -> bool:
-    """Kill a whole tree, its root last: as a subreaper it keeps what forks away. False: in vain."""
-    deadline = time.monotonic() + ENDING_S
-    quiet = 0
-    while quiet < 2:  # in the middle of an exec a process shows no environment
-        top = root["pid"] if root is not None and _is_alive(root) else 0
-        targets = _tree(top, mark)
-        quiet = 0 if targets else quiet + 1
-        _send(targets, signal.SIGSTOP)
-        _send(targets, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(PAUSE_S)
-    if root is None:
-        return True
-    while _is_alive(root):
-        _send({root["pid"]}, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(PAUSE_S)
-    return True
-
-
-def _send(pids: set[int], number: int) -> None:
-    for pid in pids:
-        with contextlib.suppress(OSError):  # gone, or somebody else's
-            os.kill(pid, number)
-
-
 def _remove(folder: str) -> None:
     """Remove an environment's folder, whatever an agent put there, by the host's own programs."""
     link = os.path.join(folder, "run", "socket")
@@ -337,17 +318,17 @@ def _remove(folder: str) -> None:
 
 
 __all__ = [
-    "ENDING_S",
     "FIRST_UID",
     "LAST_UID",
     "LISTEN_FD",
     "LONGEST_ADDRESS",
-    "MARK",
     "STARTING_S",
     "Started",
+    "create",
     "end",
     "look",
     "relay",
+    "run",
     "start",
     "state",
 ]

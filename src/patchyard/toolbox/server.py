@@ -19,7 +19,7 @@ from .connection import Connection
 from .entrances import Listener
 from .passing import receive
 from .room import Room
-from .settings import Settings
+from .settings import PASSED, Settings
 from .wire import PROTOCOL, WireError, encode
 
 TYPE_CHECKING = False
@@ -266,10 +266,11 @@ def main(text: str) -> int:
     """Serve by the options in `text`, a JSON object; return the exit code."""
     settings = Settings(text)
     _close_inherited(settings.listen_fd)
-    if settings.replica:
+    if settings.replica and settings.replica != PASSED:
         settings.replica_fd = os.open(settings.replica, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     if settings.listen_from:
-        receive(settings.listen_from, settings.listen_fd)
+        further = receive(settings.listen_from, settings.listen_fd)
+        settings.replica_fd = further if settings.replica == PASSED else settings.replica_fd
     os.chdir("/")
     os.umask(0o022)
     confine(settings)

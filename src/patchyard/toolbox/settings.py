@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+PASSED = "passed"  # in place of a path: it comes with the listening socket
+
+
 class Settings:
     """The options of one toolbox; the engine writes them, so a missing one is a KeyError."""
 
@@ -21,7 +24,7 @@ class Settings:
         self.is_piped: bool = given.get("is_piped", False)  # over its standard streams instead
         self.replica: str = given.get(
             "replica", ""
-        )  # the workspace where it can be written to, if it is a replica; empty: at its path
+        )  # where a workspace that is a replica can be written to, or PASSED; empty: at its path
         self.replica_fd = -1  # that folder, opened before anything is given up
         self.workspace: str = given["workspace"]  # absolute path of the work tree
         self.uid: int | None = given.get("uid")  # to become, None: stay
@@ -34,4 +37,4 @@ class Settings:
         self.env: dict[str, str] = given.get("env", {})  # of commands, before the fixed ones
 
 
-__all__ = ["Settings"]
+__all__ = ["PASSED", "Settings"]

@@ -1,4 +1,4 @@
-"""A host over SSH that carries `process`: what is not seen of it, and what is refused there."""
+"""A host over SSH that carries walls: what is not seen of it, and what is refused there."""
 
 import os
 import shutil
@@ -7,20 +7,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from environments.yards import CARRIED, Adapter, Start, Yard, living, marks_of
-from patchyard.clients import far_walls
+from images import WITH_PYTHON, bare_image, image
+from patchyard.clients import far_containers, far_walls
+from patchyard.clients.as_asked import require_as_asked
+from patchyard.clients.containers import LABEL, Confined, confined
+from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.process import ProcessRef, wait_ended
 from patchyard.domain.environment import ExecutionEnvironment
-from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
+from patchyard.environments import ssh
 from patchyard.environments.ssh import SSHEnvironment
-from sshds import SshServer, serving_ssh
+from sshds import SshServer, serving_ssh, with_engine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.service("sshd")]
 
-USERS = [pytest.param(kind, marks=marks_of(kind)) for kind in CARRIED if "process" in kind]
+USERS = [pytest.param(kind, marks=marks_of(kind)) for kind in CARRIED]
 
 
 @pytest.fixture(params=USERS)
@@ -210,3 +216,107 @@ def test_what_a_host_says_of_itself_is_a_claim(said: Mapping[str, object], cause
     with pytest.raises(EnvironmentUnavailable, match=cause) as refused:
         far_walls.far_host("yonder", {**FACTS, **said})
     assert refused.value.hint
+
+
+@pytest.mark.service("docker")
+@pytest.mark.parametrize(
+    ("prepared", "named", "cause", "cure"),
+    [
+        (None, "", "no container engine runs there", "systemctl start docker"),
+        (with_engine, "no-such-image:1", "there is no image 'no-such-image:1'", "pull, build or"),
+    ],
+)
+async def test_a_host_that_cannot_contain_is_refused_and_nothing_runs_bare(
+    yard: Yard, prepared: Callable[[Path], str] | None, named: str, cause: str, cure: str
+) -> None:
+    with serving_ssh(prepared=prepared) as server:
+        yard.use(server)
+        spec = replace(yard.spec(), carries=ExecutionEnvironment.CONTAINER, image=named or "x")
+        with pytest.raises(EnvironmentUnavailable) as refused:
+            await SSHEnvironment(yard.station).start(spec)
+        assert cause in refused.value.message
+        assert cure in refused.value.hint
+        assert server.environments() == []
+
+
+@pytest.mark.service("docker")
+async def test_a_container_that_is_weaker_than_asked_is_taken_away_before_it_runs(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def weak(*words: Any, **more: Any) -> Confined:
+        asked = confined(*words, **more)
+        weaker = {**asked.host, "ReadonlyRootfs": False}
+        sent.append(asked)
+        return replace(asked, config={**asked.config, "HostConfig": weaker})
+
+    sent: list[Confined] = []
+    monkeypatch.setattr(far_containers, "confined", weak)
+    monkeypatch.setattr(ssh, "require_as_asked", lambda made, _: require_as_asked(made, sent[0]))
+    adapter = yard.adapter("ssh-container")
+    with pytest.raises(EnvironmentUnavailable, match="weaker container than asked: Readonly"):
+        await adapter.start(yard.spec())
+    async with connected(engine_socket(os.environ)) as engine:
+        assert await engine.inspect(f"patchyard-{sent[0].config['Labels'][LABEL]}") is None
+
+
+@pytest.mark.service("docker")
+async def test_a_container_without_a_shell_is_refused(yard: Yard) -> None:
+    adapter = yard.adapter("ssh-container")
+    yard.image = bare_image({})
+    with pytest.raises(EnvironmentUnavailable, match="no shell"):
+        await adapter.start(yard.spec())
+
+
+@pytest.mark.service("docker")
+async def test_a_container_whose_engine_is_away_is_ended_later(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving_ssh(prepared=with_engine) as server:
+        yard.use(server)
+        yard.carries, yard.image = ExecutionEnvironment.CONTAINER, image(WITH_PYTHON)
+        adapter = SSHEnvironment(yard.station)
+        handle = await adapter.start(yard.spec())
+        places = vars(ssh)["PLACES"]  # as it came there
+        monkeypatch.setattr(ssh, "PLACES", ("/no/such/engine",))
+        with pytest.raises(EnvironmentBroken, match="no container engine"):
+            await adapter.end(handle)
+        monkeypatch.setattr(ssh, "PLACES", places)
+        await adapter.end(handle)
+        assert server.environments() == []
+
+
+ENGINE: Mapping[str, object] = {
+    **{name: FACTS[name] for name in ("machine", "ids", "agent", "code", "folder")},
+    "engine": "/run/docker.sock",
+    "version": {"Components": [{"Name": "Podman Engine"}]},
+    "image": {"Id": "sha256:1"},
+    "python": {
+        "folder": "/base/python-1",
+        "facts": {"library": "/usr/lib/python3", "below": "lib/python3", "loader": "ld-1"},
+    },
+    "processors": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ({"machine": "pdp11"}, "it is pdp11"),
+        ({"image": {"Architecture": "pdp11"}}, "is for linux/pdp11"),
+        ({"python": {}}, "what cannot be"),
+        ({"processors": "many"}, "what cannot be"),
+    ],
+)
+def test_what_an_engine_says_of_itself_is_a_claim(said: Mapping[str, object], cause: str) -> None:
+    assert far_containers.far_engine("yonder", ENGINE, "i").is_podman
+    with pytest.raises(EnvironmentUnavailable, match=cause) as refused:
+        far_containers.far_engine("yonder", {**ENGINE, **said}, "i")
+    assert refused.value.hint
+
+
+def test_what_failed_in_a_container_is_named() -> None:
+    host = far_containers.far_engine("yonder", ENGINE, "i")
+    made = {"failed": "an answer", "said": "no such program"}
+    with pytest.raises(EnvironmentUnavailable, match="an answer missing: no such program"):
+        far_containers.refuse_unstarted(host, made)

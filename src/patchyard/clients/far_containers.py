@@ -1,0 +1,132 @@
+"""How a toolbox on a host that is reached over SSH is put into a container there.
+
+The host's engine is spoken to by our program on that host; what it is asked for, and whether it
+made that, is said here, by the same code as for the engine of this machine.
+"""
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from patchyard.clients.carried import CarriedPython, carried_at
+from patchyard.clients.containers import Confined, Equipped, accounts_of, confined, home_of
+from patchyard.clients.docker import PLACES, START_ENGINE, no_image, require_runnable
+from patchyard.clients.far_walls import identity_of
+from patchyard.clients.identity import AgentIdentity
+from patchyard.domain.environment import EnvironmentSpec
+from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.toolbox.settings import PASSED
+
+
+@dataclass(frozen=True, kw_only=True)
+class FarEngine:
+    """A host's container engine, and what lies there for a container."""
+
+    name: str  # of the host
+    socket: str  # paths there
+    image: Mapping[str, Any]
+    is_podman: bool
+    identity: AgentIdentity  # of the agent there
+    folder: str  # of the environment
+    toolbox: str
+    python: CarriedPython
+    processors: int
+
+
+def far_engine(name: str, said: Mapping[str, Any], reference: str) -> FarEngine:
+    """Return what the host `name` said, as far as the image `reference` can be run there.
+
+    Raises EnvironmentUnavailable.
+    """
+    try:
+        return _read(name, said, reference)
+    except EnvironmentUnavailable as error:
+        raise EnvironmentUnavailable(
+            f"{name} cannot carry `container`: {error.message}", hint=f"on that host: {error.hint}"
+        ) from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise EnvironmentUnavailable(
+            f"{name} says of itself what cannot be: {error}", hint=f"look there: `ssh {name}`"
+        ) from error
+
+
+def _read(name: str, said: Mapping[str, Any], reference: str) -> FarEngine:
+    if said["machine"] != platform.machine():  # the filter's numbers are this machine's
+        raise EnvironmentUnavailable(
+            f"it is {said['machine']}, and the filter of system calls is made for"
+            f" {platform.machine()} here",
+            hint="take a host with a processor like this machine's",
+        )
+    if not said["engine"]:
+        raise EnvironmentUnavailable(
+            "no container engine runs there that its user may speak to",
+            hint=f"{START_ENGINE.partition(',')[0]}, and put the user into its group",
+        )
+    image = said["image"]
+    if image is None:
+        raise no_image(reference)
+    require_runnable(reference, image)
+    parts = said["version"].get("Components") or ()
+    return FarEngine(
+        name=name,
+        socket=str(said["engine"]),
+        image=image,
+        is_podman=any("podman" in str(part.get("Name", "")).lower() for part in parts),
+        identity=identity_of(said),
+        folder=str(said["folder"]),
+        toolbox=f"{said['code']}/toolbox",
+        python=carried_at(str(said["python"]["folder"]), said["python"]["facts"]),
+        processors=int(said["processors"]),
+    )
+
+
+def accounts_on(host: FarEngine, spec: EnvironmentSpec) -> Mapping[str, str]:
+    """Return the files of users and groups that the container sees."""
+    return accounts_of(host.identity, home_of(replace(spec, mounts=())), user=spec.user)
+
+
+def container_on(host: FarEngine, spec: EnvironmentSpec, environment_id: str) -> Confined:
+    """Return how the container of `spec` is made there."""
+    own = f"{host.folder}/run"
+    workspace = replace(spec.workspace, source=f"{host.folder}/workspace")
+    return confined(
+        replace(spec, workspace=workspace, mounts=()),
+        host.identity,
+        image=host.image,
+        environment_id=environment_id,
+        equipped=Equipped(
+            toolbox=host.toolbox,
+            python=host.python,
+            passing=f"{own}/handing.sock",
+            is_podman=host.is_podman,
+            accounts={name: f"{own}/{name}" for name in accounts_on(host, spec)},
+            processors=host.processors,
+            replica="" if spec.workspace.is_writable else PASSED,
+        ),
+    )
+
+
+def refuse_unstarted(host: FarEngine, made: Mapping[str, Any]) -> None:
+    """Raise EnvironmentUnavailable where the host says that it failed."""
+    if "failed" not in made:
+        return
+    if made["failed"] == "shell":
+        raise EnvironmentUnavailable(
+            "the image has no shell, and commands need one", hint="take an image that has /bin/sh"
+        )
+    said = f": {made['said']}" if made.get("said") else ""
+    raise EnvironmentUnavailable(
+        f"{host.name} cannot carry `container`, it came up with {made['failed']} missing{said}",
+        hint=f"look at the container engine there: `ssh {host.name}`",
+    )
+
+
+__all__ = [
+    "PLACES",
+    "FarEngine",
+    "accounts_on",
+    "container_on",
+    "far_engine",
+    "refuse_unstarted",
+]

@@ -1,0 +1,73 @@
+"""What the tests of our far program share: a home of a host's user, in this very process."""
+
+import os
+import pwd
+import shutil
+import socket
+import struct
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from patchyard.clients.ssh_talk import code
+from patchyard.clients.toolbox import BOOTSTRAP
+from patchyard.toolbox import arriving, hosting
+
+__all__ = ["ID", "end", "home", "laid", "options", "request", "spoken", "start"]
+
+ID = "01M81ZZZZZZZZZZZZZZZZZZZZZ"
+HELLO = b'{"do":"hello"}'
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home of the user who runs this, as the user database would say."""
+    folder = Path(tempfile.mkdtemp(prefix="home-", dir="/tmp"))
+    folder.chmod(0o755)
+    real = pwd.getpwuid
+
+    def made_up(uid: int) -> Any:
+        own = SimpleNamespace(pw_dir=str(folder), pw_name="somebody")
+        return own if uid == os.getuid() else real(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", made_up)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def request(**fields: Any) -> dict[str, Any]:
+    return {"token": "t", "hash": code()[0], **fields}
+
+
+def laid(home: Path) -> tuple[str, str]:
+    """Where the code lies, laid down now."""
+    arriving.lay(request(files=dict(code()[1])))
+    base = arriving.base_folder()
+    assert base == str(home / ".cache/patchyard")
+    return base, f"{base}/toolbox-{code()[0]}"
+
+
+def options(**more: Any) -> Mapping[str, Any]:
+    return {"grace_s": 20.0, "env": {"PATH": "", "WORK": "{workspace}", "OWN": "{folder}"}, **more}
+
+
+def start(base: str, place: str, **more: Any) -> dict[str, Any]:
+    asked = request(id=ID, options=options(), bootstrap=BOOTSTRAP) | more
+    return hosting.start(asked, base, place)
+
+
+def end(base: str, found: Mapping[str, Any]) -> bool:
+    asked = request(id=ID, root=found["root"], boot=found["boot"])
+    return bool(hosting.end(asked, base, "")["has_ended"])
+
+
+def spoken(path: str) -> bytes:
+    """What a toolbox says to a greeting."""
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(path)
+        peer.sendall(struct.pack(">I", len(HELLO)) + HELLO)
+        return peer.recv(4096)
