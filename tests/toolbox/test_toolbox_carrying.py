@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from patchyard.clients.docker import engine_socket
 from patchyard.clients.far_containers import FarEngine, accounts_on, container_on, far_engine
 from patchyard.clients.toolbox import TOOLBOX_FOLDER
 from patchyard.domain.environment import EnvironmentSpec, Mount
-from patchyard.toolbox import ending, engines, hosting
+from patchyard.toolbox import containing, detaching, ending, engines, hosting
 
 __all__ = ["home"]  # a fixture
 
@@ -123,12 +124,56 @@ def test_a_container_that_does_not_serve_is_told(
         else:
             assert hosting.run(run, base, place) == {"failed": failed, "said": said}
         assert hosting.end({**run, "root": None, "boot": ""}, base, place)["has_ended"]
+    monkeypatch.setattr(containing, "STARTING_S", 0.0)
+    hosting.create(asked, base, place)
+    assert hosting.run(run, base, place) == {"failed": "an answer", "said": ""}
+    assert hosting.end({**run, "root": None, "boot": ""}, base, place)["has_ended"]
     monkeypatch.setattr(engines, "ANSWER_S", 1.0)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(home / "engine"))
         silent.listen()
         with pytest.raises(RuntimeError, match="does not answer"):
             engines.Engine(str(home / "engine")).version()
+
+
+def test_a_host_without_an_engine_says_so(home: Path) -> None:
+    base, place = laid(home)
+    asked = request(id=ID, places=["/no/such/socket", "{own}/none.sock"], image="x")
+    assert hosting.look(asked, base, place)["engine"] == ""
+
+
+def test_what_an_engine_answers_is_a_claim(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "engine"))
+        listener.listen()
+
+        def answer() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nnonsense")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(RuntimeError, match="it answered nonsense"):
+            engines.Engine(str(tmp_path / "engine")).version()
+        thread.join(10)
+
+
+@pytest.mark.service("user-namespaces")
+def test_an_ordinary_user_detaches_a_folder_in_namespaces_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    folder = detaching.detached(str(tmp_path))
+    try:
+        assert os.fstat(folder).st_ino == tmp_path.stat().st_ino
+        above = os.stat("..", dir_fd=folder)
+        assert above.st_ino == tmp_path.stat().st_ino
+    finally:
+        os.close(folder)
+    with pytest.raises(OSError, match="may not make a mount"):
+        detaching.detached(str(tmp_path / "none"))
 
 
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
