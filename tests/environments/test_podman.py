@@ -13,8 +13,11 @@ from environments.yards import Yard, starting
 from images import WITHOUT_PYTHON, image
 from patchyard.clients.mounts import unmount
 from patchyard.clients.process import identify, kill, wait_ended
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.environments.container import ContainerEnvironment
+from patchyard.environments.ssh import SSHEnvironment
 from services import REAL_ENVIRONMENT
+from sshds import serving_ssh
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("podman"), pytest.mark.service("docker")]
 START = Path(__file__).parents[2] / "scripts" / "start_podman.sh"
@@ -58,3 +61,17 @@ async def test_podman_makes_the_container_that_docker_makes(engine: str, yard: Y
         assert "unreachable" in await running.run("(echo > /dev/tcp/192.0.2.1/80) 2>&1")
     assert (yard.workspace / "a.txt").stat().st_uid == yard.workspace.stat().st_uid
     assert (await adapter.check()).is_ready
+
+
+@pytest.mark.service("sshd")
+async def test_podman_on_a_host_makes_it_too(engine: str, yard: Yard) -> None:
+    link = f"ln -s {engine.removeprefix('unix://')} /run/docker.sock"
+    with serving_ssh(prepared=lambda _: f"{link}\n") as server:
+        yard.use(server)
+        yard.carries, yard.image = ExecutionEnvironment.CONTAINER, image(WITHOUT_PYTHON)
+        async with starting(SSHEnvironment(yard.station)) as start:
+            running = await start(yard.spec(is_writable=False))
+            (yard.workspace / "a.txt").write_text("one\n")
+            assert await running.run("whoami; cat a.txt") == "agent\none"
+            assert "Read-only file system" in await running.run("echo x > a.txt")
+        assert server.environments() == []
