@@ -1,7 +1,7 @@
 """How long a plan waits for the place of its work: started when it is needed, or from the pool.
 
 From the moment when its tree is wanted until its toolbox could take the first call: tree,
-environment and journal, as a plan's execute does it.
+environment and journal, as a plan's execute does it. A machine's cold start is in vm_bench.
 """
 
 import asyncio
@@ -122,11 +122,6 @@ def track_container_cold() -> float:
 @measured("container: a plan's place, from the pool", target=3)
 def track_container_pooled() -> float:
     return _measure(ExecutionEnvironment.CONTAINER, is_pooled=True)
-
-
-@measured("vm: a plan's place, started cold")
-def track_vm_cold() -> float:
-    return _measure(ExecutionEnvironment.VM, is_pooled=False, repeats=3)
 
 
 @measured("vm: a plan's place, from the pool")
