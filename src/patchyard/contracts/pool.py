@@ -29,7 +29,7 @@ class Pool(Protocol):
         ...
 
     async def take(self, wish: Wish) -> Pooled | None:
-        """Return one that was made for just this and still answers; None where there is none.
+        """Return one that was made for just this and is still up; None where there is none.
 
         One that is being made is waited for. Whoever takes it owns it.
         """

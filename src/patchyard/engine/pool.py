@@ -22,7 +22,7 @@ from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.wishing import prepared, spec_at
 
-ANSWER_S = 1.0  # for one that is to be given away to say that it lives
+CLOSE_S = 5.0  # for the pool's own connection to one that is given away
 
 Told = Callable[[str], None]
 
@@ -78,7 +78,7 @@ class WarmPool:
                 await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
         while (found := self._alike(wish)) is not None:
             self._ready.remove(found)  # before anything is waited for: nobody else gets it
-            if await _answers(found, self._equipment.clock.new_id()):
+            if await _is_up(found):
                 return found.pooled
             self._run(self._end(found), name="pool: ending a dead place")
         return None
@@ -204,11 +204,14 @@ async def _reached(environment: Environment, handle: EnvironmentHandle) -> Toolb
         raise
 
 
-async def _answers(ready: Ready, call_id: str) -> bool:
-    """Whether its toolbox lives: it is asked for a call that never was, and let go of."""
+async def _is_up(ready: Ready) -> bool:
+    """Whether its toolbox still holds the connection, which is let go of.
+
+    One that holds it and says nothing is found out when its plan attaches to it.
+    """
     try:
-        async with asyncio.timeout(ANSWER_S):
-            await ready.toolbox.attach(call_id)
+        async with asyncio.timeout(CLOSE_S):
+            await ready.toolbox.forget(())
             await ready.toolbox.close()
     except (EnvironmentBroken, TimeoutError):
         return False
@@ -223,4 +226,4 @@ async def _quietly(work: Awaitable[None]) -> None:
         return
 
 
-__all__ = ["ANSWER_S", "Ready", "Told", "WarmPool"]
+__all__ = ["CLOSE_S", "Ready", "Told", "WarmPool"]
