@@ -18,6 +18,7 @@ CONFINED = frozenset(
         ExecutionEnvironment.CONTAINER,
         ExecutionEnvironment.DEVCONTAINER,
         ExecutionEnvironment.PROCESS,
+        ExecutionEnvironment.VM,
     }
 )
 """Kinds of walls from which a call reaches nothing but the workspace, unless it was given more."""
