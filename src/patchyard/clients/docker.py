@@ -8,13 +8,15 @@ import json
 import os
 import platform
 import stat
+import tarfile
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from posixpath import relpath
+from posixpath import dirname, join, normpath, relpath
 from typing import Any
 
 from patchyard.domain.devcontainer import Build
+from patchyard.domain.dockerfile import images_needed
 from patchyard.domain.errors import EnvironmentUnavailable
 
 NOT_FOUND, IN_PROGRESS = 404, 409
@@ -23,6 +25,8 @@ NAMELESS = "<none>"  # some engines call an image so that has no name
 LOG_LINES = 40
 LABEL_BUILD = "patchyard.build"
 BUILD_S = 1800.0  # of one image
+DOCKERFILE_BYTES = 1 << 20  # read of one
+LINKS = 16  # that lead to one
 OUTPUT_CHARS = 8000  # kept of a build that failed
 ANSWER_S = 20.0  # for anything but waiting for an end
 ARCHITECTURES = {"aarch64": "arm64", "armv7l": "arm", "x86_64": "amd64"}
@@ -118,11 +122,13 @@ class ContainerEngine:
     ) -> None:
         """Build `image` of a tar of its context, without a network and without anything of ours.
 
-        `what` is how people call it. Raises EnvironmentUnavailable with the last that was said.
+        `what` is how people call it. Raises EnvironmentUnavailable with the last that was said, and
+        before anything is built for what the engine itself would fetch.
         """
+        await self._require_images(build, archive)
         params = {
             "t": image,
-            "dockerfile": relpath(build.dockerfile, build.context or "."),
+            "dockerfile": _place_in(build),
             "networkmode": "none",
             "rm": "true",
             "forcerm": "true",
@@ -132,7 +138,27 @@ class ContainerEngine:
             "buildargs": json.dumps(dict(build.arguments)),
             **({"target": build.target} if build.target else {}),
         }
-        await self._answer(self._built(params, archive, what or build.dockerfile), is_bounded=False)
+        name = what or build.dockerfile
+        try:
+            await self._answer(self._built(params, archive, name), is_bounded=False)
+        except EnvironmentUnavailable as error:
+            if error.message.startswith(name):
+                raise
+            raise EnvironmentUnavailable(
+                f"{name} does not build: {error.message}", hint=error.hint
+            ) from error
+
+    async def _require_images(self, build: Build, archive: Path) -> None:
+        """Refuse a build of images that are not here, for which the engine would ask around."""
+        text = await asyncio.to_thread(_dockerfile, archive, build)
+        for needed in images_needed(text, path=build.dockerfile, arguments=build.arguments):
+            try:
+                await self.image(needed.image)
+            except EnvironmentUnavailable as error:
+                stage = ", and its stage comes later or goes in a circle" * needed.is_stage
+                raise EnvironmentUnavailable(
+                    f"{build.dockerfile}:{needed.line}: {error.message}{stage}", hint=error.hint
+                ) from error
 
     async def _built(self, params: Mapping[str, str], archive: Path, name: str) -> None:
         said: list[str] = []
@@ -268,6 +294,35 @@ def _said_in(line: bytes) -> str:
     except ValueError:
         return ""
     return str(found.get("stream") or found.get("error") or "")
+
+
+def _dockerfile(archive: Path, build: Build) -> str:
+    """Return what a build's Dockerfile says; links are followed within the context."""
+    name = _place_in(build)
+    with tarfile.open(archive) as files:
+        for _ in range(LINKS):
+            try:
+                found = files.getmember(name)
+            except KeyError as error:
+                raise _no_dockerfile(build, f"there is no file {name} in the context") from error
+            if not found.issym():
+                data = files.extractfile(found)
+                if data is None:
+                    raise _no_dockerfile(build, f"{name} is no file")
+                return data.read(DOCKERFILE_BYTES).decode("utf-8", "surrogateescape")
+            name = normpath(join(dirname(name), found.linkname))
+    raise _no_dockerfile(build, "its links go in a circle")
+
+
+def _no_dockerfile(build: Build, why: str) -> EnvironmentUnavailable:
+    return EnvironmentUnavailable(
+        f"{build.dockerfile} cannot be read: {why}", hint="commit it, or name another `dockerfile`"
+    )
+
+
+def _place_in(build: Build) -> str:
+    """Where the Dockerfile lies in the context."""
+    return relpath(build.dockerfile, build.context or ".")
 
 
 def require_runnable(reference: str, image: Mapping[str, Any]) -> None:

@@ -142,7 +142,8 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
             )
         return _Reading(body, sight).whole(refused, asked.digests)
     except Fault as fault:
-        raise UsageError(f"{sight.path}: {fault.message}", hint=fault.hint) from fault
+        hint = fault.hint or f"mend it in {sight.path}"
+        raise UsageError(f"{sight.path}: {fault.message}", hint=hint) from fault
 
 
 def _refused(body: Mapping[str, Any], asked: Asked) -> list[str]:

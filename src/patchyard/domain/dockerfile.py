@@ -1,0 +1,196 @@
+"""What a Dockerfile would have fetched from elsewhere, found before anything is built. Pure.
+
+A container engine pulls images and fetches addresses itself, whatever network a build is given.
+So what a build takes from outside of its context is named here; what cannot be followed to the
+letter is refused.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from patchyard.domain.errors import EnvironmentUnavailable
+
+NOTHING = "scratch"
+ADDRESSES = ("http://", "https://", "git://", "ssh://", "git@")
+ESCAPE = re.compile(r"\s*#\s*escape\s*=\s*(?!\\)", re.IGNORECASE)  # lines would go on elsewhere
+CONTINUED = re.compile(r"\\[ \t]*$")
+INSTRUCTIONS = frozenset(
+    {"ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL"}
+    | {"MAINTAINER", "ONBUILD", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR"}
+)
+ARGUMENT = re.compile(r"""(\w+)(?:=("[^"\\]*"|'[^'\\$]*'|[^\s"'\\]*))?""", re.ASCII)
+VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:(:[-+])([^{}$]*))?\})", re.ASCII)
+REFERENCE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]*", re.ASCII)
+STAGE = re.compile(r"(\S+)(?:\s+as\s+(\S+))?", re.IGNORECASE)
+HERE_DOCUMENT = re.compile(r"<<-?[\"']?[A-Za-z_]")
+COPY_HINT = "a build has no network here: commit it, and COPY it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """An image that has to be there before a build."""
+
+    image: str
+    line: int  # that names it, from 1
+    is_stage: bool = False  # a stage is called so too, the same or a later one
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    number: int
+    word: str  # the instruction, in capitals
+    flags: tuple[str, ...]
+    rest: str
+
+
+def images_needed(text: str, *, path: str, arguments: Mapping[str, str]) -> Sequence[Needed]:
+    """Return the images that a build takes. `arguments` are the build's; `path` is for messages.
+
+    Raises EnvironmentUnavailable with the line of what reaches out, or cannot be followed.
+    """
+    return _Reading(path, arguments).whole(text)
+
+
+def _at(number: int, word: str = "") -> _Line:
+    return _Line(number=number, word=word, flags=(), rest="")
+
+
+class _Reading:
+    """Reads one Dockerfile; each method one instruction of it."""
+
+    def __init__(self, path: str, arguments: Mapping[str, str]) -> None:
+        self._path = path
+        self._given = arguments
+        self._known: dict[str, str] = {}  # arguments before the first stage
+        self._stages: list[str] = []  # "" for one without a name
+        self._needed: list[Needed] = []
+
+    def whole(self, text: str) -> Sequence[Needed]:
+        for line in self._lines(text):
+            self._take(line)
+        return [
+            Needed(image=each.image, line=each.line, is_stage=each.image in self._stages)
+            for each in self._needed
+        ]
+
+    def _take(self, line: _Line) -> None:
+        if line.word not in INSTRUCTIONS:
+            raise self._refused(line, f"{line.word[:40]} is no instruction", "mend the line")
+        if line.word == "ONBUILD":
+            self._take(self._line(line.number, line.rest))
+        elif line.word == "FROM":
+            self._from(line)
+        elif line.word == "ARG" and not self._stages:
+            self._argument(line)
+        elif line.word in {"ADD", "COPY", "RUN"}:
+            self._bringing(line)
+
+    def _from(self, line: _Line) -> None:
+        if line.flags:
+            raise self._refused(line, f"{line.flags[0]} is not for builds here", "leave it out")
+        found = STAGE.fullmatch(line.rest)
+        if found is None:
+            raise self._unclear(line)
+        reference = self._expanded(line, found[1].strip("\"'"))
+        if not REFERENCE.fullmatch(reference):
+            raise self._unclear(line)
+        if reference != NOTHING and reference not in self._stages:
+            self._needed.append(Needed(image=reference, line=line.number))
+        self._stages.append((found[2] or "").lower())
+
+    def _argument(self, line: _Line) -> None:
+        rest = line.rest
+        while rest:
+            found = ARGUMENT.match(rest)
+            if found is None or rest[found.end() : found.end() + 1].strip():
+                raise self._unclear(line)
+            value = self._expanded(line, (found[2] or "").strip("\"'"))
+            self._known[found[1]] = self._given.get(found[1], value)
+            rest = rest[found.end() :].lstrip()
+
+    def _bringing(self, line: _Line) -> None:
+        if HERE_DOCUMENT.search(line.rest):
+            raise self._refused(line, "here-documents are not for builds here", "write a file")
+        for flag in line.flags:
+            name, _, value = flag.partition("=")
+            if line.word == "RUN":
+                raise self._refused(line, f"{name} is not for builds here", "leave it out")
+            if name == "--from":
+                self._from_elsewhere(line, value)
+        if line.word == "ADD":
+            for source in self._sources(line):
+                self._require_own(line, source)
+
+    def _from_elsewhere(self, line: _Line, value: str) -> None:
+        is_number = value.isascii() and value.isdigit() and int(value) < len(self._stages)
+        if is_number or value in self._stages:
+            return
+        if not REFERENCE.fullmatch(value):
+            raise self._unclear(line)
+        self._needed.append(Needed(image=value, line=line.number))
+
+    def _sources(self, line: _Line) -> Sequence[str]:
+        if not line.rest.startswith("["):
+            return [re.sub(r"[\\\"'`]", "", word) for word in line.rest.split()[:-1]]
+        try:
+            words = json.loads(line.rest)
+        except ValueError as error:
+            raise self._unclear(line) from error
+        return [re.sub(r"[\\\"'`]", "", str(word)) for word in words[:-1]]
+
+    def _require_own(self, line: _Line, source: str) -> None:
+        """Refuse an address, and what could become one when its variables are filled in."""
+        plain, dollar, _ = source.lower().partition("$")
+        could_be = dollar and any(address.startswith(plain) for address in ADDRESSES)
+        if could_be or plain.startswith(ADDRESSES):
+            raise self._refused(line, f"ADD of {source} may reach out", COPY_HINT)
+
+    def _expanded(self, line: _Line, text: str) -> str:
+        def value(found: re.Match[str]) -> str:
+            known = self._known.get(found[1] or found[2], "")
+            if found[3] == ":+":
+                return found[4] if known else ""
+            return known or (found[4] or "")
+
+        filled = VARIABLE.sub(value, text)
+        if "$" in filled or "\\" in filled:
+            raise self._unclear(line)
+        return filled
+
+    def _lines(self, text: str) -> Iterator[_Line]:
+        rows = [row.rstrip("\r") for row in text.removeprefix("\ufeff").split("\n")]
+        begun, first = "", 0
+        for number, row in enumerate(rows, start=1):
+            if ESCAPE.match(row):
+                raise self._refused(_at(number), "another escape is not for builds here", "use \\")
+            if not row.strip() or row.lstrip().startswith("#"):
+                continue
+            first = first if begun else number
+            begun += CONTINUED.sub("", row)
+            if not CONTINUED.search(row):
+                yield self._line(first, begun)
+                begun = ""
+        if begun.strip():
+            yield self._line(first, begun)
+
+    def _line(self, number: int, text: str) -> _Line:
+        word, _, rest = re.sub(r"[\t\v\f\r ]+", " ", text.strip()).partition(" ")
+        flags = []
+        while rest.startswith("--"):
+            flag, _, rest = rest.partition(" ")
+            flags.append(flag)
+            if re.search(r"[\\\"'`]", flag):
+                raise self._unclear(_at(number, word.upper()))
+        return _Line(number=number, word=word.upper(), flags=tuple(flags), rest=rest)
+
+    def _refused(self, line: _Line, what: str, hint: str) -> EnvironmentUnavailable:
+        return EnvironmentUnavailable(f"{self._path}:{line.number}: {what}", hint=hint)
+
+    def _unclear(self, line: _Line) -> EnvironmentUnavailable:
+        what = f"what {line.word} takes cannot be told before the build"
+        return self._refused(line, what, "write it plainly: a name, or an ARG with a plain default")
+
+
+__all__ = ["Needed", "images_needed"]

@@ -1,0 +1,83 @@
+"""What a Dockerfile would have an engine fetch is found before anything is built."""
+
+import pytest
+
+from patchyard.domain.dockerfile import images_needed
+from patchyard.domain.errors import EnvironmentUnavailable
+
+
+def needed(text: str, **arguments: str) -> list[str]:
+    found = images_needed(text, path="D", arguments=arguments)
+    return [f"{each.line} {each.image}{' stage' * each.is_stage}" for each in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "images"),
+    [
+        ("FROM house/base:1\nRUN true\n", ["1 house/base:1"]),
+        ("# a\n\nfrom  base@x as b\r\nFROM b\n", ["3 base@x"]),
+        ("FROM scratch\nADD . /\n", []),
+        ("FROM a AS one\nFROM b\nCOPY --from=one /x /\nCOPY --from=0 /x /\n", ["1 a", "2 b"]),
+        ("FROM a\nCOPY --chown=$U --from=other:2 /x /\n", ["1 a", "2 other:2"]),
+        ("FROM a\nONBUILD COPY --from=other /x /\n", ["1 a", "2 other"]),
+        ("FROM b AS a\nFROM a AS b\n", ["1 b stage"]),
+        ("FROM python AS python\n", ["1 python stage"]),
+        ("ARG B=base V='1'\nARG W=$V\nFROM ${B}:${W}\n", ["3 base:1"]),
+        ("ARG B\nFROM ${B:-else}${B:+-more}\n", ["2 else"]),
+        ("# escape=\\\nFROM a\\\n  AS b\nFROM b\n", ["2 a"]),
+        ("FROM a\n# a comment\n", ["1 a"]),
+        ("FROM \\\n# between\n\n  a\n", ["1 a"]),
+        ('FROM a\nADD app-${V}.tgz $HOME/\nADD ["x", "/"]\nRUN echo $((1<<2))\n', ["1 a"]),
+        ("FROM a\nARG X=\\odd\nRUN true \\", ["1 a"]),
+    ],
+)
+def test_the_images_it_takes_are_named_with_their_lines(text: str, images: list[str]) -> None:
+    assert needed(text) == images
+
+
+def test_what_the_build_is_given_counts_before_the_files_own() -> None:
+    assert needed("ARG B=base\nFROM ${B:+of-}$B\n", B="given") == ["2 of-given"]
+    assert needed("FROM a\nARG B=base\n", B="given") == ["1 a"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("ADD http://169.254.169.254/latest /x", "ADD of http://169.254.169.254/latest may reach"),
+        ("ADD ht\\tps://x.example/ /x", "may reach out"),
+        ('ADD "https"://x.example/ /x', "may reach out"),
+        ('ADD ["\\u0068ttp://x.example/", "/x"]', "may reach out"),
+        ("ADD git@x.example:a.git /x", "may reach out"),
+        ("ADD $WHERE /x", "may reach out"),
+        ("ADD a h${TTP} /x", "may reach out"),
+        ("ADD [what /x", "cannot be told"),
+        ("ONBUILD ADD https://x.example/ /x", "may reach out"),
+        ("ADD \\\n  https://x.example/ /x", "may reach out"),
+        ("RUN --network=host curl x", "--network is not for builds here"),
+        ("RUN --mount=type=bind,from=x true", "--mount is not for builds here"),
+        ("COPY <<EOF /x", "here-documents are not"),
+        ("COPY --from=$X /x /", "cannot be told"),
+        ('COPY --from="x" /x /', "cannot be told"),
+        ("FROM --platform=linux/s390x a", "--platform=linux/s390x is not for builds here"),
+        ("FROM $UNKNOWN", "cannot be told"),
+        ("FROM a b c", "cannot be told"),
+        ("# Escape = `", "another escape is not for builds here"),
+        ("http://x.example/ /x", "HTTP://X.EXAMPLE/ is no instruction"),
+        ("FROM Upper", "cannot be told"),
+        ("FROM ${A%%x}", "cannot be told"),
+    ],
+)
+def test_what_reaches_out_or_cannot_be_followed_is_refused_with_its_line(
+    line: str, words: str
+) -> None:
+    with pytest.raises(EnvironmentUnavailable) as refused:
+        needed(f"FROM house/base\n{line}\n")
+    assert refused.value.message.startswith("D:2: ")
+    assert words in refused.value.message
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("argument", ["A=\\x", 'A=a"b"', "-"])
+def test_an_argument_that_cannot_be_followed_is_refused(argument: str) -> None:
+    with pytest.raises(EnvironmentUnavailable, match="D:1: what ARG takes cannot be told"):
+        needed(f"ARG {argument}\nFROM a\n")
