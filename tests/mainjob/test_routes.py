@@ -1,5 +1,6 @@
 """Where calls really run, by what people set: priorities, and a container that is linked."""
 
+import json
 from typing import Any
 
 import pytest
@@ -105,6 +106,19 @@ def test_of_two_containers_the_one_that_is_named_is_used(desk: Desk) -> None:
     assert set_again.code == 0, set_again.message
     wrong = desk.agents("project", "context", "set", "execution_environment", "bax")
     assert (wrong.code, "Did you mean 'box'" in wrong.message) == (2, True), wrong.message
+
+
+@pytest.mark.service("docker")
+def test_a_tool_that_names_a_container_gets_that_one_and_no_other(desk: Desk) -> None:
+    linked(desk, box=image(WITHOUT_PYTHON), other=image(WITHOUT_PYTHON))
+    specific = {"execute_command": {"preference": "specific", "target_resource": "other"}}
+    path = desk.script(shell("echo done > new.txt"), write("a.txt", "a\n"))
+    words = ("run", "x", "--model", f"scripted:{path}", "--in", "process")
+    done = desk.agents(*words, environ={"PATCHYARD_TOOLS": json.dumps(specific)})
+    assert done.code == 0, done.message
+    assert done.changed == {"a.txt": "modified", "new.txt": "added"}
+    sent = [(call["kind"], call.get("resource", ""), call["level"]) for call in calls(desk)]
+    assert sent == [("container", "other", "tool"), ("process", "", "plan")]
 
 
 PREFERRING = """
