@@ -149,8 +149,9 @@ def _node() -> list[str]:
     """The packages of node and of the libraries it is linked with."""
     node = shutil.which("node") or "node"
     listed = ran("ldd", os.path.realpath(node), cwd=Path("/")).decode().split()
-    libraries = [os.path.realpath(word) for word in listed if word.startswith("/")]
-    words = ("dpkg-query", "--search", os.path.realpath(node), *libraries)
+    places = [os.path.realpath(word) for word in (node, *listed) if word.startswith("/")]
+    places += [place.removeprefix("/usr") for place in places]  # as packages still say it
+    words = ("dpkg-query", "--search", *places)
     owners = subprocess.run(words, check=False, capture_output=True, text=True).stdout.splitlines()
     return sorted({line.partition(":")[0] for line in owners})
 
