@@ -230,6 +230,28 @@ async def test_a_warden_that_does_not_answer_fails_the_start(
 
 
 @needs_gvisor
+async def test_a_warden_that_nobody_can_ask_is_ended_with_what_it_held(
+    adapter: Adapter, yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[ProcessRef] = []
+    end = container_wardens.end_warden
+
+    async def refuses(*_words: object) -> None:
+        raise EnvironmentBroken("the container is gone")
+
+    def ends(warden: ProcessRef) -> bool:
+        begun.append(warden)
+        return end(warden)
+
+    monkeypatch.setattr(container_wardens, "open_control", refuses)
+    monkeypatch.setattr(container_wardens, "end_warden", ends)
+    with pytest.raises(EnvironmentUnavailable, match="is gone"):
+        await adapter.start(yard.spec())
+    assert [warden.is_alive for warden in begun] == [False]
+    assert list(yard.station.runtime.glob("0*")) == []
+
+
+@needs_gvisor
 async def test_memory_is_bounded_and_the_limit_is_named(
     start: Start, adapter: Adapter, yard: Yard
 ) -> None:

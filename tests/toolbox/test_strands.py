@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from patchyard.toolbox import strands
+from patchyard.toolbox import ports, strands
 from patchyard.toolbox.loop import Loop
 from patchyard.toolbox.strands import HEADER, WINDOW_BYTES, Strands
 from patchyard.toolbox.trunks import Trunk
@@ -284,3 +284,18 @@ def test_only_so_many_connections_are_open_at_a_time(
     with wire.connect(), wire.connect() as second:
         wire.until(lambda: wire.ended(second))
     assert len(wire.far.opened) == 1
+
+
+def test_a_port_inside_that_cannot_be_opened_is_said_and_other_words_are_not_for_ports(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses() -> socket.socket:
+        raise OSError("too many files")
+
+    monkeypatch.setattr(ports, "open_listener", refuses)
+    inside = ports.Ports(wire.loop, wire.near.strands)
+    assert inside.hear({"do": "listen"})
+    assert inside.hear({"do": "unlisten", "port": 4000})
+    assert not inside.hear({"do": "ping"})
+    wire.until(lambda: bool(wire.far.heard))
+    assert wire.far.heard == [{"say": "listening", "port": 0, "message": "too many files"}]

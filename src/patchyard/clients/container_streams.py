@@ -21,22 +21,20 @@ def attach(engine: str, name: str) -> socket.socket:
     What it says comes in frames (the Engine API's ContainerAttach). Blocks. Raises
     EnvironmentUnavailable.
     """
-    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        peer.settimeout(ATTACH_S)
-        peer.connect(engine)
-        peer.sendall(REQUEST.format(name=name).encode("ascii"))
-        _require_upgraded(_head(peer))
+    with contextlib.ExitStack() as undo:
+        peer = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        try:
+            peer.settimeout(ATTACH_S)
+            peer.connect(engine)
+            peer.sendall(REQUEST.format(name=name).encode("ascii"))
+            _require_upgraded(_head(peer))
+        except (OSError, ValueError) as error:
+            raise EnvironmentUnavailable(
+                f"the container engine does not pass on the container's streams: {error}",
+                hint="look at the container engine; a proxy in between may refuse to",
+            ) from error
         peer.setblocking(True)
-    except (OSError, ValueError) as error:
-        peer.close()
-        raise EnvironmentUnavailable(
-            f"the container engine does not pass on the container's streams: {error}",
-            hint="look at the container engine; a proxy in between may refuse to",
-        ) from error
-    except BaseException:
-        peer.close()
-        raise
+        undo.pop_all()
     return peer
 
 

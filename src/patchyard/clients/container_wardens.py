@@ -65,14 +65,14 @@ class Led:
                 },
             )
         warden = identify_started(pid)
-        try:
-            return cls(warden=warden, asking=await open_control(berth.directory, CONTAINER))
-        except EnvironmentBroken as error:
-            end_warden(warden)
-            raise EnvironmentUnavailable(error.message, hint=error.hint) from error
-        except BaseException:
-            end_warden(warden)
-            raise
+        with contextlib.ExitStack() as undo:
+            undo.callback(end_warden, warden)
+            try:
+                asking = await open_control(berth.directory, CONTAINER)
+            except EnvironmentBroken as error:
+                raise EnvironmentUnavailable(error.message, hint=error.hint) from error
+            undo.pop_all()
+        return cls(warden=warden, asking=asking)
 
     async def ready(self, *, timeout_s: float) -> Mapping[str, Any]:
         """Wait until its toolbox is up; return what it says of its rights.
