@@ -233,6 +233,12 @@ def sample(**more: Any) -> dict[str, Any]:
     }
 
 
+def test_the_screen_names_the_walls_that_a_host_carries() -> None:
+    reach = {**sample()["reach"], "kind": "ssh", "walls": "process"}
+    assert "ssh (process), network: none" in plan_screen(sample(reach=reach))
+    assert "unconfined" not in plan_screen(sample(reach=reach))
+
+
 def test_the_screen_shows_base_changes_reach_and_the_next_commands() -> None:
     screen = plan_screen(sample())
     for said in (

@@ -142,9 +142,10 @@ def _reach(reach: Mapping[str, Any]) -> str:
         parts.append(f"variables: {', '.join(reach['variables'])}")
     if reach["mounts"]:
         parts.append(f"mounts: {', '.join(reach['mounts'])}")
-    if reach["walls"] != reach["kind"]:
-        parts[0] = f"{reach['kind']} ({reach['walls']})"
-    if reach["walls"] in UNCONFINED:
+    walls = reach.get("walls", reach["kind"])
+    if walls != reach["kind"]:
+        parts[0] = f"{reach['kind']} ({walls})"
+    if walls in UNCONFINED:
         parts[0] = paint(f"{reach['kind']}, unconfined", "yellow")
     return ", ".join(parts)
 
