@@ -139,11 +139,6 @@ class ContainerUnavailableError(EnvironmentUnavailable):
     """`container` was selected, and no container resource is linked to the project."""
 
     code = "container_unavailable"
-    default_hint = (
-        "link one: `agents resource add container-instance NAME --image IMAGE` or "
-        "`agents resource add devcontainer-instance NAME --path .`, then "
-        "`agents project link-resource PROJECT NAME`"
-    )
 
 
 class NoRoom(Unavailable):

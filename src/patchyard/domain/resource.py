@@ -54,6 +54,8 @@ MEANT: Mapping[ExecutionEnvironment, Sequence[str]] = {
 }
 """Of which types the linked resource is that a kind's word means (F2.1, F2.17)."""
 HOW: Mapping[str, str] = {
+    CONTAINER_INSTANCE: "container-instance NAME --image IMAGE",
+    DEVCONTAINER_INSTANCE: "devcontainer-instance NAME --path .",
     "kubernetes": "kubernetes NAME",
     SSH_HOST: "ssh-host NAME --host HOST",
     VM_IMAGE: "vm-image NAME",
@@ -112,8 +114,8 @@ def require_free_word(name: str) -> None:
         )
 
 
-def site_named(name: str, linked: Sequence[Resource]) -> Site:
-    """Return where `name`, a kind's or a linked resource's, is.
+def site_named(name: str, linked: Sequence[Resource], *, project: str = "") -> Site:
+    """Return where `name`, a kind's or a linked resource's, is; `project` is whose links they are.
 
     Raises ContainerUnavailableError or EnvironmentUnavailable when a kind's word means a resource
     and none is linked (A14), UsageError when several are (F2.17) or nothing runs in the one that
@@ -121,7 +123,7 @@ def site_named(name: str, linked: Sequence[Resource]) -> Site:
     """
     kind = kind_of_word(name)
     if kind is not None:
-        return _only(kind, linked) if kind in MEANT else Site(kind)
+        return _only(kind, linked, project) if kind in MEANT else Site(kind)
     found = next((resource for resource in linked if resource.name == name), None)
     if found is None:
         raise no_such_kind(name, linked=names_of(linked))
@@ -138,10 +140,10 @@ def names_of(linked: Iterable[Resource]) -> Sequence[str]:
     return sorted(resource.name for resource in linked if resource.site is not None)
 
 
-def _only(kind: ExecutionEnvironment, linked: Sequence[Resource]) -> Site:
+def _only(kind: ExecutionEnvironment, linked: Sequence[Resource], project: str) -> Site:
     found = [resource for resource in linked if resource.type in MEANT[kind]]
     if not found:
-        raise _nothing_linked(kind)
+        raise _nothing_linked(kind, project)
     if len(found) > 1:
         names = ", ".join(names_of(found))
         raise UsageError(
@@ -151,19 +153,21 @@ def _only(kind: ExecutionEnvironment, linked: Sequence[Resource]) -> Site:
     return Site(KINDS[found[0].type], found[0].name)
 
 
-def _nothing_linked(kind: ExecutionEnvironment) -> PatchyardError:
+def _nothing_linked(kind: ExecutionEnvironment, project: str) -> PatchyardError:
     if kind not in HERE:
         return no_such_kind(str(kind))
+    linking = [f"`agents project link-resource {project or 'PROJECT'} NAME`"]
+    if not project:
+        linking.insert(0, "`agents project create PROJECT` where there is none yet")
+    ways = [f"`agents resource add {HOW[wanted]}`" for wanted in MEANT[kind]]
+    hint = f"link one: {' or '.join(ways)}, then {', then '.join(linking)}"
     if kind in {ExecutionEnvironment.CONTAINER, ExecutionEnvironment.DEVCONTAINER}:
         what = "container" if kind == ExecutionEnvironment.CONTAINER else DEVCONTAINER_INSTANCE
         return ContainerUnavailableError(
-            f"`{kind}` was selected, and no {what} resource is linked to the project"
+            f"`{kind}` was selected, and no {what} resource is linked to the project", hint=hint
         )
-    wanted = MEANT[kind][0]
     return EnvironmentUnavailable(
-        f"`{kind}` was selected, and no {wanted} is linked to the project",
-        hint=f"link one: `agents resource add {HOW[wanted]}`, then"
-        " `agents project link-resource PROJECT NAME`",
+        f"`{kind}` was selected, and no {MEANT[kind][0]} is linked to the project", hint=hint
     )
 
 

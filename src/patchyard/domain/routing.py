@@ -36,6 +36,7 @@ class Chain:
     plan_source: str = "plan"  # who set the plan level: plan, an option, run-default
     linked: tuple[Resource, ...] = ()  # what names can mean
     fallen: Mapping[str, str] = field(default_factory=dict)  # what did not start, and why
+    owner: str = ""  # name of the project, for what is said; empty: none was made yet
 
     @property
     def has_six_levels(self) -> bool:
@@ -94,7 +95,7 @@ def _general(chain: Chain) -> Route:
 
 
 def _route(chain: Chain, level: str, name: str, reason: str) -> Route:
-    site = site_named(name, chain.linked)
+    site = site_named(name, chain.linked, project=chain.owner)
     return Route(kind=site.kind, resource=site.resource, level=level, reason=reason)
 
 
@@ -182,6 +183,7 @@ def chain_of(spec: PlanSpec, tool: str = "", *, fallen: Mapping[str, str] | None
         plan_source=spec.environment_source,
         linked=spec.resources,
         fallen=fallen or {},
+        owner=spec.project or "",
     )
 
 
