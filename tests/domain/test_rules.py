@@ -14,6 +14,7 @@ from patchyard.domain.errors import ContainerUnavailableError, UnknownName, Usag
 from patchyard.domain.ids import is_prefix, is_ulid, ulid
 from patchyard.domain.invariant import Invariant, Scope, reconcile
 from patchyard.domain.proofread import touched_proof
+from patchyard.domain.resource import site_named
 from patchyard.domain.routing import Chain, ExecutionEnvironmentResolver
 from patchyard.registry import ENVIRONMENTS
 
@@ -83,9 +84,20 @@ def test_an_explicit_host_on_the_plan_beats_the_project() -> None:
 
 
 def test_a_missing_container_says_how_to_link_one() -> None:
-    error = ContainerUnavailableError()
-    assert "agents resource add devcontainer-instance" in error.hint
-    assert error.exit_code == 4
+    with pytest.raises(ContainerUnavailableError) as unnamed:
+        site_named("container", ())
+    assert unnamed.value.exit_code == 4
+    commands = (
+        "`agents resource add container-instance NAME --image IMAGE`",
+        "`agents resource add devcontainer-instance NAME --path .`",
+        "`agents project create PROJECT`",
+        "`agents project link-resource PROJECT NAME`",
+    )
+    assert all(command in unnamed.value.hint for command in commands)
+    with pytest.raises(ContainerUnavailableError) as named:
+        site_named("docker", (), project="shop")
+    assert "`agents project link-resource shop NAME`" in named.value.hint
+    assert "project create" not in named.value.hint
 
 
 @pytest.mark.parametrize(

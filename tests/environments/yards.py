@@ -113,7 +113,7 @@ class Yard:
         """Return the adapter of a kind; specs name an image then where it takes one."""
         if kind in IN_CONTAINERS or CARRIED.get(kind) == ExecutionEnvironment.CONTAINER:
             self.image = image(WITH_PYTHON)
-            self.runtime = kind.partition("-")[2]
+            self.runtime = "runsc" if kind == "container-runsc" else ""
         if kind.startswith("ssh") and self.server is None:
             assert self.servers is not None
             self.carries = CARRIED.get(kind)
