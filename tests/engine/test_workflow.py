@@ -64,6 +64,7 @@ async def test_a_task_becomes_a_proven_change_set_and_the_checkout_is_untouched(
     assert data["execution"]["sandbox_refs"]
     assert data["reach"] == {
         "kind": "process",
+        "walls": "process",
         "network": {
             "summary": "none",
             "hosts": [],
