@@ -52,6 +52,7 @@ async def test_of_one_plan_nothing_of_others_is_asked(
 
     monkeypatch.setattr(keeping, "answers", answers)
     (found,) = await EnvironmentKeeper(station, {}).found_of(plans[0])
+    assert not await EnvironmentKeeper(station, {}).found_of(plans[0], besides=[found.name])
     assert (found.plan_id, asked) == (plans[0], [found.name])
 
 

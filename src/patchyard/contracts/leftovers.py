@@ -1,6 +1,6 @@
 """The seam to what is left on the machine: each family of things says what is there of ours."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
 from patchyard.domain.environment import EnvironmentHandle
@@ -36,8 +36,11 @@ class Keeper(Protocol):
 class OfPlans(Protocol):
     """Extension: a keeper of what runs, which its plan's owner may end at any time."""
 
-    async def found_of(self, plan_id: str) -> Sequence[Found]:
-        """Return what is there of one plan, without a look at that of others."""
+    async def found_of(self, plan_id: str, *, besides: Collection[str] = ()) -> Sequence[Found]:
+        """Return what is there of one plan, without a look at that of others.
+
+        Nor at what goes by one of the names `besides`.
+        """
         ...
 
 

@@ -20,9 +20,7 @@ async def end_strays(equipment: Equipment, ledger: Ledger) -> None:
         for keeper in equipment.keepers:
             if not isinstance(keeper, OfPlans):
                 continue
-            for found in await keeper.found_of(ledger.plan_id):
-                if found.name in known:
-                    continue
+            for found in await keeper.found_of(ledger.plan_id, besides=known):
                 try:
                     await whole(keeper.give_back(found, unused_since=math.inf))
                 except PatchyardError as error:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,23 +33,23 @@ class EnvironmentKeeper:
         """See contracts.leftovers.Keeper."""
         return await asyncio.to_thread(self._found)
 
-    async def found_of(self, plan_id: str) -> Sequence[Found]:
+    async def found_of(self, plan_id: str, *, besides: Collection[str] = ()) -> Sequence[Found]:
         """See contracts.leftovers.OfPlans."""
-        return await asyncio.to_thread(self._found, plan_id)
+        return await asyncio.to_thread(self._found, plan_id, besides)
 
     async def adopt(self, handle: EnvironmentHandle, plan_id: str) -> None:
         """See contracts.leftovers.Adopting."""
         directory = berth_directory(self._station, handle.environment_id)
         write_note(directory, handle, plan_id=plan_id)  # a few bytes: a thread takes longer
 
-    def _found(self, plan_id: str | None = None) -> Sequence[Found]:
+    def _found(self, plan_id: str | None = None, besides: Collection[str] = ()) -> Sequence[Found]:
         """Look at those of one plan, or at all."""
         runtime = self._station.runtime
         try:
             names = sorted(filter(is_ulid, (place.name for place in runtime.iterdir())))
         except FileNotFoundError:
             return []
-        seen = (_one(runtime / name, plan_id) for name in names)
+        seen = (_one(runtime / name, plan_id) for name in names if name not in besides)
         return [each for each in seen if each is not None]
 
     async def size(self, found: Found) -> int:
