@@ -11,11 +11,12 @@ import pytest
 from environments.yards import ADAPTERS, IN_CONTAINERS, marks_of
 from images import WITH_PYTHON, image
 from machines import lend
+from patchyard.domain.environment import kind_of_word
 from services import kernel_folder
 from sshds import HOST, serving_ssh
 
-FURTHER = {"container-runsc", "ssh-nobody"}  # kinds of the contract's suite that are none by name
-KINDS = [pytest.param(kind, marks=marks_of(kind)) for kind in ADAPTERS if kind not in FURTHER]
+KINDS = [pytest.param(kind, marks=marks_of(kind)) for kind in ADAPTERS if kind_of_word(kind)]
+"""Those of the contract's suite, but for the further ways in which it starts one of them."""
 
 
 @contextlib.contextmanager
