@@ -97,6 +97,21 @@ def test_only_a_trusted_repository_has_features_fetched(name: str) -> None:
         assert read(said, there, is_trusted=True).passed_over == ()
 
 
+def test_the_order_of_features_is_asked_for_elsewhere_too() -> None:
+    far = "ghcr.io/x/y"
+    before = files(own={"installsAfter": ["./other", far]})
+    with pytest.raises(GuardRefused, match=f"says the feature {far}, which an untrusted"):
+        read({"./own": {}}, before)
+    with pytest.raises(GuardRefused, match=f"says the feature {far}, which an untrusted"):
+        read({"./own": {}}, files(own={}), overrideFeatureInstallOrder=["./own", far])
+    assert read({"./own": {}}, before, is_trusted=True).passed_over == ()
+
+
+def test_only_what_the_installer_takes_for_a_path_is_one_of_the_repositorys_own() -> None:
+    with pytest.raises(GuardRefused, match=r"says the feature \.@host/x/y, which an untrusted"):
+        read({".@host/x/y": {}}, files(**{".@host/x/y": {}}))
+
+
 def test_a_feature_learns_no_variable_of_this_machine() -> None:
     there = files(own={"containerEnv": {"T": "${localEnv:LANG}"}})
     with pytest.raises(GuardRefused, match=r"says \$\{localEnv:\}, which"):
@@ -130,6 +145,10 @@ OWN = files(a={"options": {"size": {"enum": ["s", "m"]}, "flag": {"type": "boole
         ({"./a": {"flag": 3}}, OWN, "must be text, true or false, not a number"),
         ({"./a": ["s"]}, OWN, "must be an object of options, not a list"),
         ({"./a": {}}, files(a={"dependsOn": ["./b"]}), "a.dependsOn: must be an object"),
+        ({"./a": {}}, files(a={"installsAfter": "x"}), "a.installsAfter: must be a list of texts"),
+        ({"./a": {}}, files(a={"id": "../../x"}), "a.id: '../../x' is no name of a feature"),
+        ({"./a": {}}, files(a={"id": ["x"]}), "a.id: ['x'] is no name of a feature"),
+        ({"./a": {}}, files(a={"__proto__": {"id": "x"}}), "a.__proto__: is no key of a feature"),
         (
             {"./a": {}},
             files(a={"dependsOn": {"./b": {}}}, b={"dependsOn": {"./a": {}}}),
@@ -150,6 +169,7 @@ def test_what_does_not_fit_is_named(said: Any, there: Written, words: str) -> No
     [
         ('{"id": "a"', "a/devcontainer-feature.json:1:11: "),
         ("[]", "a/devcontainer-feature.json must be an object, not a list"),
+        ('{"id": "a" // x\r, "dependsOn": ["x"]}', "a.dependsOn: must be an object"),
     ],
 )
 def test_a_feature_that_cannot_be_read_is_named(text: str, words: str) -> None:

@@ -15,11 +15,13 @@ from patchyard.domain.errors import GuardRefused, UsageError
 from patchyard.domain.faults import Fault, Place, kind_of
 from patchyard.domain.features import (
     CREATING,
+    ORDER,
     STARTING,
     VARIABLE,
     Asked,
     Extension,
     Files,
+    elsewhere_in,
     features_in,
     lines_of,
 )
@@ -48,7 +50,7 @@ HARMLESS = (
         "name",
         "otherPortsAttributes",
     ),
-    *("overrideCommand", "overrideFeatureInstallOrder", "portsAttributes"),
+    *("overrideCommand", ORDER, "portsAttributes"),
     *(
         "secrets",
         "shutdownAction",
@@ -133,7 +135,8 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
     try:
         asked = features_in(_mapping(body, "features"), sight.path, sight.files)
         refused = _refused(body, asked)
-        fetched = [f"the feature {name}" for name in asked.fetched]
+        ordered = elsewhere_in(body.get(ORDER), (ORDER,))
+        fetched = [f"the feature {name}" for name in dict.fromkeys([*asked.fetched, *ordered])]
         if (refused or fetched) and not sight.is_trusted:
             said = ", ".join([*refused, *fetched])
             raise GuardRefused(
@@ -209,12 +212,11 @@ class _Reading:
         features = _mapping(self._body, "features")
         if not features:
             return None
-        order = self._body.get("overrideFeatureInstallOrder")
         hooks = {hook: self._commands((hook,)) for hook in (*CREATING, *STARTING)}
         told = {
             "features": {name: self._options(name, said) for name, said in features.items()},
             "remoteUser": self._user(),
-            "overrideFeatureInstallOrder": order,
+            ORDER: self._body.get(ORDER),
             **{hook: dict(enumerate(said)) for hook, said in hooks.items()},
         }
         text = json.dumps({key: value for key, value in told.items() if value})

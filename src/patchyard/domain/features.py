@@ -28,6 +28,10 @@ HOME = ".devcontainer"
 METADATA = "devcontainer-feature.json"
 INSTALLER = "install.sh"
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
+BEFORE = "installsAfter"
+ORDER = "overrideFeatureInstallOrder"
+INHERITED = "__proto__"  # what lies below it counts for the CLI as if it lay beside it
 
 
 class Files(Protocol):
@@ -112,6 +116,11 @@ def _walk(said: Mapping[str, Any], walk: _Walk) -> None:
             walk.asked.folders[folder] = _metadata(name, folder, walk, place)
         body = walk.asked.folders[folder]
         _check_options(options, body, place)
+        walk.asked.fetched += [
+            each
+            for each in elsewhere_in(body.get(BEFORE), (*place, BEFORE))
+            if each not in walk.asked.fetched
+        ]
         further = _object(body, "dependsOn", place)
         deeper = (*walk.chain, name)
         _walk(further, _Walk(config=walk.config, files=walk.files, asked=walk.asked, chain=deeper))
@@ -119,7 +128,16 @@ def _walk(said: Mapping[str, Any], walk: _Walk) -> None:
 
 def is_local(name: str) -> bool:
     """Whether a feature is one of the repository's own, by its path."""
-    return name.startswith((".", "/"))
+    return name.startswith(("./", "../", "/"))
+
+
+def elsewhere_in(names: Any, place: Place) -> Sequence[str]:
+    """Return which of these lie elsewhere: the CLI asks there, if only for their order."""
+    if names is None:
+        return ()
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise Fault(place, f"must be a list of texts, not {kind_of(names)}")
+    return [name for name in names if not is_local(name)]
 
 
 def _folder(name: str, config: str, place: Place) -> str:
@@ -150,6 +168,11 @@ def _metadata(name: str, folder: str, walk: _Walk, place: Place) -> Mapping[str,
     body = parse_jsonc(data.decode("utf-8", "replace"), name=f"{folder}/{METADATA}")
     if not isinstance(body, Mapping):
         raise Fault(place, f"{folder}/{METADATA} must be an object, not {kind_of(body)}")
+    if INHERITED in body:
+        raise Fault((*place, INHERITED), "is no key of a feature")
+    own = body.get("id", "own")
+    if not isinstance(own, str) or not NAME.fullmatch(own):  # the CLI makes a folder of that name
+        raise Fault((*place, "id"), f"{own!r} is no name of a feature", hint=f"as {NAME.pattern}")
     walk.asked.weakening += weakening_in([{**body, "id": name}])
     walk.asked.local += [name] if "${localEnv:" in repr(body) else []
     return body
@@ -253,6 +276,7 @@ __all__ = [
     "HOME",
     "INSTALLER",
     "METADATA",
+    "ORDER",
     "STARTING",
     "VARIABLE",
     "WEAKENING",
@@ -260,6 +284,7 @@ __all__ = [
     "Extension",
     "Files",
     "commands_in",
+    "elsewhere_in",
     "features_in",
     "filled",
     "is_local",

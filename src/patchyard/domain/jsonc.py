@@ -8,9 +8,9 @@ from patchyard.domain.errors import UsageError
 
 _PARTS = re.compile(
     r"""(?P<text>"(?:\\.|[^"\\\n])*")   # kept as it is
-      | //[^\n]*
+      | //[^\r\n]*               # some readers end a line at either
       | /\*.*?\*/
-      | ,(?=(?:\s|//[^\n]*|(?>/\*.*?\*/))*[}\]])  # a comma that nothing follows
+      | ,(?=(?:\s|//[^\r\n]*|(?>/\*.*?\*/))*[}\]])  # a comma that nothing follows
     """,
     re.VERBOSE | re.DOTALL,
 )
