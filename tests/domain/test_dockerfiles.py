@@ -29,6 +29,7 @@ def needed(text: str, **arguments: str) -> list[str]:
         ("FROM \\\n# between\n\n  a\n", ["1 a"]),
         ('FROM a\nADD app-${V}.tgz $HOME/\nADD ["x", "/"]\nRUN echo $((1<<2))\n', ["1 a"]),
         ("FROM a\nARG X=\\odd\nRUN true \\", ["1 a"]),
+        ("FROM a\n# \u00a0\\\\\nLABEL price=1\u00a0EUR\n", ["1 a"]),
     ],
 )
 def test_the_images_it_takes_are_named_with_their_lines(text: str, images: list[str]) -> None:
@@ -65,6 +66,14 @@ def test_what_the_build_is_given_counts_before_the_files_own() -> None:
         ("http://x.example/ /x", "HTTP://X.EXAMPLE/ is no instruction"),
         ("FROM Upper", "cannot be told"),
         ("FROM ${A%%x}", "cannot be told"),
+        ("COPY <<1 /x", "here-documents are not"),
+        ("COPY <<' x \\' /x", "here-documents are not"),
+        ("COPY --chown=0\u00a0--from=x / /", "a blank of another kind"),
+        ('ADD \u0085["http://x.example/", "/x"]', "a blank of another kind"),
+        ("ARG A=1\u00a0B=2", "a blank of another kind"),
+        ("ENV A=x\\\\\nFROM x", "it is unclear whether it goes on"),
+        ("\x1c# x", "a control character"),
+        ("ENV A=x \\\r\r\nFROM x", "a control character"),
     ],
 )
 def test_what_reaches_out_or_cannot_be_followed_is_refused_with_its_line(

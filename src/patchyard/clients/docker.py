@@ -25,8 +25,9 @@ NAMELESS = "<none>"  # some engines call an image so that has no name
 LOG_LINES = 40
 LABEL_BUILD = "patchyard.build"
 BUILD_S = 1800.0  # of one image
-DOCKERFILE_BYTES = 1 << 20  # read of one
+DOCKERFILE_BYTES = 1 << 20  # of one at most
 LINKS = 16  # that lead to one
+PREPROCESSED = ".in"  # by cpp(1), which includes files of this machine
 OUTPUT_CHARS = 8000  # kept of a build that failed
 ANSWER_S = 20.0  # for anything but waiting for an end
 ARCHITECTURES = {"aarch64": "arm64", "armv7l": "arm", "x86_64": "amd64"}
@@ -299,6 +300,8 @@ def _said_in(line: bytes) -> str:
 def _dockerfile(archive: Path, build: Build) -> str:
     """Return what a build's Dockerfile says; links are followed within the context."""
     name = _place_in(build)
+    if name.endswith(PREPROCESSED):
+        raise _no_dockerfile(build, f"Podman has files named *{PREPROCESSED} preprocessed first")
     with tarfile.open(archive) as files:
         for _ in range(LINKS):
             try:
@@ -309,7 +312,11 @@ def _dockerfile(archive: Path, build: Build) -> str:
                 data = files.extractfile(found)
                 if data is None:
                     raise _no_dockerfile(build, f"{name} is no file")
-                return data.read(DOCKERFILE_BYTES).decode("utf-8", "surrogateescape")
+                if found.size > DOCKERFILE_BYTES:
+                    raise _no_dockerfile(build, f"it has more than {DOCKERFILE_BYTES} bytes")
+                return data.read().decode("utf-8", "surrogateescape")
+            if ".." in found.linkname.lstrip("./").split("/"):  # behind what may be a link itself
+                raise _no_dockerfile(build, f"the link {name} turns back on its way")
             name = normpath(join(dirname(name), found.linkname))
     raise _no_dockerfile(build, "its links go in a circle")
 

@@ -24,7 +24,11 @@ ARGUMENT = re.compile(r"""(\w+)(?:=("[^"\\]*"|'[^'\\$]*'|[^\s"'\\]*))?""", re.AS
 VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:(:[-+])([^{}$]*))?\})", re.ASCII)
 REFERENCE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]*", re.ASCII)
 STAGE = re.compile(r"(\S+)(?:\s+as\s+(\S+))?", re.IGNORECASE)
-HERE_DOCUMENT = re.compile(r"<<-?[\"']?[A-Za-z_]")
+HERE_DOCUMENT = re.compile(r"<<-?[\"']?[A-Za-z_]|(?:^|\s)\d*<<(?!<)")
+CONTROL = re.compile(r"[\x00-\x08\r-\x1f]")  # blank for some, a letter for others
+OTHER_BLANK = re.compile(r"[^\S\t\v\f ]")  # parts flags and lists for an engine, names do not
+TWO_ESCAPES = re.compile(r"\\\\[ \t]*$")  # goes on for one engine, ends for another
+REACHING = frozenset({"ADD", "ARG", "COPY", "FROM", "ONBUILD", "RUN"})
 COPY_HINT = "a build has no network here: commit it, and COPY it"
 
 
@@ -160,13 +164,19 @@ class _Reading:
         return filled
 
     def _lines(self, text: str) -> Iterator[_Line]:
-        rows = [row.rstrip("\r") for row in text.removeprefix("\ufeff").split("\n")]
+        rows = [row.removesuffix("\r") for row in text.removeprefix("\ufeff").split("\n")]
         begun, first = "", 0
         for number, row in enumerate(rows, start=1):
             if ESCAPE.match(row):
                 raise self._refused(_at(number), "another escape is not for builds here", "use \\")
+            if CONTROL.search(row):
+                raise self._refused(_at(number), "there is a control character", "leave it out")
             if not row.strip() or row.lstrip().startswith("#"):
                 continue
+            if TWO_ESCAPES.search(row):
+                raise self._refused(
+                    _at(number), "it is unclear whether it goes on", "end it by one"
+                )
             first = first if begun else number
             begun += CONTINUED.sub("", row)
             if not CONTINUED.search(row):
@@ -176,7 +186,9 @@ class _Reading:
             yield self._line(first, begun)
 
     def _line(self, number: int, text: str) -> _Line:
-        word, _, rest = re.sub(r"[\t\v\f\r ]+", " ", text.strip()).partition(" ")
+        word, _, rest = re.sub(r"[\t\v\f ]+", " ", text.strip()).partition(" ")
+        if word.upper() in REACHING and OTHER_BLANK.search(text):
+            raise self._refused(_at(number), "a blank of another kind", "write spaces")
         flags = []
         while rest.startswith("--"):
             flag, _, rest = rest.partition(" ")
