@@ -170,6 +170,18 @@ async def test_a_place_that_died_is_noticed_and_a_new_one_is_started(spring: Spr
     await spring.until(lambda: is_gone(dead))
 
 
+async def test_a_place_whose_taker_is_cancelled_is_ended(spring: Spring) -> None:
+    wish = await spring.filled()
+    pooled = await spring.waiting(wish)
+    taking = asyncio.create_task(spring.pool.take(wish))
+    await asyncio.sleep(0)  # it waits for the pool's connection to close
+    assert not spring.ready
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+    await spring.until(lambda: is_gone(pooled))
+
+
 async def test_a_place_that_nobody_takes_is_ended_after_its_time(site: Worksite) -> None:
     async with springing(site, age=0.05) as spring:
         spring.pool.prepare(await spring.wish())

@@ -78,9 +78,14 @@ class WarmPool:
                 await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
         while (found := self._alike(wish)) is not None:
             self._ready.remove(found)  # before anything is waited for: nobody else gets it
-            if await _is_up(found):
+            is_given = False
+            try:
+                is_given = await _is_up(found)
+            finally:
+                if not is_given:  # it is dead, or who wanted it was cancelled
+                    self._run(self._end(found), name="pool: ending a place that is not given")
+            if is_given:
                 return found.pooled
-            self._run(self._end(found), name="pool: ending a dead place")
         return None
 
     async def give_up(self, pooled: Pooled) -> None:
