@@ -163,7 +163,14 @@ def test_what_the_cli_cannot_do_is_told_in_its_words(desk: Desk) -> None:
 def test_without_the_cli_its_cure_is_said(desk: Desk) -> None:
     feature(desk, GROUND, "#!/bin/sh\ntrue\n")
     featured(desk, {"./ground": {}})
-    places = os.environ["PATH"].split(":")
-    without = [place for place in places if not Path(place, "devcontainer").exists()]
+    without = []
+    for number, place in enumerate(map(Path, os.environ["PATH"].split(":"))):
+        without.append(str(place))
+        if (place / "devcontainer").exists():  # other programs may lie beside it
+            without[-1] = str(desk.folder / f"programs-{number}")
+            Path(without[-1]).mkdir()
+            for each in place.iterdir():
+                if each.name != "devcontainer":
+                    Path(without[-1], each.name).symlink_to(each)
     lost = ran(desk, "--in", "co-devcontainer", environ={"PATH": ":".join(without)})
     assert (lost.code, "npm install -g @devcontainers/cli" in lost.message) == (4, True)
