@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mainjob.driver import Answer, Desk
-from patchyard.probing import judging, probe
+from patchyard.probing import probe
 from patchyard.probing.attack import Attack
 from patchyard.probing.battery import all_attacks
 
@@ -65,7 +65,7 @@ def test_what_is_known_says_why_and_is_no_failure(desk: Desk) -> None:
 def test_what_is_not_known_is_a_failure_that_names_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging.judge, "__kwdefaults__", {"known": {}})
+    monkeypatch.setattr(probe, "known_of", lambda *_: {})
     said = probed(desk, "host")
     assert said.code == 1
     assert "host did not stop: file-by-path" in said.message
