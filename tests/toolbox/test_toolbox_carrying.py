@@ -95,10 +95,12 @@ def test_a_toolbox_is_started_in_a_container_that_the_engine_words(home: Path) -
     found = hosting.run({**asked, "is_podman": False, "is_closed": True}, base, place)
     assert b'"say":"hello"' in spoken(found["socket"])
     known = {**asked, "root": found["root"], "boot": found["boot"]}
-    assert hosting.end(known, base, place) == {"has_ended": True}
-    assert hosting.end(known, base, place) == {"has_ended": True}
+    away = {**known, "places": ["/no/such/socket", "/etc/hostname"]}
     with pytest.raises(RuntimeError, match="no container engine"):
-        hosting.end({**known, "places": ["/no/such/socket", "/etc/hostname"]}, base, place)
+        hosting.end(away, base, place)
+    assert hosting.end(known, base, place) == {"has_ended": True}
+    assert hosting.end(known, base, place) == {"has_ended": True}
+    assert hosting.end(away, base, place) == {"has_ended": True}  # nothing was ever made, or left
 
 
 @pytest.mark.service("docker")
