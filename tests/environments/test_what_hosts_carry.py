@@ -13,7 +13,7 @@ import pytest
 
 from environments.yards import CARRIED, Adapter, Start, Yard, living, marks_of
 from images import WITH_PYTHON, bare_image, image
-from patchyard.clients import far_containers, far_walls
+from patchyard.clients import far_claims, far_containers, far_walls
 from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.containers import LABEL, Confined, confined
 from patchyard.clients.docker import connected, engine_socket
@@ -209,6 +209,8 @@ FACTS: Mapping[str, object] = {
         ({"survey": {"system": [["/usr", "writable?", "/usr"]]}}, "what cannot be"),
         ({"survey": {"system": [["/usr", "read-only", 7]]}}, "what cannot be"),
         ({"ids": None}, "what cannot be"),
+        ({"ids": [float("inf"), 0]}, "what cannot be"),
+        ({"texts": None}, "what cannot be"),
     ],
 )
 def test_what_a_host_says_of_itself_is_a_claim(said: Mapping[str, object], cause: str) -> None:
@@ -216,6 +218,49 @@ def test_what_a_host_says_of_itself_is_a_claim(said: Mapping[str, object], cause
     with pytest.raises(EnvironmentUnavailable, match=cause) as refused:
         far_walls.far_host("yonder", {**FACTS, **said})
     assert refused.value.hint
+
+
+STARTED: Mapping[str, Any] = {
+    "boot": "1-2",
+    "root": {"pid": 7, "started": 8, "more": "x" * 70_000},
+    "socket": "/base/run/toolbox.sock",
+    "workspace": "/base/workspace",
+}
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"boot": None},
+        {"root": {"pid": "7", "started": 8}},
+        {"root": [7, 8]},
+        {"socket": "/" + "x" * 70_000},
+        {"workspace": "/base/../etc"},
+        {"workspace": "base"},
+        {"workspace": "/"},
+    ],
+    ids=["boot", "root", "root's shape", "length", "climbing", "relative", "all"],
+)
+def test_where_a_toolbox_is_said_to_be_is_a_claim(lie: Mapping[str, Any]) -> None:
+    kept = {name: STARTED["root"][name] for name in ("pid", "started")}
+    assert far_claims.checked_start(STARTED) == {**STARTED, "root": kept}
+    with pytest.raises(EnvironmentBroken, match="claims what cannot be"):
+        far_claims.checked_start({**STARTED, **lie})
+
+
+@pytest.mark.parametrize("made", [{**STARTED, "root": None}, None], ids=["a lie", "a shape"])
+async def test_an_answer_that_cannot_be_ends_the_start_and_nothing_is_left(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, made: Any
+) -> None:
+    async def answered(*_: object) -> Any:
+        return made
+
+    monkeypatch.setattr(ssh, "_made", answered)
+    with serving_ssh() as server:
+        yard.use(server)
+        with pytest.raises(EnvironmentUnavailable, match="what cannot be"):
+            await SSHEnvironment(yard.station).start(yard.spec())
+    assert list(yard.station.runtime.iterdir()) == []
 
 
 @pytest.mark.service("docker")

@@ -6,6 +6,7 @@ It may be hostile: a claim that no honest tree could give rise to ends in Enviro
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import normpath
 from typing import Any
 
 from patchyard.domain.errors import EnvironmentBroken
@@ -23,6 +24,7 @@ from patchyard.toolbox.trees import (
 
 LONGEST_NAME = 255
 LONGEST_TARGET = 4095
+LONGEST_PLACE = 1024  # of a folder or a socket there
 LATEST_NS = 2**62
 DIGEST_CHARS = 40
 KEPT_WORDS = 100  # of what a far side says it left out
@@ -55,6 +57,26 @@ def lying(what: str) -> EnvironmentBroken:
         f"the far side of the workspace claims what cannot be: {what}",
         hint="end the plan's environment and look at that host",
     )
+
+
+def checked_start(made: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return where a toolbox is said to be: `boot`, `root`, `socket`, `workspace`.
+
+    It is journalled with the environment. Raises EnvironmentBroken.
+    """
+    found = {name: made.get(name) for name in ("boot", "root", "socket", "workspace")}
+    for name in ("boot", "socket", "workspace"):
+        text = found[name]
+        if not isinstance(text, str) or not 0 < len(text) <= LONGEST_PLACE or "\0" in text:
+            raise lying(f"{name} of its toolbox")
+    root = found["root"]
+    keys = ("pid", "started")
+    if not isinstance(root, dict) or [type(root.get(key)) for key in keys] != [int, int]:
+        raise lying("root of its toolbox")
+    place = str(found["workspace"])
+    if place != normpath(place) or not place.startswith("/") or place.strip("/") == "":
+        raise lying("workspace of its toolbox")
+    return {**found, "root": {key: root[key] for key in keys}}
 
 
 def checked_rows(rows: object, bounds: Bounds) -> dict[str, Entry]:
@@ -154,12 +176,14 @@ def require_folders(look: FarLook, agreed: Mapping[str, Record]) -> None:
 
 __all__ = [
     "KEPT_WORDS",
+    "LONGEST_PLACE",
     "Bounds",
     "FarLook",
     "checked_gone",
     "checked_left_out",
     "checked_path",
     "checked_rows",
+    "checked_start",
     "lying",
     "require_folders",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 from patchyard.clients.carried import CarriedPython, carried_at
 from patchyard.clients.containers import Confined, Equipped, accounts_of, confined, home_of
 from patchyard.clients.docker import PLACES, START_ENGINE, no_image, require_runnable
-from patchyard.clients.far_walls import identity_of
+from patchyard.clients.far_walls import hearing, identity_of
 from patchyard.clients.identity import AgentIdentity
 from patchyard.domain.environment import EnvironmentSpec
 from patchyard.domain.errors import EnvironmentUnavailable
@@ -39,16 +39,14 @@ def far_engine(name: str, said: Mapping[str, Any], reference: str) -> FarEngine:
 
     Raises EnvironmentUnavailable.
     """
-    try:
-        return _read(name, said, reference)
-    except EnvironmentUnavailable as error:
-        raise EnvironmentUnavailable(
-            f"{name} cannot carry `container`: {error.message}", hint=f"on that host: {error.hint}"
-        ) from error
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise EnvironmentUnavailable(
-            f"{name} says of itself what cannot be: {error}", hint=f"look there: `ssh {name}`"
-        ) from error
+    with hearing(name):
+        try:
+            return _read(name, said, reference)
+        except EnvironmentUnavailable as error:
+            raise EnvironmentUnavailable(
+                f"{name} cannot carry `container`: {error.message}",
+                hint=f"on that host: {error.hint}",
+            ) from error
 
 
 def _read(name: str, said: Mapping[str, Any], reference: str) -> FarEngine:

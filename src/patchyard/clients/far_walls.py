@@ -6,7 +6,8 @@ on this machine, and sent there. Nothing is done without walls where they cannot
 
 import base64
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +51,8 @@ REPLICA = f"{CLOSED}/replica"
 """Where a workspace that is read-only can be written to, by the toolbox alone: it opens the folder
 before it gives up the right to pass through the closed one above it."""
 PASSING = ("CAP_DAC_READ_SEARCH", "CAP_SETPCAP")  # the latter to give up both for good
+NONSENSE = (AttributeError, LookupError, OverflowError, TypeError, ValueError)
+"""What comes of reading an answer of another shape."""
 VARIABLES = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
@@ -70,19 +73,28 @@ class FarHost:
         return f"{self.folder}/workspace"
 
 
+@contextmanager
+def hearing(name: str) -> Iterator[None]:
+    """Read what the host `name` said. Raises EnvironmentUnavailable for what cannot be."""
+    try:
+        yield
+    except NONSENSE as error:
+        raise EnvironmentUnavailable(
+            f"{name} says of itself what cannot be: {str(error)[:200]}",
+            hint=f"look there: `ssh {name}`",
+        ) from error
+
+
 def far_host(name: str, said: Mapping[str, Any]) -> FarHost:
     """Return what the host `name` said. Raises EnvironmentUnavailable where it cannot carry."""
-    try:
-        return _read(name, said)
-    except EnvironmentUnavailable as error:
-        raise EnvironmentUnavailable(
-            f"{name} cannot carry `process`: {error.message}",
-            hint=f"on that host: {error.hint}" if error.hint else f"look there: `ssh {name}`",
-        ) from error
-    except (LookupError, TypeError, ValueError) as error:
-        raise EnvironmentUnavailable(
-            f"{name} says of itself what cannot be: {error}", hint=f"look there: `ssh {name}`"
-        ) from error
+    with hearing(name):
+        try:
+            return _read(name, said)
+        except EnvironmentUnavailable as error:
+            raise EnvironmentUnavailable(
+                f"{name} cannot carry `process`: {error.message}",
+                hint=f"on that host: {error.hint}" if error.hint else f"look there: `ssh {name}`",
+            ) from error
 
 
 def _read(name: str, said: Mapping[str, Any]) -> FarHost:
@@ -219,9 +231,11 @@ def refuse_failed(host: FarHost, made: Mapping[str, Any]) -> None:
 __all__ = [
     "ASKED",
     "CLOSED",
+    "NONSENSE",
     "REPLICA",
     "FarHost",
     "far_host",
+    "hearing",
     "identity_of",
     "refuse_failed",
     "view_on",

@@ -14,7 +14,7 @@ from typing import Any
 
 from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.berths import Noted, Station, agent_of, berth_directory, remove_berth
-from patchyard.clients.far_claims import Bounds
+from patchyard.clients.far_claims import LONGEST_PLACE, Bounds, checked_start
 from patchyard.clients.far_containers import (
     PLACES,
     accounts_on,
@@ -22,7 +22,7 @@ from patchyard.clients.far_containers import (
     far_engine,
     refuse_unstarted,
 )
-from patchyard.clients.far_walls import ASKED, far_host, refuse_failed, walls_on
+from patchyard.clients.far_walls import ASKED, far_host, hearing, refuse_failed, walls_on
 from patchyard.clients.holding import unheld
 from patchyard.clients.mapped import MappedToolbox
 from patchyard.clients.path_mapping import PathMapping
@@ -122,13 +122,14 @@ class SSHEnvironment:
             )
             undo.callback(noted.discard)
             async with self._conversing(spec.address) as talk:
-                details["boot"] = (await talk.prepare())["boot"]
+                details["boot"] = str((await talk.prepare()).get("boot"))[:LONGEST_PLACE]
                 handle = noted.handle(self.kind, "", details)
                 undo.pop_all()
                 undo.push_async_callback(self._undo, handle)
-                made = await _made(talk, spec, environment_id)
+                with hearing(Address.parse(spec.address).host):
+                    made = checked_start(await _made(talk, spec, environment_id))
                 details |= {name: made[name] for name in ("boot", "root", "socket")}
-                details["replica"] = str(made["workspace"])
+                details["replica"] = made["workspace"]
                 inside = spec.workspace.target if spec.carries else details["replica"]
                 handle = noted.handle(self.kind, inside, details)
                 undo.pop_all()
