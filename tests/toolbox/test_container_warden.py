@@ -26,6 +26,7 @@ from patchyard.clients.toolbox import (
 )
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.piping import rights
+from patchyard.toolbox.strands import HEADER, TALK
 from patchyard.toolbox.trunks import ATTACHED, STDERR, STDOUT
 
 pytestmark = pytest.mark.anyio
@@ -169,6 +170,23 @@ async def test_a_port_inside_leads_to_the_engine_and_closes_with_it(tmp_path: Pa
         listener.close()
         with pytest.raises(ConnectionRefusedError):
             await touched(port)
+
+
+async def test_a_port_that_is_said_twice_ends_no_warden(tmp_path: Path) -> None:
+    said = json.dumps({"say": "listening", "port": 7}).encode()
+    async with contained(tmp_path) as place, place.asking() as asking:
+        await asking.ask({"do": "ready"})
+        place.toolbox.send_signal(signal.SIGSTOP)  # it is spoken for
+        async with place.asking() as one, place.asking() as other:
+            for each in (one, other):
+                answer = asyncio.create_task(each.ask({"do": "listen", "path": "nowhere"}))
+                await asking.ask({"do": "ready"})  # so that it has been asked
+                await place.say(STDOUT, HEADER.pack(0, TALK, len(said)) + said)
+                assert (await answer)["port"] == 7
+        await asking.ask({"do": "ready"})
+        async with place.asking() as later:
+            await later.ask({"do": "ready"})
+        place.toolbox.send_signal(signal.SIGCONT)
 
 
 async def test_what_it_printed_is_told_when_it_ends(tmp_path: Path) -> None:

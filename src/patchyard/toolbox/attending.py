@@ -128,7 +128,7 @@ class Attendant:
         self.connections.discard(connection)
         port = self._ports.pop(connection, None)
         if port is not None:
-            del self._paths[port]
+            self._paths.pop(port, None)  # of what is said inside two may be the same
             self.strands.say({"do": "unlisten", "port": port})
         self._count()
 
