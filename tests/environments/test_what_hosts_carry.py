@@ -1,8 +1,10 @@
 """A host over SSH that carries walls: what is not seen of it, and what is refused there."""
 
+import asyncio
 import os
 import shutil
 import socket
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -68,6 +70,14 @@ for family, where in ((socket.AF_INET, ("127.0.0.1", {yard.server.port})),
     assert {facts[name] for name in names.split()} == {"0" * 16}
     assert (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
     assert facts["Uid"].split()[0] != "0"
+
+
+async def test_other_users_of_the_host_read_nothing_of_it(start: Start, yard: Yard) -> None:
+    running = await start(yard.spec())
+    place = yard.inside(running.handle)
+    words = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", "ls", str(place)]
+    looked = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True)
+    assert (looked.returncode, "Permission denied" in looked.stderr) == (2, True)
 
 
 async def test_planning_reads_what_the_engine_changes_and_writes_nowhere(

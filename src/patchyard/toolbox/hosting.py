@@ -117,6 +117,9 @@ def _started(request: dict[str, Any], folder: str, code: str) -> dict[str, Any]:
 
 
 def _furnish(folder: str, agent: int | None) -> None:
+    if agent is not None:  # paths stand in lists of processes: other users would read along
+        os.chown(folder, -1, agent)
+        os.chmod(folder, 0o710)  # noqa: S103 - the agent passes through
     for name, mode in (("run", 0o700), ("workspace", 0o755), ("home", 0o700), ("tmp", 0o700)):
         path = os.path.join(folder, name)
         os.mkdir(path, 0o700)
