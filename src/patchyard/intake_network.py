@@ -17,6 +17,7 @@ from patchyard.domain.network_settings import NetworkSettings, network_of, secre
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.routing import route_of
 from patchyard.domain.safety import UNCONFINED
+from patchyard.domain.tooling import COMMAND
 
 SIZES = ("max_call_bytes", "max_connections", "max_plan_bytes")
 
@@ -71,7 +72,7 @@ def _has_walls(spec: PlanSpec, settings: Configuration) -> bool:
 
     What files and projects say in general counts for nothing where there are no walls.
     """
-    route = route_of(spec)
+    route = route_of(spec, COMMAND)
     kind = route.kind
     if kind not in UNCONFINED:
         return True

@@ -23,6 +23,7 @@ from patchyard.domain.routing import (
     route_of,
     sites_of,
 )
+from patchyard.domain.tooling import COMMAND, OF_JOBS
 
 LINKED = (
     Resource(name="box", type="container-instance"),
@@ -235,6 +236,18 @@ def test_a_preference_without_any_container_says_why_it_is_not_met() -> None:
     route = resolved(replace(with_preference(Preference.PREFERRED), linked=()))
     assert (route.site, route.is_preferred) == (Site(Kind.PROCESS), False)
     assert "no container resource is linked" in route.reason
+
+
+@pytest.mark.parametrize("tool", sorted(OF_JOBS))
+def test_what_is_about_jobs_goes_where_commands_go(tool: str) -> None:
+    spec = PlanSpec(
+        task="t",
+        repository="/r",
+        environment=PROCESS,
+        tool_environments={COMMAND: Kind.HOST, tool: Kind.PROCESS},
+    )
+    assert route_of(spec, tool).site == Site(Kind.HOST)
+    assert route_of(replace(spec, tool_environments={}), tool).site == Site(Kind.PROCESS)
 
 
 def test_every_place_that_a_plan_can_reach_is_known_before_it_runs() -> None:

@@ -64,6 +64,17 @@ def test_a_mistake_is_wrong_usage_that_names_the_option(
     assert caught.value.exit_code == 2
 
 
+def test_the_walls_that_count_are_those_around_commands(top: Path) -> None:
+    def commands_in(place: str) -> None:
+        user_file(f"tools: {{execute_command: {{execution_environment: {place}}}}}\n")
+
+    commands_in("host")
+    with pytest.raises(UsageError, match="--allow-host means nothing there"):
+        taken(top, kind="process", allow_hosts=("h.example",))
+    commands_in("process")
+    assert taken(top, kind="host", allow_hosts=("h.example",)).spec.network
+
+
 @pytest.mark.parametrize("kind", ["host", "local"])
 def test_where_no_walls_are_the_options_are_refused_and_settings_count_for_nothing(
     top: Path, kind: str

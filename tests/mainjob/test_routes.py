@@ -47,6 +47,15 @@ def used(desk: Desk, *options: str, action: str = ACTION) -> Answer:
     return desk.agents("plan", "execute", made.data["plan_id"])
 
 
+def test_a_plan_reaches_what_its_commands_reach_wherever_else_it_works(desk: Desk) -> None:
+    desk.agents("project", "create", "shop")
+    tools = "tools: {execute_command: {execution_environment: host}}\n"
+    assert used(desk, "--execution-environment", "process", action=ACTION + tools).code == 0
+    reach = desk.agents("plan", "status", "@last").data["reach"]
+    assert (reach["kind"], reach["walls"]) == ("process", "host")
+    assert reach["network"]["summary"] == "all that this machine reaches"
+
+
 @pytest.mark.parametrize(
     ("priority", "options", "level"),
     [

@@ -20,11 +20,12 @@ from patchyard.cli.outcome import (
 from patchyard.cli.plan_act import plan_argument
 from patchyard.domain.errors import GuardRefused
 from patchyard.domain.plan import Phase
+from patchyard.domain.tooling import COMMAND
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered
 from patchyard.engine.proof import Prover
-from patchyard.engine.reaching import COMMAND, Reaching, Visited, reaching
+from patchyard.engine.reaching import Reaching, Visited, reaching
 from patchyard.engine.setup import Setup
 
 COMMAND_TIMEOUT_S = 3600.0

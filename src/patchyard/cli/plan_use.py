@@ -15,7 +15,7 @@ from patchyard.domain.environment import Priority
 from patchyard.domain.errors import UsageError
 from patchyard.domain.plan import MANUAL
 from patchyard.engine.catalogue import Catalogue
-from patchyard.engine.sites import general_walls
+from patchyard.engine.sites import weakest_walls
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked
 from patchyard.intake_actions import find_action
@@ -66,7 +66,7 @@ async def _use(options: dict[str, Any], *, is_json: bool) -> Outcome:
         plan_id, spec, base = await made_plan(equipment, asked, os.environ)
         if options["no_strategize"] or spec.automation_profile == MANUAL:
             return replace(await waiting(equipment, plan_id), text=plan_id)
-        spoken = SpokenLines(opening=f"plan {plan_id}", kind=general_walls(spec))
+        spoken = SpokenLines(opening=f"plan {plan_id}", kind=weakest_walls(spec))
         stream = bool(options["stream"])
         with watching(plan_id, is_json=is_json, stream=stream, spoken=spoken) as watched:
             announce(watched, spec, base)

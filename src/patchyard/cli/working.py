@@ -24,7 +24,7 @@ from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
-from patchyard.engine.sites import general_walls
+from patchyard.engine.sites import weakest_walls
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, Intake, take_in
@@ -79,7 +79,7 @@ async def run_plan(
         if spec.automation_profile == MANUAL:
             return await waiting(equipment, plan_id)
         opening = f"plan {plan_id} in {visible(spec.repository)}"
-        spoken = SpokenLines(opening=opening, kind=general_walls(spec))
+        spoken = SpokenLines(opening=opening, kind=weakest_walls(spec))
         seen = watching(plan_id, is_json=is_json, stream=stream, spoken=spoken, limits=spec.limits)
         with seen as watched:
             announce(watched, spec, base)

@@ -13,6 +13,7 @@ from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.preference import Preference, ToolPreference
 from patchyard.domain.resource import Resource, site_named
+from patchyard.domain.tooling import COMMAND, OF_JOBS
 
 NO_PREFERENCE = ToolPreference()
 DEVCONTAINER = "devcontainer"  # the level of one that was discovered
@@ -167,8 +168,10 @@ def _overriding(level: Level) -> Level:
 def chain_of(spec: PlanSpec, tool: str = "", *, fallen: Mapping[str, str] | None = None) -> Chain:
     """Return the chain of a plan for one tool; empty: for one without a setting of its own.
 
-    `fallen` are the preferred places that did not start, by name, with the cause.
+    `fallen` are the preferred places that did not start, by name, with the cause. What is about
+    jobs goes where commands go.
     """
+    tool = COMMAND if tool in OF_JOBS else tool
     return Chain(
         tool=spec.tool_environments.get(tool),
         preference=spec.tool_preferences.get(tool, NO_PREFERENCE),

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+COMMAND = "execute_command"  # the one operation whose programs could reach anything
+OF_JOBS = frozenset({"job_kill", "job_output"})  # about what a command left running
 READ_OUTPUT = "read_output"  # the one operation that the engine answers itself, from the journal
 OUTPUT_PAGE_CHARS = 16_000  # of a kept output, a page
 
@@ -83,6 +85,8 @@ def output_page(text: str, *, offset: int = 0, size: int = OUTPUT_PAGE_CHARS) ->
 
 
 __all__ = [
+    "COMMAND",
+    "OF_JOBS",
     "OUTPUT_PAGE_CHARS",
     "READ_OUTPUT",
     "Effect",

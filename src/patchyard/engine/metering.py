@@ -27,7 +27,7 @@ from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, Limits
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.limit_hits import LIMIT, Hit, fields_of, hit_of, sentence, told, watched_hit
-from patchyard.domain.tooling import finite
+from patchyard.domain.tooling import COMMAND, finite
 from patchyard.domain.usage import (
     NOTHING,
     Reading,
@@ -38,7 +38,6 @@ from patchyard.domain.usage import (
     usage_json,
 )
 
-COMMAND = "execute_command"
 ABOUT_JOBS = frozenset({"job_output", "job_status"})
 USUAL_TIMEOUT_S = 30.0  # of a command that names none (D+)
 FIRST_LOOK_S = 0.25  # most commands are over by then
@@ -328,7 +327,6 @@ def used_in_all(environment: Environment, handle: EnvironmentHandle, calls: Usag
 
 __all__ = [
     "ABOUT_JOBS",
-    "COMMAND",
     "DYING_S",
     "FIRST_LOOK_S",
     "JOBS_LOOK_S",

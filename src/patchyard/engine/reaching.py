@@ -14,14 +14,13 @@ from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import Phase
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
+from patchyard.domain.tooling import COMMAND
 from patchyard.domain.traffic import NetworkUsed, spent
 from patchyard.domain.usage_fold import carried_at
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered
 from patchyard.engine.rows import body_of
-
-COMMAND = "execute_command"  # the one operation whose programs could reach anything
 
 
 class Running(Protocol):
@@ -150,4 +149,4 @@ async def reaching(
             await made.close()
 
 
-__all__ = ["COMMAND", "Reaching", "Running", "Visited", "is_closed", "network_bounds", "reaching"]
+__all__ = ["Reaching", "Running", "Visited", "is_closed", "network_bounds", "reaching"]

@@ -15,7 +15,7 @@ from patchyard.domain.state import PlanState
 from patchyard.domain.usage import usage_data
 from patchyard.engine.accounts import shared_budgets
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.sites import general_kind, general_walls, may_have_setup
+from patchyard.engine.sites import general_kind, may_have_setup, weakest_walls, working_sites
 from patchyard.engine.waiting import approval, waiting
 
 GATEWAY_WORDS = {INDEX: "package indexes", GIT: "its repository (reading)"}
@@ -115,7 +115,7 @@ def reach(state: PlanState) -> dict[str, Any]:
     spec = state.known
     return {
         "kind": str(general_kind(spec)),
-        "walls": str(general_walls(spec)),
+        "walls": str(weakest_walls(spec)),
         "network": _network(state),
         "secrets": list(spec.network.secrets),
         "variables": sorted(spec.variables),
@@ -140,10 +140,13 @@ def _network(state: PlanState) -> dict[str, Any]:
 
 
 def _reachable(spec: PlanSpec) -> str:
-    if general_kind(spec) in IN_PLACE:
+    sites = working_sites(spec)
+    if any(site.kind in IN_PLACE for site in sites):
         return "all that this machine reaches"
-    if general_kind(spec) == ExecutionEnvironment.SSH:
-        return "all that its host reaches" if general_walls(spec) in UNCONFINED else "none"
+    if any(spec.walls_at(site) in UNCONFINED for site in sites):
+        return "all that its host reaches"
+    if sites[0].kind == ExecutionEnvironment.SSH:
+        return "none"
     parts = [
         f"{each['host']} ({'can upload' if each['can_upload'] else 'reading'})"
         for each in told(spec.network)

@@ -6,6 +6,7 @@ from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.devcontainer import Devcontainer
 from patchyard.domain.environment import (
     IN_PLACE,
+    STRENGTH,
     EnvironmentSpec,
     ExecutionEnvironment,
     Limits,
@@ -16,6 +17,7 @@ from patchyard.domain.environment import (
 from patchyard.domain.environment_limits import EnvironmentLimits, limits_for
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.routing import route_of, sites_of
+from patchyard.domain.tooling import COMMAND
 from patchyard.engine.equipment import Equipment
 
 NO_DEVCONTAINER = Devcontainer(path="")
@@ -41,6 +43,16 @@ def may_have_setup(spec: PlanSpec) -> bool:
 def general_walls(spec: PlanSpec) -> ExecutionEnvironment:
     """Return the kind whose walls stand there."""
     return spec.walls_at(general_site(spec))
+
+
+def weakest_walls(spec: PlanSpec) -> ExecutionEnvironment:
+    """Return the kind of the weakest walls around the plan's work: its commands, and all else."""
+    return min(map(spec.walls_at, working_sites(spec)), key=STRENGTH.__getitem__)
+
+
+def working_sites(spec: PlanSpec) -> Sequence[Site]:
+    """Return where commands run, and where a call goes whose tool has no setting of its own."""
+    return (route_of(spec, COMMAND).site, general_site(spec))
 
 
 def walls_of(site: Site, spec: PlanSpec) -> str:
@@ -182,4 +194,6 @@ __all__ = [
     "may_have_setup",
     "specs_for",
     "walls_of",
+    "weakest_walls",
+    "working_sites",
 ]

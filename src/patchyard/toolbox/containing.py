@@ -160,12 +160,17 @@ def _greeting(where: str) -> dict[str, Any]:
     return found[0]
 
 
-def remove(request: dict[str, Any]) -> None:
-    """Take the container of an environment away. Raises RuntimeError."""
+def remove(request: dict[str, Any], *, is_needed: bool) -> None:
+    """Take the container of an environment away.
+
+    Raises RuntimeError, where no engine runs only if one `is_needed`: where something is left of
+    the environment, which has its folder before it has a container.
+    """
     path = engines.find(request["places"])
-    if not path:
+    if path:
+        engines.Engine(path).remove(name_of(request))
+    elif is_needed:
         raise RuntimeError("no container engine runs here any more, to end a container with")
-    engines.Engine(path).remove(name_of(request))
 
 
 __all__ = [

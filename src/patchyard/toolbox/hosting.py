@@ -253,8 +253,8 @@ def end(request: dict[str, Any], base: str, _code: str) -> dict[str, Any]:
     folder = _folder(request, base)
     root = request.get("root") if request.get("boot") == _boot() else None
     has_ended = kill(root, os.path.basename(folder))
-    if request.get("places") and os.path.lexists(folder):  # it is there before a container is
-        containing.remove(request)
+    if request.get("places"):
+        containing.remove(request, is_needed=os.path.lexists(folder))
     if has_ended:
         _remove(folder)
     return {"has_ended": has_ended and not os.path.lexists(folder)}
