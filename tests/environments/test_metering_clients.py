@@ -242,6 +242,9 @@ def test_what_is_held_is_said_of_groups_and_without(tmp_path: Path) -> None:
     reaching = Limits(network_bytes=9, connections=1)
     assert unheld(reaching, (), has_gateways=False) == ["connections", "network"]
     assert unheld(reaching, ()) == []
+    nowhere = ("disk", "temporary")
+    assert unheld(Limits(), (), nowhere=nowhere) == []
+    assert unheld(Limits(disk_bytes=2**20), (), nowhere=nowhere) == ["disk"]
 
 
 def test_the_tasks_of_a_user_are_counted_with_their_threads() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from patchyard.clients.cgroups import is_bounding, is_bounding_cpus
 from patchyard.domain.environment import Limits
-from patchyard.domain.environment_limits import NAMES
+from patchyard.domain.environment_limits import MEASURES, NAMES
 
 GROUP = "control group"
 EACH = "each process by itself"
@@ -16,9 +16,22 @@ CHECKED = Limits(cpus=1.0)
 """What `check` starts with: only where a bound is asked for does it show whether it holds."""
 
 
-def unheld(limits: Limits, group: tuple[str, ...], *, has_gateways: bool = True) -> Sequence[str]:
-    """Return the limits that were asked for and that nothing here holds."""
+def unheld(
+    limits: Limits,
+    group: tuple[str, ...],
+    *,
+    has_gateways: bool = True,
+    nowhere: Sequence[str] = (),
+) -> Sequence[str]:
+    """Return the limits that were asked for and that nothing here holds.
+
+    `nowhere` are the limits that nothing holds in places of that kind, whatever the machine; of
+    these counts as asked for what is not as usual.
+    """
+    usual = Limits()
+    fields = {name: MEASURES[name].field for name in nowhere}
     is_held = {
+        **{n: getattr(limits, field) == getattr(usual, field) for n, field in fields.items()},
         "connections": limits.connections is None or has_gateways,
         "cpus": limits.cpus is None or is_bounding_cpus(group),
         "network": limits.network_bytes is None or has_gateways,

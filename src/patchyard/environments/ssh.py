@@ -7,7 +7,7 @@ has it, unless its resource asks for SSH (F2.20).
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -113,7 +113,7 @@ class SSHEnvironment:
             "is_writable": spec.workspace.is_writable,
             "owner": [identity.uid, identity.gid] if identity.is_switched else None,
             "file_bytes": spec.limits.file_bytes,
-            "unheld": list(unheld(spec.limits, (), has_gateways=False)),
+            "unheld": list(_unheld(spec)),
             "carries": str(spec.carries or ""),
         }
         async with AsyncExitStack() as undo:
@@ -333,6 +333,12 @@ async def _ended(talk: Conversation, handle: EnvironmentHandle) -> None:
         raise EnvironmentBroken(
             f"environment {handle.environment_id} did not end in time", hint="try again"
         )
+
+
+def _unheld(spec: EnvironmentSpec) -> Sequence[str]:
+    """Return what was asked for and nothing holds; what a host carries holds more than it does."""
+    nowhere = ("disk",) if spec.carries else ("disk", "processes", "temporary")
+    return unheld(spec.limits, (), has_gateways=False, nowhere=nowhere)
 
 
 def _known(handle: EnvironmentHandle) -> Mapping[str, Any]:

@@ -41,6 +41,7 @@ from patchyard.clients.guests import (
     refuse_unshown,
     told,
 )
+from patchyard.clients.holding import unheld
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.machine_templates import MACHINES, Template, Templates
@@ -60,6 +61,7 @@ from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 
 START_TIMEOUT_S = 60.0  # from the saved state to the toolbox's first answer
 MOST_CPUS = 4
+HELD_NOWHERE = ("disk", "temporary")  # but by the memory that they lie in
 FILLED_PART = 4  # of the memory goes to mounts, at most: one in so many
 END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
 
@@ -130,6 +132,7 @@ class VmEnvironment:
             undo.callback(cgroups.remove_group, group)
             details: dict[str, Any] = {"group": list(group), "source": spec.workspace.source}
             details |= {"is_writable": spec.workspace.is_writable}
+            details |= {"unheld": list(unheld(spec.limits, (), nowhere=HELD_NOWHERE))}
             details |= {"memory_mib": template.machine.memory_mib}
             berth.handle(self.kind, spec.workspace.target, details)
             with contextlib.ExitStack() as stack:
@@ -276,4 +279,11 @@ def _described(spec: EnvironmentSpec, template: Template) -> list[dict[str, str]
     ]
 
 
-__all__ = ["DEVIATIONS", "END_TIMEOUT_S", "MOST_CPUS", "START_TIMEOUT_S", "VmEnvironment"]
+__all__ = [
+    "DEVIATIONS",
+    "END_TIMEOUT_S",
+    "HELD_NOWHERE",
+    "MOST_CPUS",
+    "START_TIMEOUT_S",
+    "VmEnvironment",
+]

@@ -1,16 +1,19 @@
-"""Finds a program of this machine and has it say its version. Knows no particular one."""
+"""Finds programs of this machine: by name, with what one says of its version; and a Python."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterable, Tuple
 
 ASK_S = 10.0
+SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 def program(name: str, places: Iterable[str]) -> Tuple[str, str]:
@@ -36,4 +39,35 @@ def program(name: str, places: Iterable[str]) -> Tuple[str, str]:
     return path, answer.stdout.decode("utf-8", "replace").strip()
 
 
-__all__ = ["ASK_S", "program"]
+def python(agent: int | None) -> str:
+    """Return the Python that runs a toolbox; one that becomes `agent` reads parts of it later.
+
+    Raises RuntimeError where no other user than this one can read any.
+    """
+    own = sys.executable or SYSTEM_PYTHON
+    if agent is None or all(map(_is_open, (own, os.__file__))):
+        return own
+    if _is_open(SYSTEM_PYTHON) and os.access(SYSTEM_PYTHON, os.X_OK):
+        return SYSTEM_PYTHON
+    where = os.path.dirname(os.path.realpath(os.__file__))
+    raise RuntimeError(
+        "python3 lies in %s, which another user cannot read; install one as %s"
+        % (where, SYSTEM_PYTHON)
+    )
+
+
+def _is_open(path: str) -> bool:
+    """Whether every user can read a file."""
+    real = os.path.realpath(path)
+    try:
+        while real != "/":
+            needed = stat.S_IXOTH if os.path.isdir(real) else stat.S_IROTH
+            if not os.stat(real).st_mode & needed:
+                return False
+            real = os.path.dirname(real)
+    except OSError:
+        return False
+    return True
+
+
+__all__ = ["ASK_S", "SYSTEM_PYTHON", "program", "python"]

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from . import containing, walling
+from . import containing, finding, walling
 from .detaching import detached
 from .ending import MARK, PAUSE_S, is_alive, kill, stat_of
 from .spawning import spawn_detached
@@ -169,7 +169,7 @@ class Started:
         options = _options(self._request, self._folder, agent)
         options["listen_fd"] = LISTEN_FD
         words = [self._request["bootstrap"], code, json.dumps(options)]
-        argv = [sys.executable or "/usr/bin/python3", "-I", "-S", "-B", "-c", *words]
+        argv = [finding.python(agent), "-I", "-S", "-B", "-c", *words]
         pid = spawn_detached(argv, env=options["env"], descriptors=descriptors)
         self._top = self.root = _reference(pid)
 
