@@ -102,7 +102,8 @@ def no_such_kind(text: str, *, linked: Iterable[str] = ()) -> UnknownName:
     here = [*(str(kind) for kind in HERE), *sorted(linked)]
     details = {"name": text, "known": here}
     hint = (
-        f"known: {', '.join(here)} (or the name of a linked resource; container, devcontainer, ssh and vm need one)"
+        f"known: {', '.join(here)} (or the name of a linked resource;"
+        " container, devcontainer, ssh and vm need one)"
     )
     return UnknownName(message, hint=hint, details=details)
 

@@ -8,6 +8,7 @@ engine's listeners. The engine asks it over a control socket, in frames of `wire
 from __future__ import annotations
 
 import socket
+from abc import ABC, abstractmethod
 
 from .connection import Connection
 from .strands import Strands
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 SAID_BYTES = 8 * 1024  # kept of what the place says
 
 
-class Attendant:
+class Attendant(ABC):
     """One of them. `given` holds the numbers of its descriptors; a kind says how it ends."""
 
     def __init__(self, loop: Loop, given: dict[str, Any]) -> None:
@@ -82,16 +83,17 @@ class Attendant:
         """Keep the last of what the place says."""
         self._said = (self._said + said)[-SAID_BYTES:]
 
+    @abstractmethod
     def look(self) -> None:
         """Take what it said at the very last."""
 
+    @abstractmethod
     def kill(self) -> None:
         """End the place."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_broken(self, why: str) -> None:
         """Act on the end of the stream."""
-        raise NotImplementedError
 
     def _count(self) -> None:
         """Begin or end the time that it may be without an engine."""

@@ -39,6 +39,9 @@ class ContainerWarden(Attendant):
         else:
             super().on_request(connection, message)
 
+    def look(self) -> None:
+        """Take nothing: what it says comes over the stream."""
+
     def on_broken(self, why: str) -> None:
         """End a container that nobody can speak to, whoever has closed the stream."""
         self.keep(b"\nthe stream ended: " + why.encode("utf-8", "replace"))
