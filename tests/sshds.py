@@ -5,6 +5,7 @@ Each runs in a mount namespace of its own, where other users are known than on t
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -51,6 +52,7 @@ nobody:x:65534:65534::{folder}/home-nobody:/bin/sh
 sshd:x:100:65534::/run/sshd:/usr/sbin/nologin
 """
 STARTING_S = 20.0
+BELOW_EPHEMERAL = (20_000, 32_000)
 WITH_US = ("setpriv", "--pdeathsig", "KILL")  # so that a killed run leaves no server
 
 
@@ -134,9 +136,12 @@ def with_engine(_folder: Path) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Choose one that no connection on this machine gets by chance while nobody listens there."""
+    while True:
+        port = secrets.randbelow(BELOW_EPHEMERAL[1] - BELOW_EPHEMERAL[0]) + BELOW_EPHEMERAL[0]
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def keys(folder: Path, *names: str) -> None:
@@ -150,7 +155,9 @@ def keys(folder: Path, *names: str) -> None:
 def _started(folder: Path, port: int) -> "subprocess.Popen[bytes]":
     sshd = shutil.which("sshd", path=SBIN)
     assert sshd is not None
-    with (folder / "log").open("ab") as log:
+    told = folder / "log"
+    with told.open("ab") as log:
+        before = log.tell()
         process = subprocess.Popen(
             [*WITH_US, "unshare", "--mount", "sh", "-c", START, "sh", str(folder), sshd],
             stdin=subprocess.DEVNULL,
@@ -160,13 +167,12 @@ def _started(folder: Path, port: int) -> "subprocess.Popen[bytes]":
             env={"PATH": f"/usr/bin:/bin:{SBIN}"},
         )
     deadline = time.monotonic() + STARTING_S
-    while True:
-        with contextlib.suppress(ConnectionRefusedError), socket.socket() as probe:
-            probe.connect(("127.0.0.1", port))
-            return process
-        assert process.poll() is None, (folder / "log").read_text()
-        assert time.monotonic() < deadline, (folder / "log").read_text()
+    # Its own word: a child that an ended server left behind may hold the port a moment longer.
+    while f"on 127.0.0.1 port {port}" not in (said := told.read_bytes()[before:].decode()):
+        assert process.poll() is None, said
+        assert time.monotonic() < deadline, said
         time.sleep(0.01)
+    return process
 
 
 @contextlib.contextmanager
