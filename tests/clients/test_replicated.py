@@ -49,6 +49,41 @@ async def test_an_earlier_call_has_its_files_at_home_when_it_is_attached_to(pair
             assert await second.attach("never") is None
 
 
+async def test_a_call_that_changed_nothing_asks_for_no_look(pair: Pair) -> None:
+    async with replicated(pair) as toolbox:
+        pair.listened.asked.clear()
+        result = await toolbox.call("1", "execute_command", {"command": "true"})
+        assert [op for op, _ in pair.listened.asked] == ["execute_command"]
+        assert "replica" not in result
+        result = await toolbox.call("2", "execute_command", {"command": "echo x > a"})
+        assert (pair.home / "a").read_text() == "x\n"
+        assert "replica" not in result
+        await toolbox.call("3", "execute_command", {"command": "sleep 300", "background": True})
+        pair.listened.asked.clear()
+        await toolbox.call("4", "read_file", {"path": "a"})
+        assert "replica_look" in [op for op, _ in pair.listened.asked]  # it may change at any time
+        await toolbox.call("5", "job_kill", {"job_id": "3"})
+
+
+@pytest.mark.parametrize("claim", [None, "same", {"is_same": 1}, {"is_same": False}, {}])
+async def test_only_a_plain_word_spares_the_look(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, claim: object
+) -> None:
+    async with replicated(pair) as toolbox:
+        real = pair.listened.call
+
+        async def claiming(
+            call_id: str, op: str, args: Mapping[str, Any], **more: Any
+        ) -> Mapping[str, Any]:
+            told = await real(call_id, op, args, **more)
+            return {**told, "replica": claim} if op == "execute_command" else told
+
+        monkeypatch.setattr(pair.listened, "call", claiming)
+        result = await toolbox.call("1", "execute_command", {"command": "echo x > a"})
+        assert (pair.home / "a").read_text() == "x\n"
+        assert "replica" not in result
+
+
 async def test_what_does_not_travel_is_said_in_the_result(pair: Pair) -> None:
     async with replicated(pair) as toolbox:
         result = await toolbox.call("1", "execute_command", {"command": "mkfifo pipe; echo a > a"})

@@ -60,10 +60,18 @@ class ReplicatedToolbox(ForwardingToolbox):
         """Run `op` once with all files in place; see the contract."""
         if op not in ELSEWHERE:
             await self._bring_in()
-        if op not in READING:
-            self._sent += 1
-            self._is_pinned = self._takes_home
-        return await self._settled(await self.wrapped.call(call_id, op, args, on_output=on_output))
+        if op in READING:
+            result = await self.wrapped.call(call_id, op, args, on_output=on_output)
+            return await self._settled(result, has_changed=False)
+        self._sent += 1
+        sent = self._sent
+        self._is_pinned = self._takes_home
+        result = dict(await self.wrapped.call(call_id, op, args, on_output=on_output))
+        is_busy = _left_as_it_was(result.pop("replica", None))
+        if is_busy is not None and self._takes_home:
+            self._note(is_busy=is_busy, sent=sent)
+            return result
+        return await self._settled(result, has_changed=True)
 
     async def attach(
         self, call_id: str, *, on_output: OnOutput | None = None
@@ -72,11 +80,14 @@ class ReplicatedToolbox(ForwardingToolbox):
         self._sent += 1
         self._is_pinned = self._takes_home
         result = await self.wrapped.attach(call_id, on_output=on_output)
-        return None if result is None else await self._settled(result)
+        if result is None:
+            return None
+        told = {name: value for name, value in result.items() if name != "replica"}
+        return await self._settled(told, has_changed=True)
 
-    async def _settled(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a result once what it changed is at home."""
-        if not self._is_pinned:
+    async def _settled(self, result: Mapping[str, Any], *, has_changed: bool) -> Mapping[str, Any]:
+        """Return a result once all is at home that it, or what runs on, has changed."""
+        if not self._takes_home or not (has_changed or self._is_pinned):
             return result
         await self._bring_home()
         left = [f"{path} ({why})" for path, why in self._replica.left_out]
@@ -134,6 +145,13 @@ class ReplicatedToolbox(ForwardingToolbox):
             await self.wrapped.close()
             async with self._lock:
                 await self._replica.close()
+
+
+def _left_as_it_was(claim: object) -> bool | None:
+    """Return whether something runs on after a call that changed nothing; None of any other."""
+    if not isinstance(claim, dict) or claim.get("is_same") is not True:
+        return None
+    return claim.get("is_busy") is not False
 
 
 __all__ = ["CLOSING_S", "ELSEWHERE", "READING", "ReplicatedToolbox"]

@@ -41,6 +41,7 @@ class Call:
     ) -> None:
         self.call_id = call_id
         self.mark = mark
+        self.is_over = False  # settled; `frame` may come a little later
         self.frame: bytes | None = None
         self._watchers: list[Watcher] = []
         self._listeners: list[Watcher] = []  # those of them that want output as it comes
@@ -49,6 +50,8 @@ class Call:
         self._encode = encode
         self._started = coarse_time()
         self.on_settled: Callable[[Call], None] | None = None
+        self.complete: Callable[[dict[str, Any], Callable[[], None]], None] | None = None
+        """Adds to a result what is known only once it is over, then calls what it is given."""
 
     def emit(self, stream: str, text: str) -> None:
         """Pass a piece of output on."""
@@ -57,11 +60,18 @@ class Call:
 
     def settle(self, result: dict[str, Any]) -> None:
         """Set the result, once."""
-        if self.frame is not None:
+        if self.is_over:
             return
+        self.is_over = True
         result["started"] = self._started
         result["ended"] = coarse_time()
         result.setdefault("paths", [])
+        if self.complete is None:
+            self._tell(result)
+        else:
+            self.complete(result, lambda: self._tell(result))
+
+    def _tell(self, result: dict[str, Any]) -> None:
         self.frame = self._encode(self.call_id, result)
         for watcher in list(self._watchers):
             watcher.on_result(self.frame)
@@ -94,7 +104,7 @@ class Call:
         """Kill what runs for it, a background job of it too."""
         if self.running is not None:
             self.running.kill("CANCELLED")
-        elif self.on_cancel is not None and self.frame is None:
+        elif self.on_cancel is not None and not self.is_over:
             self.on_cancel()
 
 

@@ -38,12 +38,17 @@ PLACES = {
     "thaw": "freezing",
     "write_file": "files",
 }
+WRITING = frozenset({"delete_file", "execute_command", "put_file", "search_replace", "write_file"})
+"""Operations after which a replica may be another."""
 ASTRAY = frozenset({"FILE_NOT_FOUND", "DIRECTORY_NOT_FOUND", "PATH_OUTSIDE_WORKSPACE"})
 """Failures of a path that may be a slip of the pen: they get the nearest names that exist."""
 
 
 def begin(room: Room, call: Call, op: str, args: dict[str, Any]) -> None:
     """Start `op`; the call is settled now or later, with a failure when it cannot be done."""
+    room.begun += 1
+    if op in WRITING and room.replica is not None and not room.settings.is_read_only:
+        call.complete = room.replica.completing(room)
     try:
         function = _find(op)
         if op == "execute_command":
@@ -74,7 +79,7 @@ def _drive(
     room: Room, call: Call, work: Generator[float, None, dict[str, Any]], args: dict[str, Any]
 ) -> Iterator[float]:
     try:
-        while call.frame is None:
+        while not call.is_over:
             try:
                 delay_s = next(work)
             except StopIteration as stop:
@@ -114,4 +119,4 @@ def _with_near_paths(room: Room, result: dict[str, Any], path: str) -> dict[str,
     return {**result, "near": near}
 
 
-__all__ = ["ASTRAY", "PLACES", "begin"]
+__all__ = ["ASTRAY", "PLACES", "WRITING", "begin"]

@@ -19,7 +19,7 @@ from .twins import Twin, Unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Generator
+    from typing import Any, Callable, Generator, Iterator
 
     from .room import Room
 
@@ -36,6 +36,38 @@ class Replica:
         self.rows: list[list[Any]] = []  # what is given out in pages
         self.gone: list[str] = []
         self.number = 0  # of the look
+        self.early: tuple[int, Look] | None = None  # taken after a call; how many had begun then
+
+    def completing(self, room: Room) -> Callable[[dict[str, Any], Callable[[], None]], None]:
+        """Return what adds `replica` to a call's result: `is_same`, `is_busy`.
+
+        So nobody has to ask for a look where the call has changed nothing. One that found a change
+        is kept for who asks next, unless anything can have happened since.
+        """
+
+        def complete(result: dict[str, Any], done: Callable[[], None]) -> None:
+            room.loop.step_through(self._completed(room, result, done))
+
+        return complete
+
+    def _completed(
+        self, room: Room, result: dict[str, Any], done: Callable[[], None]
+    ) -> Iterator[float]:
+        begun, is_busy = room.begun, is_anything_running()
+        try:
+            look = yield from self.twin.looking()
+            if not is_busy:
+                self.early = begun, look
+            is_same = not (look.changed or look.gone or look.left_out)
+            result["replica"] = {"is_same": is_same, "is_busy": is_busy}
+        except Exception:  # noqa: BLE001 - the call is over; who asks for a look is told why
+            result["replica"] = {"is_same": False, "is_busy": True}
+        done()
+
+    def taken_early(self, begun: int) -> Look | None:
+        """Return the look after the last call, where only the one that asks has begun since."""
+        early, self.early = self.early, None
+        return early[1] if early is not None and early[0] == begun - 1 else None
 
     def close(self) -> None:
         """Release what is open."""
@@ -52,8 +84,9 @@ def _replica(room: Room) -> Replica:
 def replica_look(room: Room, _args: dict[str, Any]) -> Generator[float, None, dict[str, Any]]:
     """Return what became of the replica since the two were equal: `entries`, `gone`, `left_out`."""
     replica = _replica(room)
-    is_busy = _is_busy()  # before the look: what ends during it is seen by the next
-    replica.look = yield from replica.twin.looking()
+    look = replica.taken_early(room.begun)
+    is_busy = look is None and is_anything_running()  # what ends later is seen by the next look
+    replica.look = look or (yield from replica.twin.looking())
     replica.number += 1
     look = replica.look
     replica.rows = [[path, *record.entry] for path, record in sorted(look.changed.items())]
@@ -171,7 +204,7 @@ def _rows(args: dict[str, Any], name: str, width: int) -> list[list[Any]]:
     return given
 
 
-def _is_busy() -> bool:
+def is_anything_running() -> bool:
     """Whether anything that was started here still runs."""
     own = os.getpid()
     try:
@@ -185,6 +218,7 @@ __all__ = [
     "GET_BYTES",
     "PAGE_ENTRIES",
     "Replica",
+    "is_anything_running",
     "replica_get",
     "replica_known",
     "replica_look",

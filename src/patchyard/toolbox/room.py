@@ -32,6 +32,7 @@ class Room:
         self.shells: dict[str, Shell] = {}
         self.stopped: set[int] = set()  # by `freeze`, until `thaw`
         self.thawing: Timer | None = None  # lets them go on when nobody does
+        self.begun = 0  # calls so far
         self.index: Index | None = None  # of codebase_search, once it was asked
         self.replica: Replica | None = None  # where the workspace is a copy of one elsewhere
 
