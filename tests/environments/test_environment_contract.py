@@ -75,6 +75,7 @@ async def test_a_call_goes_on_while_nobody_is_connected(
     gate = yard.inside(running.handle) / "gate"
     waits = "until [ -s gate ]; do sleep 0.01; done; echo got $(cat gate)"
     task = asyncio.create_task(running.result(waits, call_id="01GATE"))
+    await asyncio.sleep(0)  # the first in any line
     await running.run("true")  # the first call has been taken before this one
     task.cancel()
     await running.toolbox.close()
