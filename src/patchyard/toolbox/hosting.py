@@ -215,7 +215,7 @@ def _options(request: dict[str, Any], folder: str, agent: int | None) -> dict[st
     env.setdefault("HOME", own.pw_dir if agent is None else os.path.join(folder, "home"))
     env.setdefault("USER", own.pw_name if agent is None else "agent")
     env.setdefault("TMPDIR", os.path.join(folder, "tmp"))
-    env.setdefault("LANG", os.environ.get("LANG", "C.UTF-8"))
+    env.setdefault("LC_CTYPE", os.environ.get("LANG", "C.UTF-8"))  # LANG costs a shell 0.2 ms more
     env[MARK] = os.path.basename(folder)
     given = {"workspace": work, "uid": agent, "gid": agent, "env": env}
     return {**request["options"], **given}
