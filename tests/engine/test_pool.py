@@ -15,14 +15,16 @@ from images import WITH_PYTHON, image
 from janitor.passing import gone, left, swept
 from machines import lend
 from patchyard.clients.process import ProcessRef, kill
+from patchyard.contracts.environment import Toolbox
 from patchyard.contracts.leftovers import Adopting
 from patchyard.contracts.pool import Pooled
 from patchyard.contracts.workspace import Renaming, WorkspaceRef
-from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment
+from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, ExecutionEnvironment
 from patchyard.domain.environment_limits import EnvironmentLimits
 from patchyard.domain.errors import Conflict, EnvironmentBroken
 from patchyard.domain.resource import Resource
 from patchyard.domain.retention import DAY_S, START_S, Family
+from patchyard.engine import pool as warm
 from patchyard.engine.adopting import from_pool
 from patchyard.engine.wishing import prepared, spec_at
 from patchyard.engine.workflow import Workflow
@@ -170,11 +172,52 @@ async def test_a_place_that_died_is_noticed_and_a_new_one_is_started(spring: Spr
     await spring.until(lambda: is_gone(dead))
 
 
+async def test_a_place_that_does_not_answer_is_not_given(
+    spring: Spring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wish = await spring.filled()
+    pooled = await spring.waiting(wish)
+
+    async def never(_: str) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(warm, "ANSWER_S", 0.05)
+    monkeypatch.setattr(spring.ready[0].toolbox, "attach", never)
+    assert await spring.pool.take(wish) is None
+    await spring.until(lambda: is_gone(pooled))
+
+
+async def test_a_plan_goes_on_with_the_connection_that_the_pool_made(
+    spring: Spring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await spring.filled()
+    process = spring.equipment.environment(ExecutionEnvironment.PROCESS)
+    attach, reached = process.attach, []
+
+    async def noted(handle: EnvironmentHandle) -> Toolbox:
+        reached.append(handle.environment_id)
+        return await attach(handle)
+
+    monkeypatch.setattr(process, "attach", noted)
+    (started,) = await spring.started(await spring.plan(ADD, done()))
+    assert started.is_from_pool
+    assert started.handle.environment_id not in reached
+
+
+async def test_a_connection_that_no_plan_asked_for_is_closed(site: Worksite) -> None:
+    async with springing(site) as spring:
+        given = await spring.pool.take(await spring.filled())
+        assert given is not None
+        await spring.pool.close()
+        assert spring.pool.connection(given.handle.environment_id) is None
+        await spring.pool.give_up(given)
+
+
 async def test_a_place_whose_taker_is_cancelled_is_ended(spring: Spring) -> None:
     wish = await spring.filled()
     pooled = await spring.waiting(wish)
     taking = asyncio.create_task(spring.pool.take(wish))
-    await asyncio.sleep(0)  # it waits for the pool's connection to close
+    await asyncio.sleep(0)  # it waits for the toolbox to answer
     assert not spring.ready
     taking.cancel()
     with pytest.raises(asyncio.CancelledError):

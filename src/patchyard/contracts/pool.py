@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from patchyard.contracts.environment import Toolbox
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.environment import EnvironmentHandle
 from patchyard.domain.pooling import Wish
@@ -33,6 +34,10 @@ class Pool(Protocol):
 
         One that is being made is waited for. Whoever takes it owns it.
         """
+        ...
+
+    def connection(self, environment_id: str) -> Toolbox | None:
+        """Return the open connection to one that was taken, once; who asks closes it."""
         ...
 
     async def give_up(self, pooled: Pooled) -> None:

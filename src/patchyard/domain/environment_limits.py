@@ -4,7 +4,7 @@ Who says it first wins: options and variables, the linked resource, the project'
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from patchyard.domain.durations import seconds_of
@@ -145,7 +145,7 @@ def merged(*said: EnvironmentLimits) -> EnvironmentLimits:
 
 def given(said: EnvironmentLimits) -> dict[str, Any]:
     """Return what is said, by name."""
-    return {name: value for name, value in asdict(said).items() if value is not None}
+    return {name: value for name, value in vars(said).items() if value is not None}
 
 
 def shown(said: EnvironmentLimits) -> dict[str, str]:

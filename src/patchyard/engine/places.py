@@ -73,13 +73,19 @@ class Places:
                 await self._end(handle, "left over from another phase")
                 continue
             try:
-                toolbox = metered(environment, handle, await environment.attach(handle))
+                toolbox = metered(environment, handle, await self._reached(environment, handle))
             except EnvironmentBroken as error:
                 await self._end(handle, error.message)
                 continue
             if handle.site in self._open:  # it was given up, and would not end
                 await self.replace(handle.site, "another took its place")
             self._open[handle.site] = (handle, toolbox)
+
+    async def _reached(self, environment: Environment, handle: EnvironmentHandle) -> Toolbox:
+        """Return the connection that the pool made, or one made now."""
+        pool = self._equipment.pool
+        made = None if pool is None else pool.connection(handle.environment_id)
+        return await environment.attach(handle) if made is None else made
 
     async def replace(self, site: Site, reason: str) -> None:
         """Give up a broken environment; the next call starts a new one."""

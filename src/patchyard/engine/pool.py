@@ -22,7 +22,8 @@ from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.wishing import prepared, spec_at
 
-CLOSE_S = 5.0  # for the pool's own connection to one that is given away
+ANSWER_S = 5.0  # for one that is given away
+NEVER = "pool"  # no call's name
 
 Told = Callable[[str], None]
 
@@ -44,6 +45,7 @@ class WarmPool:
         self._pooling = pooling
         self._told = told
         self._ready: list[Ready] = []  # the oldest first
+        self._given: dict[str, Toolbox] = {}  # of those that were taken, until they are asked for
         self._making: dict[asyncio.Task[None], Wish] = {}
         self._errands: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()  # one is made at a time
@@ -85,12 +87,20 @@ class WarmPool:
                 if not is_given:  # it is dead, or who wanted it was cancelled
                     self._run(self._end(found), name="pool: ending a place that is not given")
             if is_given:
+                self._given[found.pooled.handle.environment_id] = found.toolbox
                 return found.pooled
         return None
+
+    def connection(self, environment_id: str) -> Toolbox | None:
+        """See contracts.pool.Pool."""
+        return self._given.pop(environment_id, None)
 
     async def give_up(self, pooled: Pooled) -> None:
         """See contracts.pool.Pool."""
         environment = self._equipment.environment(pooled.handle.kind)
+        toolbox = self.connection(pooled.handle.environment_id)
+        if toolbox is not None:
+            await _quietly(toolbox.close())
         try:
             await whole(environment.end(pooled.handle))
             await whole(self._equipment.workspaces.remove(pooled.workspace))
@@ -106,6 +116,8 @@ class WarmPool:
         await asyncio.gather(*making, return_exceptions=True)
         ready, self._ready = self._ready, []
         await asyncio.gather(*map(self._end, ready), *self._errands, return_exceptions=True)
+        given, self._given = self._given, {}
+        await asyncio.gather(*(_quietly(toolbox.close()) for toolbox in given.values()))
 
     def _alike(self, wish: Wish) -> Ready | None:
         return next((each for each in reversed(self._ready) if each.wish == wish), None)
@@ -210,17 +222,12 @@ async def _reached(environment: Environment, handle: EnvironmentHandle) -> Toolb
 
 
 async def _is_up(ready: Ready) -> bool:
-    """Whether its toolbox still holds the connection, which is let go of.
-
-    One that holds it and says nothing is found out when its plan attaches to it.
-    """
+    """Whether its toolbox answers, over the connection that its plan goes on with."""
     try:
-        async with asyncio.timeout(CLOSE_S):
-            await ready.toolbox.forget(())
-            await ready.toolbox.close()
+        async with asyncio.timeout(ANSWER_S):
+            return await ready.toolbox.attach(NEVER) is None
     except (EnvironmentBroken, TimeoutError):
         return False
-    return True
 
 
 async def _quietly(work: Awaitable[None]) -> None:
@@ -231,4 +238,4 @@ async def _quietly(work: Awaitable[None]) -> None:
         return
 
 
-__all__ = ["CLOSE_S", "Ready", "Told", "WarmPool"]
+__all__ = ["ANSWER_S", "NEVER", "Ready", "Told", "WarmPool"]
