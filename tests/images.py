@@ -15,7 +15,14 @@ from pathlib import Path
 
 from services import REAL_ENVIRONMENT
 
-__all__ = ["BUSYBOX", "WITHOUT_PYTHON", "WITH_PYTHON", "bare_image", "image"]
+__all__ = [
+    "BUSYBOX",
+    "WITHOUT_PYTHON",
+    "WITH_PYTHON",
+    "bare_image",
+    "image",
+    "triggering",
+]
 
 SHELL = (
     *("base-files", "bash", "coreutils", "dash", "diffutils", "findutils", "grep", "sed", "tar"),
@@ -100,6 +107,15 @@ def _loadable(name: str, layer: bytes, architecture: str) -> bytes:
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
     return written.getvalue()
+
+
+def triggering(on: str, trigger: str) -> str:
+    """Return the name of an image like `on`, with a trigger for builds on it."""
+    text = f"FROM {on}\nONBUILD {trigger}\n".encode()
+    name = f"patchyard-test-onbuild:{hashlib.sha256(text).hexdigest()[:16]}"
+    made = _docker("build", "--quiet", "--tag", name, "-", data=text)
+    assert made.returncode == 0, made.stderr.decode()
+    return name
 
 
 def _docker(*words: str, data: bytes | None = None) -> "subprocess.CompletedProcess[bytes]":

@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchyard.domain.dockerfile import images_needed
+from patchyard.domain.dockerfile import images_needed, require_own_triggers
 from patchyard.domain.errors import EnvironmentUnavailable
 
 
@@ -19,7 +19,7 @@ def needed(text: str, **arguments: str) -> list[str]:
         ("FROM scratch\nADD . /\n", []),
         ("FROM a AS one\nFROM b\nCOPY --from=one /x /\nCOPY --from=0 /x /\n", ["1 a", "2 b"]),
         ("FROM a\nCOPY --chown=$U --from=other:2 /x /\n", ["1 a", "2 other:2"]),
-        ("FROM a\nONBUILD COPY --from=other /x /\n", ["1 a", "2 other"]),
+        ("FROM a\nONBUILD COPY --chown=1 x /\nONBUILD RUN make\n", ["1 a"]),
         ("FROM b AS a\nFROM a AS b\n", ["1 b stage"]),
         ("FROM python AS python\n", ["1 python stage"]),
         ("ARG B=base V='1'\nARG W=$V\nFROM ${B}:${W}\n", ["3 base:1"]),
@@ -53,6 +53,12 @@ def test_what_the_build_is_given_counts_before_the_files_own() -> None:
         ("ADD a h${TTP} /x", "may reach out"),
         ("ADD [what /x", "cannot be told"),
         ("ONBUILD ADD https://x.example/ /x", "may reach out"),
+        ("ONBUILD COPY --from=s /x /", "--from of ONBUILD would be another image"),
+        ("ONBUILD copy --chown=1 --from=0 /x /", "--from of ONBUILD would be another image"),
+        ("ONBUILD ONBUILD COPY --from=s /x /", "ONBUILD is not for ONBUILD"),
+        ("ONBUILD FROM elsewhere", "FROM is not for ONBUILD"),
+        ("ONBUILD RUN --mount=type=bind,from=x true", "--mount is not for builds here"),
+        ("ONBUILD COPY <<EOF /x", "here-documents are not"),
         ("ADD \\\n  https://x.example/ /x", "may reach out"),
         ("RUN --network=host curl x", "--network is not for builds here"),
         ("RUN --mount=type=bind,from=x true", "--mount is not for builds here"),
@@ -90,3 +96,10 @@ def test_what_reaches_out_or_cannot_be_followed_is_refused_with_its_line(
 def test_an_argument_that_cannot_be_followed_is_refused(argument: str) -> None:
     with pytest.raises(EnvironmentUnavailable, match="D:1: what ARG takes cannot be told"):
         needed(f"ARG {argument}\nFROM a\n")
+
+
+def test_an_image_whose_triggers_take_what_is_not_the_builds_is_refused() -> None:
+    require_own_triggers(["COPY . /app", "RUN make", "ARG X"], image="base")
+    for trigger in ("COPY --from=base:2 /x /", "ADD https://x.example/ /", "RUN true\nFROM x"):
+        with pytest.raises(EnvironmentUnavailable, match="ONBUILD of base:"):
+            require_own_triggers([trigger], image="base")

@@ -105,6 +105,9 @@ def test_the_order_of_features_is_asked_for_elsewhere_too() -> None:
     with pytest.raises(GuardRefused, match=f"says the feature {far}, which an untrusted"):
         read({"./own": {}}, files(own={}), overrideFeatureInstallOrder=["./own", far])
     assert read({"./own": {}}, before, is_trusted=True).passed_over == ()
+    for path in ("../../x", "/etc", "../own"):
+        with pytest.raises(UsageError, match=r"overrideFeatureInstallOrder: .*(outside|not lie)"):
+            read({"./own": {}}, files(own={}), overrideFeatureInstallOrder=[path], is_trusted=True)
 
 
 def test_only_what_the_installer_takes_for_a_path_is_one_of_the_repositorys_own() -> None:
@@ -146,6 +149,11 @@ OWN = files(a={"options": {"size": {"enum": ["s", "m"]}, "flag": {"type": "boole
         ({"./a": ["s"]}, OWN, "must be an object of options, not a list"),
         ({"./a": {}}, files(a={"dependsOn": ["./b"]}), "a.dependsOn: must be an object"),
         ({"./a": {}}, files(a={"installsAfter": "x"}), "a.installsAfter: must be a list of texts"),
+        (
+            {"./a": {}},
+            files(a={"installsAfter": ["./b", "../x"]}),
+            "a.installsAfter: x does not lie in .devcontainer",
+        ),
         ({"./a": {}}, files(a={"id": "../../x"}), "a.id: '../../x' is no name of a feature"),
         ({"./a": {}}, files(a={"id": ["x"]}), "a.id: ['x'] is no name of a feature"),
         ({"./a": {}}, files(a={"__proto__": {"id": "x"}}), "a.__proto__: is no key of a feature"),

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from images import WITHOUT_PYTHON, image
-from mainjob.devcontainers import CONFIG, added, described, notes, ran, state
+from images import WITHOUT_PYTHON, image, triggering
+from mainjob.devcontainers import CONFIG, added, described, linked, notes, ran, state
 from mainjob.driver import Desk, git
 
 pytestmark = [pytest.mark.service("docker"), pytest.mark.timeout(180)]
@@ -25,6 +25,7 @@ def built(desk: Desk, *, run: str = "echo built > /built") -> None:
         dockerfile=f"# {desk.folder.name}\nARG BASE\nFROM ${{BASE}}\nRUN {run}\n",
     )
     (desk.repo / ".gitignore").write_text("made/\n")
+    (desk.repo / ".devcontainer" / ".gitattributes").write_text("Dockerfile export-ignore\n")
     git(desk.repo, "add", "-A")
     git(desk.repo, "commit", "-q", "-m", "ignore")
 
@@ -75,6 +76,14 @@ def test_a_build_that_fails_is_exit_4_with_its_words_and_no_network(desk: Desk) 
     output = desk.agents("plan", "errors").data["errors"][0]["details"]["output"]
     assert "lo:" in output
     assert "eth0" not in output
+
+
+def test_an_image_that_would_fetch_in_builds_on_it_is_refused(desk: Desk) -> None:
+    on = triggering(image(WITHOUT_PYTHON), "ADD https://registry.invalid/x /")
+    described(desk, {"build": {"dockerfile": "Dockerfile"}}, dockerfile=f"FROM {on}\n")
+    linked(desk)
+    lost = ran(desk, "--in", "co-devcontainer")
+    assert (lost.code, f"ONBUILD of {on}:1: ADD of https" in lost.message) == (4, True)
 
 
 def test_what_only_trust_lets_count_is_refused_and_counts_for_nothing_then(desk: Desk) -> None:

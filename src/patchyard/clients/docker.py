@@ -16,7 +16,7 @@ from posixpath import dirname, join, normpath, relpath
 from typing import Any
 
 from patchyard.domain.devcontainer import Build
-from patchyard.domain.dockerfile import images_needed
+from patchyard.domain.dockerfile import images_needed, require_own_triggers
 from patchyard.domain.errors import EnvironmentUnavailable
 
 NOT_FOUND, IN_PROGRESS = 404, 409
@@ -154,7 +154,9 @@ class ContainerEngine:
         text = await asyncio.to_thread(_dockerfile, archive, build)
         for needed in images_needed(text, path=build.dockerfile, arguments=build.arguments):
             try:
-                await self.image(needed.image)
+                found = await self.image(needed.image)
+                triggers = (found.get("Config") or {}).get("OnBuild") or ()
+                require_own_triggers(triggers, image=needed.image)
             except EnvironmentUnavailable as error:
                 stage = ", and its stage comes later or goes in a circle" * needed.is_stage
                 raise EnvironmentUnavailable(

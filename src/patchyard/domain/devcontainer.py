@@ -135,7 +135,7 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
     try:
         asked = features_in(_mapping(body, "features"), sight.path, sight.files)
         refused = _refused(body, asked)
-        ordered = elsewhere_in(body.get(ORDER), (ORDER,))
+        ordered = elsewhere_in(body.get(ORDER), sight.path, (ORDER,))
         fetched = [f"the feature {name}" for name in dict.fromkeys([*asked.fetched, *ordered])]
         if (refused or fetched) and not sight.is_trusted:
             said = ", ".join([*refused, *fetched])

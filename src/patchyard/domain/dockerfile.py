@@ -29,6 +29,8 @@ CONTROL = re.compile(r"[\x00-\x08\r-\x1f]")  # blank for some, a letter for othe
 OTHER_BLANK = re.compile(r"[^\S\t\v\f ]")  # parts flags and lists for an engine, names do not
 TWO_ESCAPES = re.compile(r"\\\\[ \t]*$")  # goes on for one engine, ends for another
 REACHING = frozenset({"ADD", "ARG", "COPY", "FROM", "ONBUILD", "RUN"})
+BRINGING = frozenset({"ADD", "COPY", "RUN"})
+NOT_LATER = frozenset({"FROM", "MAINTAINER", "ONBUILD"})  # what no trigger may be
 COPY_HINT = "a build has no network here: commit it, and COPY it"
 
 
@@ -57,6 +59,15 @@ def images_needed(text: str, *, path: str, arguments: Mapping[str, str]) -> Sequ
     return _Reading(path, arguments).whole(text)
 
 
+def require_own_triggers(triggers: Sequence[str], *, image: str) -> None:
+    """Raise EnvironmentUnavailable where an image makes builds on it take what is not theirs.
+
+    `triggers` are what it has of ONBUILD; an engine runs them in each build on it.
+    """
+    for trigger in triggers:
+        _Reading(f"ONBUILD of {image}", {}).trigger(trigger)
+
+
 def _at(number: int, word: str = "") -> _Line:
     return _Line(number=number, word=word, flags=(), rest="")
 
@@ -79,16 +90,32 @@ class _Reading:
             for each in self._needed
         ]
 
+    def trigger(self, text: str) -> None:
+        """Read what an image's ONBUILD holds, which may be more lines than one."""
+        for line in self._lines(text):
+            self._later(line)
+
+    def _later(self, line: _Line) -> None:
+        """Refuse what a later build would take from outside of itself: its stages are others."""
+        if line.word not in INSTRUCTIONS - NOT_LATER:
+            raise self._refused(line, f"{line.word[:40]} is not for ONBUILD", "leave it out")
+        if any(flag.partition("=")[0] == "--from" for flag in line.flags):
+            raise self._refused(
+                line, "--from of ONBUILD would be another image in a later build", "COPY it here"
+            )
+        if line.word in BRINGING:
+            self._bringing(line)
+
     def _take(self, line: _Line) -> None:
         if line.word not in INSTRUCTIONS:
             raise self._refused(line, f"{line.word[:40]} is no instruction", "mend the line")
         if line.word == "ONBUILD":
-            self._take(self._line(line.number, line.rest))
+            self._later(self._line(line.number, line.rest))
         elif line.word == "FROM":
             self._from(line)
         elif line.word == "ARG" and not self._stages:
             self._argument(line)
-        elif line.word in {"ADD", "COPY", "RUN"}:
+        elif line.word in BRINGING:
             self._bringing(line)
 
     def _from(self, line: _Line) -> None:
@@ -205,4 +232,4 @@ class _Reading:
         return self._refused(line, what, "write it plainly: a name, or an ARG with a plain default")
 
 
-__all__ = ["Needed", "images_needed"]
+__all__ = ["Needed", "images_needed", "require_own_triggers"]

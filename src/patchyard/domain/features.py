@@ -118,7 +118,7 @@ def _walk(said: Mapping[str, Any], walk: _Walk) -> None:
         _check_options(options, body, place)
         walk.asked.fetched += [
             each
-            for each in elsewhere_in(body.get(BEFORE), (*place, BEFORE))
+            for each in elsewhere_in(body.get(BEFORE), walk.config, (*place, BEFORE))
             if each not in walk.asked.fetched
         ]
         further = _object(body, "dependsOn", place)
@@ -131,12 +131,17 @@ def is_local(name: str) -> bool:
     return name.startswith(("./", "../", "/"))
 
 
-def elsewhere_in(names: Any, place: Place) -> Sequence[str]:
-    """Return which of these lie elsewhere: the CLI asks there, if only for their order."""
+def elsewhere_in(names: Any, config: str, place: Place) -> Sequence[str]:
+    """Return which of these lie elsewhere: the CLI asks there, if only for their order.
+
+    Raises Fault for a path that leads out of where the repository's own features lie.
+    """
     if names is None:
         return ()
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise Fault(place, f"must be a list of texts, not {kind_of(names)}")
+    for name in filter(is_local, names):
+        _folder(name, config, place)
     return [name for name in names if not is_local(name)]
 
 

@@ -17,7 +17,8 @@ from patchyard.clients.syncing import put_in_place
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.source import Source
 
-RAW_BYTES = "* -text !eol -ident -filter !working-tree-encoding\n"
+RAW_BYTES = "* -text !eol -ident -filter !working-tree-encoding -export-ignore -export-subst\n"
+"""What git does with a tree of ours, whatever the repository's own attributes ask for."""
 MAX_BORROWED = 16  # a history that borrows from more is fetched whole
 
 
@@ -40,6 +41,7 @@ class Store:
     def ensure(self) -> None:
         """Make the store when it is not there."""
         if self.git_dir.exists():
+            self._have_raw_bytes()
             return
         with locked(self.folder / "lock"):
             if self.git_dir.exists():
@@ -50,6 +52,12 @@ class Store:
             (made / "info" / "attributes").write_text(RAW_BYTES)
             self._borrow(made)
             put_in_place(made, self.git_dir)
+
+    def _have_raw_bytes(self) -> None:
+        """Write the rule anew in a store that an earlier version made."""
+        rules = self.git_dir / "info" / "attributes"
+        if rules.read_text() != RAW_BYTES:
+            write_whole(rules, RAW_BYTES)
 
     @property
     def like(self) -> str:
