@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from patchyard.clients import devcontainers_cli
+from patchyard.clients import bubblewrap, devcontainers_cli
+from patchyard.clients.cli_walls import GIVEN, MADE
 from patchyard.clients.devcontainers_cli import ASKED_AS, Extending, packed, steps_for
 from patchyard.clients.process import all_processes
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.domain.features import Extension
 from toolboxes import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 Install = Callable[[str], Mapping[str, str]]
 ASKED = Extending(
@@ -37,7 +38,8 @@ def install(tmp_path: Path) -> Install:
         place.parent.mkdir(exist_ok=True)
         place.write_text(f"#!/bin/sh\n{script}\n")
         place.chmod(0o755)
-        return {"PATH": f"{place.parent}:{os.environ['PATH']}", "TOKEN": "secret"}
+        path = f"{place.parent}:{os.environ['PATH']}"
+        return {"PATH": path, "TOKEN": "secret", "HTTPS_PROXY": "http://a:b@proxy.example"}
 
     return put
 
@@ -64,21 +66,24 @@ def sleepers(mark: str) -> list[int]:
 async def test_it_sees_one_image_and_nothing_of_the_engines_variables(
     install: Install, folder: Path
 ) -> None:
-    docker = f"{folder}/docker"
+    docker = f"{GIVEN}/docker"
     environ = install(
-        f"env > {folder}/seen; {docker} -v; {docker} version; {docker} inspect x > {folder}/image\n"
-        f'mkdir {folder}/context; printf "FROM part\\n" > {folder}/context/Dockerfile\n'
-        f"{docker} build -t part {folder}/context\n"
-        f"{docker} build -t {ASKED_AS} --target last --build-arg A=part {folder}/context\n"
+        f"cd {MADE}; env > seen; {docker} -v; {docker} version; {docker} inspect x > image\n"
+        'mkdir context; printf "FROM part\\n" > context/Dockerfile\n'
+        f"{docker} build -t part {MADE}/context\n"
+        f"{docker} build -t {ASKED_AS} --target last --build-arg A=part {MADE}/context\n"
         f"{docker} run x 2>/dev/null || true"
     )
     steps = await steps_for(ASKED, folder, environ)
     assert [step.tag for step in steps] == ["part", ASKED_AS]
     assert (steps[1].arguments, steps[1].target) == ({"A": "part"}, "last")
-    seen = (folder / "seen").read_text()
+    assert steps[1].context == folder / "made" / "context"
+    seen = (folder / "made" / "seen").read_text()
     assert "TOKEN" not in seen
+    assert "PROXY" not in seen
     assert "DOCKER_HOST" not in seen
-    assert (folder / "image").read_text() == '[{"Id": "1", "Config": {"Labels": {"own": "1"}}}]'
+    image = (folder / "made" / "image").read_text()
+    assert image == '[{"Id": "1", "Config": {"Labels": {"own": "1"}}}]'
     archive = folder / "step.tar"
     name = packed(steps[1], {"part": "part-of-this-build"}, archive)
     with tarfile.open(archive) as members:
@@ -107,9 +112,9 @@ async def test_what_it_says_last_is_the_cause(
 
 async def test_when_cancelled_its_whole_tree_ends(install: Install, folder: Path) -> None:
     mark = f"86399.{os.getpid()}"
-    environ = install(f"sleep {mark} & echo > {folder}/up; wait")
+    environ = install(f"sleep {mark} & echo > {MADE}/up; wait")
     work = asyncio.ensure_future(steps_for(ASKED, folder, environ))
-    await until(Path.exists, folder / "up")
+    await until(Path.exists, folder / "made" / "up")
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
@@ -142,5 +147,70 @@ async def test_a_feature_that_asks_for_something_else_by_now_is_refused(
     )
     with pytest.raises(EnvironmentUnavailable, match="has changed since the plan was made"):
         await steps_for(asked, folder, install("exit 0"))
-    copied = sorted(place.name for place in (folder / "work").rglob("*.json"))
+    copied = sorted(place.name for place in (folder / "made" / "work").rglob("*.json"))
     assert copied == ["devcontainer-feature.json", "devcontainer-lock.json"]
+
+
+async def test_it_sees_nothing_of_this_machine_but_programs(
+    install: Install, folder: Path, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("of the user")
+    script = f"cat {secret} /proc/net/dev; id -u; touch /usr/x; ls /run /home {MADE}; exit 1"
+    with pytest.raises(EnvironmentUnavailable) as lost:
+        await steps_for(ASKED, folder, install(script))
+    said = str(lost.value.details["output"])
+    assert f"{secret}: No such file" in said
+    assert [line.split(":")[0].strip() for line in said.splitlines() if "lo:" in line] == ["lo"]
+    assert "eth0" not in said
+    assert "\n0\n" not in said, "it is not root"
+    assert "'/usr/x': Read-only" in said or "'/usr/x': Permission" in said
+    assert "/run:\nfeatures\n" in said
+    assert f"{MADE}:\ncalls\ndata\nhome\ntmp\nwork" in said
+
+
+async def test_without_walls_it_is_not_started(
+    install: Install, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = install("exit 0")
+    monkeypatch.setattr(bubblewrap, "KNOWN_PLACES", ())
+    bubblewrap.find_bubblewrap.cache_clear()
+    monkeypatch.setenv("PATH", str(folder))
+    try:
+        with pytest.raises(EnvironmentUnavailable, match="only runs behind walls") as lost:
+            await steps_for(ASKED, folder, environ)
+    finally:
+        bubblewrap.find_bubblewrap.cache_clear()
+    assert "apt install bubblewrap" in lost.value.hint
+
+
+CONTEXT = f"cd {MADE}; mkdir -p c/f; echo FROM x > c/Dockerfile; f=c/f/devcontainer-feature.json"
+ASKING = f"{GIVEN}/docker build -t {ASKED_AS}"
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (f"{ASKING} /etc", "'/etc/Dockerfile', which is none of its"),
+        (f"{ASKING} {MADE}/../../etc", "which is none of its own files"),
+        (f"ln -s / {MADE}/c; {ASKING} {MADE}/c", "which is none of its own files"),
+        (f"{CONTEXT}; {ASKING} -f /etc/passwd {MADE}/c", "'/etc/passwd', which is none of its own"),
+        (f"rm -r {MADE}/calls; ln -s /etc {MADE}/calls", "which is none of its own files"),
+        (f"ln -s /etc/passwd {MADE}/calls/0", "left no plain file as 0"),
+        (f"mkfifo {MADE}/calls/0", "left no plain file as 0"),
+        (f": > {MADE}/calls/0", "which is none of its own files"),
+        (f"{CONTEXT}; {ASKING} {MADE}/c/Dockerfile", "is no folder to build of"),
+        (rf"""{CONTEXT}; echo '{{"id": "a/b"}}' > $f; {ASKING} {MADE}/c""", "is no name of a"),
+        (
+            rf"""{CONTEXT}; echo '{{"id": "a\u000aRUN x"}}' > $f; {ASKING} {MADE}/c""",
+            "is no name of a",
+        ),
+        (f"{CONTEXT}; echo '[' > $f; {ASKING} {MADE}/c", "devcontainer-feature.json:"),
+    ],
+)
+async def test_what_it_says_is_a_claim(
+    install: Install, folder: Path, script: str, words: str
+) -> None:
+    with pytest.raises(EnvironmentUnavailable) as lost:
+        await steps_for(ASKED, folder, install(script))
+    assert words in lost.value.message

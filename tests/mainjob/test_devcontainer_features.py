@@ -160,6 +160,16 @@ def test_what_the_cli_cannot_do_is_told_in_its_words(desk: Desk) -> None:
     assert "registry.invalid" in lost.message
 
 
+def test_a_fetched_feature_whose_name_is_a_path_is_refused(desk: Desk) -> None:
+    distant = {"id": "a/../../distant", "version": "1.0.0"}
+    with registry(distant, "#!/bin/sh\ntrue\n") as name:
+        featured(desk, {name.replace(str(distant["id"]), "distant"): {}})
+        assert desk.agents("trust").code == 0
+        lost = ran(desk, "--in", "co-devcontainer")
+    assert lost.code == 4
+    assert "'a/../../distant' is no name of a feature" in lost.message
+
+
 def test_without_the_cli_its_cure_is_said(desk: Desk) -> None:
     feature(desk, GROUND, "#!/bin/sh\ntrue\n")
     featured(desk, {"./ground": {}})

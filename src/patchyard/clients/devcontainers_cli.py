@@ -1,7 +1,8 @@
 """The official devcontainers CLI, which turns features into builds; it builds nothing itself.
 
-It works on a copy of the base's own files and sees a `docker` of ours, which knows one image and
-writes down what it is asked to build. So it needs no engine, and builds keep the engine's walls.
+It works behind walls of its own (`cli_walls`), on a copy of the base's own files, and sees a
+`docker` of ours, which knows one image and writes down what it is asked to build. So it needs no
+engine, and builds keep the engine's walls. What it leaves is a claim.
 """
 
 import asyncio
@@ -11,18 +12,30 @@ import io
 import json
 import os
 import posixpath
-import shlex
 import shutil
-import signal
-import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchyard.domain.errors import EnvironmentUnavailable
-from patchyard.domain.features import HOME, Extension
+from patchyard.clients.berths import Pipe, read_child_pid
+from patchyard.clients.bubblewrap import INFO_FD, INFO_READER_FD, find_bubblewrap
+from patchyard.clients.cli_walls import (
+    GIVEN,
+    MADE,
+    Walls,
+    outside,
+    own_folders,
+    variables_of,
+    walled,
+)
+from patchyard.clients.obstacles import diagnose, read_obstacles
+from patchyard.clients.process import ProcessRef, identify, kill, kill_while_starting
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
+from patchyard.domain.features import HOME, METADATA, Extension, is_name
+from patchyard.domain.jsonc import parse_jsonc
+from patchyard.toolbox.spawning import spawn_detached
 
 PROGRAM = "devcontainer"
 INSTALL = "npm install -g @devcontainers/cli"
@@ -31,23 +44,21 @@ ASKED_AS = "patchyard-features"  # what it is to call the image
 CLI_S = 600.0  # to fetch features, and to say how they are built
 OUTPUT_CHARS = 8000  # kept of one that failed
 LOCKS = ("devcontainer-lock.json", ".devcontainer-lock.json")  # beside a devcontainer.json
-PASSED_ON = (
-    *("HTTPS_PROXY", "HTTP_PROXY", "LANG", "NODE_EXTRA_CA_CERTS", "NO_PROXY", "PATH"),
-    *("https_proxy", "http_proxy", "no_proxy"),
-)
-"""All that it gets of the engine's variables: no home, no token, no engine."""
+SAID_BYTES = 1024 * 1024  # of what it leaves, in one file
+WORK = "work"  # the repository's own features, and the devcontainer.json
+LOOK = "look at the features that devcontainer.json names, and what those name"
+REFUSED = "bwrap: "  # begins what bubblewrap says where it starts nothing
 
-DOCKER = """\
+DOCKER = f"""\
 #!/bin/sh
 # Stands in for `docker`: knows one image, and writes down what is to be built.
-cd {folder} || exit 1
 case $1 in
   -v) echo "Docker version 20.10.0" ;;
   version) echo 20.10.0 ;;
-  inspect) cat image.json ;;
+  inspect) cat {GIVEN}/image.json ;;
   build)
-    number=$(ls calls | wc -l)
-    printf '%s\\0' "$@" >"calls/$number" ;;
+    number=$(ls {MADE}/calls | wc -l)
+    printf '%s\\0' "$@" >"{MADE}/calls/$number" ;;
   *) echo "docker $* is not done here" >&2; exit 1 ;;
 esac
 """
@@ -92,19 +103,23 @@ async def steps_for(asked: Extending, folder: Path, environ: Mapping[str, str]) 
     All of it lies in `folder`, an empty one of the caller's that nobody else may enter. Raises
     EnvironmentUnavailable with the CLI's last words.
     """
-    program = find_cli(environ)
-    await asyncio.to_thread(_prepare, asked, folder)
-    words = (
-        *("build", "--workspace-folder", str(folder / "work")),
-        *("--config", str(folder / "work" / asked.config), "--image-name", ASKED_AS),
-        *("--buildkit", "never", "--docker-path", str(folder / "docker")),
-        *("--user-data-folder", str(folder / "data")),
+    walls = Walls(
+        program=find_cli(environ),
+        given=folder / "given",
+        made=folder / "made",
+        is_fetching=asked.extension.is_fetching,
+        environ=environ,
     )
-    kept = {name: environ[name] for name in PASSED_ON if name in environ}
-    own = {"HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp")}
-    await _run(program, *words, environ={**kept, **own}, folder=folder)
-    calls = sorted((folder / "calls").iterdir(), key=lambda call: int(call.name))
-    steps = [_step(call.read_bytes().decode().split("\0")[1:-1]) for call in calls]
+    _require_bubblewrap()
+    await asyncio.to_thread(_prepare, asked, walls)
+    words = (
+        *("build", "--workspace-folder", f"{MADE}/{WORK}"),
+        *("--config", f"{MADE}/{WORK}/{asked.config}", "--image-name", ASKED_AS),
+        *("--buildkit", "never", "--docker-path", f"{GIVEN}/docker"),
+        *("--user-data-folder", f"{MADE}/data"),
+    )
+    await _run(walls, words, folder / "output")
+    steps = await asyncio.to_thread(_steps, walls)
     if not steps or steps[-1].tag != ASKED_AS:
         raise EnvironmentUnavailable(
             "the devcontainers CLI did not say how the features are built", hint=INSTALL
@@ -112,17 +127,29 @@ async def steps_for(asked: Extending, folder: Path, environ: Mapping[str, str]) 
     return steps
 
 
-def _prepare(asked: Extending, folder: Path) -> None:
-    for name in ("calls", "data", "home", "tmp", f"work/{HOME}"):
-        (folder / name).mkdir(parents=True)
+def _require_bubblewrap() -> None:
+    try:
+        find_bubblewrap()
+    except EnvironmentUnavailable as error:
+        raise EnvironmentUnavailable(
+            f"features are installed by a program that only runs behind walls: {error.message}",
+            hint=f"{error.hint}; or build them into the image that devcontainer.json names",
+        ) from error
+
+
+def _prepare(asked: Extending, walls: Walls) -> None:
+    for name in ("calls", "data", "home", "tmp", f"{WORK}/{HOME}"):
+        (walls.made / name).mkdir(parents=True)
+    walls.given.mkdir()
     if asked.archive is not None:
-        _unpack(asked, asked.archive, folder / "work")
-    config = folder / "work" / asked.config
+        _unpack(asked, asked.archive, walls.made / WORK)
+    config = walls.made / WORK / asked.config
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(json.dumps({**json.loads(asked.extension.text), "image": asked.image}))
-    (folder / "image.json").write_text(json.dumps([_without_metadata(asked.known)]))
-    (folder / "docker").write_text(DOCKER.format(folder=shlex.quote(str(folder))))
-    (folder / "docker").chmod(0o755)
+    (walls.given / "image.json").write_text(json.dumps([_without_metadata(asked.known)]))
+    (walls.given / "docker").write_text(DOCKER)
+    (walls.given / "docker").chmod(0o755)
+    own_folders(walls)
 
 
 def _unpack(asked: Extending, archive: Path, into: Path) -> None:
@@ -169,47 +196,71 @@ def _without_metadata(known: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**known, "Config": {**config, "Labels": own}}
 
 
-async def _run(program: str, *words: str, environ: Mapping[str, str], folder: Path) -> None:
-    """Let the CLI do its work, in a session of its own that ends with this."""
-    output = folder / "output"
-    process = _started((program, *words), environ, folder, output)
-    try:
-        async with asyncio.timeout(CLI_S):
-            code = await asyncio.to_thread(process.wait)
-    except TimeoutError as error:
-        raise EnvironmentUnavailable(
-            f"the devcontainers CLI was not done within {CLI_S:g} s",
-            hint="look whether this machine reaches the registry of the features",
-        ) from error
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()  # it is as good as dead
-    if code != 0:
-        text = output.read_text(encoding="utf-8", errors="replace")
-        raise EnvironmentUnavailable(
-            f"the devcontainers CLI cannot install the features: {_cause(text)}",
-            hint="`agents plan errors` shows its last words; features that lie elsewhere need a"
-            " network that reaches them",
-            details={"output": text[-OUTPUT_CHARS:]},
-        )
+async def _run(walls: Walls, words: Sequence[str], output: Path) -> None:
+    """Let the CLI do its work; all that it started ends with this."""
+    with contextlib.ExitStack() as stack:
+        report = Pipe(stack)
+        monitor = _started(walls, words, output, report)
+        ended = asyncio.create_task(asyncio.to_thread(os.waitpid, monitor, 0))
+        init: ProcessRef | None = None
+        try:
+            async with asyncio.timeout(CLI_S):
+                with contextlib.suppress(EnvironmentBroken):  # it has ended, or did not begin
+                    init = identify(await read_child_pid(report.reading))
+                _, status = await asyncio.shield(ended)
+        except TimeoutError as error:
+            raise EnvironmentUnavailable(
+                f"the devcontainers CLI was not done within {CLI_S:g} s",
+                hint="look whether this machine reaches the registry of the features",
+            ) from error
+        finally:
+            if not ended.done():
+                _end(monitor, init)
+                await ended
+    if os.waitstatus_to_exitcode(status) != 0:
+        said = await asyncio.to_thread(output.read_text, encoding="utf-8", errors="replace")
+        raise _failed(said)
 
 
-def _started(
-    words: Sequence[str], environ: Mapping[str, str], folder: Path, output: Path
-) -> "subprocess.Popen[bytes]":
-    """Start it without a moment in which a cancelled caller could not end it."""
-    with output.open("wb") as written:
-        return subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=written,
-            stderr=subprocess.STDOUT,
-            env=dict(environ),
-            cwd=folder,
-            start_new_session=True,
+def _end(monitor: int, init: ProcessRef | None) -> None:
+    """Kill PID 1 of its namespace, and so all in it; bubblewrap outside ends then."""
+    if init is not None:
+        kill(init)
+    elif (starting := identify(monitor)) is not None:
+        kill_while_starting(starting)
+
+
+def _failed(text: str) -> EnvironmentUnavailable:
+    if text.startswith(REFUSED):
+        found = diagnose(text, read_obstacles())
+        return EnvironmentUnavailable(
+            f"features are installed behind walls, which do not stand here: {found.cause}",
+            hint=found.cure,
         )
+    return EnvironmentUnavailable(
+        f"the devcontainers CLI cannot install the features: {_cause(text)}",
+        hint="`agents plan errors` shows its last words; features that lie elsewhere need a"
+        " network that reaches them",
+        details={"output": text[-OUTPUT_CHARS:]},
+    )
+
+
+def _started(walls: Walls, words: Sequence[str], output: Path, report: Pipe) -> int:
+    """Start it without a moment in which a cancelled caller could not end it; return its PID."""
+    with walled(walls, words) as prepared, output.open("wb") as written:
+        pid = spawn_detached(
+            prepared.argv,
+            env=variables_of(walls),
+            descriptors={
+                **prepared.descriptors,
+                INFO_FD: report.writing,
+                INFO_READER_FD: report.reading,
+                1: written.fileno(),
+                2: written.fileno(),
+            },
+        )
+    report.close_writing()
+    return pid
 
 
 def _cause(text: str) -> str:
@@ -221,19 +272,53 @@ def _cause(text: str) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
-def _step(words: Sequence[str]) -> Step:
+def _steps(walls: Walls) -> Sequence[Step]:
+    """Return what it asked for. Raises EnvironmentUnavailable for what is not its own to say."""
+    calls = sorted(outside(walls, f"{MADE}/calls").iterdir(), key=lambda call: call.name.zfill(9))
+    steps = [_step(_read(call).split("\0")[1:-1], walls) for call in calls]
+    for path in walls.made.rglob(METADATA):
+        if not path.is_relative_to(walls.made / WORK):  # the repository's own were looked at
+            _require_name(path)
+    return steps
+
+
+def _read(path: Path) -> str:
+    """Return a file that the CLI left; no link, and nothing to wait at or without end."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > SAID_BYTES:
+        raise EnvironmentUnavailable(
+            f"the devcontainers CLI left no plain file as {path.name}", hint=INSTALL
+        )
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _require_name(path: Path) -> None:
+    """Refuse a feature, a fetched one too, whose name could be more than that in a build."""
+    try:
+        body = parse_jsonc(_read(path), name=METADATA)
+    except UsageError as error:
+        raise EnvironmentUnavailable(error.message, hint=LOOK) from error
+    named = body.get("id", "own") if isinstance(body, Mapping) else None
+    if not is_name(named) or not is_name(path.parent.name):
+        raise EnvironmentUnavailable(f"{named!r} is no name of a feature", hint=LOOK)
+
+
+def _step(words: Sequence[str], walls: Walls) -> Step:
     said: dict[str, list[str]] = {}
     rest = iter(words[:-1])
     for word in rest:
         said.setdefault(word, []).append(next(rest, ""))
     arguments = (each.partition("=") for each in said.get("--build-arg", ()))
-    return Step(
+    place = words[-1] if words else ""
+    step = Step(
         tag=said.get("-t", [""])[-1],
-        dockerfile=Path(said.get("-f", [f"{words[-1]}/Dockerfile"])[-1]),
-        context=Path(words[-1]),
+        dockerfile=outside(walls, said.get("-f", [f"{place}/Dockerfile"])[-1]),
+        context=outside(walls, place),
         arguments={name: value for name, _, value in arguments},
         target=said.get("--target", [""])[-1],
     )
+    if not step.context.is_dir():
+        raise EnvironmentUnavailable(f"{place!r} is no folder to build of", hint=INSTALL)
+    return step
 
 
 def packed(step: Step, renamed: Mapping[str, str], archive: Path) -> str:
@@ -241,7 +326,7 @@ def packed(step: Step, renamed: Mapping[str, str], archive: Path) -> str:
 
     `renamed` are names of images for those that the Dockerfile builds on.
     """
-    text = step.dockerfile.read_text(encoding="utf-8")
+    text = _read(step.dockerfile)
     for old, new in renamed.items():
         text = text.replace(old, new)
     name = "Dockerfile.features"

@@ -5,6 +5,7 @@ A pure rule; `agent_identity` asks the machine for its facts.
 
 import os
 import pwd
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -69,6 +70,22 @@ def agent_identity(
     )
 
 
+def becoming(identity: AgentIdentity) -> list[str]:
+    """Return the words before a command that make a root engine's program the agent's, for good.
+
+    None where the engine is no root. Raises EnvironmentUnavailable.
+    """
+    if not identity.is_switched:
+        return []
+    program = shutil.which("setpriv", path="/usr/bin:/bin")
+    if program is None:
+        raise EnvironmentUnavailable("setpriv is not installed", hint="apt install util-linux")
+    return [
+        *(program, f"--reuid={identity.uid}", f"--regid={identity.gid}", "--clear-groups"),
+        *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"),
+    ]
+
+
 def has_account(uid: int) -> bool:
     """Whether the user database knows `uid`."""
     try:
@@ -83,6 +100,7 @@ __all__ = [
     "LAST_UID",
     "AgentIdentity",
     "agent_identity",
+    "becoming",
     "choose_identity",
     "has_account",
 ]

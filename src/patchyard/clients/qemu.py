@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.clients.bubblewrap import Launch, find_bubblewrap, launch
-from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.identity import AgentIdentity, becoming
 from patchyard.clients.walls import Place, Show, View
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.toolbox.guest import CHANNEL
@@ -121,7 +121,7 @@ def confined(
         options += ["--dev-bind", _kvm_device(identity, folder), KVM_DEVICE]
     with launch(
         _view(machine),
-        [*_becoming(identity), *words],
+        [*becoming(identity), *words],
         bubblewrap=find_bubblewrap(),
         is_root=identity.is_switched,
         options=options,
@@ -154,19 +154,6 @@ def _as_here(path: Path) -> Place:
     if path.is_symlink():
         return Place(target=str(path), show=Show.LINK, source=str(path.readlink()))
     return Place(target=str(path), show=Show.READ_ONLY, source=str(path))
-
-
-def _becoming(identity: AgentIdentity) -> list[str]:
-    """Return what makes a root engine's QEMU the agent's, for good."""
-    if not identity.is_switched:
-        return []
-    program = shutil.which("setpriv", path="/usr/bin:/bin")
-    if program is None:
-        raise EnvironmentUnavailable("setpriv is not installed", hint="apt install util-linux")
-    return [
-        *(program, f"--reuid={identity.uid}", f"--regid={identity.gid}", "--clear-groups"),
-        *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"),
-    ]
 
 
 def _kvm_device(identity: AgentIdentity, folder: Path) -> str:

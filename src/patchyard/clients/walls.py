@@ -167,7 +167,7 @@ def build_view(
     )
     places = {place.target: place for layer in layers for place in layer}
     return View(
-        places=_with_parents(places),
+        places=with_parents(places),
         home=home,
         memory_place_bytes=spec.limits.temporary_bytes,
         variables=_variables(spec, home=home, machine=machine, toolchains=toolchains),
@@ -183,7 +183,7 @@ def free_home(taken: Sequence[str]) -> str:
     return next(filter(is_free, HOMES), HOMES[-1])
 
 
-def _with_parents(places: Mapping[str, Place]) -> tuple[Place, ...]:
+def with_parents(places: Mapping[str, Place]) -> tuple[Place, ...]:
     """Return the places, outer ones first, with a traversable folder for each missing parent.
 
     Bubblewrap makes missing parents by itself, under the engine's umask.
@@ -295,4 +295,5 @@ __all__ = [
     "free_home",
     "read_machine",
     "surveyed",
+    "with_parents",
 ]

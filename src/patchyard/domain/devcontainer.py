@@ -143,7 +143,7 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
                 f"{sight.path} says {said}, which an untrusted repository may not",
                 hint="take it out; `agents trust` lets the rest count, and no wall falls for it",
             )
-        return _Reading(body, sight).whole(refused, asked.digests)
+        return _Reading(body, sight).whole(refused, asked.digests, is_fetching=bool(fetched))
     except Fault as fault:
         hint = fault.hint or f"mend it in {sight.path}"
         raise UsageError(f"{sight.path}: {fault.message}", hint=hint) from fault
@@ -166,7 +166,9 @@ class _Reading:
         self._sight = sight
         self._folder = self._text("workspaceFolder")
 
-    def whole(self, refused: Sequence[str], metadata: Mapping[str, str]) -> Devcontainer:
+    def whole(
+        self, refused: Sequence[str], metadata: Mapping[str, str], *, is_fetching: bool
+    ) -> Devcontainer:
         body = self._body
         build, image = self._build(), self._text("image")
         if build is None and not image and "dockerComposeFile" not in body:
@@ -193,7 +195,7 @@ class _Reading:
             created=self._commands(CREATING),
             started=self._commands(STARTING),
             features=tuple(sorted(_mapping(body, "features"))),
-            extension=self._extension(metadata),
+            extension=self._extension(metadata, is_fetching=is_fetching),
             passed_over=tuple(key for key in over if key != "${localEnv:}"),
         )
 
@@ -207,7 +209,7 @@ class _Reading:
     def _text(self, key: str) -> str:
         return self._filled(_text(self._body, key, ()), (key,))
 
-    def _extension(self, metadata: Mapping[str, str]) -> Extension | None:
+    def _extension(self, metadata: Mapping[str, str], *, is_fetching: bool) -> Extension | None:
         """Return what the installer of features is told, commands too: it brings them in order."""
         features = _mapping(self._body, "features")
         if not features:
@@ -220,7 +222,7 @@ class _Reading:
             **{hook: dict(enumerate(said)) for hook, said in hooks.items()},
         }
         text = json.dumps({key: value for key, value in told.items() if value})
-        return Extension(text=text, metadata=metadata)
+        return Extension(text=text, metadata=metadata, is_fetching=is_fetching)
 
     def _options(self, name: str, said: Any) -> Any:
         place = ("features", name)

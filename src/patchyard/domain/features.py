@@ -51,6 +51,7 @@ class Extension:
     """What is installed on top of an image."""
 
     text: str  # the devcontainer.json that the installer is given: features and commands
+    is_fetching: bool = False  # some lie elsewhere; of a trusted repository alone
     metadata: Mapping[str, str] = field(default_factory=dict)  # digest of each own one's, by path
 
     @property
@@ -126,6 +127,11 @@ def _walk(said: Mapping[str, Any], walk: _Walk) -> None:
         _walk(further, _Walk(config=walk.config, files=walk.files, asked=walk.asked, chain=deeper))
 
 
+def is_name(said: Any) -> bool:
+    """Whether a feature may be called so: it becomes a path and a word of a Dockerfile."""
+    return isinstance(said, str) and NAME.fullmatch(said) is not None
+
+
 def is_local(name: str) -> bool:
     """Whether a feature is one of the repository's own, by its path."""
     return name.startswith(("./", "../", "/"))
@@ -176,7 +182,7 @@ def _metadata(name: str, folder: str, walk: _Walk, place: Place) -> Mapping[str,
     if INHERITED in body:
         raise Fault((*place, INHERITED), "is no key of a feature")
     own = body.get("id", "own")
-    if not isinstance(own, str) or not NAME.fullmatch(own):  # the CLI makes a folder of that name
+    if not is_name(own):  # the CLI makes a folder of that name
         raise Fault((*place, "id"), f"{own!r} is no name of a feature", hint=f"as {NAME.pattern}")
     walk.asked.weakening += weakening_in([{**body, "id": name}])
     walk.asked.local += [name] if "${localEnv:" in repr(body) else []
@@ -293,6 +299,7 @@ __all__ = [
     "features_in",
     "filled",
     "is_local",
+    "is_name",
     "lines_of",
     "own_metadata",
     "parse_metadata",
