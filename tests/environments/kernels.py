@@ -5,6 +5,7 @@ from pathlib import Path
 STATUS = {
     **dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16),
     "NoNewPrivs": "1",
+    "Seccomp": "2",
     "Seccomp_filters": "2",
     "Uid": "60900\t60900\t60900\t60900",
 }

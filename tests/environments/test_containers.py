@@ -3,8 +3,11 @@
 import asyncio
 import copy
 import os
+import shutil
 import socket
 import stat
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,7 @@ from patchyard.clients.process import wait_ended
 from patchyard.domain.environment import EnvironmentSpec, Limits, Mount
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
 from patchyard.environments.container import ContainerEnvironment
+from patchyard.toolbox import walled
 
 pytestmark = [pytest.mark.anyio]
 needs_engine = pytest.mark.service("docker")
@@ -146,6 +150,7 @@ def test_other_mounts_than_asked_are_refused(mounts: Any) -> None:
         ({"CapBnd": "00000000a80425fb"}, "", "CapBnd"),
         ({"NoNewPrivs": "0"}, "", "NoNewPrivs"),
         ({"Seccomp_filters": "1"}, "", "Seccomp_filters"),
+        ({"Seccomp": "0"}, "", "Seccomp_filters"),
         ({"Uid": "0\t0\t0\t0"}, "", "Uid"),
         ({}, "net", "net namespace"),
         ({}, "pid", "pid namespace"),
@@ -159,6 +164,59 @@ def test_what_the_kernel_says_is_weaker_is_refused(
     status = {} if changed is None else STATUS | changed
     with pytest.raises(EnvironmentUnavailable, match=named):
         require_walled(7, proc=proc_of(tmp_path / "bad", status, shared=shared))
+
+
+def test_what_an_ordinary_user_is_not_shown_is_told_or_missing(tmp_path: Path) -> None:
+    """As of another's process: its namespaces have no names, and what they hold can be read."""
+    uncounted = {name: value for name, value in STATUS.items() if name != "Seccomp_filters"}
+    proc = proc_of(tmp_path, {**uncounted, "NSpid": "7 1"})
+    shutil.rmtree(proc / "7" / "ns")
+    (proc / "self" / "mountinfo").write_text("1 0 0:1 / /\n2 1 0:2 / /proc\n")
+    (proc / "7" / "mountinfo").write_text("3 0 0:1 / /\n")
+    told = {"Seccomp": "2", **dict.fromkeys(("cgroup", "ipc", "net", "uts"), "7")}
+    require_walled(7, told=told, proc=proc)
+    for name in told:
+        less = {each: value for each, value in told.items() if each != name}
+        with pytest.raises(EnvironmentUnavailable, match=f"{name}(_filters| namespace, which no)"):
+            require_walled(7, told=less, proc=proc)
+    for lie in ({"ipc": ["7"]}, {"ipc": "x"}, {"ipc": "self"}):
+        with pytest.raises(EnvironmentUnavailable, match="ipc namespace, which nothing tells of"):
+            require_walled(7, told={**told, **lie}, proc=proc)
+    (proc / "7" / "mountinfo").write_text("3 0 0:1 / /\n2 1 0:2 / /proc\n")
+    with pytest.raises(EnvironmentUnavailable, match=r"asked: mnt namespace$"):
+        require_walled(7, told={**told, "mnt": "7"}, proc=proc)
+
+
+@pytest.mark.service("bubblewrap")
+def test_what_this_kernel_shows_to_everybody_tells_of_namespaces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where it names none of another's, as to an ordinary user: no word of its own counts then."""
+    monkeypatch.setattr(walled, "namespace", _of_ours_alone)
+    inside = ["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", "--as-pid-1"]
+    lies = dict.fromkeys(("mnt", "net", "pid"), "7")
+    for words, missed in ((inside, []), ([], ["mnt", "net", "pid"])):
+        with subprocess.Popen([*words, "cat"], stdin=subprocess.PIPE) as started:
+            pid = _last_of(started.pid, len(words))
+            found = walled.missing(pid, filters=0, namespaces=list(lies), told=lies)
+        assert [each for each in found if "namespace" in each] == [
+            f"{name} namespace" for name in missed
+        ]
+
+
+def _of_ours_alone(proc: str, pid: str, name: str) -> str:
+    return str(Path(f"{proc}/self/ns/{name}").readlink()) if pid == "self" else ""
+
+
+def _last_of(pid: int, is_inside: int) -> int:
+    """Return the child of bubblewrap's, once it is there; without one the process itself."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    deadline = time.monotonic() + 10
+    while is_inside and time.monotonic() < deadline:
+        for found in children.read_text().split():
+            if Path(f"/proc/{found}/comm").read_text() == "cat\n":
+                return int(found)
+    return pid
 
 
 def test_another_user_and_a_missing_container_are_refused() -> None:

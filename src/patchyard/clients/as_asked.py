@@ -6,6 +6,7 @@ kernel's is the truth, and shows when the first process is there.
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from patchyard.clients.containers import Confined
@@ -83,15 +84,23 @@ def _has_memory_places(found: Mapping[str, str], asked: Mapping[str, str]) -> bo
     return all(set(text.split(",")) <= options.get(place, set()) for place, text in asked.items())
 
 
-def require_walled(pid: int, *, is_podman: bool = False, proc: Path = Path("/proc")) -> None:
+def require_walled(
+    pid: int,
+    *,
+    told: Mapping[str, object] = MappingProxyType({}),
+    is_podman: bool = False,
+    proc: Path = Path("/proc"),
+) -> None:
     """Raise EnvironmentUnavailable where the kernel says that a process has less walls than asked.
 
     `pid` is the container's first process, whose toolbox serves by now; as seen from out here.
+    `told` is what that saw itself before anything else ran there, for what the kernel does not show
+    to an ordinary user.
     Podman before 5 passes over the wish for a namespace of control groups: names of groups can be
     read there, and nothing else.
     """
     wanted = [name for name in NAMESPACES if not (is_podman and name == "cgroup")]
-    _refuse(missing(pid, filters=LEAST_FILTERS, namespaces=wanted, proc=str(proc)))
+    _refuse(missing(pid, filters=LEAST_FILTERS, namespaces=wanted, told=told, proc=str(proc)))
 
 
 def require_sentry(

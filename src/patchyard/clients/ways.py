@@ -41,8 +41,13 @@ class Way(Protocol):
         """Return what its first process said, where `arrived` does not say it."""
         ...
 
-    async def require_walls(self, init: ProcessRef, identity: AgentIdentity) -> None:
-        """Raise EnvironmentUnavailable where the kernel says that it has less walls than asked."""
+    async def require_walls(
+        self, init: ProcessRef, identity: AgentIdentity, told: Mapping[str, object]
+    ) -> None:
+        """Raise EnvironmentUnavailable where the kernel says that it has less walls than asked.
+
+        `told` is what its toolbox says of them.
+        """
         ...
 
     def close(self) -> None:
@@ -74,9 +79,14 @@ class Handed:
         """See Way."""
         return await engine.said(name)
 
-    async def require_walls(self, init: ProcessRef, identity: AgentIdentity) -> None:  # noqa: ARG002 - any that is not root
+    async def require_walls(
+        self,
+        init: ProcessRef,
+        identity: AgentIdentity,  # noqa: ARG002 - any that is not root
+        told: Mapping[str, object],
+    ) -> None:
         """See Way."""
-        require_walled(init.pid, is_podman=self._is_podman)
+        require_walled(init.pid, told=told, is_podman=self._is_podman)
 
     def close(self) -> None:
         """See Way."""
@@ -120,7 +130,12 @@ class ByWarden:
         """See Way."""
         return ""
 
-    async def require_walls(self, init: ProcessRef, identity: AgentIdentity) -> None:
+    async def require_walls(
+        self,
+        init: ProcessRef,
+        identity: AgentIdentity,
+        told: Mapping[str, object],  # noqa: ARG002 - its warden was told more
+    ) -> None:
         """See Way."""
         require_sentry(init.pid, self._rights, uid=identity.uid)
         await self._leading.own(init)

@@ -148,8 +148,8 @@ class ContainerEnvironment:
             _require_no_surprise(spec, made)
             details |= await way.prepare(engine, name)
             berth.handle(self.kind, spec.workspace.target, details)
-            await _answering(engine, name, way, berth)
-            details |= await _running(engine, name, way, identity)
+            told = await _answering(engine, name, way, berth)
+            details |= await _running(engine, name, way, identity, told)
             undo.pop_all()
             way.close()
         return berth.handle(self.kind, spec.workspace.target, details)
@@ -281,8 +281,13 @@ def _accounts(directory: Path, files: Mapping[str, str]) -> Mapping[str, str]:
     return {name: str(directory / name) for name in files}
 
 
-async def _answering(engine: ContainerEngine, name: str, way: Way, berth: Berth) -> None:
-    """Run it until its toolbox has answered. Raises EnvironmentUnavailable with the cause."""
+async def _answering(
+    engine: ContainerEngine, name: str, way: Way, berth: Berth
+) -> Mapping[str, Any]:
+    """Run it until its toolbox has answered; return what that saw of its walls.
+
+    Raises EnvironmentUnavailable with the cause.
+    """
     try:
         async with asyncio.timeout(START_TIMEOUT_S):
             await engine.start(name)
@@ -300,10 +305,16 @@ async def _answering(engine: ContainerEngine, name: str, way: Way, berth: Berth)
             "the image has no shell, and commands need one",
             hint="take an image that has /bin/sh",
         )
+    told = hello.get("walls")
+    return told if isinstance(told, dict) else {}
 
 
 async def _running(
-    engine: ContainerEngine, name: str, way: Way, identity: AgentIdentity
+    engine: ContainerEngine,
+    name: str,
+    way: Way,
+    identity: AgentIdentity,
+    told: Mapping[str, Any],
 ) -> Mapping[str, Any]:
     """Return how its first process and its control groups are found from here.
 
@@ -312,7 +323,7 @@ async def _running(
     found = await engine.inspect(name) or {}
     pid = int(found.get("State", {}).get("Pid") or 0)
     init = identify_started(pid)
-    await way.require_walls(init, identity)
+    await way.require_walls(init, identity, told)
     membership = _read(f"/proc/{pid}/cgroup")
     return {"init": to_details(init), "group": list(cgroups.groups_of(membership))}
 

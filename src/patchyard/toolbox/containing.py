@@ -129,8 +129,10 @@ class Container:
         if self.has_ended():
             return "it has ended"
         names = [each for each in walled.NAMESPACES if not (self._is_podman and each == "cgroup")]
-        missing = walled.missing(self.pid, filters=LEAST_FILTERS, namespaces=names)
-        if not _greeting(where).get("shell"):
+        greeting = _greeting(where)
+        told = greeting.get("walls") or {}
+        missing = walled.missing(self.pid, filters=LEAST_FILTERS, namespaces=names, told=told)
+        if not greeting.get("shell"):
             missing.append("shell")
         return ", ".join(missing)
 

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 
-from . import operations, processes
+from . import operations, processes, walled
 from .calls import Call, Register
 from .commands import find_shell
 from .confinement import confine
@@ -36,8 +36,11 @@ LONGEST_ID = 128
 class Server:
     """One toolbox."""
 
-    def __init__(self, settings: Settings, entrance: Listener | StandardStreams) -> None:
+    def __init__(
+        self, settings: Settings, entrance: Listener | StandardStreams, walls: dict[str, str]
+    ) -> None:
         self._room = Room(settings)
+        self._walls = walls  # what was seen of them, before anything else ran here
         self._entrance = entrance
         self._register = Register()
         self._connections: set[Connection] = set()
@@ -133,6 +136,7 @@ class Server:
             "python": "%d.%d.%d" % sys.version_info[:3],
             "shell": find_shell(),
             "calls": list(self._register.calls),
+            "walls": self._walls,
         }
         connection.send(encode(hello))
 
@@ -273,8 +277,9 @@ def main(text: str) -> int:
         settings.replica_fd = further if settings.replica == PASSED else settings.replica_fd
     os.chdir("/")
     os.umask(0o022)
+    walls = walled.seen()
     confine(settings)
-    server = Server(settings, _entrance(settings))
+    server = Server(settings, _entrance(settings), walls)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for fd in range(3):
         os.dup2(null, fd)

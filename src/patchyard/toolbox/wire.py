@@ -6,10 +6,10 @@ surrogates (`surrogateescape`), so that paths and output survive exactly.
 
 Engine to toolbox, by `do`: `hello`, `call` (call_id, op, args, is_listening), `attach` (call_id,
 is_listening), `cancel` (call_id), `forget` (call_ids), `listen`, `end`. Toolbox to engine, by
-`say`: `hello` (protocol, pid, python, shell, calls), `output` (call_id, stream, text), `result`
-(call_id, result), `unknown` (call_id), `listening` (port; the socket travels as ancillary data on
-the same frame), `error` (message). Output is streamed unless `is_listening` is false; the result
-holds it either way.
+`say`: `hello` (protocol, pid, python, shell, calls, walls), `output` (call_id, stream, text),
+`result` (call_id, result), `unknown` (call_id), `listening` (port; the socket travels as ancillary
+data on the same frame), `error` (message). Output is streamed unless `is_listening` is false; the
+result holds it either way.
 
 A `call` whose call_id the toolbox already knows is an `attach`: it is never run a second time.
 """
