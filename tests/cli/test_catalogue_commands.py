@@ -172,7 +172,33 @@ def test_a_resource_has_limits_of_its_own() -> None:
     made = data("resource", "add", "container-instance", "box", *words)
     assert made["limits"] == {"memory": 2 * 1024**3, "cpu_time": 600.0, "processes": 64}
     shown = typed("resource", "show", "box").stdout
-    assert "limits: cpu_time 600 s, memory 2 GiB, processes 64" in shown
+    assert shown.splitlines() == [
+        "name: box",
+        "type: container-instance",
+        "image: py3",
+        "execution_environment: host (not set)",
+        "limits: cpu_time 600 s, memory 2 GiB, processes 64",
+    ]
+
+
+def test_a_link_can_be_taken_back_and_what_is_still_set_is_said() -> None:
+    data("project", "create", "shop")
+    data("resource", "add", "container-instance", "box", "--image", "py3")
+    data("resource", "add", "directory", "files")
+    for name in ("box", "files"):
+        data("project", "link-resource", "shop", name)
+    typed("project", "context", "set", "execution_environment", "box")
+    wrong = typed("project", "unlink-resource", "shop", "bax")
+    assert (wrong.exit_code, "Did you mean 'box'?" in wrong.stderr) == (2, True), wrong.stderr
+    assert "known: box, files" in wrong.stderr
+    said = typed("project", "unlink-resource", "shop", "box").stdout
+    assert "unlinked box from shop\nshop is still set to work there" in said
+    assert data("project", "show", "shop")["resources"] == ["files"]
+    assert typed("project", "unlink-resource", "shop", "box").exit_code == 2
+    data("project", "link-resource", "shop", "box")
+    removed = typed("resource", "remove", "box").stdout
+    assert "removed box, unlinked from shop\nshop is still set to work there" in removed
+    assert typed("resource", "remove", "files", "--format", "rich").stdout.endswith("from shop\n")
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,11 @@ def table(rows: Sequence[Sequence[str]], *, empty: str) -> str:
     )
 
 
+def filled(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record without what is empty there."""
+    return {key: value for key, value in body.items() if value not in (None, "", {}, [])}
+
+
 def fields(body: Mapping[str, Any]) -> str:
     """Return a record as `name: value` lines."""
     return "\n".join(f"{key}: {_said(value)}" for key, value in body.items())
@@ -92,6 +97,14 @@ def project_data(project: Project, holdings: Holdings) -> dict[str, Any]:
         "is_implicit": project.is_implicit,
         "context": context_data(project),
     }
+
+
+def still_named(project: Project, resource: str) -> list[str]:
+    """Return a line for a project whose work is set to happen in a resource it has no more."""
+    if project.execution_environment != resource:
+        return []
+    cure = f"agents project context set {project.name} execution_environment process"
+    return [f"{project.name} is still set to work there; change it: {cure}"]
 
 
 def context_data(project: Project) -> dict[str, Any]:
@@ -135,8 +148,10 @@ __all__ = [
     "checkout_of",
     "context_data",
     "fields",
+    "filled",
     "project_data",
     "project_named",
+    "still_named",
     "table",
     "with_catalogue",
 ]

@@ -12,6 +12,7 @@ from patchyard.cli.cataloguing import (
     fields,
     project_data,
     project_named,
+    still_named,
     table,
     with_catalogue,
 )
@@ -112,6 +113,25 @@ def link_resource(name: str, resource: str, output_format: str) -> None:
         return Outcome(data=data, text=f"linked {resource} to {name}")
 
     with_catalogue("project link-resource", output_format, job)
+
+
+@project.command("unlink-resource", epilog="Example: agents project unlink-resource shop docs")
+@click.argument("name")
+@click.argument("resource")
+@format_option
+def unlink_resource(name: str, resource: str, output_format: str) -> None:
+    """Take the link to a resource back; the resource and what was set stay.
+
+    Plans that were made before keep it.
+    """
+
+    async def job(catalogue: Catalogue) -> Outcome:
+        left = await catalogue.unlink(name, resource)
+        data = project_data(left, await catalogue.holdings())
+        text = "\n".join([f"unlinked {resource} from {name}", *still_named(left, resource)])
+        return Outcome(data=data, text=text)
+
+    with_catalogue("project unlink-resource", output_format, job)
 
 
 @project.group(cls=Group, epilog="Example: agents project context show")

@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from patchyard.cli.cataloguing import checkout_of, fields, table, with_catalogue
+from patchyard.cli.cataloguing import (
+    checkout_of,
+    fields,
+    filled,
+    still_named,
+    table,
+    with_catalogue,
+)
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option
 from patchyard.cli.resource_devcontainer import (
@@ -247,7 +254,11 @@ def _data(found: Resource, holdings: Holdings) -> dict[str, Any]:
 
 
 def _shown(found: Resource, data: Mapping[str, Any]) -> dict[str, Any]:
-    return {**data, "limits": shown(found.limits)}
+    """What a person sees of it: nothing that is empty, and no flag for programs."""
+    kind = data["execution_environment"]
+    said = kind if found.execution_environment else f"{kind} (not set)"
+    rows = {**data, "limits": shown(found.limits), "execution_environment": said}
+    return filled({key: value for key, value in rows.items() if not key.endswith("_set")})
 
 
 @resource.command("list", epilog="Example: agents resource list --format json")
@@ -283,11 +294,17 @@ def show(name: str, output_format: str) -> None:
 @click.argument("name")
 @format_option
 def remove(name: str, output_format: str) -> None:
-    """Take a resource away; what lies there stays."""
+    """Take a resource away, from projects it is linked to as well; what lies there stays.
+
+    Plans that were made before keep it.
+    """
 
     async def job(catalogue: Catalogue) -> Outcome:
-        await catalogue.remove_resource(name)
-        return Outcome(data={"name": name}, text=f"removed {name}")
+        linked = sorted(await catalogue.remove_resource(name), key=lambda each: each.name)
+        names = [each.name for each in linked]
+        lines = [f"removed {name}" + (f", unlinked from {', '.join(names)}" if names else "")]
+        lines += [line for each in linked for line in still_named(each, name)]
+        return Outcome(data={"name": name, "unlinked": names}, text="\n".join(lines))
 
     with_catalogue("resource remove", output_format, job)
 

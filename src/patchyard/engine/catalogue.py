@@ -154,6 +154,21 @@ class Catalogue:
 
         return (await self.change(decide)).project(name)
 
+    async def unlink(self, name: str, resource: str) -> Project:
+        """Take the link of a resource back; what was set for it stays set.
+
+        Raises UnknownName for a resource that is not linked, with those that are.
+        """
+
+        def decide(holdings: Holdings) -> Sequence[HomeEvent]:
+            project = holdings.project(name)
+            if resource not in project.resources:
+                raise UnknownName.among(f"resource linked to {name}", resource, project.resources)
+            left = tuple(each for each in project.resources if each != resource)
+            return [ProjectSaved(project=replace(project, resources=left))]
+
+        return (await self.change(decide)).project(name)
+
     async def add_resource(self, resource: Resource) -> Resource:
         """Add a resource. Raises UsageError for a type that is not there or a name taken."""
         require_type(resource.type)
@@ -171,13 +186,20 @@ class Catalogue:
         await self.change(decide)
         return resource
 
-    async def remove_resource(self, name: str) -> None:
-        """Take a resource away, also from the projects it is linked to. Raises UnknownName."""
+    async def remove_resource(self, name: str) -> Sequence[Project]:
+        """Take a resource away, also from the projects it is linked to, and return those.
+
+        Raises UnknownName.
+        """
+        linked: list[Project] = []
 
         def decide(holdings: Holdings) -> Sequence[HomeEvent]:
-            return [ResourceRemoved(name=holdings.resource(name).name)]
+            removed = holdings.resource(name).name
+            linked[:] = [each for each in holdings.projects.values() if removed in each.resources]
+            return [ResourceRemoved(name=removed)]
 
         await self.change(decide)
+        return linked
 
     async def save_action(self, action: Action) -> None:
         """Add an action, or put it in the place of the one of that name."""
