@@ -59,10 +59,17 @@ def server(yard: Yard) -> SshServer:
 
 
 async def test_a_host_that_is_down(yard: Yard) -> None:
-    configure(yard, "HostName 127.0.0.1", f"Port {free_port()}")
+    configure(yard, "HostName 127.0.0.1", f"Port {(port := free_port())}")
     error = await refused(yard)
-    assert f"{HOST} cannot be reached" in error.message
-    assert f"ssh {HOST} true" in error.hint
+    assert f"{HOST} (port {port}) cannot be reached" in error.message
+    assert f"`ssh {HOST} true`" in error.hint
+
+
+async def test_a_port_that_the_address_says_is_in_the_cure(tmp_path: Path) -> None:
+    port = free_port()
+    with pytest.raises(EnvironmentUnavailable, match=rf"127\.0\.0\.1 \(port {port}\)") as refused:
+        await ssh.connect(f"me@127.0.0.1:{port}", str(tmp_path))
+    assert f"`ssh -p {port} me@127.0.0.1 true`" in refused.value.hint
 
 
 async def test_a_host_that_accepts_and_never_speaks(
@@ -78,7 +85,7 @@ async def test_a_host_that_accepts_and_never_speaks(
 async def test_a_host_whose_key_nobody_knows(yard: Yard, server: SshServer) -> None:
     forget_hosts(yard)
     error = await refused(yard)
-    assert error.message == f"the host key of {HOST} is not known"
+    assert error.message == f"the host key of {HOST} (port {server.port}) is not known"
     assert "compare the fingerprint" in error.hint
     assert server.environments() == []
 
@@ -98,7 +105,7 @@ async def test_a_configuration_that_knows_every_host_is_not_followed(
 async def test_a_host_whose_key_has_changed(yard: Yard, server: SshServer) -> None:
     server.configure(home_of(yard), key="other_host_key.pub")
     error = await refused(yard)
-    assert f"the host key of {HOST} has changed" in error.message
+    assert f"the host key of {HOST} (port {server.port}) has changed" in error.message
     assert f"ssh-keygen -R '[127.0.0.1]:{server.port}'" in error.hint
 
 
@@ -116,7 +123,7 @@ async def test_a_host_that_lets_nobody_in(yard: Yard, server: SshServer) -> None
         error = await refused(yard)
     finally:
         (server.folder / "kept").rename(server.folder / "authorized")
-    assert f"{HOST} let nobody in" in error.message
+    assert f"{HOST} (port {server.port}) let nobody in" in error.message
     assert "key" in error.hint
 
 

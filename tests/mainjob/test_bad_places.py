@@ -216,7 +216,8 @@ def test_a_host_that_is_slow_or_whose_key_has_changed(
     with serving_ssh() as server:
         server.configure(desk.home, key="other_host_key.pub")
         changed = desk.run(shell("true"), finish(), in_="far")
-        require_refused(changed, 4, f"host key of {HOST} has changed", "ssh-keygen -R")
+        said = f"host key of {HOST} (port {server.port}) has changed"
+        require_refused(changed, 4, said, "ssh-keygen -R")
         with socket.create_server(("127.0.0.1", 0)) as silent:
             server.port = silent.getsockname()[1]
             server.configure(desk.home)

@@ -127,7 +127,8 @@ def test_a_host_that_is_away_is_exit_4_with_the_cure(linked: Desk, server: SshSe
     server.stop()
     done = linked.agents("run", "do it", "--model", f"scripted:{script}", "--in", "far")
     server.start()
-    assert (done.code, f"{HOST} cannot be reached" in done.message) == (4, True), done.message
+    said = f"{HOST} (port {server.port}) cannot be reached"
+    assert (done.code, said in done.message) == (4, True), done.message
     again = linked.agents("plan", "resume", "@last")
     assert (again.code, again.changed) == (0, {"new.txt": "added"}), again.message
 

@@ -45,7 +45,7 @@ def engine_socket(environ: Mapping[str, str]) -> str:
         scheme, _, path = named.partition("://")
         if scheme != "unix":
             raise EnvironmentUnavailable(
-                f"DOCKER_HOST names {scheme}://, and only an engine of this machine can be used",
+                f"DOCKER_HOST names {named}, and only an engine of this machine can be used",
                 hint="set it to unix:// and the path of a socket, or unset it",
             )
         return path

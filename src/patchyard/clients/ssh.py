@@ -41,9 +41,11 @@ async def connect(address: str, home: str) -> "asyncssh.SSHClientConnection":
     """Connect to a host. Raises EnvironmentUnavailable that names cause and cure, UsageError."""
     asyncssh = library()
     where = Address.parse(address)
+    port = where.port
     try:
         async with asyncio.timeout(CONNECT_S) as scope:
             options = await _options(asyncssh, where, home)
+            port = options.port
             known = _known_hosts(options.config, home)
             return await asyncssh.connect(  # type: ignore[no-any-return] # it is not typed
                 where.host,
@@ -53,9 +55,10 @@ async def connect(address: str, home: str) -> "asyncssh.SSHClientConnection":
                 known_hosts=known,
             )
     except TimeoutError as error:
-        slow = f"{where.host} did not answer within {CONNECT_S:g} s" if scope.expired() else error
+        slow = f"did not answer within {CONNECT_S:g} s" if scope.expired() else f"is slow: {error}"
         raise EnvironmentUnavailable(
-            str(slow), hint=f"look with `ssh -v {where.host} true` what it is busy with"
+            f"{_at(where, port)} {slow}",
+            hint=f"look with `{where.command_with('-v')} true` what it is busy with",
         ) from error
     except asyncssh.ConfigParseError as error:
         raise UsageError(
@@ -65,15 +68,20 @@ async def connect(address: str, home: str) -> "asyncssh.SSHClientConnection":
         raise _untrusted(asyncssh, where, options, known) from error
     except asyncssh.PermissionDenied as error:
         raise EnvironmentUnavailable(
-            f"{where.host} let nobody in: {error.reason}",
-            hint=f"`ssh {where.host} true` has to work without a question: put your key there,"
+            f"{_at(where, port)} let nobody in: {error.reason}",
+            hint=f"`{where.command} true` has to work without a question: put your key there,"
             " and into the agent where it has a passphrase",
         ) from error
     except (OSError, asyncssh.Error, ValueError) as error:
         raise EnvironmentUnavailable(
-            f"{where.host} cannot be reached: {error}",
-            hint=f"look with `ssh {where.host} true` what is wrong",
+            f"{_at(where, port)} cannot be reached: {error}",
+            hint=f"look with `{where.command} true` what is wrong",
         ) from error
+
+
+def _at(where: Address, port: int) -> str:
+    """Return the host with its port, as far as that is known: others may listen beside it."""
+    return f"{where.host} (port {port})" if port else where.host
 
 
 async def _options(asyncssh: Any, where: Address, home: str) -> Any:
@@ -127,14 +135,14 @@ def _untrusted(
     shown = name if port in {0, 22} else f"[{name}]:{port}"
     if any(known[:2]):
         return EnvironmentUnavailable(
-            f"the host key of {where.host} has changed: it is not the one that your known hosts"
-            " have. Somebody may be in between, or the host was made anew",
+            f"the host key of {_at(where, port)} has changed: it is not the one that your known"
+            " hosts have. Somebody may be in between, or the host was made anew",
             hint=f"ask who runs it; when it was made anew: `ssh-keygen -R '{shown}'`, then"
-            f" `ssh {where.host} true` and compare the fingerprint",
+            f" `{where.command} true` and compare the fingerprint",
         )
     return EnvironmentUnavailable(
-        f"the host key of {where.host} is not known",
-        hint=f"`ssh {where.host} true`, and compare the fingerprint before you say yes",
+        f"the host key of {_at(where, port)} is not known",
+        hint=f"`{where.command} true`, and compare the fingerprint before you say yes",
     )
 
 

@@ -59,9 +59,13 @@ def code() -> tuple[str, Mapping[str, str]]:
 class Conversation:
     """One process of ours on the host, for as long as there is something to ask."""
 
-    def __init__(self, process: "asyncssh.SSHClientProcess[bytes]", host: str) -> None:
+    def __init__(
+        self, process: "asyncssh.SSHClientProcess[bytes]", host: str, *, way: str = ""
+    ) -> None:
+        """Take what runs there; `way` is the command by which a person goes to the host."""
         self._process = process
         self._host = host
+        self._way = way or f"ssh {host}"
         self._token = os.urandom(8).hex()
 
     async def ask(self, do: str, **fields: Any) -> Mapping[str, Any]:
@@ -85,7 +89,7 @@ class Conversation:
         if "refused" in answer:
             raise EnvironmentUnavailable(
                 f"{self._host} cannot serve an environment: {str(answer['refused'])[:SAID_CHARS]}",
-                hint=f"look on that host what is wrong: `ssh {self._host}`",
+                hint=f"look on that host what is wrong: `{self._way}`",
             )
         return answer
 
@@ -116,7 +120,7 @@ class Conversation:
             return EnvironmentUnavailable(text, hint=PYTHON_HINT)
         return EnvironmentUnavailable(
             f"commands do not run on {self._host}: {said or f'exit {status}'}",
-            hint=f"`ssh {self._host} python3 --version` has to work",
+            hint=f"`{self._way} python3 --version` has to work",
         )
 
     async def prepare(self) -> Mapping[str, Any]:
@@ -129,7 +133,7 @@ class Conversation:
 
 @contextlib.asynccontextmanager
 async def conversing(
-    connection: "asyncssh.SSHClientConnection", host: str
+    connection: "asyncssh.SSHClientConnection", host: str, *, way: str = ""
 ) -> AsyncIterator[Conversation]:
     """Run our program on the host during the block. Raises EnvironmentBroken."""
     errors = library().Error
@@ -140,7 +144,7 @@ async def conversing(
     try:
         with contextlib.suppress(BrokenPipeError):  # it has ended already, and says why
             process.stdin.write(_program())
-        yield Conversation(process, host)
+        yield Conversation(process, host, way=way)
     finally:
         process.close()
         with contextlib.suppress(OSError, errors, TimeoutError):

@@ -31,5 +31,16 @@ class Address:
             )
         return cls(host=found["v6"] or found["host"], user=found["user"] or "", port=port)
 
+    @property
+    def command(self) -> str:
+        """How a person goes there: `ssh -p 2222 me@host`."""
+        return self.command_with()
+
+    def command_with(self, *options: str) -> str:
+        """Return that command with further options."""
+        port = ("-p", str(self.port)) if self.port else ()
+        user = f"{self.user}@" if self.user else ""
+        return " ".join(("ssh", *options, *port, f"{user}{self.host}"))
+
 
 __all__ = ["ADDRESS", "Address"]

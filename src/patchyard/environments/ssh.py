@@ -89,17 +89,17 @@ class SSHEnvironment:
         """Start one on the host of `spec.address`. Raises EnvironmentUnavailable, UsageError."""
         if not spec.address:
             raise EnvironmentUnavailable("`ssh` needs a host to reach", hint=NEEDS_HOST)
-        host = Address.parse(spec.address).host
+        where = Address.parse(spec.address)
         self._refuse_mounts(spec)
-        if host == LOCALHOST and spec.transport != "ssh":
+        if where.host == LOCALHOST and spec.transport != "ssh":
             _refuse_carrying(spec)
             return _as_ssh(await self._host.start(spec), spec)
         try:
             return await self._started(spec)
         except EnvironmentBroken as error:
             raise EnvironmentUnavailable(
-                f"{host} could not start an environment: {error.message}",
-                hint=error.hint or f"look with `ssh {host} true` whether it is well",
+                f"{where.host} could not start an environment: {error.message}",
+                hint=error.hint or f"look with `{where.command} true` whether it is well",
             ) from error
 
     async def _started(self, spec: EnvironmentSpec) -> EnvironmentHandle:
@@ -183,10 +183,10 @@ class SSHEnvironment:
                 raise
             except EnvironmentBroken as error:
                 broken = error
-        host = Address.parse(_address(handle)).host
+        where = Address.parse(_address(handle))
         raise EnvironmentUnavailable(
-            f"the connections to {host} break: {broken.message}",
-            hint=f"look with `ssh {host} true` whether it is well, then resume",
+            f"the connections to {where.host} break: {broken.message}",
+            hint=f"look with `{where.command} true` whether it is well, then resume",
         ) from broken
 
     async def _first(self, handle: EnvironmentHandle, line: "_Line") -> ToolboxClient:
@@ -230,15 +230,16 @@ class SSHEnvironment:
     @asynccontextmanager
     async def _conversing(self, address: str) -> AsyncIterator[Conversation]:
         """Run our program there during the block, over a connection that works."""
-        host, home = Address.parse(address).host, self._station.home
+        where, home = Address.parse(address), self._station.home
+        host, way = where.host, where.command
         async with AsyncExitStack() as stack:
             try:
                 shared = await stack.enter_async_context(pool().connection(address, home))
-                talk = await stack.enter_async_context(conversing(shared, host))
+                talk = await stack.enter_async_context(conversing(shared, host, way=way))
             except EnvironmentBroken:  # it was made a while ago; nothing was asked yet
                 await pool().drop(address, home)
                 shared = await stack.enter_async_context(pool().connection(address, home))
-                talk = await stack.enter_async_context(conversing(shared, host))
+                talk = await stack.enter_async_context(conversing(shared, host, way=way))
             yield talk
 
     def _refuse_mounts(self, spec: EnvironmentSpec) -> None:
