@@ -42,7 +42,9 @@ def with_devcontainers(
     read = {}
     for each in wanted:
         try:
-            read[each.name] = _read(each, spec, sight, is_trusted=is_trusted, environ=environ)
+            read[each.name] = described_by(
+                each, spec.repository, sight, is_trusted=is_trusted, environ=environ
+            )
         except PatchyardError:
             if each.name in used:
                 raise
@@ -63,15 +65,19 @@ def _notes(here: Devcontainer) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _read(
+def described_by(
     resource: Resource,
-    spec: PlanSpec,
+    repository: str,
     sight: Glimpse | None,
     *,
     is_trusted: bool,
     environ: Mapping[str, str],
 ) -> Devcontainer:
-    if os.path.realpath(resource.location) != spec.repository or sight is None:
+    """Return what the file of a devcontainer in `repository` says.
+
+    Raises UsageError with the place, GuardRefused for what an untrusted repository may not say.
+    """
+    if os.path.realpath(resource.location) != repository or sight is None:
         raise UsageError(
             f"{resource.name} is the devcontainer of {resource.location}, not of this repository",
             hint="link one of this checkout",
@@ -89,7 +95,7 @@ def _read(
 
     about = Sight(
         path=resource.config,
-        checkout=spec.repository,
+        checkout=repository,
         is_trusted=is_trusted,
         local=local,
         files=sight,
@@ -97,4 +103,4 @@ def _read(
     return parse_devcontainer(data.decode("utf-8", "replace"), about)
 
 
-__all__ = ["discovered_in", "with_devcontainers"]
+__all__ = ["described_by", "discovered_in", "with_devcontainers"]

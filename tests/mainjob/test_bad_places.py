@@ -46,6 +46,8 @@ def require_refused(answer: Answer, code: int, *words: str) -> None:
 def test_an_image_that_will_not_do(desk: Desk, reference: Any, words: tuple[str, ...]) -> None:
     linked(desk, "container-instance", "box", "--image", reference())
     require_refused(desk.run(shell("true"), in_="box"), 4, *words)
+    events = [each["event"] for each in desk.agents("plan", "events", "@last").data["events"]]
+    assert ("TurnRequested" in events) == (words[0] == "the image has no shell"), events
     require_refused(desk.agents("env", "check", "box"), 4, *words)
 
 

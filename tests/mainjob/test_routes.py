@@ -214,5 +214,5 @@ def test_a_resource_can_be_tried_by_its_name(desk: Desk) -> None:
     wrong = desk.agents("env", "check", "bax")
     assert (wrong.code, "Did you mean 'box'" in wrong.message) == (2, True), wrong.message
     desk.agents("resource", "add", "directory", "d", "--path", ".")
-    odd = desk.agents("env", "check", "d")
-    assert (odd.code, "nothing can be tried" in odd.message) == (2, True), odd.message
+    odd = desk.agents("env", "probe", "d")
+    assert (odd.code, "nothing can be started" in odd.message) == (2, True), odd.message

@@ -16,6 +16,7 @@ from patchyard.config import places
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import Readiness
 from patchyard.domain.errors import PatchyardError, WorkFailed
+from patchyard.engine import trying
 from patchyard.models.choosing import QUICK, choose
 from patchyard.models.providers import Catalogue
 from patchyard.upkeep import rules
@@ -48,8 +49,8 @@ def doctor(output_format: str) -> None:
         try:
             async with open_equipment(os.environ) as equipment:
                 findings.append(_good("database", f"SQLite {sqlite3.sqlite_version}"))
-                for adapter in equipment.environments.values():
-                    ready = await adapter.check()
+                for kind in equipment.environments:
+                    ready = await trying.check(equipment, kind)
                     said = _said(ready) if ready.is_ready else ready.cause
                     findings.append(
                         Finding(

@@ -8,6 +8,7 @@ import click
 
 from patchyard.assembly import open_equipment, open_prober
 from patchyard.cli.cataloguing import table
+from patchyard.cli.checking import Checked, checked
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option, one_line, paint, visible
 from patchyard.domain.codec import to_json
@@ -18,6 +19,11 @@ from patchyard.engine import trying
 if TYPE_CHECKING:
     from patchyard.probing.attack import Report
 
+FOUND = (
+    *("engine", "socket", "image", "runtime", "address", "carries", "qemu", "kernel"),
+    *("config", "state", "location"),
+)
+"""Facts that are said to people."""
 PROBE_HINT = "do not run what you do not trust there; please report it (SECURITY.md says how)"
 
 
@@ -37,35 +43,37 @@ def list_kinds(output_format: str) -> None:
 
     async def work() -> Outcome:
         async with open_equipment(os.environ) as equipment:
-            found = [await adapter.check() for adapter in equipment.environments.values()]
+            found = [await trying.check(equipment, kind) for kind in equipment.environments]
         rows = [_row(readiness) for readiness in sorted(found, key=lambda r: STRENGTH[r.kind])]
-        text = "\n".join(readiness_line(row) for row in rows)
+        text = "\n".join(readiness_line(row["kind"], row) for row in rows)
         return Outcome(data={"environments": rows}, text=text)
 
     carry_out("env list", output_format, work)
 
 
 @env.command(
-    short_help="Really start one kind and print what can be seen from inside.",
+    short_help="Really start a kind or a resource; print what it needs, has and shows.",
     epilog="Example: agents env check process",
 )
 @click.argument("place", metavar="KIND|RESOURCE")
 @format_option
 def check(place: str, output_format: str) -> None:
-    """Start one with a time limit; print what can be seen from inside, and what holds limits.
+    """Start one with a time limit; print what it needs and has, its walls, and what holds limits.
 
-    A resource is named by its name: a container with its image, a host that is reached by SSH.
+    Every resource that was added can be named. A devcontainer that is not built yet is looked at
+    and not built. In a checkout or a folder nothing runs: whether it is there is said.
     """
 
     async def work() -> Outcome:
         async with open_equipment(os.environ) as equipment:
-            readiness = await trying.check(equipment, place)
-        row = _row(readiness)
+            found = await checked(equipment, place)
+        data = _data(found)
         error = None
-        if not readiness.is_ready:
-            error = EnvironmentUnavailable(readiness.cause, hint=readiness.cure)
-        text = "\n".join([readiness_line(row), *_rows(row, "visible"), *_rows(row, "limits")])
-        return Outcome(data=row, text=text, error=error)
+        if not found.is_ready:
+            error = EnvironmentUnavailable(found.cause, hint=found.cure)
+        rows = [*_about(found), *_rows(data, "visible"), *_rows(data, "limits")]
+        head = _head(found)
+        return Outcome(data=data, text="\n".join([head, *rows]), error=error)
 
     carry_out("env check", output_format, work)
 
@@ -139,13 +147,55 @@ def _row(readiness: Readiness) -> dict[str, Any]:
     }
 
 
-def readiness_line(row: Mapping[str, Any]) -> str:
-    """Return one line that says whether a kind works."""
+def _data(found: Checked) -> dict[str, Any]:
+    names = ("name", "type", "is_ready", "cause", "cure", "needs", "walls")
+    strength = None if found.kind is None else strength_of(found.kind, found.runtime)
+    return {
+        **{name: getattr(found, name) for name in names},
+        "kind": None if found.kind is None else str(found.kind),
+        "strength": strength,
+        "facts": to_json(found.facts),
+    }
+
+
+def _head(found: Checked) -> str:
+    """Return the first line; why one does not start follows as the error, with its cure."""
+    if found.is_ready:
+        word = "works" if found.kind else "is there"
+        note = found.facts.get("note")
+        return f"{visible(found.name):10} {paint(word, 'green')}{_note(note)}"
+    word = "does not start" if found.kind else "is not there"
+    return f"{visible(found.name):10} {paint(word, 'red')}"
+
+
+def _about(found: Checked) -> list[str]:
+    """Return what it needs, what was found, and what its walls are."""
+    facts = found.facts
+    known = {name: str(facts[name]) for name in FOUND if facts.get(name)}
+    has = [text if text.startswith(name) else f"{name} {text}" for name, text in known.items()]
+    weaker = ", ".join(facts.get(trying.WEAKER, ()))
+    rows = {
+        "type": found.type,
+        "needs": found.needs,
+        "found": ", ".join(has),
+        "walls": found.walls,
+        "weaker": f"nothing there holds the limits that were set: {weaker}" if weaker else "",
+    }
+    return [
+        f"  {paint(f'{name:8}', 'cyan')} {visible(text)}" for name, text in rows.items() if text
+    ]
+
+
+def _note(note: object) -> str:
+    return f" ({visible(str(note))})" if note else ""
+
+
+def readiness_line(name: str, row: Mapping[str, Any]) -> str:
+    """Return one line that says whether what is called `name` works."""
     if row["is_ready"]:
-        note = row["facts"].get("note")
-        return f"{row['kind']:10} {paint('works', 'green')}{f' ({visible(note)})' if note else ''}"
+        return f"{name:10} {paint('works', 'green')}{_note(row['facts'].get('note'))}"
     cure = f" (cure: {visible(row['cure'])})" if row["cure"] else ""
-    return f"{row['kind']:10} {paint('does not start', 'red')}: {visible(row['cause'])}{cure}"
+    return f"{name:10} {paint('does not start', 'red')}: {visible(row['cause'])}{cure}"
 
 
 def _rows(row: Mapping[str, Any], name: str) -> list[str]:
@@ -154,4 +204,4 @@ def _rows(row: Mapping[str, Any], name: str) -> list[str]:
     return [f"  {line}" for line in table(cells, empty="").splitlines()]
 
 
-__all__ = ["env", "readiness_line"]
+__all__ = ["FOUND", "env", "readiness_line"]

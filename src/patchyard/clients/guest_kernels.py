@@ -22,9 +22,10 @@ FOLDERS = ("drivers/virtio", "drivers/char", "drivers/block")
 KERNEL = re.compile(r"vmlinuz-(?P<release>.+)")
 PACKED = (".gz", ".xz")
 CURE = (
-    "install Debian's cloud kernel (apt install linux-image-cloud-amd64), or unpack it to a folder"
-    " (apt-get download, dpkg-deb -x) and name that: agents resource add vm-image NAME --image"
-    " FOLDER"
+    "as root: `apt install linux-image-cloud-amd64`. Without root: `mkdir guest && cd guest &&"
+    " apt-get download $(apt-cache depends linux-image-cloud-amd64 | awk '/Depends:/ {print $2}')"
+    " && dpkg-deb -x linux-image-*.deb . && agents resource add vm-image box --image .`, then"
+    " `agents env check box`"
 )
 
 

@@ -64,7 +64,7 @@ class Templates:
         Raises EnvironmentUnavailable with the cause, UsageError for what is wrong in that folder.
         """
         find_qemu()
-        kernel = _kernel(image)
+        kernel = kernel_for(image)
         python, code = self._code()
         self._folder.mkdir(mode=0o711, parents=True, exist_ok=True)
         async with locked_patiently(self._folder / ".lock"):
@@ -213,7 +213,8 @@ class Templates:
                 )
 
 
-def _kernel(image: str) -> GuestKernel:
+def kernel_for(image: str) -> GuestKernel:
+    """Return the kernel of an image folder, else this machine's. Raises EnvironmentUnavailable."""
     if image and not Path(image).is_dir():
         raise EnvironmentUnavailable(f"there is no folder {image} for a virtual machine", hint=CURE)
     kernel = find_kernel(Path(image)) if image else None
@@ -246,4 +247,5 @@ __all__ = [
     "SAVE_TIMEOUT_S",
     "Template",
     "Templates",
+    "kernel_for",
 ]

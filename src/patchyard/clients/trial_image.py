@@ -19,8 +19,11 @@ NAME = "patchyard-trial"
 PLACES = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 
-def trial_image() -> tuple[str, bytes]:
-    """Return the name of the image for this machine, and its archive as engines load it."""
+def trial_image(own: str) -> tuple[str, bytes]:
+    """Return the name of the image for this machine, and its archive as engines load it.
+
+    The name is of one trial alone, `own`: whoever takes it away takes it from nobody else.
+    """
     layer = _archive({**dict.fromkeys(name for name in PLACES if Path(name).is_dir()), **_links()})
     machine = platform.machine()
     config = json.dumps(
@@ -34,7 +37,7 @@ def trial_image() -> tuple[str, bytes]:
             },
         }
     ).encode()
-    name = f"{NAME}:{hashlib.sha256(config).hexdigest()[:12]}"
+    name = f"{NAME}:{own.lower()}"
     listed = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
     parts = {
         "manifest.json": json.dumps(listed).encode(),

@@ -140,11 +140,30 @@ class Freezing(Protocol):
 class Trying(Protocol):
     """Extension: a kind whose places need more than a workspace: an image, a host, a machine."""
 
-    async def trial(self, workspace: Mount) -> EnvironmentSpec:
-        """Return how a place over `workspace` is started to try this kind out, after preparing it.
+    def trial(self, workspace: Mount) -> AbstractAsyncContextManager[EnvironmentSpec]:
+        """Yield how a place over `workspace` is started to try this kind out.
 
-        `check` and `probe` start such. Raises EnvironmentUnavailable where nothing can be prepared.
+        What is prepared for it goes with the block. `check` and `probe` start such. Raises
+        EnvironmentUnavailable where nothing can be prepared.
         """
+        ...
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """Extension: a kind that knows before a start of some things that would stand in its way."""
+
+    async def foresee(self, *, image: str, runtime: str = "") -> None:
+        """Raise EnvironmentUnavailable where nothing of `image` could start. Starts nothing."""
+        ...
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """Extension: a kind that says what its places stand on, what they show and what holds them."""
+
+    async def described(self, spec: EnvironmentSpec) -> Mapping[str, Any]:
+        """Return that of a place that was just started as `spec` says; see Readiness.facts."""
         ...
 
 
@@ -207,7 +226,9 @@ class Environment(Protocol):
 
 __all__ = [
     "Building",
+    "Describing",
     "Environment",
+    "Foreseeing",
     "Freezing",
     "Furnished",
     "Listening",

@@ -20,6 +20,7 @@ from patchyard.engine import invariants
 from patchyard.engine.agent_loop import AgentLoop
 from patchyard.engine.capture import Capture
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.foreseeing import require_places
 from patchyard.engine.grounds import Ground, given, reading_ground, working_ground
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import (
@@ -75,6 +76,7 @@ class PlanExecutor:
             await persisting(self._think, self._ledger, self._steering, place_recovers)
 
     async def _think(self) -> None:
+        await require_places(self._equipment, self._ledger.state)
         base = await self._base()
         root_id = await self._root()
         await prepared(self._equipment, self._ledger.state, base)
@@ -108,6 +110,8 @@ class PlanExecutor:
             await self._ledger.record(Moved(phase=Phase.EXECUTE, state=State.COMPLETE))
 
     async def _work(self) -> None:
+        if not has_steps(self._ledger.state):
+            await require_places(self._equipment, self._ledger.state)
         base = await self._base()
         await freshened(self._equipment, self._ledger)
         layers = await Setup(self._equipment, self._ledger).layers(base)

@@ -90,26 +90,43 @@ class ContainerEnvironment:
 
     async def _try_out(self) -> Mapping[str, Any]:
         with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
-            spec = await self.trial(Mount(source=folder, target="/srv/patchyard-check"))
-            await self.end(await self.start(spec))
+            workspace = Mount(source=folder, target="/srv/patchyard-check")
+            async with self.trial(workspace) as spec:
+                await self.end(await self.start(spec))
+                return await self.described(spec)
+
+    async def described(self, spec: EnvironmentSpec) -> Mapping[str, Any]:
+        """See contracts.environment.Describing."""
         async with self._engine() as engine:
             facts = {"engine": await engine.version(), "socket": engine.socket}
         held = held_by((), in_memory=SIZE, network=GATEWAYS, engine=True)
         return {**facts, "visible": described(spec), "limits": held}
 
-    async def trial(self, workspace: Mount) -> EnvironmentSpec:
+    @contextlib.asynccontextmanager
+    async def trial(self, workspace: Mount) -> AsyncIterator[EnvironmentSpec]:
         """Load an empty image, to be filled with this machine's programs; see Trying."""
-        name, archive = trial_image()
+        name, archive = trial_image(self._station.new_id())
         async with self._engine() as engine:
             await engine.load(name, archive)
-        return EnvironmentSpec(
-            plan_id="",
-            purpose="check",
-            image=name,
-            workspace=workspace,
-            mounts=trial_mounts(),
-            limits=CHECKED,
-        )
+            try:
+                yield EnvironmentSpec(
+                    plan_id="",
+                    purpose="check",
+                    image=name,
+                    workspace=workspace,
+                    mounts=trial_mounts(),
+                    limits=CHECKED,
+                )
+            finally:
+                with contextlib.suppress(EnvironmentUnavailable):  # it went away: so did its use
+                    await engine.remove_image(name)
+
+    async def foresee(self, *, image: str, runtime: str = "") -> None:
+        """See contracts.environment.Foreseeing."""
+        async with self._engine() as engine:
+            if runtime:
+                await engine.require_runtime(runtime)
+            await engine.image(image)
 
     async def programs(self, checkout: str, *, image: str = "") -> Mapping[str, str]:  # noqa: ARG002 - all of it is the image's
         """Return the image by its digest; see contracts.environment.Furnished."""

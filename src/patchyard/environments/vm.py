@@ -44,7 +44,7 @@ from patchyard.clients.guests import (
 from patchyard.clients.holding import unheld
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
-from patchyard.clients.machine_templates import MACHINES, Template, Templates
+from patchyard.clients.machine_templates import MACHINES, Template, Templates, kernel_for
 from patchyard.clients.process import kill_tree
 from patchyard.clients.qemu import KVM, find_qemu
 from patchyard.clients.wardens import Runner, Start, end_machine
@@ -99,8 +99,12 @@ class VmEnvironment:
         with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
             workspace = Mount(source=folder, target="/srv/patchyard-check")
             spec = EnvironmentSpec(plan_id="", purpose="check", workspace=workspace)
-            template = await self._template(spec, agent_of(spec, self._station))
             await self.end(await self.start(spec))
+            return await self.described(spec)
+
+    async def described(self, spec: EnvironmentSpec) -> Mapping[str, Any]:
+        """See contracts.environment.Describing."""
+        template = await self._template(spec, agent_of(spec, self._station))
         return {
             "qemu": find_qemu().version,
             "accelerator": template.machine.accelerator,
@@ -109,6 +113,12 @@ class VmEnvironment:
             "kernel": str(template.machine.kernel),
             "visible": _described(spec, template),
         }
+
+    async def foresee(self, *, image: str, runtime: str = "") -> None:  # noqa: ARG002 - it has none
+        """See contracts.environment.Foreseeing."""
+        find_bubblewrap()
+        find_qemu()
+        kernel_for(image or self._station.machine_image)
 
     async def programs(self, checkout: str, *, image: str = "") -> Mapping[str, str]:
         """Return the disk by its content; see contracts.environment.Furnished."""

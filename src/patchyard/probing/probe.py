@@ -212,34 +212,36 @@ class Prober:
         name = name or str(where)
         root = root or bait.open_folder(bait.folder / name)
         unprotected = bait.open_folder(bait.folder / f"{name}-unprotected")
-        spec = await self._spec(root, target or str(root), where)
-        handle = await self._adapter.start(spec)
-        try:
-            toolbox = await self._adapter.attach(handle)
-            socket = self._around.runtime / handle.environment_id
-            yield Place(
-                inside=Inside(toolbox, self._around.new_id),
-                workspace=root,
-                target=handle.workspace_path,
-                unprotected=unprotected,
-                socket=str(socket / str(handle.details.get("socket", ""))),
-            )
-            with contextlib.suppress(EnvironmentBroken):
-                await toolbox.close()
-        finally:
-            await self._adapter.end(handle)
+        async with self._spec(root, target or str(root), where) as spec:
+            handle = await self._adapter.start(spec)
+            try:
+                toolbox = await self._adapter.attach(handle)
+                socket = self._around.runtime / handle.environment_id
+                yield Place(
+                    inside=Inside(toolbox, self._around.new_id),
+                    workspace=root,
+                    target=handle.workspace_path,
+                    unprotected=unprotected,
+                    socket=str(socket / str(handle.details.get("socket", ""))),
+                )
+                with contextlib.suppress(EnvironmentBroken):
+                    await toolbox.close()
+            finally:
+                await self._adapter.end(handle)
 
-    async def _spec(self, root: Path, target: str, where: Where) -> EnvironmentSpec:
+    @contextlib.asynccontextmanager
+    async def _spec(self, root: Path, target: str, where: Where) -> AsyncIterator[EnvironmentSpec]:
         is_writable = where is not Where.PLANNING
         workspace = Mount(source=str(root), target=target, is_writable=is_writable)
         spec = EnvironmentSpec(plan_id="", purpose=PURPOSE, workspace=workspace)
         adapter: Any = self._adapter
-        if self._given is not None:
-            spec = replace(self._given, workspace=workspace)
-        elif isinstance(adapter, Trying):
-            spec = await adapter.trial(workspace)
         limits = BOUNDS if where is Where.BOUNDED else Limits()
-        return replace(spec, purpose=PURPOSE, limits=limits)
+        async with contextlib.AsyncExitStack() as stack:
+            if self._given is not None:
+                spec = replace(self._given, workspace=workspace)
+            elif isinstance(adapter, Trying):
+                spec = await stack.enter_async_context(adapter.trial(workspace))
+            yield replace(spec, purpose=PURPOSE, limits=limits)
 
 
 __all__ = ["AFTERWARDS", "AT_ONCE", "PURPOSE", "TOGETHER", "Place", "Prober", "Surroundings"]
