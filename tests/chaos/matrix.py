@@ -4,6 +4,7 @@ A case is one script, run once undisturbed for the change set it makes, then aga
 kills. What comes out must not show that anything was killed.
 """
 
+import asyncio
 import itertools
 import json
 import os
@@ -16,10 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaos.killing import agents, answered, journalled, rest_of
+from chaos.killing import agents, answered, environment_of, journalled, rest_of
 from chaos.victims import FAR_TARGETS, TARGETS, hit
 from images import WITH_PYTHON, image
 from patchyard.clients.process import all_processes
+from patchyard.domain.project import Project
+from patchyard.domain.resource import CONTAINER_INSTANCE, SSH_HOST, Resource
+from patchyard.engine.catalogue import Catalogue
+from patchyard.storage import open_storage
 from sshds import HOST, SshServer
 
 __all__ = [
@@ -114,17 +119,30 @@ def _run(script: Path) -> tuple[str, ...]:
 
 
 def furnish(yard: Path, kind: str, server: SshServer | None = None) -> None:
-    """Let the yard's plans run in `kind`; a container or a host is linked where that is one."""
-    answered(yard, "project", "create", "yard")
-    answered(yard, "project", "context", "set", "execution_environment", kind)
+    """Let the yard's plans run in `kind`; a container or a host is linked where that is one.
+
+    In this process: by commands it would take longer than the plan.
+    """
+    linked: Resource | None = None
     if kind == "container":
-        box = ("container-instance", "box", "--image", image(WITH_PYTHON))
-        answered(yard, "resource", "add", *box)
-        answered(yard, "project", "link-resource", "yard", "box")
+        linked = Resource(name="box", type=CONTAINER_INSTANCE, image=image(WITH_PYTHON))
     if server is not None:
         server.configure(yard)
-        answered(yard, "resource", "add", "ssh-host", "far", "--host", HOST)
-        answered(yard, "project", "link-resource", "yard", "far")
+        linked = Resource(name="far", type=SSH_HOST, address=HOST)
+    project = Project(name="yard", repository=str(yard / "repo"))
+    asyncio.run(_furnished(environment_of(yard), project, kind, linked))
+
+
+async def _furnished(
+    environ: Mapping[str, str], project: Project, kind: str, linked: Resource | None
+) -> None:
+    async with open_storage(environ) as storage:
+        catalogue = Catalogue(storage.journal, storage.clock)
+        await catalogue.create_project(project)
+        await catalogue.set_context(project.name, "execution_environment", kind)
+        if linked is not None:
+            await catalogue.add_resource(linked)
+            await catalogue.link(project.name, linked.name)
 
 
 def wrongs(
@@ -174,12 +192,13 @@ def _killed(
         report.end = _life(yard, words, rng, target, report, server)
         if report.end:
             return report
-        words = ("plan", "resume", "@last") if _is_known(yard) else _run(script)
+        words = ("plan", "resume", "@last") if _is_known(yard, report) else _run(script)
     return report
 
 
-def _is_known(yard: Path) -> bool:
-    return bool(answered(yard, "plan", "list")["data"]["plans"])
+def _is_known(yard: Path, report: Report) -> bool:
+    """Whether there is a plan to resume; who was killed early may not have told of it."""
+    return bool(report.told) or bool(answered(yard, "plan", "list")["data"]["plans"])
 
 
 def _life(

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patchyard.assembly import open_equipment
 from patchyard.cli.outcome import Outcome, carry_out, visible
 from patchyard.domain.ceilings import shown_limit
 from patchyard.domain.environment_limits import KEY
@@ -13,6 +12,7 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.project import Project
 from patchyard.engine.catalogue import Catalogue
+from patchyard.storage import open_storage
 
 Job = Callable[[Catalogue], Awaitable[Outcome]]
 
@@ -21,8 +21,8 @@ def with_catalogue(command: str, output_format: str, job: Job) -> None:
     """Open the catalogue, do `job` on it and leave with its outcome."""
 
     async def work() -> Outcome:
-        async with open_equipment(os.environ) as equipment:
-            return await job(Catalogue(equipment.store.journal, equipment.clock))
+        async with open_storage(os.environ) as storage:
+            return await job(Catalogue(storage.journal, storage.clock))
 
     carry_out(command, output_format, work)
 

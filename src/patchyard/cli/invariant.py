@@ -1,16 +1,14 @@
 """`agents invariant`: what must stay true."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import table, with_catalogue
 from patchyard.cli.main import Group
-from patchyard.cli.opening import owned
+from patchyard.cli.opening import engine_opened, owned
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.clock import SystemClock
 from patchyard.domain.codec import to_json
@@ -65,7 +63,7 @@ async def _declared(asked: Invariant) -> Outcome:
 
 async def _kept(asked: Invariant) -> Outcome:
     """Keep an invariant for the plans to come."""
-    async with open_equipment(os.environ) as equipment:
+    async with engine_opened() as equipment:
         catalogue = Catalogue(equipment.store.journal, equipment.clock)
         if asked.scope == Scope.ACTION:
             find_action(asked.target, await catalogue.holdings())

@@ -1,11 +1,10 @@
-"""The engine, opened for one plan by what was typed: looked up, or owned while it is changed."""
+"""The engine, opened by a command; for one plan by what was typed: looked up, or owned."""
 
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from patchyard.assembly import open_equipment
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import find_plan
 from patchyard.engine.ledger import Ledger
@@ -13,9 +12,18 @@ from patchyard.engine.lifecycle import PlanLifecycleService
 
 
 @asynccontextmanager
+async def engine_opened() -> AsyncIterator[Equipment]:
+    """Yield the engine of this installation. Raises StateRefusal."""
+    from patchyard.assembly import open_equipment  # noqa: PLC0415 - heavy, and only now needed
+
+    async with open_equipment(os.environ) as equipment:
+        yield equipment
+
+
+@asynccontextmanager
 async def opened(typed: str) -> AsyncIterator[tuple[Equipment, str]]:
     """Yield the engine and the id of the plan that `typed` names here. Raises UsageError."""
-    async with open_equipment(os.environ) as equipment:
+    async with engine_opened() as equipment:
         here = str(Path.cwd())
         yield equipment, await find_plan(equipment.store.summaries, typed, repository=here)
 
@@ -30,4 +38,4 @@ async def owned(typed: str) -> AsyncIterator[tuple[Equipment, Ledger]]:
         yield equipment, ledger
 
 
-__all__ = ["opened", "owned"]
+__all__ = ["engine_opened", "opened", "owned"]

@@ -1,11 +1,9 @@
 """`agents project`: repositories under a name, what is set for them, what is linked to them."""
 
-import os
 from typing import Any
 
 import click
 
-from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import (
     checkout_of,
     context_data,
@@ -17,6 +15,7 @@ from patchyard.cli.cataloguing import (
     with_catalogue,
 )
 from patchyard.cli.main import Group
+from patchyard.cli.opening import engine_opened
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.yaml import parse_yaml
 from patchyard.domain.environment import ExecutionEnvironment
@@ -43,7 +42,7 @@ def create(name: str, repo: str, output_format: str) -> None:
     """
 
     async def work() -> Outcome:
-        async with open_equipment(os.environ) as equipment:
+        async with engine_opened() as equipment:
             adapter = equipment.environments.get(ExecutionEnvironment.PROCESS)
             works = adapter is not None and (await adapter.check()).is_ready
             made = Project(

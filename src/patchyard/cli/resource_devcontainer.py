@@ -1,13 +1,12 @@
 """`agents resource` on devcontainers: found in a checkout, stopped, built anew."""
 
-import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from patchyard.assembly import open_equipment
+from patchyard.cli.opening import engine_opened
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.glimpse import glimpse
 from patchyard.domain.devcontainer import PLACES, places_in
@@ -92,7 +91,7 @@ def stop(name: str, output_format: str) -> None:
     """End every environment of a devcontainer; plans at work there go on in a new one."""
 
     async def work() -> Outcome:
-        async with open_equipment(os.environ) as equipment:
+        async with engine_opened() as equipment:
             await _require_instance(equipment, name)
             ended = list(await activation.stop(equipment, name))
         data = {"name": name, "state": str(Standing.STOPPED), "ended": ended}
@@ -108,7 +107,7 @@ def rebuild(name: str, output_format: str) -> None:
     """Stop a devcontainer and forget what was built: the next use builds it anew."""
 
     async def work() -> Outcome:
-        async with open_equipment(os.environ) as equipment:
+        async with engine_opened() as equipment:
             await _require_instance(equipment, name)
             equipment.environment(ExecutionEnvironment.DEVCONTAINER)
             images = list(await activation.rebuild(equipment, name))
