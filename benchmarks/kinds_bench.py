@@ -20,7 +20,7 @@ NAMES: Mapping[str, str] = {
     "session": "true in a stateful shell",
     "output": "1 MB of output",
     "file": "10 MB in, copied there, and out",
-    "ratio": "true, of a shell started there and a read",
+    "ratio": "true, of its shell started there and a read",
 }
 OF_ALL: Mapping[str, float] = {"read": 0.5, "true": 2, "session": 3, "output": 15}
 TARGETS: Mapping[ExecutionEnvironment, Mapping[str, float]] = {
