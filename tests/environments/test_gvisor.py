@@ -152,18 +152,23 @@ async def test_a_runtime_that_the_engine_does_not_know_is_refused_with_those_the
     assert "runc, runsc" in refused.value.hint
 
 
-@needs_gvisor
-async def test_an_engine_whose_default_is_gvisor_is_asked_to_be_told(
-    adapter: Adapter, yard: Yard, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def run_all_by(monkeypatch: pytest.MonkeyPatch, runtime: str) -> None:
+    """Have the engine take a runtime, whatever it is asked for."""
     make = ContainerEngine.create
 
     async def create(self: ContainerEngine, name: str, config: Mapping[str, object]) -> None:
         host = config["HostConfig"]
         assert isinstance(host, dict)
-        await make(self, name, {**config, "HostConfig": {**host, "Runtime": "runsc"}})
+        await make(self, name, {**config, "HostConfig": {**host, "Runtime": runtime}})
 
     monkeypatch.setattr(ContainerEngine, "create", create)
+
+
+@needs_gvisor
+async def test_an_engine_whose_default_is_gvisor_is_asked_to_be_told(
+    adapter: Adapter, yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_all_by(monkeypatch, "runsc")
     with pytest.raises(EnvironmentUnavailable, match="own default is runsc") as refused:
         await adapter.start(replace(yard.spec(), runtime=""))
     assert "--runtime runsc" in refused.value.hint
@@ -173,14 +178,7 @@ async def test_an_engine_whose_default_is_gvisor_is_asked_to_be_told(
 async def test_a_plain_container_in_its_place_is_refused(
     adapter: Adapter, yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = ContainerEngine.create
-
-    async def create(self: ContainerEngine, name: str, config: Mapping[str, object]) -> None:
-        host = config["HostConfig"]
-        assert isinstance(host, dict)
-        await make(self, name, {**config, "HostConfig": {**host, "Runtime": "runc"}})
-
-    monkeypatch.setattr(ContainerEngine, "create", create)
+    run_all_by(monkeypatch, "runc")
     with pytest.raises(EnvironmentUnavailable, match="weaker container than asked: Runtime"):
         await adapter.start(yard.spec())
     assert list(yard.station.runtime.glob("0*")) == []
