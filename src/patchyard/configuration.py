@@ -24,8 +24,16 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.features import own_metadata
 from patchyard.domain.project import LIMIT_KEYS, Project
+from patchyard.domain.resource import Resource
 from patchyard.domain.settings import KEYS, LISTS, RESERVED, TEXTS, Settings, parse_settings
-from patchyard.domain.trust import admit, digest_of, stricter, stricter_environments, warning
+from patchyard.domain.trust import (
+    admit,
+    bare_in,
+    digest_of,
+    stricter,
+    stricter_environments,
+    warning,
+)
 
 FOLDER = ".patchyard"
 REPOSITORY_FILE = f"{FOLDER}/config.yaml"
@@ -125,8 +133,12 @@ def configure(
     project: Project | None = None,
     repository: RepositoryFiles | None = None,
     is_trusted: bool = False,
+    linked: Sequence[Resource] = (),
 ) -> Configuration:
-    """Put the places together. Raises UsageError with file, line and column."""
+    """Put the places together; `linked` are the project's resources, which names can mean.
+
+    Raises UsageError with file, line and column.
+    """
     layers = [
         Layer(origin="option", settings=options or Settings(), refused=_of_option),
         *variable_layers(environ),
@@ -138,7 +150,8 @@ def configure(
     document = files.document()
     if document is None:
         return Configuration(values=effective(layers), layers=tuple(layers), warnings=warnings)
-    admitted = admit(document.value, frozenset({*KEYS, *RESERVED}), is_trusted=is_trusted)
+    known, bare = frozenset({*KEYS, *RESERVED}), bare_in(linked)
+    admitted = admit(document.value, known, is_trusted=is_trusted, bare=bare)
     said = _parsed(document, admitted.body)
     own, weaker = _counted(layers, said, is_trusted=is_trusted)
     ignored = (*admitted.ignored, *weaker)

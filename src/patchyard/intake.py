@@ -106,14 +106,15 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     is_checkout = (top / ".git").exists()
     sight = glimpse(top, asked.ref) if is_checkout else None
     files = repository_files(sight) if sight else RepositoryFiles()
+    linked = project.linked(holdings.resources) if project else ()
     settings = configure(
         environ,
         options=_options(asked),
         project=project,
         repository=files,
         is_trusted=holdings.is_trusted(str(top), files.digest),
+        linked=linked,
     )
-    linked = project.linked(holdings.resources) if project else ()
     require_names(settings, str(top), linked=names_of(linked))
     filled = use(asked.action, asked.arguments) if asked.action else None
     spec = _spec(asked, environ, settings, filled, top)

@@ -1,13 +1,16 @@
 """A repository is input, not authority: what counts before and after trust, key by key."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.faults import Fault
 from patchyard.domain.project import LIMIT_KEYS, LimitSettings
+from patchyard.domain.resource import Resource
 from patchyard.domain.settings import KEYS, RESERVED, parse_settings
-from patchyard.domain.trust import ALWAYS, NEVER, admit, digest_of, stricter, warning
+from patchyard.domain.trust import ALWAYS, NEVER, admit, bare_in, digest_of, stricter, warning
 
 KNOWN = frozenset({*KEYS, *RESERVED})
 
@@ -82,21 +85,30 @@ def test_what_this_version_cannot_do_is_refused_where_it_would_count(key: str) -
         parse_settings({key: DANGEROUS[key]})
 
 
-@pytest.mark.parametrize("name", ["host", "local", " Host ", "LOCAL", "mock", "Mock"])
+@pytest.mark.parametrize("name", ["host", " Host ", "LOCAL", "Mock", "ssh", " Far"])
 @pytest.mark.parametrize("is_trusted", [False, True])
 def test_nothing_in_a_repository_names_a_kind_without_walls(name: str, *, is_trusted: bool) -> None:
     body = {
         "execution_environment": name,
         "tools": {
             "execute_command": {"execution_environment": name},
+            "grep_search": {"preference": "specific", "target_resource": name},
             "read_file": {"execution_environment": "process"},
         },
     }
-    admitted = admit(body, KNOWN, is_trusted=is_trusted)
+    far, boxed = (Resource(name=each, type="ssh-host") for each in ("Far", "boxed"))
+    boxed = replace(boxed, carries=ExecutionEnvironment.CONTAINER)
+    admitted = admit(body, KNOWN, is_trusted=is_trusted, bare=bare_in([far, boxed]))
     settings = parse_settings(admitted.body)
     assert settings.execution_environment is None
     assert set(settings.tools or {}) <= {"read_file"}
     assert "execution_environment" in admitted.ignored
+
+
+def test_a_trusted_repository_names_a_host_that_carries_walls() -> None:
+    boxed = Resource(name="boxed", type="ssh-host", carries=ExecutionEnvironment.CONTAINER)
+    body = {"execution_environment": "boxed"}
+    assert admit(body, KNOWN, is_trusted=True, bare=bare_in([boxed])).body == body
 
 
 @pytest.mark.parametrize("key", LIMIT_KEYS)

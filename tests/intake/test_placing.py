@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from intake.asking import held, taken
-from patchyard.configuration import user_file
+from patchyard.clients.glimpse import glimpse
+from patchyard.configuration import repository_files, user_file
 from patchyard.domain.action import parse_action
 from patchyard.domain.environment import ExecutionEnvironment as Kind
 from patchyard.domain.errors import ContainerUnavailableError, UnknownName, UsageError
@@ -129,3 +130,24 @@ def test_several_linked_containers_are_refused_by_name(top: Path) -> None:
         taken(top, holdings, kind="container")
     alone = held(replace(project, resources=("one",)), resources=resources)
     assert taken(top, alone, kind="container").spec.environment == Kind.CONTAINER
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "execution_environment: far\n",
+        "tools: {execute_command: {execution_environment: far}}\n",
+        "tools: {execute_command: {preference: specific, target_resource: far}}\n",
+        "tools: {execute_command: {preference: specific, target_resource: host}}\n",
+    ],
+)
+def test_a_trusted_repository_moves_nothing_to_where_no_walls_are(top: Path, said: str) -> None:
+    (top / ".patchyard").mkdir()
+    (top / ".patchyard/config.yaml").write_text(said)
+    digest = repository_files(glimpse(top, None)).digest
+    project = Project(name="p", repository=str(top), resources=("far",))
+    far = Resource(name="far", type="ssh-host")
+    holdings = held(project, resources={"far": far}, trusted={str(top): digest})
+    made = taken(top, holdings)
+    assert route_of(made.spec, "execute_command").kind == Kind.PROCESS
+    assert "never a repository's to decide" in made.warnings[0]

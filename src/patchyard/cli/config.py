@@ -36,7 +36,8 @@ def show(output_format: str, *, origin: bool) -> None:
         digest = repository_files(glimpse(Path(top), None)).digest
         is_trusted = holdings.is_trusted(top, digest)
         project = holdings.project_of(top)
-        seen = repository_settings(top, is_trusted=is_trusted, project=project)
+        linked = project.linked(holdings.resources) if project else ()
+        seen = repository_settings(top, is_trusted=is_trusted, project=project, linked=linked)
         values = dict(seen.configuration.values)
         values |= _placed(project, values["execution_environment"])
         rows = [
@@ -98,10 +99,10 @@ def check(output_format: str) -> None:
 
         holdings = await catalogue.holdings()
         project = holdings.project_of(top)
-        linked = names_of(project.linked(holdings.resources) if project else ())
-        require_names(everything.configuration, top, linked=linked)
+        linked = project.linked(holdings.resources) if project else ()
+        require_names(everything.configuration, top, linked=names_of(linked))
         is_trusted = holdings.is_trusted(top, everything.files.digest)
-        seen = repository_settings(top, is_trusted=is_trusted)
+        seen = repository_settings(top, is_trusted=is_trusted, linked=linked)
         data = {
             "repository": top,
             "files": sorted(seen.files.files),

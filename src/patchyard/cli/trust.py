@@ -26,7 +26,10 @@ def trust(path: str, output_format: str, *, revoke: bool) -> None:
             had = await catalogue.revoke(top)
             said = f"{top} is trusted no longer" if had else f"{top} was not trusted"
             return Outcome(data={"path": top, "trusted": False, "was_trusted": had}, text=said)
-        seen = repository_settings(top, is_trusted=True)
+        holdings = await catalogue.holdings()
+        project = holdings.project_of(top)
+        linked = project.linked(holdings.resources) if project else ()
+        seen = repository_settings(top, is_trusted=True, linked=linked)
         seen.files.require_readable()
         if not seen.files.digest:
             raise UsageError(

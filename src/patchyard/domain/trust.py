@@ -1,7 +1,7 @@
 """A repository is input, not authority: what its settings may decide, before and after trust."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -9,6 +9,7 @@ from patchyard.domain.budget import UNPRICED_TOKENS
 from patchyard.domain.environment import ALIASES, IN_PLACE, ExecutionEnvironment
 from patchyard.domain.environment_limits import KEY, EnvironmentLimits
 from patchyard.domain.project import LimitSettings
+from patchyard.domain.resource import Resource
 from patchyard.domain.settings import RESERVED
 
 Said = TypeVar("Said", LimitSettings, EnvironmentLimits)
@@ -19,6 +20,8 @@ ALWAYS = frozenset(
 )
 # Of plans beside those of this repository.
 NEVER = frozenset({"budget", "keep", "pool", "slots"})
+
+PLACES = ("execution_environment", "target_resource")  # where a tool's setting names one
 
 UNCONFINED = frozenset(
     {
@@ -50,20 +53,30 @@ def digest_of(files: Mapping[str, bytes]) -> str:
     return whole.hexdigest()
 
 
-def admit(body: Any, known: frozenset[str], *, is_trusted: bool) -> Admitted:
+def bare_in(linked: Iterable[Resource]) -> frozenset[str]:
+    """Return the names of those linked resources that have no walls."""
+    places = {each.name: each.carries or each.site.kind for each in linked if each.site}
+    return frozenset(name for name, kind in places.items() if str(kind) in UNCONFINED)
+
+
+def admit(
+    body: Any, known: frozenset[str], *, is_trusted: bool, bare: Collection[str] = ()
+) -> Admitted:
     """Leave out what a repository may not decide.
 
-    Keys that nobody knows stay in, so that reading them names the mistake. Kinds without walls
-    (`host`, `mock`), shared budgets and slots are left out even when the settings are trusted.
+    Keys that nobody knows stay in, so that reading them names the mistake. Places without walls
+    (`host`, `mock`, `ssh`, and linked resources by their names: `bare`), shared budgets and slots
+    are left out even when the settings are trusted.
     """
     if not isinstance(body, Mapping):
         return Admitted(body=body)
     early = [] if is_trusted else [k for k in body if k in known and k not in ALWAYS]
-    never, tools = _never(body), body.get("tools")
+    unconfined = UNCONFINED.union(bare)
+    never, tools = _never(body, unconfined), body.get("tools")
     kept = {key: value for key, value in body.items() if key not in {*early, *never}}
     hosts: list[str] = []
     if isinstance(tools, Mapping):
-        hosts = [name for name, entry in tools.items() if _names_host(entry)]
+        hosts = [name for name, entry in tools.items() if _names_host(entry, unconfined)]
         if "tools" in kept:
             kept["tools"] = {name: entry for name, entry in tools.items() if name not in hosts}
     of_tools = [f"tools.{name}" for name in hosts]
@@ -78,18 +91,23 @@ def admit(body: Any, known: frozenset[str], *, is_trusted: bool) -> Admitted:
     )
 
 
-def _never(body: Mapping[str, Any]) -> list[str]:
+def _never(body: Mapping[str, Any], unconfined: Collection[str]) -> list[str]:
     """Return the whole keys of `body` that count for nothing even when they are trusted."""
-    is_host = _is_unconfined(body.get("execution_environment"))
+    is_host = _is_unconfined(body.get("execution_environment"), unconfined)
     return [*(["execution_environment"] if is_host else []), *sorted(NEVER & set(body))]
 
 
-def _names_host(entry: Any) -> bool:
-    return isinstance(entry, Mapping) and _is_unconfined(entry.get("execution_environment"))
+def _names_host(entry: Any, unconfined: Collection[str]) -> bool:
+    return isinstance(entry, Mapping) and any(
+        _is_unconfined(entry.get(key), unconfined) for key in PLACES
+    )
 
 
-def _is_unconfined(value: Any) -> bool:
-    return isinstance(value, str) and value.strip().lower() in UNCONFINED
+def _is_unconfined(value: Any, unconfined: Collection[str]) -> bool:
+    """Whether it is such a word or, exactly, such a name."""
+    if not isinstance(value, str):
+        return False
+    return value.strip() in unconfined or value.strip().lower() in UNCONFINED
 
 
 def stricter(
@@ -142,6 +160,7 @@ __all__ = [
     "UNCONFINED",
     "Admitted",
     "admit",
+    "bare_in",
     "digest_of",
     "stricter",
     "stricter_environments",
