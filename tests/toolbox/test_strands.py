@@ -286,6 +286,35 @@ def test_only_so_many_connections_are_open_at_a_time(
     assert len(wire.far.opened) == 1
 
 
+def test_who_asks_for_ever_and_takes_no_answer_ends_the_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each connection to nothing is answered; a warden would keep the answers for ever."""
+    monkeypatch.setattr(strands, "MOST_PENDING_BYTES", 64 * 1024)
+    loop, end = Loop(), End(refuses=True)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        made = Strands(
+            loop,
+            Trunk(ours.fileno()),
+            is_first=True,
+            answer=end.answer,
+            hear=end.heard.append,
+            broken=end.broken.append,
+        )
+        asked = b"".join(HEADER.pack(2 * n, 0, 1) + b"x" for n in range(1, 2000))
+        for _ in range(1000):
+            with contextlib.suppress(BlockingIOError):
+                theirs.send(asked)
+            loop.later(0.001, lambda: None)
+            loop.turn()
+            if end.broken:
+                break
+        made.close()
+    assert end.broken == ["nonsense came: it does not take what it asks for"]
+
+
 def test_a_port_inside_that_cannot_be_opened_is_said_and_other_words_are_not_for_ports(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,9 @@ OPEN, DATA, END, ROOM, TALK = range(5)
 PIECE_BYTES = 64 * 1024
 WINDOW_BYTES = 1024 * 1024
 FULL_BYTES = 1024 * 1024  # waiting for the stream above it: connections are not read meanwhile
+MOST_PENDING_BYTES = 32 * FULL_BYTES
+"""Waiting for a stream that brings more all the while: what came asks for answers that it does not
+take. Connections are not read by then, so only a stream that means harm gets there."""
 MOST = 512  # connections at a time
 NUMBER = struct.Struct(">I")
 
@@ -258,6 +261,8 @@ class Strands:
                 break
             start = begin + length
             self._handle(number, kind, bytes(came[begin:start]))
+            if len(self._pending) > MOST_PENDING_BYTES:
+                raise Nonsense("it does not take what it asks for")
         del came[:start]
 
     def _handle(self, number: int, kind: int, data: bytes) -> None:
@@ -319,6 +324,7 @@ __all__ = [
     "FULL_BYTES",
     "HEADER",
     "MOST",
+    "MOST_PENDING_BYTES",
     "PIECE_BYTES",
     "WINDOW_BYTES",
     "Nonsense",
