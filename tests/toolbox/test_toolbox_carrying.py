@@ -144,6 +144,24 @@ def test_a_host_without_an_engine_says_so(home: Path) -> None:
     assert hosting.look(asked, base, place)["engine"] == ""
 
 
+@pytest.mark.parametrize("said", [b"", b"\0\0\0\2{}"])
+def test_a_toolbox_that_says_little_and_goes_is_not_waited_for(tmp_path: Path, said: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "toolbox"))
+        listener.listen()
+
+        def answer() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(said)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert containing.greeting(str(tmp_path / "toolbox")) == {}
+        thread.join()
+
+
 def test_what_an_engine_answers_is_a_claim(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "engine"))

@@ -129,10 +129,11 @@ class Container:
         if self.has_ended():
             return "it has ended"
         names = [each for each in walled.NAMESPACES if not (self._is_podman and each == "cgroup")]
-        greeting = _greeting(where)
-        told = greeting.get("walls") or {}
+        said = greeting(where)
+        told = said.get("walls")
+        told = told if isinstance(told, dict) else {}
         missing = walled.missing(self.pid, filters=LEAST_FILTERS, namespaces=names, told=told)
-        if not greeting.get("shell"):
+        if not said.get("shell"):
             missing.append("shell")
         return ", ".join(missing)
 
@@ -150,7 +151,11 @@ def _bind(door: socket.socket, folder: str) -> None:
         os.close(opened)
 
 
-def _greeting(where: str) -> dict[str, Any]:
+def greeting(where: str) -> dict[str, Any]:
+    """Return what the toolbox that listens at `where` says first; nothing of one that goes.
+
+    It is a claim: an image's own Python may say it.
+    """
     decoder = Decoder()
     found: list[dict[str, Any]] = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
@@ -158,7 +163,10 @@ def _greeting(where: str) -> dict[str, Any]:
         peer.connect(where)
         peer.sendall(encode({"do": "hello"}))
         while not found:
-            found = decoder.feed(peer.recv(65_536))
+            data = peer.recv(65_536)
+            if not data:
+                return {}
+            found = decoder.feed(data)
     return found[0]
 
 
@@ -181,6 +189,7 @@ __all__ = [
     "STARTING_S",
     "Container",
     "create",
+    "greeting",
     "look",
     "name_of",
     "remove",
