@@ -205,6 +205,10 @@ ASKING = f"{GIVEN}/docker build -t {ASKED_AS}"
             rf"""{CONTEXT}; echo '{{"id": "a\u000aRUN x"}}' > $f; {ASKING} {MADE}/c""",
             "is no name of a",
         ),
+        (
+            rf"""{CONTEXT}; echo '{{"__proto__": {{"id": "a/b"}}}}' > $f; {ASKING} {MADE}/c""",
+            "is no name of a",
+        ),
         (f"{CONTEXT}; echo '[' > $f; {ASKING} {MADE}/c", "devcontainer-feature.json:"),
     ],
 )

@@ -33,7 +33,7 @@ from patchyard.clients.cli_walls import (
 from patchyard.clients.obstacles import diagnose, read_obstacles
 from patchyard.clients.process import ProcessRef, identify, kill, kill_while_starting
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
-from patchyard.domain.features import HOME, METADATA, Extension, is_name
+from patchyard.domain.features import HOME, INHERITED, METADATA, Extension, is_name
 from patchyard.domain.jsonc import parse_jsonc
 from patchyard.toolbox.spawning import spawn_detached
 
@@ -298,6 +298,8 @@ def _require_name(path: Path) -> None:
     except UsageError as error:
         raise EnvironmentUnavailable(error.message, hint=LOOK) from error
     named = body.get("id", "own") if isinstance(body, Mapping) else None
+    if isinstance(body, Mapping) and INHERITED in body:  # for the CLI its keys may count, too
+        named = body[INHERITED]
     if not is_name(named) or not is_name(path.parent.name):
         raise EnvironmentUnavailable(f"{named!r} is no name of a feature", hint=LOOK)
 

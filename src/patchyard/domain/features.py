@@ -285,6 +285,7 @@ def filled(text: str, known: Mapping[str, str]) -> str:
 __all__ = [
     "CREATING",
     "HOME",
+    "INHERITED",
     "INSTALLER",
     "METADATA",
     "ORDER",

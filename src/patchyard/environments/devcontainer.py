@@ -19,6 +19,7 @@ from patchyard.clients.devcontainers_cli import (
     steps_for,
 )
 from patchyard.clients.docker import ContainerEngine, connected, engine_socket
+from patchyard.clients.removal import remove_tree
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.devcontainer import Build, Devcontainer
 from patchyard.domain.environment import (
@@ -75,10 +76,13 @@ class DevcontainerEnvironment(ContainerEnvironment):
                 extension=own.extension,
                 archive=archive,
             )
-            with tempfile.TemporaryDirectory(prefix="patchyard-build-") as folder:
-                steps = await steps_for(asked, Path(folder), os.environ)
-                packing = Path(folder) / "step.tar"
+            folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="patchyard-build-"))
+            try:
+                steps = await steps_for(asked, folder, os.environ)
+                packing = folder / "step.tar"
                 await self._take(engine, image, steps, packing, resource=resource, limits=limits)
+            finally:  # what the CLI left may be closed folders, and links in them to anywhere
+                await asyncio.to_thread(remove_tree, folder)
 
     async def _take(
         self,
