@@ -9,7 +9,7 @@ import pytest
 
 from patchyard.cli.live import Pulse
 from patchyard.cli.outcome import visible
-from patchyard.cli.progress import OUTPUT_LINE, JsonLines, SpokenLines
+from patchyard.cli.progress import ERROR_SHOWN, OUTPUT_LINE, JsonLines, SpokenLines
 from patchyard.cli.screen import FILES_SHOWN, plan_screen
 from patchyard.cli.working import announce, watching
 from patchyard.domain.budget import PlanLimits
@@ -83,6 +83,16 @@ def test_output_is_shown_in_whole_lines_escaped_and_before_what_follows() -> Non
     assert "TIMEOUT" in written[3]
     lines.output("stdout", "x" * (OUTPUT_LINE + 1))
     assert len(written) == 5
+
+
+def test_a_cure_at_the_end_of_what_is_said_is_never_cut_off() -> None:
+    said = f"{'x' * 300}; do this"
+    line = spoken(ToolCallSettled(call_id="C", success=False, message=said, error="E"))[-1]
+    assert line == f"    E {said}"
+    said = f"{'y' * 5000}; do this"
+    long = spoken(ToolCallSettled(call_id="C", success=False, message=said))[-1]
+    assert len(long) < ERROR_SHOWN + 50
+    assert long.endswith("y; do this")
 
 
 def test_output_is_a_line_of_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,6 +316,9 @@ def test_the_next_commands_are_those_that_work_now() -> None:
     assert "plan limit" not in bounded
     red = plan_screen(sample(state="constrained", error_details={"code": "validation_failed"}))
     assert red.index("agents plan diff 01J") < red.index("agents plan resume 01J")
+    cure = "x" * 300
+    stopped = sample(state="errored", error_message="no", error_details={"hint": cure})
+    assert f"stopped  no\n  cure     {cure}\n" in plan_screen(stopped)
     findings = [{"path": ".envrc", "message": "runs by itself"}]
     assert "--allow-path" in plan_screen(sample(findings=findings))
 

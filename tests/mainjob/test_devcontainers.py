@@ -70,7 +70,8 @@ def test_a_build_that_fails_is_exit_4_with_its_words_and_no_network(desk: Desk) 
     added(desk)
     desk.agents("project", "link-resource", "shop", "co-devcontainer")
     lost = ran(desk, "--in", "co-devcontainer")
-    assert (lost.code, "Dockerfile does not build" in lost.message) == (4, True), lost.message
+    assert (lost.code, "Dockerfile does not build: `RUN cat" in lost.message) == (4, True)
+    assert "mend that step" in lost.message, "it reached out for nothing"
     shown = desk.agents("resource", "show", "co-devcontainer").data
     assert (shown["state"], "does not build" in shown["cause"]) == ("failed", True)
     output = desk.agents("plan", "errors").data["errors"][0]["details"]["output"]

@@ -31,7 +31,7 @@ from patchyard.cli.screen import plan_screen
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import Decision
 from patchyard.domain.errors import UnknownName, UsageError
-from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
+from patchyard.domain.events import Body, PhaseFailed, ToolCallRequested, ToolCallSettled
 from patchyard.domain.marks import Mark
 from patchyard.domain.plan import State
 from patchyard.domain.routing import Route, route_of
@@ -137,7 +137,8 @@ async def _events(_equipment: Equipment, ledger: Ledger) -> Outcome:
         rows.append({"version": version, "at": at, "event": type(event).__name__, **body})
         clock = _local(at, "%H:%M:%S.%f")[:-3]
         about = visible(json.dumps(body, ensure_ascii=False))
-        about = about if len(about) <= EVENT_SHOWN else f"{about[: EVENT_SHOWN - 1]}…"
+        is_whole = len(about) <= EVENT_SHOWN or isinstance(event, PhaseFailed)  # with its cure
+        about = about if is_whole else f"{about[: EVENT_SHOWN - 1]}…"
         lines.append(f"{version:5} {clock} {type(event).__name__:20} {about}")
     return Outcome(data={"plan_id": ledger.plan_id, "events": rows}, text="\n".join(lines))
 

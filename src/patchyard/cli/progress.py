@@ -40,6 +40,7 @@ Line = Callable[[Any], str | None]
 
 PLACES_SHOWN = 3  # of what one call tried to reach
 PLAN_SHOWN = 110  # characters of a strategy's first line
+ERROR_SHOWN = 2000  # of what is said of an error, which begins with it and ends with the cure
 OUTPUT_LINE = 4000  # characters of a line that does not end; then it is shown in pieces
 
 
@@ -187,8 +188,15 @@ def _called(event: ToolCallRequested) -> str:
 def _settled(event: ToolCallSettled) -> str | None:
     if event.success:
         return None
-    message = visible(event.message.splitlines()[0] if event.message else "")
-    return f"    {paint(event.error or 'failed', 'yellow', to_stderr=True)} {message[:110]}"
+    message = _whole(event.message)
+    return f"    {paint(event.error or 'failed', 'yellow', to_stderr=True)} {message}"
+
+
+def _whole(text: str) -> str:
+    """Return the first line of what is said of an error: the cure at its end is never cut off."""
+    first = visible(text.splitlines()[0] if text else "")
+    half = ERROR_SHOWN // 2
+    return first if len(first) <= ERROR_SHOWN else f"{first[:half]} … {first[-half:]}"
 
 
 def _reached(event: NetworkUsed) -> str:
@@ -243,12 +251,12 @@ def _paused(_event: Paused) -> str:
 
 
 def _retry(event: RetryPlanned) -> str:
-    said = visible(event.message.splitlines()[0])[:PLAN_SHOWN]
+    said = _whole(event.message)
     return f"  {_mark('retry')} {event.number} of {event.most} in {event.wait_s:g} s: {said}"
 
 
 def _reverted(event: Reverted) -> str:
-    why = visible((event.reason or event.findings or event.by).splitlines()[0])[:PLAN_SHOWN]
+    why = _whole(event.reason or event.findings or event.by)
     return f"{_mark('back')} to {event.to_phase} ({event.by}): {why}"
 
 
@@ -262,7 +270,7 @@ def _rejected(event: Rejected) -> str:
 
 
 def _undone(event: CallUndone) -> str:
-    return f"    {paint('undone', 'yellow', to_stderr=True)} {visible(event.reason)[:110]}"
+    return f"    {paint('undone', 'yellow', to_stderr=True)} {_whole(event.reason)}"
 
 
 def _repeated(event: CallRepeated) -> str:
@@ -301,4 +309,4 @@ _LINES: Mapping[type[Event], Line] = {
     Rejected: _rejected,
 }
 
-__all__ = ["OUTPUT_LINE", "PLACES_SHOWN", "PLAN_SHOWN", "JsonLines", "SpokenLines"]
+__all__ = ["ERROR_SHOWN", "OUTPUT_LINE", "PLACES_SHOWN", "PLAN_SHOWN", "JsonLines", "SpokenLines"]

@@ -169,7 +169,8 @@ def _error(data: Mapping[str, Any]) -> list[str]:
     if not message:
         return []
     lines = visible(message).splitlines()
-    return [_row("stopped", paint("\n           ".join(lines), "red"))]
+    hint = (data.get("error_details") or {}).get("hint", "")
+    return [_row("stopped", paint("\n           ".join(lines), "red")), _row("cure", visible(hint))]
 
 
 def _next(data: Mapping[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
 from typing import Any
 
+from patchyard.clients.build_log import BuildLog
 from patchyard.domain.devcontainer import Build
 from patchyard.domain.dockerfile import images_needed, require_own_triggers
 from patchyard.domain.errors import EnvironmentUnavailable
@@ -28,7 +29,6 @@ BUILD_S = 1800.0  # of one image
 DOCKERFILE_BYTES = 1 << 20  # of one at most
 LINKS = 16  # that lead to one
 PREPROCESSED = ".in"  # by cpp(1), which includes files of this machine
-OUTPUT_CHARS = 8000  # kept of a build that failed
 ANSWER_S = 20.0  # for anything but waiting for an end
 ARCHITECTURES = {"aarch64": "arm64", "armv7l": "arm", "x86_64": "amd64"}
 """How images call what the kernel calls otherwise."""
@@ -164,7 +164,7 @@ class ContainerEngine:
                 ) from error
 
     async def _built(self, params: Mapping[str, str], archive: Path, name: str) -> None:
-        said: list[str] = []
+        log = BuildLog(name)
         with archive.open("rb") as data:
             async with (
                 asyncio.timeout(BUILD_S),
@@ -178,13 +178,7 @@ class ContainerEngine:
                 ) as response,
             ):
                 async for line in response.content:
-                    said.append(_said_in(line))
-                    if b'"errorDetail"' in line:
-                        raise EnvironmentUnavailable(
-                            f"{name} does not build: {said[-1]}",
-                            hint="a build has no network here: bring what it needs in its images",
-                            details={"output": "".join(said)[-OUTPUT_CHARS:]},
-                        )
+                    log.take(line)
 
     async def remove_images(self, *, label: str) -> Sequence[str]:
         """Take away the names of the images that were built with `label`, and return them."""
@@ -288,15 +282,6 @@ class ContainerEngine:
         return EnvironmentUnavailable(
             f"the container engine at {self.socket} does not answer: {said}", hint=START_ENGINE
         )
-
-
-def _said_in(line: bytes) -> str:
-    """Return what a line of a build says to people."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return ""
-    return str(found.get("stream") or found.get("error") or "")
 
 
 def _dockerfile(archive: Path, build: Build) -> str:

@@ -1,0 +1,55 @@
+"""What a container engine says while it builds an image; what of it explains a failure. Pure."""
+
+import json
+import re
+
+from patchyard.domain.errors import EnvironmentUnavailable
+
+STEP = re.compile(r"step \d+/\d+ ?: ?(?P<text>.+)", re.IGNORECASE)
+LAST_LINES, LINE_CHARS = 8, 300
+OUTPUT_CHARS = 8000  # kept of a build that failed
+NO_NETWORK = re.compile(
+    r"could ?n[o']t resolve|unable to resolve|failed to resolve|failure (in name )?resol"
+    r"|name or service not known|network is unreachable|no route to host|getaddrinfo|eai_again"
+    r"|enetunreach|bad address|dial tcp|failed to establish a new connection",
+    re.IGNORECASE,
+)
+"""How programs say that nobody answers out there: curl, apt, pip, npm, git, Go, busybox."""
+
+
+class BuildLog:
+    """The lines of one build; `name` is how people call what is built."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._said: list[str] = []
+
+    def take(self, line: bytes) -> None:
+        """Take one line of the engine's answer. Raises EnvironmentUnavailable for an error."""
+        try:
+            found = json.loads(line)
+        except ValueError:
+            return
+        if "errorDetail" in found:
+            raise self._failure(str(found.get("error") or ""))
+        self._said.append(str(found.get("stream") or ""))
+
+    def _failure(self, said: str) -> EnvironmentUnavailable:
+        """Return the step that failed and its last lines; a cure that fits how it failed."""
+        lines = "".join(self._said).splitlines()
+        begun = [number for number, line in enumerate(lines) if STEP.match(line)]
+        step = STEP.match(lines[begun[-1]]) if begun else None
+        own = [line.strip() for line in lines[begun[-1] + 1 :]] if begun else []
+        own = [line[:LINE_CHARS] for line in own if line and not line.startswith("--->")]
+        where = f"`{step['text'].strip()[:LINE_CHARS]}`: " if step else ""
+        hint = "mend that step; what it printed last stands above" if own else "mend that step"
+        if NO_NETWORK.search("\n".join([*own, said])):
+            hint = "a build has no network here: bring what it needs in its images"
+        return EnvironmentUnavailable(
+            "\n".join([f"{self._name} does not build: {where}{said}", *own[-LAST_LINES:]]),
+            hint=hint,
+            details={"output": f"{''.join(self._said)}{said}"[-OUTPUT_CHARS:]},
+        )
+
+
+__all__ = ["LAST_LINES", "LINE_CHARS", "NO_NETWORK", "OUTPUT_CHARS", "STEP", "BuildLog"]

@@ -1,0 +1,52 @@
+"""A build that failed: which step, its last words, and a cure that fits them."""
+
+import json
+
+import pytest
+
+from patchyard.clients.build_log import LAST_LINES, BuildLog
+from patchyard.domain.errors import EnvironmentUnavailable
+
+NETWORK = "a build has no network here"
+
+
+def failed(*said: str, error: str = "it returned a non-zero code: 1") -> EnvironmentUnavailable:
+    log = BuildLog("Dockerfile")
+    log.take(b"no JSON\n")
+    for text in said:
+        log.take(json.dumps({"stream": f"{text}\n"}).encode())
+    with pytest.raises(EnvironmentUnavailable) as refused:
+        log.take(json.dumps({"errorDetail": {"message": error}, "error": error}).encode())
+    return refused.value
+
+
+def test_the_step_and_its_last_lines_are_said() -> None:
+    many = [f"line {number}" for number in range(20)]
+    error = failed("Step 1/2 : FROM x", "could not resolve, long ago", "Step 2/2 : RUN make", *many)
+    assert error.message.splitlines() == [
+        "Dockerfile does not build: `RUN make`: it returned a non-zero code: 1",
+        *many[-LAST_LINES:],
+    ]
+    assert error.hint == "mend that step; what it printed last stands above"
+    assert "Step 1/2" in error.details["output"]
+
+
+def test_what_fails_before_any_step_is_said_as_it_is() -> None:
+    error = failed(error="dockerfile parse error")
+    assert error.message == "Dockerfile does not build: dockerfile parse error"
+    assert error.hint == "mend that step"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "curl: (6) Could not resolve host: example.org",
+        "Temporary failure resolving 'deb.debian.org'",
+        "Failed to establish a new connection: [Errno -3]",
+        "npm error code EAI_AGAIN",
+        "wget: bad address 'example.org'",
+        "dial tcp: lookup proxy.golang.org",
+    ],
+)
+def test_a_build_that_reached_out_is_told_that_it_has_no_network(said: str) -> None:
+    assert NETWORK in failed("STEP 1/1: RUN fetch", said).hint
