@@ -131,11 +131,16 @@ def has_line(path: Path) -> bool:
     return path.exists() and path.read_text().endswith("\n")
 
 
+async def comes_true(condition: Callable[[], object]) -> None:
+    """Look again and again, where nobody tells us; half a minute at most."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - what is waited for sets no event of ours
+            await asyncio.sleep(0.005)
+
+
 async def until(condition: Callable[[Path], bool], path: Path) -> Path:
     """Look again and again: another process makes it true."""
-    async with asyncio.timeout(10):
-        while not condition(path):  # noqa: ASYNC110 - another process sets no event of ours
-            await asyncio.sleep(0.005)
+    await comes_true(lambda: condition(path))
     return path
 
 

@@ -48,7 +48,12 @@ from patchyard.stores.blobs import FileBlobSpaces
 from patchyard.stores.claims import LeaseClaims
 from patchyard.stores.pruning import SQLitePruning
 from patchyard.stores.purse import SQLitePurse
+from patchyard.tools.toolset import toolset
 from patchyard.upkeep import rules
+from patchyard.workspaces.handover import GitHandOver
+from patchyard.workspaces.layers import LayerCache
+from patchyard.workspaces.pinned import GitTrees
+from patchyard.workspaces.selection import plan_folder, select_workspaces
 
 if TYPE_CHECKING:
     from patchyard.models.budgeted import BudgetedModel
@@ -66,12 +71,6 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
 
     Raises StateRefusal when the home belongs to somebody else or to a newer version.
     """
-    from patchyard.tools.toolset import toolset  # noqa: PLC0415 - only an engine needs it
-    from patchyard.workspaces.handover import GitHandOver  # noqa: PLC0415 - likewise
-    from patchyard.workspaces.layers import LayerCache  # noqa: PLC0415 - likewise
-    from patchyard.workspaces.pinned import GitTrees  # noqa: PLC0415 - likewise
-    from patchyard.workspaces.selection import plan_folder, select_workspaces  # noqa: PLC0415 - likewise
-
     async with AsyncExitStack() as stack:
         stores = await stack.enter_async_context(open_storage(environ))
         where, journal, clock, queue = stores.places, stores.journal, stores.clock, stores.queue

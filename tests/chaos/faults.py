@@ -137,7 +137,7 @@ def _answering(
 
 async def carried_out(folder: Path, seed: int) -> Outcome:
     """Carry one task out with its faults, a person resuming it when it stops."""
-    rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+    rng = random.Random(seed)
     faults, steps = faults_of(rng), _steps(rng)
     scene = set_up("chat", folder)
     scene.server.answering = _answering(scene, faults, steps)

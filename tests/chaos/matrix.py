@@ -71,7 +71,7 @@ class Report:
 
 def case(seed: int) -> Case:
     """Steps whose effects show when one is lost or done twice."""
-    rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+    rng = random.Random(seed)
     count = rng.randint(FEWEST, MOST)
     return Case(steps=tuple(_step(number, rng) for number in range(count)))
 
@@ -161,7 +161,7 @@ def wrongs(
     report = _killed(
         yard,
         script,
-        random.Random(seed),  # noqa: S311 - seeded on purpose
+        random.Random(seed),
         kills,
         server,
     )

@@ -104,7 +104,7 @@ def test_a_full_disk_stops_a_plan_and_room_lets_it_go_on(
     tmp_path: Path, number: int, record_property: Callable[[str, object], None]
 ) -> None:
     seed = SEED + number
-    rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+    rng = random.Random(seed)
     words = run_of(tmp_path, seed)
     wanted = undisturbed(tmp_path, *words)
     with machine(tmp_path / "full", FILES) as here:
@@ -131,7 +131,7 @@ def test_a_disk_that_does_not_sync_stops_a_plan_and_loses_nothing(
     trouble = tmp_path / "trouble"
     variables = {"LD_PRELOAD": str(library), "SYNC_TROUBLE": str(trouble)}
     seed = SEED + number
-    rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+    rng = random.Random(seed)
     words = run_of(tmp_path, seed)
     wanted = undisturbed(tmp_path, *words)
     with machine(tmp_path / "failing", FILES) as here:

@@ -121,7 +121,7 @@ def test_four_kinds_work_on_one_workspace(yard: Path) -> None:
 
 @pytest.mark.parametrize("number", range(PLANS))
 def test_they_do_so_while_their_engine_is_killed(yard: Path, number: int) -> None:
-    chance = random.Random(f"{SEED}-{number}")  # noqa: S311 - a seeded choice
+    chance = random.Random(f"{SEED}-{number}")
     words: tuple[str, ...] = run_of(yard)
     for _ in range(3):
         process = agents(yard, *words, "--stream", "--format", "json")

@@ -40,7 +40,7 @@ def marks(yard: Path) -> list[str]:
 
 
 def test_a_rollback_killed_at_any_instant_is_whole_or_not_begun(tmp_path: Path) -> None:
-    rng = random.Random(SEED)  # noqa: S311 - seeded on purpose
+    rng = random.Random(SEED)
     killed = 0
     with opened(tmp_path / "yard") as yard:
         (yard / "script.json").write_text(json.dumps(script()))

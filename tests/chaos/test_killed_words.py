@@ -47,7 +47,7 @@ def shot(process: "subprocess.Popen[bytes]", rng: random.Random, *, most_s: floa
 
 def problems(folder: Path, seed: int) -> list[str]:
     """Carry one plan to its end through kills and words; return what is wrong then."""
-    rng = random.Random(seed)  # noqa: S311 - chance that can be repeated
+    rng = random.Random(seed)
     with opened(folder) as yard:
         (yard / "script.json").write_text(script())
         model = f"scripted:{yard / 'script.json'}"

@@ -61,7 +61,7 @@ def of_one_yard(folder: Path, seed: int, disturb: Disturb) -> tuple[list[str], i
     with opened(folder / str(seed)) as yard:
         words = ("run", "steps", "-d", "--model", f"scripted:{script}")
         plans = [answered(yard, *words)["data"]["plan_id"] for _ in range(PLANS)]
-        rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+        rng = random.Random(seed)
         with crewed(Worksite(folder=yard)) as crew:
             found, done = asyncio.run(disturb(crew, plans, rng))
             for worker in crew.working:

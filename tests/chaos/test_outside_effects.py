@@ -87,7 +87,7 @@ def ended(yard: Path, rng: random.Random, *words: str) -> None:
 
 @pytest.mark.parametrize("number", range(PLANS))
 def test_what_a_call_does_outside_happens_once_or_is_reported(public: Path, number: int) -> None:
-    rng = random.Random(SEED + number)  # noqa: S311 - seeded on purpose
+    rng = random.Random(SEED + number)
     log = public / "outside.log"
     log.touch()
     log.chmod(0o666)

@@ -51,7 +51,7 @@ def cut_in(here: Machine, rng: random.Random, *words: str) -> list[dict[str, Any
 
 def survived(folder: Path, seed: int) -> list[str]:
     """Cut the power of one plan again and again, let it end; what is wrong then."""
-    rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+    rng = random.Random(seed)
     script = folder / f"{seed}.json"
     script.write_text(case(seed).script)
     run = ("run", "steps", "--model", f"scripted:{script}")

@@ -75,7 +75,7 @@ def until_stopped(process: "subprocess.Popen[bytes]") -> None:
 
 def come_back(folder: Path, seed: int, *, stopped: Callable[..., Any]) -> list[str]:
     """Stop one owner, let another go on, wake the first in between; what is wrong then."""
-    rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+    rng = random.Random(seed)
     script = folder / f"{seed}.json"
     script.write_text(case(seed).script)
     with opened(folder / f"whole-{seed}") as yard:
@@ -138,7 +138,7 @@ def test_an_owner_that_comes_back_from_the_dead_writes_nothing(
 
 def applied_late(folder: Path, seed: int) -> list[str]:
     """Stop an apply, let another one do it, work on, wake the first; what is wrong then."""
-    rng = random.Random(seed)  # noqa: S311 - seeded on purpose
+    rng = random.Random(seed)
     with opened(folder / str(seed)) as yard:
         script = yard / "script.json"
         script.write_text(case(SEED).script)

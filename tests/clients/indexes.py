@@ -102,7 +102,7 @@ def indexing(*, key: Path | None = None, certificate: Path | None = None) -> Ite
             if self.command == "GET":
                 self.wfile.write(body)
 
-        do_HEAD = do_GET  # noqa: N815 - the name that the library asks for
+        do_HEAD = do_GET
 
         def log_message(self, *_: object) -> None:
             pass

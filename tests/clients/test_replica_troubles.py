@@ -103,7 +103,7 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_exchange_cut_at_any_request_is_mended_by_the_next_engine(
     tmp_path: Path,
     edited: str,
-    is_after: bool,  # noqa: FBT001 - a parameter of the test
+    is_after: bool,
 ) -> None:
     for cut_at in range(1, 200):
         home, far = tmp_path / f"home-{cut_at}", tmp_path / f"far-{cut_at}"

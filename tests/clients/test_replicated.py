@@ -18,6 +18,7 @@ from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.toolbox import trees
 from patchyard.toolbox.twins import Twin
 from replicas import HERE, InProcess, Listened, Pair, paired, replicated
+from toolboxes import comes_true
 
 pytestmark = pytest.mark.anyio
 
@@ -35,8 +36,7 @@ async def test_an_earlier_call_has_its_files_at_home_when_it_is_attached_to(pair
                 "1", "execute_command", {"command": "mkfifo gate; read x < gate; echo $x > a"}
             )
         )
-        while not (pair.far / "gate").exists():  # noqa: ASYNC110 - a file tells no event
-            await asyncio.sleep(0.005)
+        await comes_true((pair.far / "gate").exists)
         task.cancel()
         await asyncio.wait([task])
         async with replicated(pair) as second:
@@ -229,12 +229,10 @@ async def test_a_broken_connection_is_made_again_for_every_request(
 
     command = {"command": "echo one; mkfifo gate; read x < gate; echo $x"}
     call = asyncio.create_task(toolbox.call("1", "execute_command", command, on_output=hear))
-    while not (pair.far / "gate").exists():  # noqa: ASYNC110 - a file tells no event
-        await asyncio.sleep(0.005)
+    await comes_true((pair.far / "gate").exists)
     lines.failures = [EnvironmentUnavailable("away"), EnvironmentBroken("still away")]
     await lines.made[0].close()
-    while len(lines.made) < 2:  # noqa: ASYNC110 - it says nothing when it has come back
-        await asyncio.sleep(0.005)
+    await comes_true(lambda: len(lines.made) == 2)
     await asyncio.to_thread((pair.far / "gate").write_text, "word\n")
     assert (await call)["stdout"] == "one\nword\n"
     assert "one\nword\n".startswith("".join(seen))

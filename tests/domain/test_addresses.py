@@ -94,7 +94,7 @@ def test_a_port_may_be_left_out() -> None:
         ("fd00:ec2::254", "link-local"),
         ("100.100.100.200", "link-local"),
         ("168.63.129.16", "link-local"),
-        ("0.0.0.0", "unusable"),  # noqa: S104 - to be refused
+        ("0.0.0.0", "unusable"),
         ("0.1.2.3", "unusable"),
         ("::", "unusable"),
         ("224.0.0.1", "unusable"),

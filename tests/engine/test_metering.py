@@ -1,6 +1,5 @@
 """What a plan's calls use and which limits they hit, from the toolbox to journal and report."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered, ended_by_limit, metered, used_in_all
 from patchyard.engine.report import plan_data
 from patchyard.engine.tool_runner import result_of
+from toolboxes import comes_true
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -312,9 +312,7 @@ async def test_what_runs_on_is_looked_at_and_ended_and_the_next_answer_tells(
     kind = Counted(Reading(), Reading(memory_now=101))
     wrapped = counted(kind, toolbox)
     begun = await wrapped.call("job", "execute_command", {"background": True})
-    async with asyncio.timeout(10):
-        while wrapped._between is None:  # noqa: ASYNC110 - the watch sets no event of ours
-            await asyncio.sleep(0)
+    await comes_true(lambda: wrapped._between is not None)
     toolbox.said = {}
     told = await wrapped.call("ask", "job_status", {"job_id": "job"})
     again = await wrapped.call("again", "job_output", {"job_id": "job"})

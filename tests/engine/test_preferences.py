@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -35,7 +36,7 @@ class Down(Places):
         return EnvironmentHandle(environment_id="E", kind=site.kind, workspace_path="/"), _NONE
 
 
-_NONE: Toolbox = object()  # type: ignore[assignment]  # nobody calls it
+_NONE = cast("Toolbox", object())  # nobody calls it
 
 
 @pytest.mark.parametrize("has_started", [False, True])

@@ -16,7 +16,7 @@ __all__ = ["Census"]
 
 GOING_S = 3.0  # for what was killed and is on its way
 PAUSE_S = 0.02
-OWN_NETWORK = os.stat("/proc/self/ns/net").st_ino  # noqa: PTH116 - its number
+OWN_NETWORK = Path("/proc/self/ns/net").stat().st_ino
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,5 +107,5 @@ class Census:
 def _network(pid: int) -> int:
     """The number of a process's network namespace; 0 of one that is gone."""
     with contextlib.suppress(OSError):
-        return os.stat(f"/proc/{pid}/ns/net").st_ino  # noqa: PTH116 - its number
+        return Path(f"/proc/{pid}/ns/net").stat().st_ino
     return 0

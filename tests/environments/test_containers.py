@@ -254,7 +254,6 @@ def test_only_a_socket_of_this_machine_is_an_engine(tmp_path: Path) -> None:
 async def test_an_engine_that_does_not_answer_is_named(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("aiodocker")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{yard.folder}/none.sock")
     readiness = await ContainerEnvironment(yard.station).check()
     assert not readiness.is_ready

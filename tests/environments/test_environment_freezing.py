@@ -13,6 +13,7 @@ from patchyard.clients.berths import from_details
 from patchyard.clients.process import wait_ended
 from patchyard.contracts.environment import Freezing
 from patchyard.domain.environment import IN_PLACE
+from toolboxes import comes_true
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -38,8 +39,7 @@ def size(place: Path) -> int:
 
 async def grown(place: Path, before: int) -> None:
     """Wait until the counter has grown."""
-    while size(place) <= before:  # noqa: ASYNC110 - a file inside tells no event
-        await asyncio.sleep(0.005)
+    await comes_true(lambda: size(place) > before)
 
 
 async def counting(running: Running, yard: Yard, how: str) -> Path:

@@ -120,7 +120,7 @@ async def test_the_gateway_itself_is_reached_and_only_by_its_port(
 SOCKETS = (
     ("AF_INET", "SOCK_STREAM", "127.0.0.1"),
     ("AF_INET", "SOCK_STREAM", "127.0.0.2"),
-    ("AF_INET", "SOCK_STREAM", "0.0.0.0"),  # noqa: S104 - Linux takes it for loopback
+    ("AF_INET", "SOCK_STREAM", "0.0.0.0"),
     ("AF_INET6", "SOCK_STREAM", "::1"),
     ("AF_INET6", "SOCK_STREAM", "::ffff:127.0.0.1"),
     ("AF_INET", "SOCK_STREAM", "192.0.2.1"),

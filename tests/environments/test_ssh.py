@@ -18,6 +18,7 @@ from patchyard.clients import ssh_talk
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.environments.ssh import SSHEnvironment
 from sshds import HOST, SshServer, free_port, serving_ssh
+from toolboxes import comes_true
 
 __all__ = ["adapter", "server"]  # fixtures
 
@@ -181,11 +182,9 @@ async def test_a_pinned_replica_comes_home_when_it_is_held_still_and_at_the_end(
     there, home = yard.inside(handle), yard.workspace / "log"
 
     async def say(word: str) -> None:
-        while not (there / "gate").exists():  # noqa: ASYNC110 - a file inside tells no event
-            await asyncio.sleep(0.005)
+        await comes_true((there / "gate").exists)
         await asyncio.to_thread((there / "gate").write_text, f"{word}\n")
-        while word not in (there / "log").read_text():  # noqa: ASYNC110 - likewise
-            await asyncio.sleep(0.005)
+        await comes_true(lambda: word in (there / "log").read_text())
 
     await say("one")
     async with adapter.frozen(handle, toolbox) as is_still:

@@ -1,10 +1,12 @@
 """Virtual machines that do not start: each says why and the cure, and leaves nothing."""
 
-import os
-import re
+import contextlib
+import secrets
+import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +14,13 @@ from environments.yards import VM, Adapter, Yard
 from patchyard.clients import machine_templates, qemu
 from patchyard.clients.berths import MARK
 from patchyard.clients.guests import LEAST_MIB
-from patchyard.clients.process import all_processes
+from patchyard.clients.process import ProcessRef, all_processes
+from patchyard.clients.wardens import Start
 from patchyard.domain.environment import ExecutionEnvironment, Limits, Mount
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.environments import vm
 from patchyard.environments.vm import VmEnvironment
+from services import kernel_folder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("qemu"), pytest.mark.timeout(300)]
 
@@ -34,22 +38,20 @@ def bare(yard: Yard, tmp_path: Path) -> Yard:
     return yard
 
 
-def running_machines() -> list[int]:
-    """Machines that no environment owns, as what makes a saved one does."""
+def running_machines(prefix: str) -> list[int]:
+    """Machines whose folders begin like this; others may be at work beside this test."""
+    mark = f"\0{MARK}={prefix}".encode()
     found = []
     for each in all_processes():
-        try:
-            words = Path(f"/proc/{each.pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        marks = [word for word in words if word.startswith(f"{MARK}=".encode())]
-        if marks and not re.fullmatch(rb".*=[0-9A-Z]{26}", marks[0]) and each.state not in "ZX":
-            found.append(each.pid)
+        with contextlib.suppress(OSError):
+            words = b"\0" + Path(f"/proc/{each.pid}/environ").read_bytes()
+            if mark in words and each.state not in "ZX":
+                found.append(each.pid)
     return found
 
 
-async def refusal(yard: Yard, **changes: object) -> EnvironmentUnavailable:
-    spec = replace(yard.spec(), **changes)  # type: ignore[arg-type] # fields of a spec
+async def refusal(yard: Yard, **changes: Any) -> EnvironmentUnavailable:
+    spec = replace(yard.spec(), **changes)
     with pytest.raises(EnvironmentUnavailable) as refused:
         await VmEnvironment(yard.station).start(spec)
     assert refused.value.hint
@@ -94,17 +96,29 @@ async def test_check_says_what_is_in_the_way(
     assert readiness.cure
 
 
-async def test_a_kernel_that_is_none(bare: Yard, tmp_path: Path) -> None:
-    given = Path(bare_kernel(tmp_path))
-    refused = await refusal(bare, image=str(given))
+async def test_a_kernel_that_is_none(
+    bare: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = f"none-{secrets.token_hex(8)}-"
+    monkeypatch.setattr(tempfile, "template", prefix)
+    seen = set[int]()
+    real = Start.begun
+
+    async def begun(start: Start) -> ProcessRef:
+        try:
+            return await real(start)
+        finally:
+            seen.update(running_machines(prefix))
+
+    monkeypatch.setattr(Start, "begun", begun)
+    refused = await refusal(bare, image=bare_kernel(tmp_path))
     assert refused.message
-    assert running_machines() == []
+    assert seen
+    assert running_machines(prefix) == []
 
 
 def bare_kernel(folder: Path) -> str:
     """The kernel's folder of the tests, its kernel replaced by what is none."""
-    from services import kernel_folder  # noqa: PLC0415 - of this test alone
-
     root = Path(kernel_folder() or "/")
     made = folder / "image"
     (made / "boot").mkdir(parents=True)
@@ -121,10 +135,7 @@ async def test_too_little_memory(yard: Yard) -> None:
 
 async def test_too_little_room_for_its_files(bare: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_templates, "SPARE_BYTES", 1 << 62)
-    image = os.environ.get("NOTHING", "")
-    from services import kernel_folder  # noqa: PLC0415 - of this test alone
-
-    assert "MiB are free" in (await refusal(bare, image=image or kernel_folder())).message
+    assert "MiB are free" in (await refusal(bare, image=kernel_folder())).message
 
 
 async def test_a_workspace_in_place_of_the_system(yard: Yard) -> None:

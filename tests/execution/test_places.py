@@ -17,6 +17,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.execution.place import LostCall, Place
+from toolboxes import comes_true
 
 pytestmark = pytest.mark.anyio
 
@@ -127,8 +128,7 @@ async def test_a_start_that_is_cancelled_is_ended(
 ) -> None:
     environment.attaching = asyncio.Event()
     waiting = asyncio.create_task(place.call("read", {}))
-    while not environment.live:  # noqa: ASYNC110 - the adapter tells no event
-        await asyncio.sleep(0)
+    await comes_true(lambda: environment.live)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -139,8 +139,7 @@ async def test_a_broken_one_is_ended_and_the_next_call_has_another(
     place: Place, environment: ScriptedEnvironment
 ) -> None:
     waiting = [asyncio.create_task(place.call("wait", {})) for _ in range(3)]
-    while not environment.toolboxes:  # noqa: ASYNC110 - the adapter tells no event
-        await asyncio.sleep(0)
+    await comes_true(lambda: environment.toolboxes)
     first = environment.toolboxes[0]
     await first.begun.wait()
     first.is_broken = True

@@ -41,7 +41,7 @@ async def _swept(place: Worksite) -> None:
 def _dying(place: Worksite, steps: int) -> bool:
     """Pass in a process that is killed after so many steps; return whether it was."""
     pid = os.fork()
-    if pid == 0:  # pragma: no cover - another process
+    if pid == 0:
         _arm(steps)
         asyncio.run(_swept(place))
         os._exit(0)
@@ -49,7 +49,7 @@ def _dying(place: Worksite, steps: int) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def _arm(steps: int) -> None:  # pragma: no cover - another process
+def _arm(steps: int) -> None:
     taken = 0
 
     def counted(step: Callable[..., Any]) -> Callable[..., Any]:

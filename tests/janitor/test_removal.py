@@ -139,7 +139,7 @@ def test_an_ordinary_user_deletes_folders_that_were_closed(tmp_path: Path) -> No
         os.chown(path, 65534, 65534)
     (place / "tree/closed").chmod(0)
     pid = os.fork()
-    if pid == 0:  # pragma: no cover - another process
+    if pid == 0:
         for folder in reversed(place.parents):
             folder.stat()
         os.chdir(place)

@@ -67,7 +67,7 @@ def test_an_unknown_provider_lists_the_right_ones() -> None:
     ("host", "url"),
     [
         ("", "http://127.0.0.1:11434"),
-        ("0.0.0.0", "http://127.0.0.1:11434"),  # noqa: S104 - what a server would bind to
+        ("0.0.0.0", "http://127.0.0.1:11434"),
         ("box", "http://box:11434"),
         ("box:99", "http://box:99"),
         (":99", "http://127.0.0.1:99"),

@@ -71,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
         return whole
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815 - the library's names
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _answer
 
     def log_message(self, *_: object) -> None:
         pass
@@ -87,14 +87,17 @@ class Server(ThreadingHTTPServer):
 @contextmanager
 def hosting(context: ssl.SSLContext | None = None) -> Iterator[Host]:
     """Serve on loopback until the end of the block, by TLS with a context."""
-    handler = type("OwnHandler", (Handler,), {})
-    with Server(("127.0.0.1", 0), handler) as server:
+
+    class OwnHandler(Handler):
+        """With a host of its own."""
+
+    with Server(("127.0.0.1", 0), OwnHandler) as server:
         if context is not None:
             server.socket = context.wrap_socket(
                 server.socket, server_side=True, do_handshake_on_connect=False
             )
         host = Host(port=server.server_address[1], scheme="http" if context is None else "https")
-        handler.host = host  # type: ignore[attr-defined] # made a line above
+        OwnHandler.host = host
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

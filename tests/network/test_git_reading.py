@@ -83,7 +83,7 @@ def forging(root: Path) -> Iterator[Forge]:
             self.end_headers()
             self.wfile.write(rest)
 
-        do_GET = do_POST = _serve  # noqa: N815 - the library's names
+        do_GET = do_POST = _serve
 
         def log_message(self, *_: object) -> None:
             pass

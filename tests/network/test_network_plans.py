@@ -1,6 +1,6 @@
 """Plans that were granted hosts, end to end: what they reach, what is told, what they never see."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 from engine.worksite import ADD, Worksite, call, done
 from network.conftest import Authority
 from network.hosts import Host
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Site
 from patchyard.domain.errors import ApprovalNeeded, UsageError
 from patchyard.domain.events import Event, Noted, ToolCallSettled
 from patchyard.domain.plan import Phase
@@ -304,6 +304,11 @@ async def test_a_secret_that_is_gone_when_the_plan_goes_on_is_wrong_usage(
     assert "HOUSE_TOKEN" in data["error_message"]
 
 
+async def nothing_starts() -> Mapping[Site, EnvironmentSpec]:
+    """The environments of a test that starts none."""
+    return {}
+
+
 class Deaf:
     """A toolbox that cannot open a port inside."""
 
@@ -314,7 +319,7 @@ async def test_where_no_port_can_be_opened_inside_that_is_said(site: Worksite) -
         ledger = await site.ledger(equipment, plan_id)
         heard: list[Event] = []
         ledger.listeners.append(heard.append)
-        places = Places(equipment, ledger, dict, "execute")  # type: ignore[arg-type] # starts none
+        places = Places(equipment, ledger, nothing_starts, "execute")
         async with reaching(equipment, ledger, Phase.EXECUTE, places) as reached:
             deaf: Any = Deaf()
             args = {"command": "true"}

@@ -79,7 +79,6 @@ def test_an_unknown_kind_lists_the_right_ones(desk: Desk) -> None:
 
 
 def test_a_kind_that_does_not_start_says_why(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("aiodocker")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{desk.folder}/none.sock")
     said = probed(desk, "container")
     assert said.code == 4

@@ -227,7 +227,7 @@ class QueueMachine(RuleBasedStateMachine):
                 self._run(grip.hold.confirm())
 
     @rule(grip=consumes(grips), is_over=st.booleans())
-    def settle(self, grip: Grip, is_over: bool) -> None:  # noqa: FBT001 - hypothesis gives it
+    def settle(self, grip: Grip, is_over: bool) -> None:
         known = self._jobs[grip.job_id]
         again_at = None if is_over else self._now
         settling = self._posts[grip.worker].crew.settle(grip.hold, again_at=again_at)

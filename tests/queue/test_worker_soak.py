@@ -162,7 +162,7 @@ async def test_each_plan_is_done_once_and_no_limit_is_passed_whoever_is_killed(
     crew: WorkerCrew,
 ) -> None:
     plans = await queued(crew)
-    killed, halted = await killing(crew, random.Random(SEED))  # noqa: S311 - seeded on purpose
+    killed, halted = await killing(crew, random.Random(SEED))
 
     assert killed
     at_work: list[Stretch] = []

@@ -21,7 +21,7 @@ class Task:
 
 def task(number: int, workspace: str) -> Task:
     """Return task `number` in a repository at `workspace`."""
-    chance = random.Random(number)  # noqa: S311 - the same task for the same number
+    chance = random.Random(number)
     noun, verb = chance.choice(NOUNS), chance.choice(VERBS)
     wrong, right = chance.sample(("+", "-", "*", "//"), 2)
     folder = f"{verb}_{number}"

@@ -69,7 +69,7 @@ async def test_a_commit_cut_off_at_any_byte_is_gone_as_a_whole_and_nothing_else(
 async def test_what_a_log_holds_behind_its_last_commit_is_passed_over(tmp_path: Path) -> None:
     copy, _, _ = await torn(tmp_path)
     with (copy / "patchyard.db-wal").open("ab") as log:
-        log.write(random.Random(SEED).randbytes(5000))  # noqa: S311 - a repeatable test
+        log.write(random.Random(SEED).randbytes(5000))
     journal = SQLiteJournal.open(copy / "patchyard.db")
     assert len(await journal.read("P")) == BEFORE + 2
     await journal.close()
@@ -85,7 +85,7 @@ async def test_a_flipped_bit_is_named_or_without_meaning_and_never_written_over(
     intact = await journal.entries("P")
     await journal.close()
     data = source.read_bytes()
-    chance = random.Random(SEED)  # noqa: S311 - a repeatable test
+    chance = random.Random(SEED)
     told = 0
     for number in range(FLIPS):
         place = tmp_path / f"{number}.db"

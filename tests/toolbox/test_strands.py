@@ -26,7 +26,7 @@ class End:
     opened: list[tuple[str, socket.socket]] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     refuses: bool = False
-    strands: Strands = None  # type: ignore[assignment] # made with the loop
+    strands: Strands = field(init=False)  # made with the loop
 
     def answer(self, name: str) -> socket.socket | None:
         if self.refuses:

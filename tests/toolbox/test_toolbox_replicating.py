@@ -343,7 +343,7 @@ def test_a_change_in_the_same_tick_is_seen(tmp_path: Path) -> None:
 def test_a_time_is_trusted_once_nothing_else_can_bear_it(
     ctime: int,
     later: int,
-    is_trusted: bool,  # noqa: FBT001 - a parameter of the test
+    is_trusted: bool,
 ) -> None:
     status: Any = SimpleNamespace(st_mode=0o100644, st_ctime_ns=ctime, st_ino=7, st_size=0)
     record = Record(Entry("f", 0o644, 0, 0, ""), 0o100644, ctime, 7, ctime + later)

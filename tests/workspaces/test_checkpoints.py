@@ -5,6 +5,7 @@ import shutil
 import socket
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -239,10 +240,10 @@ def dies_at(point: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rename = Path.rename
     renamed: list[Path] = []
 
-    def making(self: object, *arguments: object) -> None:
+    def making(self: rebuilding.Rebuilding, *arguments: Any) -> None:
         if point == "make":
             raise Killed
-        real_make(self, *arguments)  # type: ignore[arg-type]  # as it was called
+        real_make(self, *arguments)
 
     def synced(path: Path) -> None:
         if point == "sync":

@@ -15,6 +15,7 @@ from patchyard.domain.codec import to_json
 from patchyard.domain.environment import STRENGTH, Readiness, strength_of
 from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, WorkFailed
 from patchyard.engine import trying
+from patchyard.probing.attack import Verdict
 
 if TYPE_CHECKING:
     from patchyard.probing.attack import Report
@@ -100,8 +101,6 @@ def probe(place: str, output_format: str) -> None:
         data = {**to_json(report), "counts": counts}
         return Outcome(data=data, text=_verdicts(report), error=_failure(report))
 
-    from patchyard.probing.attack import Verdict  # noqa: PLC0415 - imported on use
-
     carry_out("env probe", output_format, work)
 
 
@@ -118,8 +117,6 @@ def _failure(report: "Report") -> PatchyardError | None:
 
 def _verdicts(report: "Report") -> str:
     """Return the rulings by group, and their numbers."""
-    from patchyard.probing.attack import Verdict  # noqa: PLC0415 - imported on use
-
     colours = {Verdict.HELD: "green", Verdict.SUCCEEDED: "red", Verdict.KNOWN: "yellow"}
     lines: list[str] = []
     group = None

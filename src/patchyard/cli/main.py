@@ -4,6 +4,7 @@ import gc
 import importlib
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -50,10 +51,8 @@ class Group(click.Group):
 class LazyGroup(Group):
     """A group that knows its commands by name and imports one when it runs."""
 
-    def __init__(
-        self, *args: object, table: Mapping[str, tuple[str, str]], **kwargs: object
-    ) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # click's own signature
+    def __init__(self, *args: Any, table: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:

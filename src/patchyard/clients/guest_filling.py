@@ -5,6 +5,7 @@ import socket
 import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 from patchyard.clients.wardens import FILL_NAME
 from patchyard.domain.environment import Mount
@@ -35,8 +36,8 @@ def fill(folder: Path, mounts: Sequence[Mount], *, room: int) -> None:
         os.close(descriptor)
 
 
-def _send(stream: object, mounts: Sequence[Mount], room: int) -> None:
-    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:  # type: ignore[call-overload] # it takes what can be written to
+def _send(stream: IO[bytes], mounts: Sequence[Mount], room: int) -> None:
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         wanted = _bounded(room)
         for number, mount in enumerate(mounts):
             archive.add(os.path.realpath(mount.source), arcname=str(number), filter=wanted)

@@ -146,7 +146,7 @@ async def attached(station: Station, handle: EnvironmentHandle) -> GuestToolbox:
 
 def _home(source: str) -> Twin:
     """Return the tree at home; what comes there belongs to whom the folder belongs to."""
-    status = os.stat(source)  # noqa: PTH116 - beside what takes a text
+    status = Path(source).stat()
     return Twin(source, owner=(status.st_uid, status.st_gid))
 
 

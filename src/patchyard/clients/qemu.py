@@ -162,7 +162,7 @@ def _kvm_device(identity: AgentIdentity, folder: Path) -> str:
         return KVM_DEVICE
     node = folder / "kvm"
     node.unlink(missing_ok=True)
-    os.mknod(node, stat.S_IFCHR | 0o600, os.stat(KVM_DEVICE).st_rdev)  # noqa: PTH116 - its number
+    os.mknod(node, stat.S_IFCHR | 0o600, Path(KVM_DEVICE).stat().st_rdev)
     os.chown(node, identity.uid, identity.gid)
     return str(node)
 

@@ -18,7 +18,7 @@ from patchyard.domain.address import Address
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 
 if TYPE_CHECKING:
-    import asyncssh
+    from asyncssh import SSHClientConnection
 
 CONNECT_S = 20.0  # from the name to a session, a jump included
 ALIVE_S = 5.0  # between two signs of life; three that are missed end the connection
@@ -37,7 +37,7 @@ def library() -> Any:
     return asyncssh
 
 
-async def connect(address: str, home: str) -> "asyncssh.SSHClientConnection":
+async def connect(address: str, home: str) -> "SSHClientConnection":
     """Connect to a host. Raises EnvironmentUnavailable that names cause and cure, UsageError."""
     asyncssh = library()
     where = Address.parse(address)
@@ -47,13 +47,14 @@ async def connect(address: str, home: str) -> "asyncssh.SSHClientConnection":
             options = await _options(asyncssh, where, home)
             port = options.port
             known = _known_hosts(options.config, home)
-            return await asyncssh.connect(  # type: ignore[no-any-return] # it is not typed
+            connection: SSHClientConnection = await asyncssh.connect(
                 where.host,
                 where.port or (),
                 options=options,
                 config=_configs(home),
                 known_hosts=known,
             )
+            return connection
     except TimeoutError as error:
         slow = f"did not answer within {CONNECT_S:g} s" if scope.expired() else f"is slow: {error}"
         raise EnvironmentUnavailable(
@@ -150,15 +151,13 @@ class Pool:
     """The connections of one event loop, one a host, shared by all who need it."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[str, str], asyncssh.SSHClientConnection] = {}
+        self._open: dict[tuple[str, str], SSHClientConnection] = {}
         self._users: dict[tuple[str, str], int] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._lingering: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     @contextlib.asynccontextmanager
-    async def connection(
-        self, address: str, home: str
-    ) -> AsyncIterator["asyncssh.SSHClientConnection"]:
+    async def connection(self, address: str, home: str) -> AsyncIterator["SSHClientConnection"]:
         """Lend the connection to a host, made when there is none that lives."""
         key = (address, home)
         self._users[key] = self._users.get(key, 0) + 1
@@ -194,7 +193,7 @@ class Pool:
             await _closed(found)
 
 
-async def _closed(connection: "asyncssh.SSHClientConnection") -> None:
+async def _closed(connection: "SSHClientConnection") -> None:
     connection.abort()
     await connection.wait_closed()
 

@@ -135,7 +135,8 @@ def end_machine(machine: ProcessRef | None, warden: ProcessRef | None) -> bool:
         return True
     kill_while_starting(warden)
     found = [each for each in (machine, warden) if each is not None]
-    return all([wait_ended(each, timeout_s=END_TIMEOUT_S) for each in found])  # noqa: C419 - reaps
+    have_ended = [wait_ended(each, timeout_s=END_TIMEOUT_S) for each in found]  # each is reaped
+    return all(have_ended)
 
 
 def _pair(stack: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:

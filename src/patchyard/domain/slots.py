@@ -12,11 +12,11 @@ KEYS = ("per_project", "per_model", "projects", "models")
 def slots_of(value: Any, place: Place) -> Limits:
     """Return the limits that a mapping says. Raises Fault."""
     body = check_keys(value, place, KEYS)
-    general = {
+    said: dict[str, Any] = {
         key: _whole(body[key], (*place, key)) for key in KEYS[:2] if body.get(key) is not None
     }
-    named = {key: _named(body[key], (*place, key)) for key in KEYS[2:] if key in body}
-    return Limits(**general, **named)  # type: ignore[arg-type]  # by the keys above
+    said |= {key: _named(body[key], (*place, key)) for key in KEYS[2:] if key in body}
+    return Limits(**said)
 
 
 def _named(value: Any, place: Place) -> Mapping[str, int]:

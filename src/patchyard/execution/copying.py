@@ -80,8 +80,8 @@ async def copy_in(call: Call, source: Path, target: str) -> CopyResult:
         with Reader(real) as reader:
             await _folder_in(call, reader, "", target, tally)
         return tally.result()
-    with Reader(os.path.dirname(real)) as reader:  # noqa: PTH120 - a text from realpath
-        await _file_in(call, reader, os.path.basename(real), target, tally)  # noqa: PTH119 - likewise
+    with Reader(str(Path(real).parent)) as reader:
+        await _file_in(call, reader, Path(real).name, target, tally)
     return tally.result()
 
 

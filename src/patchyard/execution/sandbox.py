@@ -93,7 +93,7 @@ class ExecutionSandbox:
         if not config.workspace:
             self._own = make_own_workspace()
             path = str(self._own)
-        elif not os.path.isdir(path):  # noqa: PTH112 - a text
+        elif not Path(path).is_dir():
             raise UsageError(f"{path} is no folder", hint="make it, or leave the workspace out")
         return EnvironmentSpec(
             plan_id="",

@@ -207,7 +207,7 @@ def seat_here() -> Seat:
     own = identify(os.getpid())
     return Seat(
         boot=boot_id(),
-        namespace=os.readlink("/proc/self/ns/pid"),  # noqa: PTH115 - it names no file
+        namespace=str(Path("/proc/self/ns/pid").readlink()),
         pid=os.getpid(),
         started=own.started if own else 0,
     )

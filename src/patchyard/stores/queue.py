@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from patchyard.contracts.claims import Hold
 from patchyard.contracts.clock import Clock
@@ -254,7 +255,7 @@ def _serve(
 
 def _job(row: tuple[object, ...]) -> Job:
     names = JOB.split(", ")
-    values: Mapping[str, object] = dict(zip(names, row, strict=False))
+    values: Mapping[str, Any] = dict(zip(names, row, strict=False))
     try:
         errand = Errand(str(values["errand"]))
     except ValueError as error:
@@ -262,7 +263,7 @@ def _job(row: tuple[object, ...]) -> Job:
             f"the job {values['job']} of the queue is damaged", hint=RESTORE
         ) from error
     return Job(
-        **{name: values[name] for name in names if name not in {"job", "errand"}},  # type: ignore[arg-type]  # as the columns are
+        **{name: values[name] for name in names if name not in {"job", "errand"}},
         job_id=str(values["job"]),
         errand=errand,
     )
