@@ -79,6 +79,58 @@ def test_a_shell_that_goes_on_without_a_process_has_hit_the_limit_too() -> None:
     assert hit(COUNTED, COUNTED, success=True, exit_code=0, stderr=words) is None
 
 
+@pytest.mark.parametrize(
+    ("cpu_s", "said", "seen_by"),
+    [
+        (5.0, {"success": True}, "usage"),
+        (4.6, {"success": False, "exit_code": 1}, "usage"),
+        (2.6, {"success": True, "stderr": "sh: 7 CPU time limit exceeded"}, "signal"),
+        (4.6, {"success": False, "stdout": "died with <Signals.SIGXCPU: 24>"}, "signal"),
+        (4.6, {"success": True}, ""),
+        (2.4, {"success": False, "stderr": "CPU time limit exceeded"}, ""),
+        (4.0, {"success": False}, ""),
+    ],
+)
+def test_processor_time_of_what_a_command_started_counts_too(
+    cpu_s: float, said: dict[str, Any], seen_by: str
+) -> None:
+    found = hit(usage=Usage(cpu_s=cpu_s), **said)
+    assert (found.seen_by if found else "") == seen_by
+    assert found is None or (found.limit, found.used, found.allowed) == ("cpu_time", cpu_s, 5)
+
+
+def test_the_time_of_jobs_beside_a_command_is_not_its_own() -> None:
+    here, used, said = Reading(), Usage(cpu_s=9.0), {"success": True}
+    assert hit_of(said, LIMITS, before=here, after=here, usage=used) is not None
+    beside = hit_of(said, LIMITS, before=here, after=here, usage=used, is_alone=False)
+    assert beside is None
+
+
+def test_memory_that_was_refused_is_told_without_what_was_not_given() -> None:
+    words: dict[str, Any] = {"success": False, "stderr": "MemoryError"}
+    found = hit(usage=Usage(memory_bytes=16, claimed=("memory_bytes",)), **words)
+    assert found == Hit(limit="memory", used=None, allowed=64, seen_by="output")
+    said = told(words, found)
+    assert ("used" in said, said["allowed"]) == (False, 64)
+    assert "the limit `memory` was reached: 64 bytes; use less" in said["message"]
+    counted = hit(usage=Usage(memory_bytes=60), **words)
+    assert counted is not None
+    assert counted.used == 60
+
+
+def test_a_machines_own_kernel_says_when_it_has_killed() -> None:
+    found = hit(success=False, exit_code=-9, killed_for_memory=1)
+    assert found == Hit(limit="memory", used=None, allowed=64, seen_by="guest")
+    assert hit(success=False, exit_code=-9, killed_for_memory="many") is None
+    unbounded = Limits(memory_bytes=None)
+    assert hit(limits=unbounded, success=False, killed_for_memory=1) is None
+
+
+def test_what_is_counted_is_said_where_it_is_something_else() -> None:
+    found = Hit(limit="processes", used=256, allowed=256, seen_by="cgroup", counted="tasks")
+    assert "was reached: 256 of 256 tasks; start fewer" in told({}, found)["message"]
+
+
 def test_a_full_disk_of_the_machine_is_no_limit_of_ours() -> None:
     words = "No space left on device"
     assert hit(after=Reading(has_room=False), success=False, stderr=words) is None

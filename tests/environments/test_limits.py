@@ -13,9 +13,10 @@ import pytest
 
 import patchyard
 from environments.limited import COUNTED, attacked, limited, reporting
-from environments.yards import Yard
+from environments.yards import VM, Yard, marks_of
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentBroken
+from patchyard.engine.metering import ended_by_limit
 
 pytestmark = [pytest.mark.anyio]
 
@@ -35,6 +36,7 @@ CONFINED = [where for where in WHERE if "host" not in str(where)]
 
 BOMB = ":(){ :|:& };:; wait"
 MANY = 'python3 -c \'import subprocess as s; [s.Popen(["sleep", "5"]) for _ in range(60)]\''
+MANY_MORE = MANY.replace("60", "400")
 HOG = "python3 -c 'x = bytearray(1 << 28)'"
 HOGS = (
     "for i in 1 2 3; do"
@@ -42,6 +44,7 @@ HOGS = (
 )
 WRITER = "while :; do head -c 1000000 /dev/zero >>f$((i++)); done"
 SPINNER = "while :; do :; done"
+CHILD = 'python3 -c \'import subprocess as s; s.run(["sh", "-c", "while :; do :; done"])\'; echo on'
 SPINNERS = "for i in 1 2 3; do timeout 5 sh -c 'while :; do :; done' & done; wait"
 EATER = "python3 -c 'f = [open(\"/dev/null\") for _ in range(200)]'"
 
@@ -91,7 +94,7 @@ def hit(found: dict[str, Any], limit: str) -> dict[str, Any]:
     """The one result, which must name this limit, while all lives on."""
     (result,) = found["results"]
     assert result.get("limit") == limit, result
-    assert result["used"] > 0
+    assert result.get("used", 1) > 0
     assert result["allowed"] > 0
     assert f"the limit `{limit}` was reached" in result["message"]
     assert found["lives"] == ["here", "here"], found["after"]
@@ -164,6 +167,13 @@ async def test_a_spinner_has_its_time_and_no_more(attack: Attack, where: str) ->
 async def test_spinners_share_their_time(attack: Attack, where: str) -> None:
     result = hit(await attack(SPINNERS, cpu_seconds=1), "cpu_time")
     assert (result["error"], result["limit_seen_by"]) == ("LIMIT", "watch"), where
+
+
+@pytest.mark.parametrize("where", WHERE)
+async def test_a_spinner_that_a_command_started_is_told_too(attack: Attack, where: str) -> None:
+    result = hit(await attack(CHILD, cpu_seconds=1), "cpu_time")
+    assert (result["error"], result["limit_seen_by"]) == ("LIMIT", "watch"), where
+    assert result["used"] >= 1
 
 
 @pytest.mark.parametrize("where", WHERE)
@@ -259,6 +269,54 @@ async def test_memory_that_ends_the_whole_environment_is_named(where: str, yard:
         health = await reporting(adapter).health(handle)
     assert (broken.value.details["limit"], broken.value.details["allowed"]) == ("memory", 40 * MIB)
     assert (health.is_alive, health.answers, health.limit) == (False, False, "memory")
+
+
+@pytest.mark.service("runsc")
+async def test_a_fork_bomb_that_ends_gvisor_is_named_with_what_was_counted(yard: Yard) -> None:
+    adapter = yard.adapter("container-runsc")
+    async with limited(adapter, yard.spec(limits=Limits(processes=32))) as (_, toolbox):
+        with pytest.raises(EnvironmentBroken, match="the limit `processes` was reached") as broken:
+            await toolbox.call("c", "execute_command", {"command": MANY_MORE})
+    assert "256 of 256 tasks of this machine, which gVisor needs for 32 " in broken.value.message
+    payload = ended_by_limit(broken.value)
+    assert payload is not None
+    assert (payload["error"], payload["limit"], payload["used"]) == ("LIMIT", "processes", 256)
+
+
+AWAY = [pytest.param(kind, marks=marks_of(kind)) for kind in ("ssh", "ssh-process")]
+
+
+@pytest.mark.parametrize("kind", AWAY)
+async def test_what_came_home_is_measured_after_a_command(kind: str, yard: Yard) -> None:
+    adapter = yard.adapter(kind)
+    async with limited(adapter, yard.spec(limits=Limits(disk_bytes=2 * MIB))) as (handle, toolbox):
+        run = "head -c 1000000 /dev/urandom >a; head -c 3000000 /dev/urandom >b; rm b"
+        good = await toolbox.call("c", "execute_command", {"command": run})
+        more = {"command": "head -c 2000000 /dev/urandom >c"}
+        told = await toolbox.call("d", "execute_command", more)
+    assert (good["success"], good.get("limit")) == (True, None)
+    assert (told["success"], told["limit"], told["limit_seen_by"]) == (True, "disk", "watch")
+    assert 3_000_000 <= told["used"] < 3_100_000
+    assert "disk" not in handle.details["unheld"]
+
+
+@pytest.mark.parametrize("kind", [VM])
+async def test_what_a_machine_has_not_is_named_without_a_false_figure(
+    kind: str, yard: Yard
+) -> None:
+    limits = Limits(memory_bytes=300 * MIB, disk_bytes=2 * MIB)
+    async with limited(yard.adapter(kind), yard.spec(limits=limits)) as (_, toolbox):
+        write = {"command": "head -c 3000000 /dev/zero >c"}
+        grown = await toolbox.call("w", "execute_command", write)
+        hog = "python3 -c 'x = bytearray(b\"x\") * (1 << 28)'"
+        killed = await toolbox.call("c", "execute_command", {"command": hog, "timeout_s": 60})
+        wide = "python3 -c 'x = bytearray(1 << 32)'"
+        refused = await toolbox.call("d", "execute_command", {"command": wide, "timeout_s": 60})
+    assert (grown["success"], grown["limit"], grown["limit_seen_by"]) == (True, "disk", "watch")
+    assert 3_000_000 <= grown["used"] < 3_100_000
+    for told, seen_by in ((killed, "guest"), (refused, "output")):
+        assert (told["error"], told["limit"], told["limit_seen_by"]) == ("LIMIT", "memory", seen_by)
+        assert "the limit `memory` was reached: 300 MiB; use less" in told["message"]
 
 
 @pytest.mark.service("control-groups")

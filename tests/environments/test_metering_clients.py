@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 
 from environments.limited import COUNTED, limited, reporting
 from environments.yards import Yard
-from patchyard.clients import metering, vitals
+from patchyard.clients import cgroups, growth, metering, vitals
 from patchyard.clients.berths import to_details
 from patchyard.clients.boot import boot_id
+from patchyard.clients.growth import HomeMeter
 from patchyard.clients.holding import EACH, GROUP, NOTHING, held_by, unheld
 from patchyard.clients.metering import Counter, LocalMeter
 from patchyard.clients.process import identify, tasks_of
@@ -125,7 +127,7 @@ async def test_the_workspace_is_looked_through_when_much_was_written(
     folder = tmp_path / "upper"
     folder.mkdir()
     free = [10**9]
-    monkeypatch.setattr(metering.Disk, "free", lambda _self: free[0])
+    monkeypatch.setattr(growth.Disk, "free", lambda _self: free[0])
     details = {"written": str(folder), "is_apart": True, "limits": {"disk_bytes": 800_000}}
     meter = LocalMeter(replace(HANDLE, details=details), "init")
     first = await meter.look()
@@ -150,12 +152,75 @@ async def test_a_tree_with_the_base_in_it_has_grown_by_no_more_than_was_written(
 ) -> None:
     (tmp_path / "base").write_bytes(b"x" * 900_000)
     free = [10**9]
-    monkeypatch.setattr(metering.Disk, "free", lambda _self: free[0])
+    monkeypatch.setattr(growth.Disk, "free", lambda _self: free[0])
+    monkeypatch.setattr(growth, "USUAL", 0)  # so that nobody looks what lay there before
     details = {"written": str(tmp_path), "limits": {"disk_bytes": 800_000}}
     meter = LocalMeter(replace(HANDLE, details=details), "init")
     free[0] -= 5_000
     assert (await meter.look()).disk_bytes == 5_000
     meter.close()
+
+
+@pytest.mark.anyio
+async def test_what_others_write_to_the_disk_and_what_was_deleted_is_no_growth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "base").write_bytes(b"x" * 900_000)
+    free = [10**9]
+    monkeypatch.setattr(growth.Disk, "free", lambda _self: free[0])
+    details = {"written": str(tmp_path), "limits": {"disk_bytes": 800_000}}
+    meter = LocalMeter(replace(HANDLE, details=details), "init")
+    await meter.look()
+    (tmp_path / "more").write_bytes(b"x" * 100_000)
+    free[0] -= 5_000_000
+    meter._disk._next = 0.0
+    grown = (await meter.look()).disk_bytes
+    meter.close()
+    assert grown is not None
+    assert 100_000 <= grown < 110_000
+
+
+@pytest.mark.anyio
+async def test_what_came_home_is_looked_at_after_each_command_where_less_than_usual_is_allowed(
+    tmp_path: Path,
+) -> None:
+    details = {"written": str(tmp_path), "limits": {"disk_bytes": 800_000}}
+    (tmp_path / "base").write_bytes(b"x" * 900_000)
+    meter = HomeMeter(replace(HANDLE, details=details))
+    usual = HomeMeter(replace(HANDLE, details={"written": str(tmp_path)}))
+    assert (meter.read().is_due, usual.read().is_due) == (True, False)
+    assert ((await meter.look()).disk_bytes, (await usual.look()).disk_bytes) == (0, None)
+    (tmp_path / "more").write_bytes(b"x" * 100_000)
+    assert (await meter.look()).disk_bytes == 0  # nobody asked since
+    assert meter.read().is_due
+    grown = (await meter.look()).disk_bytes
+    assert grown is not None
+    assert 100_000 <= grown < 110_000
+    meter.close()
+
+
+@pytest.mark.service("control-groups")
+def test_a_counter_outlives_its_control_group() -> None:
+    group = cgroups.own_group(f"lasting-{os.getpid()}", Limits(processes=1))
+    (place,) = [Path(each) for each in group if Path(each, "pids.events").exists()]
+    with subprocess.Popen(["/bin/sh", "-c", "read x; sleep 0 & wait"], stdin=subprocess.PIPE) as sh:
+        cgroups.join_group(group, sh.pid)
+        handle = handle_of(os.getpid(), *map(Path, group), tasks=1)
+        meter = LocalMeter(handle, "init")
+        before = meter.read().refused_processes
+        sh.communicate(b"\n")
+    deadline = time.monotonic() + 10
+    while not meter.read().refused_processes and time.monotonic() < deadline:
+        pass
+    cgroups.remove_group(group)
+    assert not place.exists()
+    after = meter.read().refused_processes
+    meter.close()
+    meter.close()
+    assert (before, bool(after)) == (0, True)
+    lacking = LocalMeter(handle, "init")
+    assert lacking.read().refused_processes is None
+    lacking.close()
 
 
 @pytest.mark.anyio

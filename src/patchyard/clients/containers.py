@@ -60,6 +60,7 @@ class Equipped:
     accounts: Mapping[str, str] = field(default_factory=dict)  # files of /etc, by name
     processors: int = field(default_factory=lambda: os.cpu_count() or 1)  # of its machine
     replica: str = ""  # where the toolbox can write to a workspace that is a read-only replica
+    is_watched: bool = False  # whether somebody looks at what its commands use
 
 
 def confined(
@@ -86,7 +87,16 @@ def confined(
     )
     is_piped = not equipped.passing
     variables = variables_of(spec, image, home=home_of(spec))
-    options = replace(_options(spec, variables, is_piped=is_piped), replica=equipped.replica)
+    options = replace(
+        _options(spec, variables, is_piped=is_piped),
+        replica=equipped.replica,
+        rlimits=resource_limits(
+            spec.limits,
+            bounds_memory=False,
+            bounds_processes=False,
+            is_watched=equipped.is_watched,
+        ),
+    )
     return Confined(
         is_podman=equipped.is_podman,
         config={
@@ -119,7 +129,6 @@ def _options(
         workspace=spec.workspace.target,
         grace_s=spec.orphan_grace_s,
         output_bytes=spec.limits.output_bytes,
-        rlimits=resource_limits(spec.limits, bounds_memory=False, bounds_processes=False),
         is_read_only=not spec.workspace.is_writable,
         seccomp=base64.b64encode(filter_program()).decode("ascii"),
         env=variables,
@@ -142,7 +151,7 @@ def _walls(
         "Memory": memory,
         "MemorySwap": memory,
         "NanoCpus": round(cpus * NANO),
-        "PidsLimit": _tasks(spec),
+        "PidsLimit": tasks_of(spec),
         # Podman gives up its own defaults for them; the toolbox sets the same ones inside
         "Ulimits": [] if is_podman else _ulimits(spec.limits),
         "Tmpfs": _in_memory(spec, identity, is_podman=is_podman),
@@ -153,7 +162,7 @@ def _walls(
     }
 
 
-def _tasks(spec: EnvironmentSpec) -> int:
+def tasks_of(spec: EnvironmentSpec) -> int:
     """Return how many tasks of this machine it may have; 0: any number."""
     wanted = spec.limits.processes or 0
     return SENTRY_TASKS + TASKS_EACH * wanted if wanted and is_gvisor(spec.runtime) else wanted
@@ -269,5 +278,6 @@ __all__ = [
     "confined",
     "described",
     "home_of",
+    "tasks_of",
     "variables_of",
 ]

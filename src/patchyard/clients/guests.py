@@ -83,6 +83,7 @@ def told(
         grace_s=max(spec.orphan_grace_s, LEAST_GRACE_S),
         output_bytes=spec.limits.output_bytes,
         rlimits=resource_limits(spec.limits, bounds_memory=False, bounds_processes=True),
+        is_machine=True,
         is_read_only=not spec.workspace.is_writable,
         seccomp=base64.b64encode(filter_program()).decode("ascii"),
         env=variables_of(spec, {}, home=home),

@@ -7,22 +7,18 @@ import asyncio
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 from patchyard.clients.berths import from_details, group_of
-from patchyard.clients.removal import size_of
-from patchyard.domain.codec import from_json
-from patchyard.domain.environment import EnvironmentHandle, Limits
+from patchyard.clients.growth import Disk
+from patchyard.clients.lasting import Lasting
+from patchyard.domain.environment import TASKS, EnvironmentHandle
 from patchyard.domain.usage import Reading
 
 COUNTER_BYTES = 4096
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 NANO, MICRO = 1_000_000_000, 1_000_000
-SHARE = 8  # of what is left of `disk` may be written before the workspace is looked through again
-REST = 10  # times what a look took is waited for before the next one
 
 
 def _number(text: bytes) -> int:
@@ -97,7 +93,10 @@ class LocalMeter:
         killed = {"memory.oom_control": _field(b"oom_kill"), "memory.events": _field(b"oom_kill")}
         self._killed = Counter(group, killed, flags=os.O_RDONLY)
         refused = {"pids.events": _field(b"max")}
-        self._refused = Counter(group, refused, flags=os.O_RDONLY)
+        self._refused: Counter | Lasting = Counter(group, refused, flags=os.O_RDONLY)
+        if TASKS in handle.details:  # what it refuses ends the group with all in it
+            self._refused.close()
+            self._refused = _lasting(group) or self._refused
         self._most = Counter(group, {"pids.peak": _number}, flags=os.O_RDONLY)
         self._written = Counter(own, {"io": _field(b"write_bytes:")}, flags=os.O_RDONLY)
         self._times = Counter(own, {"stat": _ticks}, flags=os.O_RDONLY)
@@ -158,56 +157,15 @@ class LocalMeter:
             counter.close()
 
 
+def _lasting(group: Iterable[str]) -> Lasting | None:
+    for place in group:
+        with contextlib.suppress(OSError):
+            return Lasting(f"{place}/pids.events", _field(b"max"))
+    return None
+
+
 def _seconds(count: int | None, unit: int) -> float | None:
     return None if count is None else count / unit
-
-
-class Disk:
-    """How much the workspace has grown. Looked through only when it may have grown much.
-
-    What was written to it is no more than what was written at all, and than what its disk has less;
-    the higher of the two says when it is looked through again.
-    """
-
-    def __init__(self, handle: EnvironmentHandle, written: int | None) -> None:
-        self._folder = str(handle.details.get("written") or handle.workspace_path)
-        self._is_apart = bool(handle.details.get("is_apart"))  # nothing of the base lies there
-        self._limit = from_json(Limits, handle.details.get("limits") or {}).disk_bytes
-        self._first_written = written or 0
-        self._first_free = self.free()
-        self._looked_at: int | None = None  # the estimate when it was looked through
-        self._next = 0.0
-        self.grown: int | None = None
-
-    def free(self) -> int:
-        """Return the bytes that are free on the disk it lies on; 0 where nobody can say."""
-        try:
-            facts = os.statvfs(self._folder)
-        except OSError:
-            return 0
-        return facts.f_bavail * facts.f_frsize
-
-    def estimate(self, written: int | None, free: int) -> int:
-        """Return what it has grown by at most."""
-        return max(0, (written or 0) - self._first_written, self._first_free - free)
-
-    def is_due(self, estimate: int) -> bool:
-        """Whether so much was written that it should be looked through."""
-        if self._limit is None:
-            return False
-        left = max(0, self._limit - (self.grown or 0))
-        return estimate - (self._looked_at or 0) > left / SHARE
-
-    def look(self, estimate: int) -> None:
-        """Look it through where that is due, or was never done."""
-        is_wanted = self._looked_at is None or self.is_due(estimate)
-        begun = time.monotonic()
-        if self._limit is None or not is_wanted or begun < self._next:
-            return
-        size = size_of(Path(self._folder))
-        self.grown = size if self._is_apart else min(size, estimate)
-        self._looked_at = estimate
-        self._next = time.monotonic() + REST * (time.monotonic() - begun)
 
 
 class _Tree:
@@ -255,4 +213,4 @@ def _ticks(text: bytes) -> int:
     return sum(map(int, text.rpartition(b")")[2].split()[11:15]))
 
 
-__all__ = ["REST", "SHARE", "Counter", "Disk", "LocalMeter"]
+__all__ = ["Counter", "LocalMeter"]

@@ -187,12 +187,17 @@ class Meter(Protocol):
 
 
 @runtime_checkable
-class Metering(Protocol):
-    """Extension: a kind that reports usage and health."""
+class Measuring(Protocol):
+    """Extension: a kind of whose places something is counted outside."""
 
     def meter(self, handle: EnvironmentHandle) -> Meter:
         """Return a meter of a started environment; the caller closes it."""
         ...
+
+
+@runtime_checkable
+class Metering(Measuring, Protocol):
+    """Extension: a kind that reports usage and health."""
 
     async def health(self, handle: EnvironmentHandle) -> Health:
         """Return how it is. Never raises for one that is gone: it is not alive then."""
@@ -232,6 +237,7 @@ __all__ = [
     "Freezing",
     "Furnished",
     "Listening",
+    "Measuring",
     "Meter",
     "Metering",
     "OnOutput",

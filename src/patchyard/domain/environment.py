@@ -28,6 +28,9 @@ class Priority(StrEnum):
     OVERRIDE = "override"
 
 
+TASKS = "tasks"
+"""Among a handle's details: how many of this machine's tasks a place in gVisor may have."""
+
 ALIASES: Mapping[str, ExecutionEnvironment] = {
     "local": ExecutionEnvironment.HOST,
     "remote": ExecutionEnvironment.POD,
@@ -236,6 +239,7 @@ __all__ = [
     "HERE",
     "IN_PLACE",
     "STRENGTH",
+    "TASKS",
     "EnvironmentHandle",
     "EnvironmentSpec",
     "ExecutionEnvironment",

@@ -6,7 +6,7 @@ refusals; the last only of commands that failed.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patchyard.domain.environment import Limits
@@ -34,12 +34,17 @@ WORDS = {
 """What programs print when the kernel refuses them something: strerror(3), and interpreters."""
 RETRIED = re.compile(r"fork: retry: Resource temporarily unavailable")
 """What a shell says that goes on, and may end well, although it could start no process."""
+OUT_OF_TIME = re.compile(r"CPU time limit exceeded|SIGXCPU")
+"""What shells and interpreters say of a program that they started, and may go on."""
+NEARLY, TOLD = 0.9, 0.5
+"""Shares of the processor time from which a command that failed, and one that was told of the
+limit, have hit it: the kernel's own limit of one process counts roughly."""
 TAIL_CHARS = 8_000  # of each stream, where a program says why it ends
 
 ADVICE = {
     "connections": "open fewer at once, and close those that are done",
     "cpu_time": "do less in one command",
-    "disk": "remove what is not needed; it was stopped so that the rest stays usable",
+    "disk": "remove what is not needed",
     "file_size": "write smaller files",
     "memory": "use less at once: fewer jobs side by side, smaller pieces",
     "network": "nothing more passes here; go on with what is there",
@@ -56,9 +61,10 @@ class Hit:
     """A limit that was hit."""
 
     limit: str  # as settings call it
-    used: float  # in bytes, seconds or pieces
+    used: float | None  # in bytes, seconds or pieces; None: nobody has counted it
     allowed: float
-    seen_by: str  # cgroup, gateway, watch, signal, time-out, cap, output (of the program)
+    seen_by: str  # cgroup, gateway, watch, signal, time-out, cap, guest, output (of the program)
+    counted: str = ""  # what is counted, where that is not what the limit is named after
 
 
 def hit_of(
@@ -69,19 +75,30 @@ def hit_of(
     after: Reading,
     usage: Usage,
     gateway: Hit | None = None,
+    is_alone: bool = True,
 ) -> Hit | None:
     """Return the limit that a command hit, by its result and two readings around it.
 
-    `gateway` is what refused or cut something on the way out.
+    `gateway` is what refused or cut something on the way out; with `is_alone` no job ran beside.
     """
     return (
         _counted(limits, before, after, usage)
+        or _told_inside(said, limits)
         or gateway
         or _timed(said, limits)
-        or _signalled(said, limits)
+        or _signalled(said, limits, usage)
         or _printed(said, limits, after, usage)
+        or _worked(said, limits, usage if is_alone else Usage())
         or _capped(said, limits)
     )
+
+
+def _told_inside(said: Mapping[str, Any], limits: Limits) -> Hit | None:
+    """Return the hit of a machine whose own kernel has killed: all of its memory was in use."""
+    if finite(said.get("killed_for_memory"), 0.0) <= 0:
+        return None
+    found = _hit("memory", limits, None, "guest")
+    return found and replace(found, used=None)
 
 
 def _counted(limits: Limits, before: Reading, after: Reading, usage: Usage) -> Hit | None:
@@ -101,12 +118,23 @@ def _timed(said: Mapping[str, Any], limits: Limits) -> Hit | None:
     return Hit(limit="wall", used=used, allowed=allowed, seen_by="time-out")
 
 
-def _signalled(said: Mapping[str, Any], limits: Limits) -> Hit | None:
+def _signalled(said: Mapping[str, Any], limits: Limits, usage: Usage) -> Hit | None:
     code = said.get("exit_code")
     if type(code) is not int:
         return None
     name = BY_SIGNAL.get(-code if code < 0 else code - BY_SHELL)
-    return _hit(name, limits, None, "signal") if name else None
+    return _hit(name, limits, usage.cpu_s if name == "cpu_time" else None, "signal")
+
+
+def _worked(said: Mapping[str, Any], limits: Limits, usage: Usage) -> Hit | None:
+    """Return the hit of a command that went on after something it started was out of time."""
+    allowed, used = limits.cpu_seconds, usage.cpu_s
+    if allowed is None or used is None or used < TOLD * allowed:
+        return None
+    if any(OUT_OF_TIME.search(_end_of(said, name)) for name in ("stderr", "stdout")):
+        return _hit("cpu_time", limits, used, "signal")
+    least = allowed if said.get("success") is True else NEARLY * allowed
+    return None if used < least else _hit("cpu_time", limits, used, "usage")
 
 
 def _printed(said: Mapping[str, Any], limits: Limits, after: Reading, usage: Usage) -> Hit | None:
@@ -121,9 +149,18 @@ def _printed(said: Mapping[str, Any], limits: Limits, after: Reading, usage: Usa
     }
     for name, words in WORDS.items():
         if not is_counted.get(name) and words.search(text):
-            used = {"memory": usage.memory_bytes, "processes": usage.processes}.get(name)
+            if name == "memory":
+                return _refused_memory(limits, usage)
+            used = usage.processes if name == "processes" else None
             return _hit(name, limits, used, "output")
     return None
+
+
+def _refused_memory(limits: Limits, usage: Usage) -> Hit | None:
+    """Return a hit without a figure where what was refused counts in none, as it was not given."""
+    found = _hit("memory", limits, usage.memory_bytes, "output")
+    is_known = found is not None and "memory_bytes" not in usage.claimed and usage.memory_bytes
+    return found if found is None or is_known else replace(found, used=None)
 
 
 def _end_of(said: Mapping[str, Any], name: str) -> str:
@@ -138,10 +175,10 @@ def _capped(said: Mapping[str, Any], limits: Limits) -> Hit | None:
     return Hit(limit="output", used=most, allowed=limits.output_bytes, seen_by="cap")
 
 
-def _hit(name: str, limits: Limits, used: float | None, seen_by: str) -> Hit | None:
+def _hit(name: str | None, limits: Limits, used: float | None, seen_by: str) -> Hit | None:
     """Return a hit of a limit that there is; where nobody counts the use, it was all of it."""
-    allowed = getattr(limits, MEASURES[name].field)
-    if allowed is None:
+    allowed = getattr(limits, MEASURES[name].field) if name else None
+    if name is None or allowed is None:
         return None
     return Hit(limit=name, used=used or allowed, allowed=allowed, seen_by=seen_by)
 
@@ -173,17 +210,18 @@ def told(said: Mapping[str, Any], hit: Hit | None) -> dict[str, Any]:
 
 
 def fields_of(hit: Hit) -> dict[str, Any]:
-    """Return what a result holds of a hit."""
-    return {
-        "limit": hit.limit, "used": hit.used, "allowed": hit.allowed, "limit_seen_by": hit.seen_by
-    }  # fmt: skip
+    """Return what a result holds of a hit; `used` only where it was counted."""
+    used = {} if hit.used is None else {"used": hit.used}
+    return {"limit": hit.limit, **used, "allowed": hit.allowed, "limit_seen_by": hit.seen_by}
 
 
 def sentence(hit: Hit) -> str:
     """Return what a model can act on."""
     name = hit.limit.partition(".")[0]  # network.max_call_bytes and its like are of a grant
     show = MEASURES[name].show
-    passed = f"the limit `{hit.limit}` was reached: {show(hit.used)} of {show(hit.allowed)}"
+    figures = show(hit.allowed) if hit.used is None else f"{show(hit.used)} of {show(hit.allowed)}"
+    what = f" {hit.counted}" if hit.counted else ""
+    passed = f"the limit `{hit.limit}` was reached: {figures}{what}"
     advice = ADVICE.get(name)
     return f"{passed}; {advice}" if advice else passed
 
@@ -194,10 +232,13 @@ __all__ = [
     "BY_SIGNAL",
     "KEPT_ERRORS",
     "LIMIT",
+    "NEARLY",
+    "OUT_OF_TIME",
     "RETRIED",
     "SIGXCPU",
     "SIGXFSZ",
     "TAIL_CHARS",
+    "TOLD",
     "WORDS",
     "Hit",
     "fields_of",

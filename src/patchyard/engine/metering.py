@@ -15,6 +15,7 @@ from typing import Any, cast
 from patchyard.contracts.environment import (
     Environment,
     Listening,
+    Measuring,
     Meter,
     Metering,
     OnOutput,
@@ -24,7 +25,7 @@ from patchyard.contracts.forwarding import ForwardingToolbox
 from patchyard.contracts.gateway import Counting
 from patchyard.domain.carrying import Carried
 from patchyard.domain.codec import from_json, to_json
-from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, Limits
+from patchyard.domain.environment import TASKS, EnvironmentHandle, EnvironmentSpec, Limits
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.limit_hits import LIMIT, Hit, fields_of, hit_of, sentence, told, watched_hit
 from patchyard.domain.tooling import COMMAND, finite
@@ -77,7 +78,7 @@ class Metered(ForwardingToolbox):
         super().__init__(toolbox)
         self._limits = from_json(Limits, handle.details.get("limits") or {})
         self._meter: Meter | None = None
-        if isinstance(environment, Metering):
+        if isinstance(environment, Measuring):
             self._meter = environment.meter(handle)
         self._last = self._meter.read() if self._meter else Reading()
         self._counting: Counting | None = None  # of the gateways, once they are open
@@ -171,7 +172,13 @@ class Metered(ForwardingToolbox):
         gateway = carried.hit if carried else None
         asked = {"timeout_s": finite(args.get("timeout_s"), USUAL_TIMEOUT_S), **said}
         found = hit_of(
-            asked, self._limits, before=before, after=after, usage=usage, gateway=gateway
+            asked,
+            self._limits,
+            before=before,
+            after=after,
+            usage=usage,
+            gateway=gateway,
+            is_alone=self._guard is None,
         )
         hit = watch.hit or found or self._news()
         if watch.hit is not None and watch.hit.limit in WHOLE:
@@ -236,14 +243,27 @@ class Metered(ForwardingToolbox):
                 break
             await asyncio.sleep(DYING_S)
             health = await self._environment.health(self._handle)
-        if health.is_alive or not health.limit:
+        if health.is_alive:
             return error
-        allowed = self._limits.memory_bytes or 0
-        used = self._meter.read().memory_bytes if self._meter else None
-        hit = Hit(limit=health.limit, used=used or allowed, allowed=allowed, seen_by="cgroup")
+        hit = self._ending_hit(health.limit)
+        if hit is None:
+            return error
         return EnvironmentBroken(
             f"{error.message}; {sentence(hit)}", hint=error.hint, details=fields_of(hit)
         )
+
+    def _ending_hit(self, limit: str) -> Hit | None:
+        """Return what ended the environment: `limit`, or in gVisor a task that was refused it."""
+        now = self._meter.read() if self._meter else Reading()
+        tasks = self._handle.details.get(TASKS)
+        if not limit and tasks and now.refused_processes:
+            needs = f"tasks of this machine, which gVisor needs for {self._limits.processes} inside"
+            return Hit(
+                limit="processes", used=tasks, allowed=tasks, seen_by="cgroup", counted=needs
+            )
+        allowed = self._limits.memory_bytes or 0
+        used = now.memory_bytes or allowed
+        return Hit(limit=limit, used=used, allowed=allowed, seen_by="cgroup") if limit else None
 
 
 def bare(toolbox: Toolbox) -> Toolbox:
@@ -316,7 +336,7 @@ def ended_by_limit(error: EnvironmentBroken) -> Mapping[str, Any] | None:
 
 def used_in_all(environment: Environment, handle: EnvironmentHandle, calls: Usage) -> Usage:
     """Return what an environment used that is about to end; `calls` is what its commands did."""
-    if not isinstance(environment, Metering):
+    if not isinstance(environment, Measuring):
         return calls
     meter = environment.meter(handle)
     try:

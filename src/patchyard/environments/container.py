@@ -39,6 +39,7 @@ from patchyard.clients.containers import (
     confined,
     described,
     home_of,
+    tasks_of,
 )
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.docker import ContainerEngine, connected, engine_socket
@@ -53,6 +54,7 @@ from patchyard.clients.vitals import health_of
 from patchyard.clients.ways import MONITOR, ByWarden, Handed, Way
 from patchyard.contracts.environment import Meter, Toolbox
 from patchyard.domain.environment import (
+    TASKS,
     EnvironmentHandle,
     EnvironmentSpec,
     ExecutionEnvironment,
@@ -147,7 +149,9 @@ class ContainerEnvironment:
             )
             name = f"patchyard-{environment_id}"
             undo.push_async_callback(_taken_back, engine, name, berth)
-            details = {"container": name, "engine": engine.socket}
+            details: dict[str, Any] = {"container": name, "engine": engine.socket}
+            if is_gvisor(spec.runtime) and tasks_of(spec):
+                details[TASKS] = tasks_of(spec)
             berth.handle(self.kind, spec.workspace.target, details)
             is_podman = await engine.is_podman()
             way = self._way(spec, berth, is_podman=is_podman)
@@ -200,6 +204,7 @@ class ContainerEnvironment:
             python=carried_python(shelf, python),
             passing=way.socket,
             is_podman=is_podman,
+            is_watched=True,
             accounts=_accounts(
                 berth.directory, accounts_of(identity, home_of(spec), user=spec.user)
             ),

@@ -200,6 +200,7 @@ class HostEnvironment:
             bounds_memory=not cgroups.is_bounding(group, "memory"),
             bounds_processes=bounds_processes,
             others=tasks_of(identity.uid) if bounds_processes else 0,
+            is_watched=True,
         )
         return serving(
             spec,

@@ -322,6 +322,7 @@ def _toolbox_command(
         spec.limits,
         bounds_memory=not cgroups.is_bounding(group, "memory"),
         bounds_processes=not cgroups.is_bounding(group, "pids"),
+        is_watched=True,
     )
     return serving(
         spec,

@@ -23,6 +23,7 @@ from patchyard.clients.far_containers import (
     refuse_unstarted,
 )
 from patchyard.clients.far_walls import ASKED, far_host, hearing, refuse_failed, walls_on
+from patchyard.clients.growth import HomeMeter
 from patchyard.clients.holding import unheld
 from patchyard.clients.mapped import MappedToolbox
 from patchyard.clients.path_mapping import PathMapping
@@ -33,7 +34,7 @@ from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.ssh import library, pool
 from patchyard.clients.ssh_talk import Conversation, conversing, dial
 from patchyard.clients.toolbox import BOOTSTRAP, ToolboxClient
-from patchyard.contracts.environment import Toolbox
+from patchyard.contracts.environment import Meter, Toolbox
 from patchyard.domain.address import Address
 from patchyard.domain.environment import (
     EnvironmentHandle,
@@ -207,6 +208,12 @@ class SSHEnvironment:
         assert isinstance(wrapped, ReplicatedToolbox)  # noqa: S101 - `attach` gave it
         return wrapped.still()
 
+    def meter(self, handle: EnvironmentHandle) -> Meter:
+        """Count what comes home, and here all; see contracts.environment.Measuring."""
+        if _is_local(handle):
+            return self._host.meter(_as_host(handle))
+        return HomeMeter(handle)
+
     async def end(self, handle: EnvironmentHandle) -> None:
         """Kill all of it and remove its folder there.
 
@@ -338,7 +345,7 @@ async def _ended(talk: Conversation, handle: EnvironmentHandle) -> None:
 
 def _unheld(spec: EnvironmentSpec) -> Sequence[str]:
     """Return what was asked for and nothing holds; what a host carries holds more than it does."""
-    nowhere = ("disk",) if spec.carries else ("disk", "processes", "temporary")
+    nowhere = () if spec.carries else ("processes", "temporary")
     return unheld(spec.limits, (), has_gateways=False, nowhere=nowhere)
 
 

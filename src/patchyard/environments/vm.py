@@ -30,6 +30,7 @@ from patchyard.clients.berths import (
 from patchyard.clients.bubblewrap import find_bubblewrap
 from patchyard.clients.controls import control
 from patchyard.clients.copies import compiled_toolbox
+from patchyard.clients.growth import HomeMeter
 from patchyard.clients.guest_filling import fill
 from patchyard.clients.guest_toolbox import GuestToolbox, attached
 from patchyard.clients.guests import (
@@ -48,7 +49,7 @@ from patchyard.clients.machine_templates import MACHINES, Template, Templates, k
 from patchyard.clients.process import kill_tree
 from patchyard.clients.qemu import KVM, find_qemu
 from patchyard.clients.wardens import Runner, Start, end_machine
-from patchyard.contracts.environment import Toolbox
+from patchyard.contracts.environment import Meter, Toolbox
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -61,7 +62,7 @@ from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 
 START_TIMEOUT_S = 60.0  # from the saved state to the toolbox's first answer
 MOST_CPUS = 4
-HELD_NOWHERE = ("disk", "temporary")  # but by the memory that they lie in
+HELD_NOWHERE = ("temporary",)  # but by the memory that it lies in
 FILLED_PART = 4  # of the memory goes to mounts, at most: one in so many
 END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
 
@@ -177,6 +178,10 @@ class VmEnvironment:
         """Keep it still; see contracts.environment.Freezing."""
         assert isinstance(toolbox, GuestToolbox)  # noqa: S101 - what `attach` returned
         return toolbox.still()
+
+    def meter(self, handle: EnvironmentHandle) -> Meter:
+        """Count what comes home; see contracts.environment.Measuring."""
+        return HomeMeter(handle)
 
     async def end(self, handle: EnvironmentHandle) -> None:
         """Kill the machine. Raises EnvironmentBroken if it stays."""

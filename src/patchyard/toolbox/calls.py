@@ -33,12 +33,26 @@ def coarse_time() -> float:
     return time.clock_gettime(CLOCK_REALTIME_COARSE)
 
 
+def killed_for_memory() -> int:
+    """Return how many processes this kernel has killed since it runs, as memory was short."""
+    with open("/proc/vmstat", "rb") as file:
+        rows = dict(line.split() for line in file)
+    return int(rows.get(b"oom_kill", 0))
+
+
 class Call:
     """One call: running until `frame` is set."""
 
     def __init__(
-        self, call_id: str, mark: str, encode: Callable[[str, dict[str, Any]], bytes]
+        self,
+        call_id: str,
+        mark: str,
+        encode: Callable[[str, dict[str, Any]], bytes],
+        count: Callable[[], int] | None = None,
     ) -> None:
+        """With `count` the result says how many it has become more, where it has."""
+        self._count = count
+        self._first = count() if count else 0
         self.call_id = call_id
         self.mark = mark
         self.is_over = False  # settled; `frame` may come a little later
@@ -65,6 +79,9 @@ class Call:
         self.is_over = True
         result["started"] = self._started
         result["ended"] = coarse_time()
+        killed = self._count() - self._first if self._count else 0
+        if killed:
+            result["killed_for_memory"] = killed
         result.setdefault("paths", [])
         if self.complete is None:
             self._tell(result)
@@ -154,4 +171,5 @@ __all__ = [
     "Call",
     "Register",
     "coarse_time",
+    "killed_for_memory",
 ]

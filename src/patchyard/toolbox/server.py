@@ -12,7 +12,7 @@ import sys
 import time
 
 from . import operations, processes, walled
-from .calls import Call, Register
+from .calls import Call, Register, killed_for_memory
 from .commands import find_shell
 from .confinement import confine
 from .connection import Connection
@@ -152,7 +152,8 @@ class Server:
         if call_id in self._register.calls or self._register.is_gone(call_id):
             self._on_attach(connection, message)
             return
-        call = Call(call_id, "%s.%s" % (self._token, call_id), encode_result)
+        count = killed_for_memory if self._room.settings.is_machine else None
+        call = Call(call_id, "%s.%s" % (self._token, call_id), encode_result, count)
         self._register.add(call)
         call.watch(connection, is_listening=_is_listening(message))
         operations.begin(self._room, call, op, args)
