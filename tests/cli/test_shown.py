@@ -1,8 +1,6 @@
 """What people see: lines, the moving line, the final screen; and what programs get."""
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -343,67 +341,3 @@ def test_the_screen_says_which_invariants_held_before_and_after() -> None:
     screen = plan_screen(sample(strategy={"summary": "", "invariants": checked}))
     assert "a stays: holds → does not hold" in screen
     assert "b: holds\n" in screen
-
-
-def agents(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "patchyard", *arguments], capture_output=True, text=True, check=False
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (("rnu",), 2, "Did you mean 'run'"),
-        (("plan", "statsu"), 2, "Did you mean 'status'"),
-        (("run",), 2, "Missing argument"),
-        (("run", " "), 2, "the task is empty"),
-        (("run", "@/no/such/file"), 2, "cannot be read"),
-        (("run", "x", "--timeout", "soon"), 2, "is not a duration"),
-        (("run", "x", "--max-steps", "-1"), 2, "--max-steps"),
-        (("run", "x", "--automation-profile", "ful-auto"), 2, "full-auto"),
-        (("run", "x", "--role", "develper"), 2, "Did you mean 'developer'"),
-        (("run", "x", "--in", "pod"), 2, "not in this version"),
-        (("run", "x", "--repo", "/proc"), 2, "not in a git repository"),
-        (("plan", "status", "zzz!"), 2, "no plan id"),
-        (("plan", "status", "01J"), 2, "no plan 01J"),
-        (("env", "check", "contaner"), 2, "Did you mean 'container'"),
-        (("env", "check", "pod"), 2, "known: container, devcontainer, host, mock"),
-        (("run", "x", "--in", "bogus"), 2, "known: container, devcontainer, host, mock"),
-        (("plan", "diff", "q"), 2, "`@last q`"),
-    ],
-)
-def test_wrong_usage_is_exit_2_and_names_what_and_how(
-    arguments: tuple[str, ...], code: int, said: str
-) -> None:
-    done = agents(*arguments)
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
-
-
-def test_wrong_usage_is_an_object_for_programs_too() -> None:
-    done = agents("plan", "frobnicate", "--format", "json")
-    body = json.loads(done.stdout)
-    assert (done.returncode, body["exit_code"], body["error"]["code"]) == (2, 2, "usage")
-
-
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; sys.argv=['agents','--help']\n"
-        "from patchyard.cli.main import agents\n"
-        "agents.main(standalone_mode=False)\n"
-        "print([m for m in ('asyncio','pydantic','httpx2','rich','ruamel') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
-@pytest.mark.parametrize("name", ["invariant", "project", "resource"])
-def test_a_list_of_what_is_kept_loads_no_engine(name: str) -> None:
-    code = (
-        f"import sys; sys.argv=['agents','{name}','list','--format','json']\n"
-        "from patchyard.cli.main import agents\n"
-        "try: agents.main(standalone_mode=False)\n"
-        "finally: print([m for m in ('patchyard.assembly',) if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
