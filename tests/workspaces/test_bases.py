@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import tarfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +32,26 @@ async def test_many_who_ask_at_once_get_the_same_checkout(copying: Lab) -> None:
 
     assert len(set(places)) == len(set(histories)) == 1
     assert bytes_below(places[0]) == {"a": ("-", b"a\n"), "d/b": ("-", b"b\n")}
+
+
+async def test_an_archive_is_the_tree_as_it_is_whatever_the_repository_asks_for(
+    copying: Lab, tmp_path: Path
+) -> None:
+    asks = ".gitattributes export-ignore\nx export-ignore\ny export-subst ident\n"
+    files = {".gitattributes": asks, "x": "x\n", "y": "$Format:%H$ $Id$\n"}
+    copying.write(files)
+    copying.commit()
+    base = await copying.base()
+    rules = Path(base.store, "info", "attributes")
+    await asyncio.to_thread(rules.write_text, "* -text\n")  # as an earlier version left it
+    for _ in range(2):
+        base = await copying.base()
+        await copying.trees.archive(base, "", tmp_path / "whole.tar")
+        with tarfile.open(tmp_path / "whole.tar") as archive:
+            found = {each.name: archive.extractfile(each) for each in archive if each.isfile()}
+            read = {name: file.read().decode() for name, file in found.items() if file}
+        assert read == files
+        shutil.rmtree(rules.parent)
 
 
 def test_threads_that_write_the_same_file_at_once_all_succeed(tmp_path: Path) -> None:

@@ -54,9 +54,10 @@ class Store:
             put_in_place(made, self.git_dir)
 
     def _have_raw_bytes(self) -> None:
-        """Write the rule anew in a store that an earlier version made."""
+        """Write the rule anew in a store that an earlier version made, or that lost it."""
         rules = self.git_dir / "info" / "attributes"
-        if rules.read_text() != RAW_BYTES:
+        if not rules.exists() or rules.read_text() != RAW_BYTES:
+            rules.parent.mkdir(exist_ok=True)
             write_whole(rules, RAW_BYTES)
 
     @property
