@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from patchyard.clients import bubblewrap, devcontainers_cli
+from patchyard.clients import bubblewrap, cli_walls, devcontainers_cli
 from patchyard.clients.cli_walls import GIVEN, MADE
 from patchyard.clients.devcontainers_cli import ASKED_AS, Extending, packed, steps_for
 from patchyard.clients.process import all_processes
@@ -182,6 +182,29 @@ async def test_without_walls_it_is_not_started(
     finally:
         bubblewrap.find_bubblewrap.cache_clear()
     assert "apt install bubblewrap" in lost.value.hint
+
+
+@pytest.mark.parametrize(
+    ("does", "words"),
+    [
+        ("echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1", "do not stand here: "),
+        ("exec sleep 86398", "was not done within"),
+    ],
+)
+async def test_walls_that_do_not_come_up_are_told(
+    install: Install, folder: Path, monkeypatch: pytest.MonkeyPatch, does: str, words: str
+) -> None:
+    program = folder.parent / "bwrap"
+    program.write_text(f"#!/bin/sh\n{does}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(devcontainers_cli, "CLI_S", 0.5)
+    for module in (devcontainers_cli, cli_walls):
+        found = bubblewrap.Bubblewrap(path=str(program), version=(0, 8))
+        monkeypatch.setattr(module, "find_bubblewrap", lambda found=found: found)
+    with pytest.raises(EnvironmentUnavailable, match=words) as lost:
+        await steps_for(ASKED, folder, install("exit 0"))
+    assert lost.value.hint
+    await until(lambda _: not sleepers("86398"), folder)
 
 
 CONTEXT = f"cd {MADE}; mkdir -p c/f; echo FROM x > c/Dockerfile; f=c/f/devcontainer-feature.json"
