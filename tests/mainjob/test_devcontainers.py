@@ -53,6 +53,15 @@ def test_it_is_found_built_used_stopped_and_built_anew(desk: Desk) -> None:
     assert (stopped.code, stopped.data["ended"]) == (0, [])
 
 
+def test_folders_whose_names_come_to_the_same_are_told_apart(desk: Desk) -> None:
+    for name in ("a.b", "a-b", "a b"):
+        folder = desk.repo / ".devcontainer" / name
+        folder.mkdir(parents=True)
+        (folder / "devcontainer.json").write_text('{"image": "i"}')
+    named = added(desk).data["discovered"]
+    assert named == [f"co-devcontainer-a-b{end}" for end in ("", "-2", "-3")]
+
+
 def test_a_discovered_one_changes_nothing_until_discovery_is_switched_on(desk: Desk) -> None:
     described(desk, {"image": image(WITHOUT_PYTHON)})
     added(desk)

@@ -36,10 +36,11 @@ def _places(checkout: str) -> Sequence[str]:
 
 async def discover(catalogue: Catalogue, checkout: Resource) -> Sequence[Resource]:
     """Add the devcontainers of a checkout as resources of their own; routing stays as it is."""
-    known = (await catalogue.holdings()).resources
+    taken = set((await catalogue.holdings()).resources)
     added = []
     for path in _places(checkout.location):
-        name = _free_name(f"{checkout.name}-{_shortened(path)}", known)
+        name = _free_name(f"{checkout.name}-{_shortened(path)}", taken)
+        taken.add(name)  # folders of other names may come to the same
         made = Resource(
             name=name,
             type=DEVCONTAINER_INSTANCE,
