@@ -82,6 +82,27 @@ async def test_a_script_that_says_nothing_did_not_begin(tmp_path: Path) -> None:
     assert (run.has_begun, run.refusal) == (False, "exit code 127")
 
 
+class Slow(Mute):
+    """A toolbox whose place takes longer than usual to come to a first word."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.given: list[float] = []
+
+    async def call(self, *given: Any, **_: Any) -> Mapping[str, Any]:
+        self.given.append(given[2]["timeout_s"])
+        if len(self.given) == 1:
+            return {"error": "TIMEOUT", "stdout": "", "stderr": ""}
+        return {"error": "TIMEOUT", "stdout": "began:x\n", "stderr": ""}
+
+
+async def test_a_script_that_had_no_time_to_begin_gets_more(tmp_path: Path) -> None:
+    toolbox = Slow()
+    run = await Inside(toolbox, lambda: "1").run(ATTACK, scene(tmp_path))
+    assert toolbox.given == [10.0, 60.0]
+    assert run.text == "began:x\n\nrefused: its time was up\n"
+
+
 async def test_a_control_that_cannot_start_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
