@@ -13,6 +13,7 @@ from patchyard.ceilings import SettingsBudgets
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
+from patchyard.clients.pool_boards import board
 from patchyard.clients.room import DiskRoom
 from patchyard.config import Places, places
 from patchyard.configuration import configure, user_file
@@ -33,12 +34,12 @@ from patchyard.domain.keeping import FREE_BYTES
 from patchyard.domain.lineage import REPLAYS
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import PlanSpec
-from patchyard.domain.pooling import Pooling
+from patchyard.domain.pooling import Pooling, PoolState
 from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Chores, Dispatcher, Told
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Store
-from patchyard.engine.pool import WarmPool
+from patchyard.engine.pool import Shown, WarmPool
 from patchyard.engine.sites import general_site, walls_of
 from patchyard.engine.trying import trial_of
 from patchyard.engine.worker import Terms, Worker
@@ -134,13 +135,25 @@ async def open_worker(
     settings = configure(environ)
     limits, pooling = settings.value("slots") or Limits(), settings.value("pool") or Pooling()
     async with open_equipment(environ) as opened, AsyncExitStack() as stack:
-        pool = WarmPool(opened, pooling, told=told)
+        pool = WarmPool(opened, pooling, told=told, shown=_shown(stack, environ, terms, pooling))
         stack.push_async_callback(pool.close)
         equipment = replace(opened, pool=pool)
         dispatcher = Dispatcher(
             equipment, lambda: open_equipment(environ), chores=chores, told=told
         )
         yield Worker(equipment, dispatcher, replace(terms, limits=limits), told=told), chores.jobs()
+
+
+def _shown(
+    stack: AsyncExitStack, environ: Mapping[str, str], terms: Terms, pooling: Pooling
+) -> Shown | None:
+    """Return what tells other processes how the pool of this one stands; None: it has none."""
+    if not pooling.size:
+        return None
+    show = stack.enter_context(board(places(environ).home, SystemClock().new_id()))
+    empty = PoolState(worker=terms.name, size=pooling.size, total=pooling.total)
+    show(empty)
+    return lambda rows: show(replace(empty, projects=tuple(rows)))
 
 
 @asynccontextmanager

@@ -322,6 +322,14 @@ async def test_a_variable_says_how_many_plans_of_a_project_may_be_at_work(
         crew.agents("plan", "cancel", plan_id)
 
 
+def pools_seen(crew: WorkerCrew, plan_id: str) -> Any:
+    """Return what the screen of a plan says of pools, once the next place is made or waits."""
+    deadline = time.monotonic() + LONGEST_S
+    while not (pools := crew.status(plan_id)["pools"]):
+        assert time.monotonic() < deadline
+    return pools
+
+
 async def test_the_second_plan_of_a_project_gets_a_place_that_waits_and_none_stays(
     site: Worksite, crew: WorkerCrew
 ) -> None:
@@ -338,8 +346,12 @@ async def test_the_second_plan_of_a_project_gets_a_place_that_waits_and_none_sta
         assert log(crew, plan_id) == shown(1)
     assert len(dict(environments)) == 2
     assert environments[1][1]
+    pools = pools_seen(crew, plan_id)
+    assert [(pool["worker"], pool["size"]) for pool in pools] == [("w", 1)]
+    assert [row["project"] for row in pools[0]["projects"]] == [str(site.repository)]
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(LONGEST_S) == 0
+    assert crew.status(plan_id)["pools"] == []
     assert not [each for each in (site.folder / "home/run").iterdir() if is_ulid(each.name)]
     trees = (site.folder / "workspaces/tasks").iterdir()
     assert len([each for each in trees if is_ulid(each.name)]) == 2

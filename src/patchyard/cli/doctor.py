@@ -12,6 +12,7 @@ import click
 from patchyard.assembly import open_equipment
 from patchyard.cli.model import open_catalogue
 from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, paint, visible
+from patchyard.clients.pool_boards import boards
 from patchyard.config import places
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import Readiness
@@ -61,6 +62,10 @@ def doctor(output_format: str) -> None:
                             cure=ready.cure,
                         )
                     )
+            findings += [
+                _good("pool", f"worker {pool.worker}: {pool.said}")
+                for pool in boards(places(os.environ).home)
+            ]
         except PatchyardError as error:
             findings.append(_bad("database", error, is_needed=True))
         findings += await _models()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.progress import JsonLines, SpokenLines
 from patchyard.cli.queued import is_awaited, owner_data, places_in_queue, standing_line
 from patchyard.cli.screen import plan_screen
+from patchyard.clients.pool_boards import pools_of
+from patchyard.config import places
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import Decision
 from patchyard.domain.errors import UnknownName, UsageError
@@ -67,6 +70,11 @@ async def _status(equipment: Equipment, ledger: Ledger) -> Outcome:
     waiting = data["waiting"]
     place = (await places_in_queue(equipment)).get(ledger.plan_id)
     data["queue"] = place.data() if place else None
+    spec = ledger.state.known
+    pools = pools_of(places(os.environ).home, spec.project or spec.repository)
+    data["pools"] = [to_json(pool) for pool in pools]
+    rows = [f"{pool.said} (worker {pool.worker})" for pool in pools]
+    text += "".join(f"\n  {paint('pool'.ljust(8), 'cyan')} {visible(row)}" for row in rows)
     owner = await equipment.claims.holder(ledger.plan_id)
     data["owner"] = owner_data(owner)
     text += standing_line(place, owner)

@@ -51,6 +51,35 @@ class Wish:
     plan: PlanSpec = field(compare=False)  # the first that wished so
 
 
+@dataclass(frozen=True, kw_only=True)
+class PoolRow:
+    """How many places of one project there are in a pool."""
+
+    project: str
+    ready: int = 0
+    making: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolState:
+    """How the pool of one worker stands."""
+
+    worker: str
+    size: int  # wished of one project
+    total: int  # of all projects, at most
+    projects: tuple[PoolRow, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """What it is, for people."""
+        rows = [
+            f"{row.project} {row.ready} of {self.size} ready"
+            + (f", {row.making} being made" if row.making else "")
+            for row in self.projects
+        ]
+        return "; ".join(rows) or f"nothing waits yet ({self.size} a project, {self.total} in all)"
+
+
 def pooling_of(value: Any, place: Place) -> Pooling:
     """Return what a mapping says. Raises Fault."""
     body = check_keys(value, place, KEYS)
@@ -79,4 +108,14 @@ def relocated(value: Any, old: str, new: str) -> Any:
     return value
 
 
-__all__ = ["KEYS", "LONGEST_S", "POOLED", "Pooling", "Wish", "pooling_of", "relocated"]
+__all__ = [
+    "KEYS",
+    "LONGEST_S",
+    "POOLED",
+    "PoolRow",
+    "PoolState",
+    "Pooling",
+    "Wish",
+    "pooling_of",
+    "relocated",
+]

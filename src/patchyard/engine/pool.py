@@ -5,6 +5,7 @@ engine leaves environments that end by themselves after their grace time, and tr
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from patchyard.contracts.pool import Pooled
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.environment import EnvironmentHandle
 from patchyard.domain.errors import EnvironmentBroken, PatchyardError
-from patchyard.domain.pooling import Pooling, Wish
+from patchyard.domain.pooling import Pooling, PoolRow, Wish
 from patchyard.domain.retention import pooled_name
 from patchyard.domain.state import PlanState
 from patchyard.engine.answers import whole
@@ -26,6 +27,7 @@ ANSWER_S = 5.0  # for one that is given away
 NEVER = "pool"  # no call's name
 
 Told = Callable[[str], None]
+Shown = Callable[[Sequence[PoolRow]], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,7 +42,11 @@ class Ready:
 class WarmPool:
     """contracts.pool.Pool over the adapters of one engine, until `close`."""
 
-    def __init__(self, equipment: Equipment, pooling: Pooling, *, told: Told) -> None:
+    def __init__(
+        self, equipment: Equipment, pooling: Pooling, *, told: Told, shown: Shown | None = None
+    ) -> None:
+        """Take the adapters; `told` hears of failures, `shown` how it stands after each change."""
+        self._shown = shown
         self._equipment = equipment
         self._pooling = pooling
         self._told = told
@@ -65,6 +71,7 @@ class WarmPool:
             task = asyncio.create_task(self._make(wish), name="pool: making a place")
             self._making[task] = wish
             task.add_done_callback(self._made)
+        self._show()
 
     def follow(self, state: PlanState) -> None:
         """See contracts.pool.Pool."""
@@ -80,6 +87,7 @@ class WarmPool:
                 await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
         while (found := self._alike(wish)) is not None:
             self._ready.remove(found)  # before anything is waited for: nobody else gets it
+            self._show()
             is_given = False
             try:
                 is_given = await _is_up(found)
@@ -152,6 +160,7 @@ class WarmPool:
         """End one that waits, if it still does."""
         if ready in self._ready:
             self._ready.remove(ready)
+            self._show()
             self._run(self._end(ready), name="pool: ending a place")
 
     def _run(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
@@ -165,7 +174,18 @@ class WarmPool:
 
     def _made(self, task: asyncio.Task[None]) -> None:
         del self._making[task]
+        self._show()
         self._tell(task)
+
+    def _show(self) -> None:
+        """Say how it stands to who wants to know."""
+        if self._shown is None or not self._is_open:
+            return
+        ready = Counter(each.wish.project for each in self._ready)
+        making = Counter(wish.project for wish in self._making.values())
+        names = sorted({*ready, *making})
+        rows = [PoolRow(project=n, ready=ready[n], making=making[n]) for n in names]
+        self._shown(rows)
 
     def _tell(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -238,4 +258,4 @@ async def _quietly(work: Awaitable[None]) -> None:
         return
 
 
-__all__ = ["ANSWER_S", "NEVER", "Ready", "Told", "WarmPool"]
+__all__ = ["ANSWER_S", "NEVER", "Ready", "Shown", "Told", "WarmPool"]
