@@ -182,6 +182,9 @@ def test_a_resource_has_limits_of_its_own() -> None:
 
 
 def test_a_link_can_be_taken_back_and_what_is_still_set_is_said() -> None:
+    assert "there is none yet: `agents resource add" in typed("resource", "show", "box").stderr
+    assert "there is none yet: `agents project create" in typed("project", "show", "shop").stderr
+    assert "Did you mean 'directory'?" in typed("resource", "add", "directry", "files").stderr
     data("project", "create", "shop")
     data("resource", "add", "container-instance", "box", "--image", "py3")
     data("resource", "add", "directory", "files")

@@ -107,7 +107,7 @@ async def test_names_and_types_that_do_not_fit_are_refused(catalogue: Catalogue)
         await catalogue.delete_project("pp")
     with pytest.raises(UsageError, match="this version"):
         await catalogue.add_resource(Resource(name="v", type="kubernetes"))
-    with pytest.raises(UsageError, match="no resource type"):
+    with pytest.raises(UsageError, match="unknown resource type"):
         await catalogue.add_resource(Resource(name="v", type="dir"))
     with pytest.raises(UnknownName):
         await catalogue.link("p", "absent")

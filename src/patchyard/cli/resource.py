@@ -164,7 +164,7 @@ def _location(type_name: str, path: str) -> str:
 def _folder(path: str) -> str:
     found = Path(os.path.realpath(Path(path).expanduser()))
     if not found.is_dir():
-        raise UsageError(f"there is no folder {path}")
+        raise UsageError(f"there is no folder {path}", hint="make it, or name another")
     return str(found)
 
 

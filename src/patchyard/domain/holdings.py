@@ -1,6 +1,6 @@
 """What an installation holds beside plans: events of the stream "home", and their pure fold."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,13 +117,13 @@ class Holdings:
     def project(self, name: str) -> Project:
         """Return a project. Raises UnknownName."""
         if name not in self.projects:
-            raise UnknownName.among("project", name, self.projects)
+            raise _unknown("project", name, self.projects, "agents project create NAME")
         return self.projects[name]
 
     def resource(self, name: str) -> Resource:
         """Return a resource. Raises UnknownName."""
         if name not in self.resources:
-            raise UnknownName.among("resource", name, self.resources)
+            raise _unknown("resource", name, self.resources, "agents resource add TYPE NAME")
         return self.resources[name]
 
     def project_of(self, repository: str) -> Project | None:
@@ -176,6 +176,14 @@ def _resource(holdings: Holdings, event: ResourceSaved) -> Holdings:
 
 def _resource_moved(holdings: Holdings, event: ResourceMoved) -> Holdings:
     return replace(holdings, standings={**holdings.standings, event.name: event})
+
+
+def _unknown(what: str, name: str, known: Collection[str], adding: str) -> UnknownName:
+    """Return the refusal of a name; where there is none at all, with what makes the first."""
+    refused = UnknownName.among(what, name, known)
+    if not known:
+        refused.hint = f"there is none yet: `{adding}`"
+    return refused
 
 
 def _no_resource(holdings: Holdings, event: ResourceRemoved) -> Holdings:

@@ -16,6 +16,7 @@ from patchyard.domain.errors import (
     ContainerUnavailableError,
     EnvironmentUnavailable,
     PatchyardError,
+    UnknownName,
     UsageError,
 )
 
@@ -102,8 +103,8 @@ def require_type(name: str) -> str:
         return name
     known = ", ".join(TYPES)
     if name in KNOWN_TYPES:
-        raise UsageError(f"{name} cannot be added in this version", hint=f"there is: {known}")
-    raise UsageError(f"there is no resource type {name!r}", hint=f"there is: {known}")
+        raise UsageError(f"{name} cannot be added in this version", hint=f"known: {known}")
+    raise UnknownName.among("resource type", name, TYPES)
 
 
 def require_free_word(name: str) -> None:

@@ -163,7 +163,7 @@ class Catalogue:
         def decide(holdings: Holdings) -> Sequence[HomeEvent]:
             project = holdings.project(name)
             if resource not in project.resources:
-                raise UnknownName.among(f"resource linked to {name}", resource, project.resources)
+                raise UnknownName.among("linked resource", resource, project.resources)
             left = tuple(each for each in project.resources if each != resource)
             return [ProjectSaved(project=replace(project, resources=left))]
 
