@@ -22,7 +22,13 @@ def failed(*said: str, error: str = "it returned a non-zero code: 1") -> Environ
 
 def test_the_step_and_its_last_lines_are_said() -> None:
     many = [f"line {number}" for number in range(20)]
-    error = failed("Step 1/2 : FROM x", "could not resolve, long ago", "Step 2/2 : RUN make", *many)
+    error = failed(
+        "Step 1/2 : FROM x",
+        "could not resolve, long ago",
+        "Step 2/2 : RUN make",
+        " ---> 1a2b",
+        *many,
+    )
     assert error.message.splitlines() == [
         "Dockerfile does not build: `RUN make`: it returned a non-zero code: 1",
         *many[-LAST_LINES:],

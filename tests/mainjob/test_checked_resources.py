@@ -76,6 +76,8 @@ def test_a_devcontainer_that_is_not_built_is_looked_at_and_not_built(desk: Desk)
     place.write_text(f"FROM {bare_image(BUSYBOX)}\nRUN false\n")
     note = checked(desk, "co-devcontainer").data["facts"]["note"]
     assert note == "nothing was started: the first use builds it by .devcontainer/Dockerfile"
+    said = desk.agents("env", "check", "co-devcontainer", is_json=False).out.decode()
+    assert said.startswith("co-devcontainer looks well (nothing was started: ")
     place.unlink()
     assert "there is no file" in checked(desk, "co-devcontainer", code=4).message
 

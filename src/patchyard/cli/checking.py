@@ -23,6 +23,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.images import image_name
 from patchyard.intake_devcontainers import described_by
 
+UNSTARTED = "is_unstarted"  # name of the fact: it was looked at, and nothing was started
 NOTHING_RUNS = "none of its own: nothing runs in it; calls run where the chain says"
 
 
@@ -126,7 +127,9 @@ async def _devcontainer(equipment: Equipment, found: Resource) -> Readiness:
         cure = error.hint if isinstance(error, PatchyardError) else "look at the checkout"
         return Readiness(kind=kind, is_ready=False, cause=cause, cure=cure, facts=facts)
     if to_build:
-        return Readiness(kind=kind, is_ready=True, facts={**facts, "note": to_build})
+        return Readiness(
+            kind=kind, is_ready=True, facts={**facts, UNSTARTED: True, "note": to_build}
+        )
     spec = replace(trying.spec_of(found), image=image, user=own.user, variables=own.variables)
     ready = await trying.check_at(equipment, kind, spec)
     return replace(ready, facts={**facts, **ready.facts})
@@ -172,4 +175,4 @@ async def _require_parts(environment: Foreseeing, build: Build, top: Path) -> No
             raise EnvironmentUnavailable(f"{where}: {error.message}", hint=error.hint) from error
 
 
-__all__ = ["NOTHING_RUNS", "Checked", "checked"]
+__all__ = ["NOTHING_RUNS", "UNSTARTED", "Checked", "checked"]

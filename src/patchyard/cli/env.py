@@ -8,7 +8,7 @@ import click
 
 from patchyard.assembly import open_equipment, open_prober
 from patchyard.cli.cataloguing import table
-from patchyard.cli.checking import Checked, checked
+from patchyard.cli.checking import UNSTARTED, Checked, checked
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option, one_line, paint, visible
 from patchyard.domain.codec import to_json
@@ -159,6 +159,7 @@ def _head(found: Checked) -> str:
     """Return the first line; why one does not start follows as the error, with its cure."""
     if found.is_ready:
         word = "works" if found.kind else "is there"
+        word = "looks well" if found.facts.get(UNSTARTED) else word
         note = found.facts.get("note")
         return f"{visible(found.name):10} {paint(word, 'green')}{_note(note)}"
     word = "does not start" if found.kind else "is not there"

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from patchyard.cli.opening import engine_opened
-from patchyard.cli.outcome import Outcome, carry_out, format_option
+from patchyard.cli.outcome import Outcome, carry_out, counted, format_option
 from patchyard.clients.glimpse import glimpse
 from patchyard.domain.devcontainer import PLACES, places_in
 from patchyard.domain.environment import ExecutionEnvironment
@@ -113,7 +113,9 @@ def rebuild(name: str, output_format: str) -> None:
             equipment.environment(ExecutionEnvironment.DEVCONTAINER)
             images = list(await activation.rebuild(equipment, name))
         data = {"name": name, "state": str(Standing.STOPPED), "images": images}
-        text = f"{name} is built anew when it is next used; {len(images)} images forgotten"
+        text = (
+            f"{name} is built anew when it is next used; {counted(len(images), 'image')} forgotten"
+        )
         return Outcome(data=data, text=text)
 
     carry_out("resource rebuild", output_format, work)

@@ -7,6 +7,7 @@ from patchyard.domain.errors import EnvironmentUnavailable
 
 STEP = re.compile(r"step \d+/\d+ ?: ?(?P<text>.+)", re.IGNORECASE)
 LAST_LINES, LINE_CHARS = 8, 300
+ENGINES_OWN = ("--->", "Removing intermediate container")  # beside what a step prints
 OUTPUT_CHARS = 8000  # kept of a build that failed
 NO_NETWORK = re.compile(
     r"could ?n[o']t resolve|unable to resolve|failed to resolve|failure (in name )?resol"
@@ -40,7 +41,7 @@ class BuildLog:
         begun = [number for number, line in enumerate(lines) if STEP.match(line)]
         step = STEP.match(lines[begun[-1]]) if begun else None
         own = [line.strip() for line in lines[begun[-1] + 1 :]] if begun else []
-        own = [line[:LINE_CHARS] for line in own if line and not line.startswith("--->")]
+        own = [line[:LINE_CHARS] for line in own if line and not line.startswith(ENGINES_OWN)]
         where = f"`{step['text'].strip()[:LINE_CHARS]}`: " if step else ""
         hint = "mend that step; what it printed last stands above" if own else "mend that step"
         if NO_NETWORK.search("\n".join([*own, said])):
@@ -52,4 +53,12 @@ class BuildLog:
         )
 
 
-__all__ = ["LAST_LINES", "LINE_CHARS", "NO_NETWORK", "OUTPUT_CHARS", "STEP", "BuildLog"]
+__all__ = [
+    "ENGINES_OWN",
+    "LAST_LINES",
+    "LINE_CHARS",
+    "NO_NETWORK",
+    "OUTPUT_CHARS",
+    "STEP",
+    "BuildLog",
+]

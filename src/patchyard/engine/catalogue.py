@@ -180,7 +180,11 @@ class Catalogue:
                 there = (*holdings.resources.values(), resource)
                 _require_place(resource.execution_environment, there)
             if resource.name in holdings.resources:
-                raise UsageError(f"there is a resource {resource.name} already")
+                raise UsageError(
+                    f"there is a resource {resource.name} already",
+                    hint="choose another name, or take it away:"
+                    f" agents resource remove {resource.name}",
+                )
             return [ResourceSaved(resource=resource)]
 
         await self.change(decide)
