@@ -92,4 +92,4 @@ def test_no_kill_shows_in_what_a_plan_comes_to(
                 found += wrong
                 kills += killed
     record_property("kills", kills)
-    assert found == [], f"{kills} kills, seed {SEED}"
+    assert found == [], "\n".join((f"{kills} kills, seed {SEED}", *found))

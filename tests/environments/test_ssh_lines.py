@@ -2,13 +2,15 @@
 
 import asyncio
 import signal
+import socket
+import struct
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from environments.far import a_call_at_the_gate, adapter, server, toolbox_of
+from environments.far import a_call_at_the_gate, adapter, home_of, server, toolbox_of
 from environments.yards import Yard, starting
 from patchyard.clients import reattaching
 from patchyard.clients.process import kill, wait_ended
@@ -16,7 +18,7 @@ from patchyard.clients.replicas import Replica
 from patchyard.clients.ssh_talk import Conversation
 from patchyard.clients.toolbox import NOWHERE, Dial, ToolboxClient
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
-from patchyard.environments.ssh import SSHEnvironment
+from patchyard.environments.ssh import TRIES, SSHEnvironment
 from sshds import SshServer, serving_ssh
 
 __all__ = ["adapter", "server"]  # fixtures
@@ -154,6 +156,58 @@ async def test_a_host_that_falls_silent_while_it_starts_one_leaves_nothing(
         await adapter.start(yard.spec())
     assert error.value.hint
     assert server.environments() == []
+
+
+@pytest.mark.parametrize("do", ["prepare", "start"])
+@pytest.mark.parametrize("is_answered", [False, True])
+async def test_a_line_that_breaks_while_one_starts_is_made_anew_and_leaves_one_alone(
+    yard: Yard,
+    server: SshServer,
+    adapter: SSHEnvironment,
+    monkeypatch: pytest.MonkeyPatch,
+    do: str,
+    *,
+    is_answered: bool,
+) -> None:
+    real = Conversation.ask
+    cuts: list[str] = []
+
+    async def ask(self: Conversation, now: str, **fields: object) -> Mapping[str, object]:
+        if now != do or len(cuts) == 2:
+            return await real(self, now, **fields)
+        cuts.append(now)
+        if is_answered:
+            await real(self, now, **fields)
+        server.cut()
+        return await real(self, "prepare")
+
+    monkeypatch.setattr(Conversation, "ask", ask)
+    async with starting(adapter) as start:
+        running = await start(yard.spec())
+        assert server.environments() == [running.handle.environment_id]
+        assert await running.run("echo hello") == "hello"
+    assert cuts == [do, do]
+
+
+async def test_a_line_that_breaks_while_it_is_made_is_made_anew(
+    yard: Yard, server: SshServer, adapter: SSHEnvironment
+) -> None:
+    came: list[asyncio.StreamWriter] = []
+
+    async def serve(_: asyncio.StreamReader, line: asyncio.StreamWriter) -> None:
+        came.append(line)
+        linger = struct.pack("ii", 1, 0)  # so that the end of it is a reset
+        line.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        line.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as gate:
+        port = gate.sockets[0].getsockname()[1]
+        config = home_of(yard) / ".ssh/config"
+        known = config.read_text()
+        config.write_text(known.replace(f"Port {server.port}", f"Port {port}"))
+        with pytest.raises(EnvironmentUnavailable, match="yonder cannot be reached"):
+            await adapter.start(yard.spec())
+    assert len(came) == 2 * TRIES
 
 
 async def test_an_exchange_that_fails_leaves_no_connection(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from patchyard.domain.address import Address
-from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -28,6 +28,10 @@ NOBODY = b"# no host is known\n"  # an empty one would mean the library's own ch
 SYSTEM = Path("/etc/ssh")
 
 
+class Cut(EnvironmentBroken):
+    """The connection broke: what was asked over it may have been done, or not."""
+
+
 def library() -> Any:
     """Return the SSH library. Raises EnvironmentUnavailable where it is not installed."""
     try:
@@ -38,7 +42,7 @@ def library() -> Any:
 
 
 async def connect(address: str, home: str) -> "SSHClientConnection":
-    """Connect to a host. Raises EnvironmentUnavailable that names cause and cure, UsageError."""
+    """Connect to a host. Raises Cut, UsageError, EnvironmentUnavailable with cause and cure."""
     asyncssh = library()
     where = Address.parse(address)
     port = where.port
@@ -74,7 +78,8 @@ async def connect(address: str, home: str) -> "SSHClientConnection":
             " and into the agent where it has a passphrase",
         ) from error
     except (OSError, asyncssh.Error, ValueError) as error:
-        raise EnvironmentUnavailable(
+        is_cut = isinstance(error, ConnectionResetError | BrokenPipeError | asyncssh.ConnectionLost)
+        raise (Cut if is_cut else EnvironmentUnavailable)(
             f"{_at(where, port)} cannot be reached: {error}",
             hint=f"look with `{where.command} true` what is wrong",
         ) from error
@@ -213,6 +218,7 @@ __all__ = [
     "CONNECT_S",
     "LINGER_S",
     "MISSING",
+    "Cut",
     "Pool",
     "connect",
     "library",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from patchyard.clients.reattaching import Gone
-from patchyard.clients.ssh import library
+from patchyard.clients.ssh import Cut, library
 from patchyard.clients.toolbox import TOOLBOX_FOLDER, Dial
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 
@@ -71,8 +71,8 @@ class Conversation:
     async def ask(self, do: str, **fields: Any) -> Mapping[str, Any]:
         """Return the answer to one request.
 
-        Raises EnvironmentUnavailable for what that host refuses, EnvironmentBroken when it falls
-        silent.
+        Raises EnvironmentUnavailable for what that host refuses, Cut when the connection breaks,
+        EnvironmentBroken when it falls silent.
         """
         request = {"do": do, "token": self._token, "hash": code()[0], **fields}
         try:
@@ -83,7 +83,8 @@ class Conversation:
         except (OSError, library().Error, TimeoutError) as error:
             if isinstance(error, BrokenPipeError) and self._process.exit_status is not None:
                 raise await self._ended() from error
-            raise EnvironmentBroken(f"{self._host} fell silent: {error or 'time is up'}") from error
+            silent = EnvironmentBroken if isinstance(error, TimeoutError) else Cut
+            raise silent(f"{self._host} fell silent: {error or 'time is up'}") from error
         if "lost" in answer:
             raise EnvironmentBroken(f"{self._host}: {answer['lost']}")
         if "refused" in answer:
@@ -112,6 +113,8 @@ class Conversation:
         said = (await self._process.stderr.read(SAID_CHARS)).decode("utf-8", "replace").strip()
         await self._process.wait_closed()
         status = self._process.exit_status
+        if status is None and not said:
+            return Cut(f"{self._host} fell silent: the program there is gone")
         if status == TOO_OLD:
             text = f"python3 on {self._host} is older than 3.8"
             return EnvironmentUnavailable(text, hint=PYTHON_HINT)
@@ -135,12 +138,12 @@ class Conversation:
 async def conversing(
     connection: "asyncssh.SSHClientConnection", host: str, *, way: str = ""
 ) -> AsyncIterator[Conversation]:
-    """Run our program on the host during the block. Raises EnvironmentBroken."""
+    """Run our program on the host during the block. Raises Cut."""
     errors = library().Error
     try:
         process = await connection.create_process(COMMAND, **AS_IT_IS)
     except (OSError, errors) as error:
-        raise EnvironmentBroken(f"no command can be run on {host}: {error}") from error
+        raise Cut(f"no command can be run on {host}: {error}") from error
     try:
         with contextlib.suppress(BrokenPipeError):  # it has ended already, and says why
             process.stdin.write(_program())

@@ -31,7 +31,7 @@ from patchyard.clients.reattaching import Gone, ReattachingToolbox
 from patchyard.clients.replicas import Replica
 from patchyard.clients.replicated import ReplicatedToolbox
 from patchyard.clients.rlimits import resource_limits
-from patchyard.clients.ssh import library, pool
+from patchyard.clients.ssh import Cut, library, pool
 from patchyard.clients.ssh_talk import Conversation, conversing, dial
 from patchyard.clients.toolbox import BOOTSTRAP, ToolboxClient
 from patchyard.contracts.environment import Meter, Toolbox
@@ -96,12 +96,19 @@ class SSHEnvironment:
             _refuse_carrying(spec)
             return _as_ssh(await self._host.start(spec), spec)
         try:
-            return await self._started(spec)
+            return await self._started_at_last(spec)
         except EnvironmentBroken as error:
             raise EnvironmentUnavailable(
                 f"{where.host} could not start an environment: {error.message}",
                 hint=error.hint or f"look with `{where.command} true` whether it is well",
             ) from error
+
+    async def _started_at_last(self, spec: EnvironmentSpec) -> EnvironmentHandle:
+        """Start one, and another where the connection broke: nothing was called in that yet."""
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(Cut):
+                return await self._started(spec)
+        return await self._started(spec)
 
     async def _started(self, spec: EnvironmentSpec) -> EnvironmentHandle:
         identity = agent_of(spec, self._station)
