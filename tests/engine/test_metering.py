@@ -236,6 +236,16 @@ async def test_no_command_is_given_more_time_than_the_limit(
     assert toolbox.asked[0][1]["wall_s"] == 5.0
 
 
+async def test_what_is_counted_for_a_limit_is_told_with_it() -> None:
+    details = {"limits": {"processes": 9}, "counted": {"processes": "of all that runs there"}}
+    toolbox = Scripted(success=False, stderr="can't start new thread", exit_code=1)
+    place = replace(HANDLE, details=details)
+    said = await metered(cast("Environment", Unmetered()), place, toolbox).call(
+        "c", "execute_command", {}
+    )
+    assert "was reached: 9 of 9 of all that runs there; start fewer" in said["message"]
+
+
 async def test_only_commands_may_speak_of_usage() -> None:
     said = await over(Scripted(usage={"cpu_s": "a lie"})).call("c", "read_file", {"path": "x"})
     assert "usage" not in said

@@ -52,5 +52,6 @@ def test_a_process_that_never_finds_room_is_a_result(
     monkeypatch.setattr(Children, "spawn", refusing)
     operations = Operations(tmp_path)
     said = operations.run("execute_command", command="echo here")
-    assert (said["success"], "Resource temporarily" in said["message"]) == (False, True)
+    told = "the command cannot be started: Resource temporarily unavailable"
+    assert (said["success"], said["message"]) == (False, told)
     assert operations.room.running == set()

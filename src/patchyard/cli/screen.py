@@ -153,7 +153,7 @@ def _reach(reach: Mapping[str, Any]) -> str:
 def _traffic(network: Mapping[str, Any]) -> str:
     refused = f", {network['refused']} of them without success" if network["refused"] else ""
     moved = f"{network['up_bytes']:,} bytes up, {network['down_bytes']:,} down"
-    return f"{network['attempts']} requests ({moved}{refused})"
+    return f"{counted(network['attempts'], 'request')} ({moved}{refused})"
 
 
 def _cost(cost: Mapping[str, Any]) -> str:

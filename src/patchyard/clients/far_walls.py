@@ -66,6 +66,7 @@ class FarHost:
     identity: AgentIdentity  # of the agent there
     folder: str  # of the environment, there
     obstacles: Obstacles
+    has_groups: bool = False  # whether a control group can count the processes of one place
 
     @property
     def workspace(self) -> str:
@@ -114,6 +115,7 @@ def _read(name: str, said: Mapping[str, Any]) -> FarHost:
         bubblewrap=bubblewrap_of(path, answer),
         identity=identity_of(said),
         folder=str(said["folder"]),
+        has_groups=said.get("has_groups") is True,
         obstacles=read_obstacles(
             lambda place: texts.get(place, ""),
             exists=lambda place: place in said["present"],
@@ -181,7 +183,16 @@ def walls_on(host: FarHost, spec: EnvironmentSpec) -> Mapping[str, Any]:
         "files": planned.files,
         "report": [INFO_FD, INFO_READER_FD],
         "env": VARIABLES,
+        "processes": spec.limits.processes if host.has_groups else None,
     }
+
+
+def counted_on(host: FarHost) -> Mapping[str, str]:
+    """Return what stands for a limit there, where that is not what the limit is named after."""
+    if host.has_groups or not host.identity.is_switched:
+        return {}
+    own = f"of all that runs on {host.name} as user {host.identity.uid}, in other places too"
+    return {"processes": own}
 
 
 def _options(host: FarHost, spec: EnvironmentSpec, variables: Mapping[str, str]) -> ToolboxOptions:
@@ -193,7 +204,9 @@ def _options(host: FarHost, spec: EnvironmentSpec, variables: Mapping[str, str])
         gid=identity.gid if identity.is_switched else None,
         grace_s=spec.orphan_grace_s,
         output_bytes=spec.limits.output_bytes,
-        rlimits=resource_limits(spec.limits, bounds_memory=True, bounds_processes=True),
+        rlimits=resource_limits(
+            spec.limits, bounds_memory=True, bounds_processes=not host.has_groups
+        ),
         is_read_only=not spec.workspace.is_writable,
         replica="" if spec.workspace.is_writable else REPLICA,
         env=variables,
@@ -234,6 +247,7 @@ __all__ = [
     "NONSENSE",
     "REPLICA",
     "FarHost",
+    "counted_on",
     "far_host",
     "hearing",
     "identity_of",

@@ -28,8 +28,9 @@ class Priority(StrEnum):
     OVERRIDE = "override"
 
 
-TASKS = "tasks"
-"""Among a handle's details: how many of this machine's tasks a place in gVisor may have."""
+COUNTED, TASKS = "counted", "tasks"
+"""Among a handle's details: by limit, what is counted where the name does not say it; and how many
+of this machine's tasks a place in gVisor may have."""
 
 ALIASES: Mapping[str, ExecutionEnvironment] = {
     "local": ExecutionEnvironment.HOST,
@@ -234,6 +235,7 @@ class Readiness:
 
 __all__ = [
     "ALIASES",
+    "COUNTED",
     "GVISOR",
     "GVISOR_STRENGTH",
     "HERE",

@@ -25,7 +25,13 @@ from patchyard.contracts.forwarding import ForwardingToolbox
 from patchyard.contracts.gateway import Counting
 from patchyard.domain.carrying import Carried
 from patchyard.domain.codec import from_json, to_json
-from patchyard.domain.environment import TASKS, EnvironmentHandle, EnvironmentSpec, Limits
+from patchyard.domain.environment import (
+    COUNTED,
+    TASKS,
+    EnvironmentHandle,
+    EnvironmentSpec,
+    Limits,
+)
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.limit_hits import LIMIT, Hit, fields_of, hit_of, sentence, told, watched_hit
 from patchyard.domain.tooling import COMMAND, finite
@@ -180,7 +186,7 @@ class Metered(ForwardingToolbox):
             gateway=gateway,
             is_alone=self._guard is None,
         )
-        hit = watch.hit or found or self._news()
+        hit = self._named(watch.hit or found or self._news())
         if watch.hit is not None and watch.hit.limit in WHOLE:
             await self._sweep(jobs=True)
         elif hit is not None and hit.limit in SWEPT:
@@ -188,6 +194,11 @@ class Metered(ForwardingToolbox):
         if said.get("is_background") or said.get("left_running"):
             self._keep_watch()
         return {**told(said, hit), "usage": usage_json(usage)}
+
+    def _named(self, hit: Hit | None) -> Hit | None:
+        """Return a hit with what was counted, where its limit's name does not say it."""
+        counted = self._handle.details.get(COUNTED, {}).get(hit.limit) if hit else None
+        return replace(hit, counted=counted) if hit and counted else hit
 
     async def _counted(self, watch: "_Watch") -> Reading:
         """Return the counters after a command, with a look at the workspace where that is due."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.berths import Noted, Station, agent_of, berth_directory, remove_berth
+from patchyard.clients.far_bare import bare_options
 from patchyard.clients.far_claims import LONGEST_PLACE, Bounds, checked_start
 from patchyard.clients.far_containers import (
     PLACES,
@@ -22,7 +23,14 @@ from patchyard.clients.far_containers import (
     far_engine,
     refuse_unstarted,
 )
-from patchyard.clients.far_walls import ASKED, far_host, hearing, refuse_failed, walls_on
+from patchyard.clients.far_walls import (
+    ASKED,
+    counted_on,
+    far_host,
+    hearing,
+    refuse_failed,
+    walls_on,
+)
 from patchyard.clients.growth import HomeMeter
 from patchyard.clients.holding import unheld
 from patchyard.clients.mapped import MappedToolbox
@@ -30,13 +38,13 @@ from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.reattaching import Gone, ReattachingToolbox
 from patchyard.clients.replicas import Replica
 from patchyard.clients.replicated import ReplicatedToolbox
-from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.ssh import Cut, library, pool
 from patchyard.clients.ssh_talk import Conversation, conversing, dial
 from patchyard.clients.toolbox import BOOTSTRAP, ToolboxClient
 from patchyard.contracts.environment import Meter, Toolbox
 from patchyard.domain.address import Address
 from patchyard.domain.environment import (
+    COUNTED,
     EnvironmentHandle,
     EnvironmentSpec,
     ExecutionEnvironment,
@@ -54,10 +62,6 @@ NEEDS_HOST = (
     " `agents project link-resource PROJECT NAME`; the host needs Python 3.8 or newer, and"
     " `ssh HOST true` has to work without a question"
 )
-OWN_PLACES = {"PYTHONPYCACHEPREFIX": "{folder}/tmp/pycache"}
-"""Variables that mean a place that is only theirs, which `/tmp` of a whole host is not."""
-
-
 DEVIATIONS: Mapping[str, str] = {
     "test_check_starts_one_for_certain_and_leaves_nothing": "there is no host to try",
     "test_only_the_engines_user_can_speak_to_the_toolbox": "its socket is on the host",
@@ -135,7 +139,8 @@ class SSHEnvironment:
                 undo.pop_all()
                 undo.push_async_callback(self._undo, handle)
                 with hearing(Address.parse(spec.address).host):
-                    made = checked_start(await _made(talk, spec, environment_id))
+                    said, details[COUNTED] = await _made(talk, spec, environment_id)
+                    made = checked_start(said)
                 details |= {name: made[name] for name in ("boot", "root", "socket")}
                 details["replica"] = made["workspace"]
                 inside = spec.workspace.target if spec.carries else details["replica"]
@@ -299,19 +304,22 @@ class _Line:
 
 async def _made(
     talk: Conversation, spec: EnvironmentSpec, environment_id: str
-) -> Mapping[str, Any]:
-    """Have a toolbox there, in what the host carries. Raises EnvironmentUnavailable."""
+) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Have a toolbox there, in what the host carries; return what is said and what is counted.
+
+    Raises EnvironmentUnavailable.
+    """
     if spec.carries is None:
-        options = _options(spec)
+        options = bare_options(spec)
         asked = talk.ask("start", id=environment_id, options=options, bootstrap=BOOTSTRAP)
-        return await whole(asked)
+        return await whole(asked), {}
     name = Address.parse(spec.address).host
     if spec.carries == ExecutionEnvironment.CONTAINER:
-        return await _contained(talk, spec, environment_id)
+        return await _contained(talk, spec, environment_id), {}
     host = far_host(name, await talk.ask("look", id=environment_id, **ASKED))
     made = await whole(talk.ask("start", id=environment_id, walls=walls_on(host, spec)))
     refuse_failed(host, made)
-    return made
+    return made, counted_on(host)
 
 
 async def _contained(
@@ -384,19 +392,4 @@ def _as_host(handle: EnvironmentHandle) -> EnvironmentHandle:
     return replace(handle, kind=ExecutionEnvironment.HOST)
 
 
-def _options(spec: EnvironmentSpec) -> Mapping[str, Any]:
-    """Return what a toolbox is started with; `{...}` is filled in over there."""
-    mapping = PathMapping(here=spec.workspace.target, there="{workspace}")
-    variables = {name: mapping.text_inward(value) for name, value in spec.variables.items()}
-    own = {name: value for name, value in OWN_PLACES.items() if name in variables}
-    path = ":".join(mapping.inward(each) for each in spec.path)
-    return {
-        "grace_s": spec.orphan_grace_s,
-        "output_bytes": spec.limits.output_bytes,
-        "rlimits": resource_limits(spec.limits, bounds_memory=True, bounds_processes=False),
-        "is_read_only": not spec.workspace.is_writable,
-        "env": {"SHELL": "/bin/sh", "PATH": path, **variables, **own},
-    }
-
-
-__all__ = ["DEVIATIONS", "NEEDS_HOST", "OWN_PLACES", "TRIES", "SSHEnvironment"]
+__all__ = ["DEVIATIONS", "NEEDS_HOST", "TRIES", "SSHEnvironment"]

@@ -46,7 +46,8 @@ def from_os_error(error: OSError, shown: str) -> dict[str, Any]:
     """Return the failure that the system's answer about `shown` amounts to."""
     number = error.errno or 0
     reason = os.strerror(number) if number else str(error)
-    return failure(_CODES.get(number, "IO_ERROR"), "%s: %s" % (shown or "?", reason))
+    told = "%s: %s" % (shown, reason) if shown else reason
+    return failure(_CODES.get(number, "IO_ERROR"), told)
 
 
 __all__ = ["Refusal", "failure", "from_os_error", "success"]

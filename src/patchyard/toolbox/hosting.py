@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from . import containing, finding, walling
+from . import containing, finding, grouping, walling
 from .detaching import detached
 from .ending import MARK, PAUSE_S, is_alive, kill, stat_of
 from .spawning import spawn_detached
@@ -165,6 +165,10 @@ class Started:
             self._top = _reference(pid)
             self._report = walling.report(reading, deadline)
             self.root = _reference(self._report.get("child-pid", 0))
+            if walls.get("processes") and self.root["pid"]:
+                name = "patchyard-" + os.path.basename(self._folder)
+                own = os.path.join(self._folder, "run")
+                grouping.begin(own, name, walls["processes"], self.root["pid"])
             return
         options = _options(self._request, self._folder, agent)
         options["listen_fd"] = LISTEN_FD
@@ -187,6 +191,7 @@ class Started:
     def kill(self) -> None:
         """End all of it."""
         kill(self._top, os.path.basename(self._folder))
+        grouping.end(os.path.join(self._folder, "run"))
 
 
 def _reference(pid: int) -> dict[str, int]:
@@ -256,6 +261,7 @@ def end(request: dict[str, Any], base: str, _code: str) -> dict[str, Any]:
     if request.get("places"):
         containing.remove(request, is_needed=os.path.lexists(folder))
     if has_ended:
+        grouping.end(os.path.join(folder, "run"))
         _remove(folder)
     return {"has_ended": has_ended and not os.path.lexists(folder)}
 

@@ -78,7 +78,11 @@ def start(
             from .sweeping import clear  # noqa: PLC0415 - rarely needed
 
             clear(room)
+        try:
             return Command(room, launch, call.emit, done)
+        except BlockingIOError as error:
+            message = "the command cannot be started: %s" % os.strerror(error.errno or 0)
+            raise Refusal("COMMAND_FAILED", message) from error
     finally:
         os.close(directory)
 

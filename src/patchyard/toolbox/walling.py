@@ -12,7 +12,7 @@ import select
 import sys
 import time
 
-from . import finding, surveying, walled
+from . import finding, grouping, surveying, walled
 from .spawning import open_contents, spawn_detached
 
 TYPE_CHECKING = False
@@ -37,6 +37,7 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
             sys.base_prefix,
         ],
         "machine": os.uname().machine,
+        "has_groups": bool(grouping.parent()),
         "ids": [os.getuid(), os.getgid()],
         "texts": {each: _text(each) for each in request["texts"]},
         "present": [each for each in request["marks"] if os.path.exists(each)],

@@ -1,0 +1,29 @@
+"""What a toolbox without walls is started with on a host that is reached over SSH."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchyard.clients.path_mapping import PathMapping
+from patchyard.clients.rlimits import resource_limits
+from patchyard.domain.environment import EnvironmentSpec
+
+OWN_PLACES = {"PYTHONPYCACHEPREFIX": "{folder}/tmp/pycache"}
+"""Variables that mean a place that is only theirs, which `/tmp` of a whole host is not."""
+
+
+def bare_options(spec: EnvironmentSpec) -> Mapping[str, Any]:
+    """Return what a toolbox is started with; `{...}` is filled in over there."""
+    mapping = PathMapping(here=spec.workspace.target, there="{workspace}")
+    variables = {name: mapping.text_inward(value) for name, value in spec.variables.items()}
+    own = {name: value for name, value in OWN_PLACES.items() if name in variables}
+    path = ":".join(mapping.inward(each) for each in spec.path)
+    return {
+        "grace_s": spec.orphan_grace_s,
+        "output_bytes": spec.limits.output_bytes,
+        "rlimits": resource_limits(spec.limits, bounds_memory=True, bounds_processes=False),
+        "is_read_only": not spec.workspace.is_writable,
+        "env": {"SHELL": "/bin/sh", "PATH": path, **variables, **own},
+    }
+
+
+__all__ = ["OWN_PLACES", "bare_options"]
