@@ -21,7 +21,7 @@ import pytest
 from environments.census import Census
 from environments.dockerds import OwnEngine, engine
 from environments.far import server
-from environments.yards import Adapter, Running, Yard, living, marks_of, starting
+from environments.yards import VM, Adapter, Running, Yard, living, marks_of, starting
 from images import WITHOUT_PYTHON, image
 from patchyard.clients import reattaching
 from patchyard.clients.berths import from_details
@@ -30,6 +30,7 @@ from patchyard.clients.guest_toolbox import WatchedToolbox
 from patchyard.clients.mounts import unmount
 from patchyard.clients.process import kill
 from patchyard.clients.ssh_talk import Conversation
+from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, Unavailable
 from patchyard.environments.container import ContainerEnvironment
 from patchyard.environments.keeping import EnvironmentKeeper
@@ -305,15 +306,15 @@ def small(place: Path, megabytes: int) -> Iterator[Callable[[int], None]]:
 FULL = "head -c 3000000 /dev/zero > big"
 
 
-async def full_and_on(running: Running) -> None:
+async def full_and_on(running: Running, fill: str = FULL, clear: str = "rm big") -> None:
     """Fill the disk there; it is a result of commands and tools, and work goes on with room."""
-    full = await running.result(FULL)
+    full = await running.result(fill)
     assert full["exit_code"] != 0
     assert "No space left on device" in full["stderr"]
     file = {"path": "more.txt", "content": "x" * 1_000_000}
     written = await running.toolbox.call("01MORE", "write_file", file)
     assert (written["success"], written["error"]) == (False, "NO_SPACE")
-    assert await running.run("rm big; echo room > small.txt; cat small.txt") == "room"
+    assert await running.run(f"{clear}; echo room > small.txt; cat small.txt") == "room"
 
 
 @pytest.mark.parametrize(
@@ -332,6 +333,25 @@ async def test_a_full_disk_is_a_result_and_work_goes_on_with_room(
             await full_and_on(running)
             assert [each.name for each in yard.workspace.iterdir()] == ["small.txt"]
         assert census.left() == {}
+
+
+FULL_THERE = (
+    "exec 9> big; rm big; sleep 300 > /dev/null 2>&1 & echo $! > pid;"
+    " dd if=/dev/zero bs=8M count=40 >&9"
+)
+"""A machine's workspace is half of its memory; a file without a name never comes home."""
+
+
+@pytest.mark.parametrize("kind", [VM])
+async def test_a_full_disk_in_a_machine_is_a_result_and_work_goes_on_with_room(
+    kind: str, yard: Yard
+) -> None:
+    async with starting(yard.adapter(kind)) as start:
+        running = await start(yard.spec(limits=Limits(memory_bytes=300 * 1024**2)))
+        census = Census.of(yard, running.handle, None)
+        await full_and_on(running, FULL_THERE, "kill $(cat pid); rm pid")
+        assert (yard.workspace / "small.txt").read_text() == "room\n"
+    assert census.left() == {}
 
 
 def with_a_small_home(folder: Path) -> str:

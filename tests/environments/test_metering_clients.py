@@ -189,6 +189,8 @@ async def test_what_came_home_is_looked_at_after_each_command_where_less_than_us
     meter = HomeMeter(replace(HANDLE, details=details))
     usual = HomeMeter(replace(HANDLE, details={"written": str(tmp_path)}))
     assert (meter.read().is_due, usual.read().is_due) == (True, False)
+    carried = HomeMeter(replace(HANDLE, details={"carries": "container"}))
+    assert (usual.read().has_room, carried.read().has_room) == (False, True)
     assert ((await meter.look()).disk_bytes, (await usual.look()).disk_bytes) == (0, None)
     (tmp_path / "more").write_bytes(b"x" * 100_000)
     assert (await meter.look()).disk_bytes == 0  # nobody asked since

@@ -92,18 +92,20 @@ class HomeMeter:
     def __init__(self, handle: EnvironmentHandle) -> None:
         self._disk = Disk(handle, None)
         self._is_due = False
+        # elsewhere no folder in memory has a size of its own: what is full is that machine
+        self._has_sizes = bool(handle.details.get("carries"))
 
     def read(self) -> Reading:
         """See contracts.environment.Meter."""
         self._is_due = self._disk.is_tight
-        return Reading(disk_bytes=self._disk.grown, is_due=self._is_due)
+        return Reading(disk_bytes=self._disk.grown, has_room=self._has_sizes, is_due=self._is_due)
 
     async def look(self) -> Reading:
         """See contracts.environment.Meter."""
         if self._is_due:
             self._is_due = False
             await asyncio.to_thread(self._disk.look_through, 0)
-        return Reading(disk_bytes=self._disk.grown)
+        return Reading(disk_bytes=self._disk.grown, has_room=self._has_sizes)
 
     def close(self) -> None:
         """Nothing is held."""
