@@ -25,6 +25,7 @@ from patchyard.engine.wishing import prepared, spec_at
 
 ANSWER_S = 5.0  # for one that is given away
 NEVER = "pool"  # no call's name
+SHOWN_S = 0.1
 
 Told = Callable[[str], None]
 Shown = Callable[[Sequence[PoolRow]], None]
@@ -87,7 +88,7 @@ class WarmPool:
                 await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
         while (found := self._alike(wish)) is not None:
             self._ready.remove(found)  # before anything is waited for: nobody else gets it
-            self._show()
+            asyncio.get_running_loop().call_later(SHOWN_S, self._show)  # a plan waits
             is_given = False
             try:
                 is_given = await _is_up(found)
@@ -258,4 +259,4 @@ async def _quietly(work: Awaitable[None]) -> None:
         return
 
 
-__all__ = ["ANSWER_S", "NEVER", "Ready", "Shown", "Told", "WarmPool"]
+__all__ = ["ANSWER_S", "NEVER", "SHOWN_S", "Ready", "Shown", "Told", "WarmPool"]
