@@ -3,7 +3,7 @@
 import os
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,7 +79,7 @@ async def open_equipment(environ: Mapping[str, str]) -> AsyncIterator[Equipment]
         trees = GitTrees(where.home, uid=agent.uid, gid=agent.gid, environ=environ)
         folder = where.tasks or plan_folder(where.home)
         station = _station(where, clock, environ)
-        environments = {kind: load(path)(station) for kind, path in ENVIRONMENTS.items()}
+        environments = _LateEnvironments(station)
         stores.ballast.load(needed=FREE_BYTES)
         yield Equipment(
             store=Store(
@@ -184,6 +184,28 @@ async def open_prober(
         )
         kind, spec = await trial_of(equipment, place)
         yield Prober(equipment.environment(kind), around, spec=spec)
+
+
+class _LateEnvironments(Mapping[ExecutionEnvironment, Environment]):
+    """The adapters of all kinds, each loaded by the first who asks for it."""
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+        self._loaded: dict[ExecutionEnvironment, Environment] = {}
+
+    def __getitem__(self, kind: ExecutionEnvironment) -> Environment:
+        if kind not in self._loaded:
+            self._loaded[kind] = load(ENVIRONMENTS[kind])(self._station)
+        return self._loaded[kind]
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in ENVIRONMENTS
+
+    def __iter__(self) -> Iterator[ExecutionEnvironment]:
+        return iter(ENVIRONMENTS)
+
+    def __len__(self) -> int:
+        return len(ENVIRONMENTS)
 
 
 class _LateGateways:

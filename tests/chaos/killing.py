@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.worksite import Worksite
+from patchyard.domain.codec import to_json
+from patchyard.engine.finding import find_plan
+from patchyard.engine.ledger import read_events
+from patchyard.storage import open_storage
 from services import REAL_ENVIRONMENT
 
 __all__ = [
@@ -135,8 +139,18 @@ def rest_of(process: "subprocess.Popen[bytes]") -> tuple[list[dict[str, Any]], b
 
 
 def journalled(yard: Path, plan: str = "@last") -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = answered(yard, "plan", "events", plan)["data"]["events"]
-    return events
+    """What the journal holds of a plan, as `plan events` prints it, read in this process."""
+    return asyncio.run(_journalled(yard, plan))
+
+
+async def _journalled(yard: Path, plan: str) -> list[dict[str, Any]]:
+    async with open_storage(environment_of(yard)) as storage:
+        found = await find_plan(storage.journal, plan, repository=str(yard / "repo"))
+        events = await read_events(storage.journal, found)
+    return [
+        {"version": version, "at": at, "event": type(event).__name__, **to_json(event)}
+        for version, at, event in events
+    ]
 
 
 def effects(yard: Path) -> list[str]:
