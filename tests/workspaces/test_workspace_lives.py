@@ -1,6 +1,8 @@
 """Workspaces closed, lost and mounted again; places for mounts in them; which strategy there is."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -200,3 +202,30 @@ async def test_a_layers_links_and_modes_are_nobodys_change(lab: Lab) -> None:
 
     found = {change.path: change.mode for change in changed.changes}
     assert found == {"lib/other": "120000", "lib/tool": "100755", "lib/kind": "120000"}
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from patchyard.workspaces import selection
+
+real = selection.mount_overlay
+
+def mounted(target, **folders):
+    real(target, **folders)
+    os.write(1, b"mounted" if os.path.ismount(target) else b"not there")
+    os.kill(os.getpid(), 9)
+
+selection.mount_overlay = mounted
+selection.can_overlay(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.service("overlay")
+@pytest.mark.service("root")
+def test_who_is_killed_while_an_overlay_is_tried_leaves_nothing_mounted(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", KILLED, str(tmp_path)]
+    killed = subprocess.run(words, check=False, capture_output=True)
+    assert (killed.returncode, killed.stdout) == (-9, b"mounted"), killed.stderr
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    assert can_overlay(tmp_path)

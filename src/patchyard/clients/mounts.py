@@ -10,6 +10,9 @@ from pathlib import Path
 
 MS_NOSUID = 2
 MS_NODEV = 4
+MS_REC = 16_384
+MS_PRIVATE = 1 << 18
+CLONE_NEWNS = 0x20000
 MNT_DETACH = 2
 UMOUNT_NOFOLLOW = 8
 PLAIN = "redirect_dir=off,metacopy=off,index=off"
@@ -41,6 +44,14 @@ def mount_overlay(target: Path, *, lower: Sequence[Path], upper: Path, work: Pat
             raise OSError(ctypes.get_errno(), f"overlay mount at {target} failed")
 
 
+def leave_mounts() -> None:
+    """Give this thread a mount namespace of its own, which ends with it. Raises OSError."""
+    if _libc().unshare(CLONE_NEWNS) != 0:
+        raise OSError(ctypes.get_errno(), "no mount namespace can be made")
+    if _libc().mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+        raise OSError(ctypes.get_errno(), "the mounts cannot be made private")
+
+
 def unmount(target: Path) -> None:
     """Take away what is mounted at `target`; nothing there is fine. Raises OSError otherwise."""
     while _libc().umount2(os.fsencode(target), MNT_DETACH | UMOUNT_NOFOLLOW) == 0:
@@ -58,4 +69,4 @@ def is_mounted(target: Path) -> bool:
         return False
 
 
-__all__ = ["is_mounted", "mount_overlay", "unmount"]
+__all__ = ["is_mounted", "leave_mounts", "mount_overlay", "unmount"]

@@ -1,14 +1,16 @@
 """Which strategy works on this machine: an overlay where root can mount one, else a copy."""
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from patchyard.clients.mounts import is_mounted, mount_overlay, unmount
+from patchyard.clients.mounts import is_mounted, leave_mounts, mount_overlay, unmount
 from patchyard.contracts.blobs import Blobs
 from patchyard.contracts.workspace import CallWindow, WorkspaceRef, Workspaces, never
 from patchyard.domain.changeset import Base, ChangeSet
@@ -160,17 +162,21 @@ def can_overlay(folder: Path) -> bool:
         place = Path(made)
         for name in ("lower", "upper", "work", "root"):
             (place / name).mkdir()
-        try:
-            mount_overlay(
-                place / "root",
-                lower=[place / "lower"],
-                upper=place / "upper",
-                work=place / "work",
-            )
-        except OSError:
-            return False
-        unmount(place / "root")
-        return True
+        with ThreadPoolExecutor(1) as own:
+            return own.submit(_mounts, place).result()
+
+
+def _mounts(place: Path) -> bool:
+    """Try it in a mount namespace of this thread, so that a kill leaves nothing mounted."""
+    with contextlib.suppress(OSError):
+        leave_mounts()
+    lower, upper, work = [place / "lower"], place / "upper", place / "work"
+    try:
+        mount_overlay(place / "root", lower=lower, upper=upper, work=work)
+    except OSError:
+        return False
+    unmount(place / "root")
+    return True
 
 
 __all__ = [
