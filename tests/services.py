@@ -9,12 +9,14 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+import patchyard
 from patchyard.clients import cgroups
 from patchyard.clients.guest_kernels import find_kernel
 from patchyard.domain.environment import Limits
@@ -29,6 +31,7 @@ __all__ = [
     "is_required",
     "kernel_folder",
     "need",
+    "ordinary_python",
     "python",
 ]
 
@@ -129,18 +132,40 @@ def _root() -> str | None:
     return None if os.geteuid() == 0 else f"runs as user {os.geteuid()}"
 
 
-def _ordinary_user() -> str | None:
-    """Whether `nobody` may run this Python, which a closed home around it would hide."""
-    if os.geteuid() != 0:
-        return None
-    words = [sys.executable, "-c", "import patchyard"]
+@functools.cache
+def ordinary_python() -> tuple[str, ...]:
+    """How a Python with this package is started by anybody; empty where none can be.
+
+    A closed home may lie around ours: then it is the system's, of the same version.
+    """
+    ours = (sys.executable,)
+    if os.geteuid() != 0 or _runs_for_nobody(ours):
+        return ours
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    packages = [str(Path(patchyard.__file__).parents[1]), sysconfig.get_path("purelib")]
+    other = ("env", f"PYTHONPATH={os.pathsep.join(packages)}", f"/usr/bin/python{version}")
+    return other if _runs_for_nobody(other) else ()
+
+
+def _runs_for_nobody(python: Sequence[str]) -> bool:
+    words = [*python, "-c", "import patchyard.cli.main, click"]
     try:
         run = subprocess.run(
             words, check=False, capture_output=True, user=65534, group=65534, extra_groups=[]
         )
-    except OSError as error:
-        return f"user 65534 cannot start {sys.executable}: {error.strerror}"
-    return None if run.returncode == 0 else "user 65534 cannot import patchyard"
+    except OSError:
+        return False
+    return run.returncode == 0
+
+
+def _ordinary_user() -> str | None:
+    return None if ordinary_python() else f"user 65534 can start no Python like {sys.executable}"
+
+
+def _readable_python() -> str | None:
+    """Whether this very process can go on as `nobody`: what it has not loaded yet it loads then."""
+    is_ours = ordinary_python() == (sys.executable,)
+    return None if is_ours else f"user 65534 cannot read {sys.executable}"
 
 
 def _control_groups() -> str | None:
@@ -201,6 +226,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "node": lambda: _fails("node", "--version"),
     "npm-index": _npm,
     "ordinary-user": _ordinary_user,
+    "readable-python": _readable_python,
     "overlay": _overlay,
     "podman": _podman,
     "published-schemas": _published,

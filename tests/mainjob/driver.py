@@ -18,6 +18,7 @@ import click
 
 import patchyard
 from patchyard.cli.main import agents as command
+from services import ordinary_python
 
 __all__ = [
     "LONGEST_S",
@@ -89,6 +90,10 @@ class Desk:
     user: int | None = None  # run `agents` as this user; None: who runs the test
 
     @property
+    def _python(self) -> Sequence[str]:
+        return (sys.executable,) if self.user is None else ordinary_python()
+
+    @property
     def home(self) -> Path:
         """The user's home."""
         return self.folder / "home"
@@ -144,7 +149,7 @@ class Desk:
     def start(self, *arguments: str, **further: str) -> subprocess.Popen[bytes]:
         """Start one command as a process of its own, with `further` in its environment."""
         return subprocess.Popen(
-            [sys.executable, "-m", "patchyard", *arguments],
+            [*self._python, "-m", "patchyard", *arguments],
             cwd=self.repo,
             env={**self.environ, **further},
             stdin=subprocess.DEVNULL,

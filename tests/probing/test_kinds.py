@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +12,7 @@ from patchyard.probing.attack import Report, Verdict
 from patchyard.probing.battery import all_attacks
 from patchyard.probing.known import IN_GVISOR, KNOWN, Only
 from probing.halls import Hall, by_verdict
+from services import ordinary_python
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.slow]
 
@@ -85,7 +85,7 @@ def as_nobody(hall: Hall, *words: str) -> "subprocess.CompletedProcess[bytes]":
     home.mkdir()
     os.chown(home, NOBODY, NOBODY)
     return subprocess.run(
-        [sys.executable, *words],
+        [*ordinary_python(), *words],
         cwd="/",
         env={**os.environ, "HOME": str(home), "PATCHYARD_HOME": f"{home}/state"},
         user=NOBODY,

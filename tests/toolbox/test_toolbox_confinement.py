@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from services import ordinary_python
+
 AGENT = 60_998
 
 STATUS = """
@@ -28,7 +30,7 @@ def show(**more):
 
 def run(code: str, *prefix: str) -> Any:
     done = subprocess.run(
-        [*prefix, sys.executable, "-c", STATUS + code],
+        [*prefix, *(ordinary_python() if prefix else (sys.executable,)), "-c", STATUS + code],
         check=False,
         capture_output=True,
         text=True,

@@ -5,7 +5,6 @@ import errno
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from patchyard.toolbox import processes, replicating, trees
 from patchyard.toolbox.footing import STAGED, Footing
 from patchyard.toolbox.trees import Entry, Record, Tree, digest_of, record_of
 from patchyard.toolbox.twins import Twin
+from services import ordinary_python
 from toolboxes import Operations
 
 
@@ -233,7 +233,7 @@ def test_what_its_owner_closed_to_itself_is_no_obstacle_and_stays_closed() -> No
     if os.geteuid() == 0:
         os.chown(folder, 65_534, 65_534)
         user = {"user": 65_534, "group": 65_534, "extra_groups": []}
-    words = [sys.executable, "-c", ORDINARY, str(folder)]
+    words = [*ordinary_python(), "-c", ORDINARY, str(folder)]
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, **user)
     finally:

@@ -57,7 +57,7 @@ def overlaid(tmp_path: Path) -> Iterator[Lab]:
 @pytest.fixture
 def ordinary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of an ordinary user, as whom the test runs even where the suite is root's."""
-    need("ordinary-user")
+    need("readable-python")
     place = Path(tempfile.mkdtemp(prefix="ordinary-"))
     monkeypatch.setenv("HOME", str(place))
     is_root = os.geteuid() == 0
