@@ -65,6 +65,33 @@ async def test_a_call_that_changed_nothing_asks_for_no_look(pair: Pair) -> None:
         await toolbox.call("5", "job_kill", {"job_id": "3"})
 
 
+async def test_a_call_ends_with_its_files_at_home_where_another_exchange_went_on_beside_it(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicated(pair) as toolbox:
+        real, is_over = pair.listened.call, asyncio.Event()
+
+        async def slow(
+            call_id: str, op: str, args: Mapping[str, Any], **more: Any
+        ) -> Mapping[str, Any]:
+            if op == "replica_settle" and not is_over.is_set():
+                await asyncio.to_thread((pair.far / "gate").write_text, "go\n")
+                await is_over.wait()  # its own look is over before what came home is agreed
+            told = await real(call_id, op, args, **more)
+            if call_id == "1":
+                is_over.set()
+            return told
+
+        monkeypatch.setattr(pair.listened, "call", slow)
+        command = {"command": "echo x > passing; mkfifo gate; read x < gate; rm passing gate"}
+        running = asyncio.create_task(toolbox.call("1", "execute_command", command))
+        await comes_true((pair.far / "gate").exists)
+        sweeping = asyncio.create_task(toolbox.call("2", "sweep", {"jobs": False}))
+        await running
+        assert list(pair.home.iterdir()) == []
+        await sweeping
+
+
 @pytest.mark.parametrize("claim", [None, "same", {"is_same": 1}, {"is_same": False}, {}])
 async def test_only_a_plain_word_spares_the_look(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, claim: object

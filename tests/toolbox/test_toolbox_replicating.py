@@ -66,41 +66,6 @@ def test_a_difference_stays_until_it_is_settled(tools: Operations) -> None:
     assert tools.run("replica_look")["gone"] == ["new"]
 
 
-def test_a_look_taken_with_a_call_serves_who_asks_next_alone(tools: Operations) -> None:
-    tools.run("replica_look")
-    told = tools.run("execute_command", command="echo x > a")
-    assert told["replica"] == {"is_same": False, "is_busy": False}
-    (tools.workspace / "b").touch()
-    assert [row[0] for row in tools.run("replica_look")["entries"]] == ["a"]
-    assert [row[0] for row in tools.run("replica_look")["entries"]] == ["a", "b"]
-    tools.run("execute_command", command="true")
-    (tools.workspace / "c").touch()
-    tools.run("read_file", path="a")
-    found = tools.run("replica_look")  # something may have happened since that call
-    assert [row[0] for row in found["entries"]] == ["a", "b", "c"]
-    tools.run("replica_settle", look=found["look"])
-    told = tools.run("execute_command", command="false")
-    assert told["replica"] == {"is_same": True, "is_busy": False}
-    told = tools.run("execute_command", command="sleep 60", background=True)
-    assert told["replica"] == {"is_same": True, "is_busy": True}
-    (tools.workspace / "d").touch()
-    assert [row[0] for row in tools.run("replica_look")["entries"]] == ["d"]
-
-
-def test_a_look_that_fails_leaves_its_call_a_result(
-    tools: Operations, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tools.run("replica_look")
-
-    def broken(_tree: Tree) -> Any:
-        raise MemoryError
-
-    monkeypatch.setattr(Tree, "looking", broken)
-    told = tools.run("execute_command", command="true")
-    assert told["success"] is True
-    assert told["replica"] == {"is_same": False, "is_busy": True}
-
-
 def test_a_mode_or_time_travels_without_the_content(tools: Operations) -> None:
     old = 10**18
     tools.run("replica_put", entries=[whole("a", b"one", mtime=old)])

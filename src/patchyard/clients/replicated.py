@@ -39,6 +39,7 @@ class ReplicatedToolbox(ForwardingToolbox):
         self._takes_home = takes_home
         self._lock = asyncio.Lock()  # one exchange at a time
         self._sent = 0  # calls that may write, so far
+        self._taken = 0  # exchanges that bring something home, so far
         self._is_pinned = takes_home  # the replica may have changed since the last look
         self._is_busy = False  # something ran there at the last look
 
@@ -64,11 +65,12 @@ class ReplicatedToolbox(ForwardingToolbox):
             result = await self.wrapped.call(call_id, op, args, on_output=on_output)
             return await self._settled(result, has_changed=False)
         self._sent += 1
-        sent = self._sent
+        sent, taken = self._sent, self._taken
         self._is_pinned = self._takes_home
         result = dict(await self.wrapped.call(call_id, op, args, on_output=on_output))
         is_busy = _left_as_it_was(result.pop("replica", None))
-        if is_busy is not None and self._takes_home:
+        # what another exchange took home meanwhile may have been gone again when this one was over
+        if is_busy is not None and self._takes_home and taken == self._taken:
             self._note(is_busy=is_busy, sent=sent)
             return result
         return await self._settled(result, has_changed=True)
@@ -108,6 +110,7 @@ class ReplicatedToolbox(ForwardingToolbox):
 
     async def _take_home(self) -> None:
         sent = self._sent
+        self._taken += 1
         self._note(is_busy=await self._replica.bring_home(), sent=sent)
 
     def _note(self, *, is_busy: bool, sent: int) -> None:

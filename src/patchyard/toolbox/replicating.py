@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PAGE_ENTRIES = 20_000
 GET_BYTES = 8 * 1024 * 1024  # of one answer; a frame holds 32 MiB
+TURN_S = 0.001  # between two questions whether another look is over
 
 
 class Replica:
@@ -37,6 +38,7 @@ class Replica:
         self.gone: list[str] = []
         self.number = 0  # of the look
         self.early: tuple[int, Look] | None = None  # taken after a call; how many had begun then
+        self._is_looking = False
 
     def completing(self, room: Room) -> Callable[[dict[str, Any], Callable[[], None]], None]:
         """Return what adds `replica` to a call's result: `is_same`, `is_busy`.
@@ -53,9 +55,8 @@ class Replica:
     def _completed(
         self, room: Room, result: dict[str, Any], done: Callable[[], None]
     ) -> Iterator[float]:
-        begun, is_busy = room.begun, is_anything_running()
         try:
-            look = yield from self.twin.looking()
+            begun, is_busy, look = yield from self.looked(room)
             if not is_busy:
                 self.early = begun, look
             is_same = not (look.changed or look.gone or look.left_out)
@@ -63,6 +64,20 @@ class Replica:
         except Exception:  # noqa: BLE001 - the call is over; who asks for a look is told why
             result["replica"] = {"is_same": False, "is_busy": True}
         done()
+
+    def looked(self, room: Room) -> Generator[float, None, tuple[int, bool, Look]]:
+        """Take a look: how many calls had begun before it, whether anything ran, what it found.
+
+        One at a time: what one opens to itself on its way would be a change to another.
+        """
+        while self._is_looking:
+            yield TURN_S
+        self._is_looking = True
+        try:
+            begun, is_busy = room.begun, is_anything_running()
+            return begun, is_busy, (yield from self.twin.looking())
+        finally:
+            self._is_looking = False
 
     def taken_early(self, begun: int) -> Look | None:
         """Return the look after the last call, where only the one that asks has begun since."""
@@ -85,10 +100,11 @@ def replica_look(room: Room, _args: dict[str, Any]) -> Generator[float, None, di
     """Return what became of the replica since the two were equal: `entries`, `gone`, `left_out`."""
     replica = _replica(room)
     look = replica.taken_early(room.begun)
-    is_busy = look is None and is_anything_running()  # what ends later is seen by the next look
-    replica.look = look or (yield from replica.twin.looking())
+    is_busy = False
+    if look is None:  # what runs now and ends later is seen by the next look
+        _, is_busy, look = yield from replica.looked(room)
+    replica.look = look
     replica.number += 1
-    look = replica.look
     replica.rows = [[path, *record.entry] for path, record in sorted(look.changed.items())]
     replica.gone = sorted(look.gone)
     return _page(replica, 0, is_busy=is_busy, left_out=look.left_out[:PAGE_ENTRIES])

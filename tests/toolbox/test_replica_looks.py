@@ -1,0 +1,71 @@
+"""The look at a replica that rides on a call: whom it serves, and what comes in its way."""
+
+import errno
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from patchyard.toolbox import replicating
+from patchyard.toolbox.operations import begin
+from patchyard.toolbox.trees import Look, Tree
+from toolboxes import Operations
+
+
+def test_a_look_taken_with_a_call_serves_who_asks_next_alone(tools: Operations) -> None:
+    tools.run("replica_look")
+    told = tools.run("execute_command", command="echo x > a")
+    assert told["replica"] == {"is_same": False, "is_busy": False}
+    (tools.workspace / "b").touch()
+    assert [row[0] for row in tools.run("replica_look")["entries"]] == ["a"]
+    assert [row[0] for row in tools.run("replica_look")["entries"]] == ["a", "b"]
+    tools.run("execute_command", command="true")
+    (tools.workspace / "c").touch()
+    tools.run("read_file", path="a")
+    found = tools.run("replica_look")  # something may have happened since that call
+    assert [row[0] for row in found["entries"]] == ["a", "b", "c"]
+    tools.run("replica_settle", look=found["look"])
+    told = tools.run("execute_command", command="false")
+    assert told["replica"] == {"is_same": True, "is_busy": False}
+    told = tools.run("execute_command", command="sleep 60", background=True)
+    assert told["replica"] == {"is_same": True, "is_busy": True}
+    (tools.workspace / "d").touch()
+    assert [row[0] for row in tools.run("replica_look")["entries"]] == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [(Tree, "looking"), (replicating, "is_anything_running")]
+)
+def test_a_look_that_fails_leaves_its_call_a_result(
+    tools: Operations, monkeypatch: pytest.MonkeyPatch, place: object, name: str
+) -> None:
+    tools.run("replica_look")
+
+    def broken(*_: object) -> Any:
+        raise OSError(errno.EMFILE, "too many")
+
+    monkeypatch.setattr(place, name, broken)
+    told = tools.run("execute_command", command="true")
+    assert told["success"] is True
+    assert told["replica"] == {"is_same": False, "is_busy": True}
+
+
+def test_two_calls_that_end_together_are_looked_at_one_after_the_other(
+    tools: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools.run("replica_look")
+    begun: list[str] = []
+
+    def looking(_tree: Tree) -> Generator[float, None, Look]:
+        begun.append("begun")
+        yield 0.0
+        begun.append("over")
+        return Look()
+
+    monkeypatch.setattr(Tree, "looking", looking)
+    calls = [tools.call(name) for name in "ab"]
+    for call in calls:
+        begin(tools.room, call, "write_file", {"path": call.call_id, "content": "x"})
+    while any(call.frame is None for call in calls):
+        tools.room.loop.turn()
+    assert begun == ["begun", "over"] * 2
