@@ -15,11 +15,10 @@ from images import WITH_PYTHON, image
 from janitor.passing import gone, left, swept
 from machines import lend
 from patchyard.clients.process import ProcessRef, kill
-from patchyard.contracts.environment import Toolbox
 from patchyard.contracts.leftovers import Adopting
 from patchyard.contracts.pool import Pooled
 from patchyard.contracts.workspace import Renaming, WorkspaceRef
-from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, ExecutionEnvironment
+from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment
 from patchyard.domain.environment_limits import EnvironmentLimits
 from patchyard.domain.errors import Conflict, EnvironmentBroken
 from patchyard.domain.resource import Resource
@@ -185,32 +184,6 @@ async def test_a_place_that_does_not_answer_is_not_given(
     monkeypatch.setattr(spring.ready[0].toolbox, "attach", never)
     assert await spring.pool.take(wish) is None
     await spring.until(lambda: is_gone(pooled))
-
-
-async def test_a_plan_goes_on_with_the_connection_that_the_pool_made(
-    spring: Spring, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await spring.filled()
-    process = spring.equipment.environment(ExecutionEnvironment.PROCESS)
-    attach, reached = process.attach, []
-
-    async def noted(handle: EnvironmentHandle) -> Toolbox:
-        reached.append(handle.environment_id)
-        return await attach(handle)
-
-    monkeypatch.setattr(process, "attach", noted)
-    (started,) = await spring.started(await spring.plan(ADD, done()))
-    assert started.is_from_pool
-    assert started.handle.environment_id not in reached
-
-
-async def test_a_connection_that_no_plan_asked_for_is_closed(site: Worksite) -> None:
-    async with springing(site) as spring:
-        given = await spring.pool.take(await spring.filled())
-        assert given is not None
-        await spring.pool.close()
-        assert spring.pool.connection(given.handle.environment_id) is None
-        await spring.pool.give_up(given)
 
 
 async def test_a_place_whose_taker_is_cancelled_is_ended(spring: Spring) -> None:

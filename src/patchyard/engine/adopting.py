@@ -4,6 +4,7 @@ The environment is noted as the plan's first: killed after that, the plan's next
 makes its tree anew.
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from patchyard.contracts.pool import Pooled
 from patchyard.contracts.workspace import Renaming, WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.codec import to_json
+from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import WorkspaceCreated
 from patchyard.domain.pooling import Wish, relocated
 from patchyard.engine.answers import whole
@@ -68,4 +70,14 @@ async def _adopted(
     return workspace
 
 
-__all__ = ["from_pool"]
+async def let_go(equipment: Equipment, ledger: Ledger) -> None:
+    """Close what the pool still holds of a plan's places: its work ended before it asked."""
+    pool = equipment.pool
+    for environment_id in ledger.state.environments:
+        toolbox = None if pool is None else pool.connection(environment_id)
+        if toolbox is not None:
+            with contextlib.suppress(EnvironmentBroken):
+                await toolbox.close()
+
+
+__all__ = ["from_pool", "let_go"]

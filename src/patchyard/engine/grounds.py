@@ -8,7 +8,7 @@ from patchyard.contracts.workspace import WorkspaceRef, Workspaces
 from patchyard.domain.changeset import Base
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.events import WorkspaceCreated
-from patchyard.engine.adopting import from_pool
+from patchyard.engine.adopting import from_pool, let_go
 from patchyard.engine.answers import whole
 from patchyard.engine.checkpoints import finish_restore
 from patchyard.engine.equipment import Equipment
@@ -96,6 +96,7 @@ async def working_ground(
     try:
         yield workspace
     finally:
+        await let_go(equipment, ledger)
         async with ledger.sole():
             await whole(workspaces.close(workspace))
 
