@@ -207,6 +207,24 @@ async def test_walls_that_do_not_come_up_are_told(
     await until(lambda _: not sleepers("86398"), folder)
 
 
+async def test_it_takes_no_more_of_this_machine_than_it_may(
+    install: Install, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = "ulimit -f; ulimit -d; ulimit -u 2>/dev/null || ulimit -p; exit 1"
+    with pytest.raises(EnvironmentUnavailable) as lost:
+        await steps_for(ASKED, folder, install(script))
+    assert str(lost.value.details["output"]).split() == ["2097152", "4194304", "4096"]
+    large = folder / "again"
+    large.mkdir()
+    (step,) = await steps_for(
+        ASKED, large, install(f"{CONTEXT}; truncate -s 900M c/holes; {ASKING} {MADE}/c")
+    )
+    monkeypatch.setattr(devcontainers_cli, "CONTEXT_BYTES", 800 * 1024**2)
+    with pytest.raises(EnvironmentUnavailable, match="left more than 838860800 bytes"):
+        packed(step, {}, folder / "step.tar")
+    assert (folder / "step.tar").stat().st_size < 10**6
+
+
 CONTEXT = f"cd {MADE}; mkdir -p c/f; echo FROM x > c/Dockerfile; f=c/f/devcontainer-feature.json"
 ASKING = f"{GIVEN}/docker build -t {ASKED_AS}"
 

@@ -1,5 +1,6 @@
 """How the pool of a worker stands, for other processes: told while it lives, and never after."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,13 @@ def test_a_pool_is_seen_until_it_is_closed(tmp_path: Path) -> None:
         assert own.projects == (SHOP,)
         assert pools_of(tmp_path, "other") == []
     assert boards(tmp_path) == []
+
+
+def test_what_cannot_be_told_keeps_no_worker_from_its_work(tmp_path: Path) -> None:
+    with board(tmp_path, "one") as show:
+        shutil.rmtree(tmp_path / FOLDER)
+        show(FULL)
+        assert boards(tmp_path) == []
 
 
 def test_what_a_killed_worker_told_is_removed(tmp_path: Path) -> None:

@@ -22,6 +22,15 @@ from patchyard.toolbox import surveying
 GIVEN, MADE = "/run/features/given", "/run/features/made"
 """Where it reads what it is asked, and where it may write."""
 
+FILE_BYTES = 1024**3  # of one file that it writes
+MEMORY_BYTES = 4 * 1024**3  # of each of its processes
+PROCESSES = 4096  # of its user
+BOUNDED = (
+    f"ulimit -c 0; ulimit -f {FILE_BYTES // 512}; ulimit -d {MEMORY_BYTES // 1024};"
+    f' ulimit -u {PROCESSES} 2>/dev/null || ulimit -p {PROCESSES}; exec "$0" "$@"'
+)
+"""A shell's words before it: shells differ in the letter for processes."""
+
 TMP = "tmp"
 MODULES = "node_modules"
 NAMES = ("/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf")  # how hosts are found
@@ -66,7 +75,7 @@ def walled(walls: Walls, words: Sequence[str]) -> Iterator[Launch]:
     network = ("--share-net",) if walls.is_fetching else ()
     with launch(
         _view(walls),
-        [*becoming(identity), os.path.realpath(walls.program), *words],
+        [*becoming(identity), *("/bin/sh", "-c", BOUNDED), os.path.realpath(walls.program), *words],
         bubblewrap=find_bubblewrap(),
         is_root=identity.is_switched,
         options=["--die-with-parent", *network],
@@ -166,9 +175,13 @@ def outside(walls: Walls, path: str) -> Path:
 
 
 __all__ = [
+    "BOUNDED",
+    "FILE_BYTES",
     "GIVEN",
     "MADE",
+    "MEMORY_BYTES",
     "PASSED_ON",
+    "PROCESSES",
     "Walls",
     "outside",
     "own_folders",

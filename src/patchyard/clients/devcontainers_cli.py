@@ -45,6 +45,7 @@ CLI_S = 600.0  # to fetch features, and to say how they are built
 OUTPUT_CHARS = 8000  # kept of one that failed
 LOCKS = ("devcontainer-lock.json", ".devcontainer-lock.json")  # beside a devcontainer.json
 SAID_BYTES = 1024 * 1024  # of what it leaves, in one file
+CONTEXT_BYTES = 2 * 1024**3  # of what one build takes; a file with holes may say any size
 WORK = "work"  # the repository's own features, and the devcontainer.json
 LOOK = "look at the features that devcontainer.json names, and what those name"
 REFUSED = "bwrap: "  # begins what bubblewrap says where it starts nothing
@@ -326,14 +327,26 @@ def _step(words: Sequence[str], walls: Walls) -> Step:
 def packed(step: Step, renamed: Mapping[str, str], archive: Path) -> str:
     """Write the tar of a step's context to `archive`, and return the name of its Dockerfile.
 
-    `renamed` are names of images for those that the Dockerfile builds on.
+    `renamed` are names of images for those that the Dockerfile builds on. Raises
+    EnvironmentUnavailable for what is too large.
     """
     text = _read(step.dockerfile)
     for old, new in renamed.items():
         text = text.replace(old, new)
     name = "Dockerfile.features"
+    total = 0
+
+    def bounded(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        nonlocal total
+        total += tarfile.BLOCKSIZE + entry.size
+        if total > CONTEXT_BYTES:
+            raise EnvironmentUnavailable(
+                f"the devcontainers CLI left more than {CONTEXT_BYTES} bytes to build of", hint=LOOK
+            )
+        return _as_root(entry)
+
     with tarfile.open(archive, "w") as written:
-        written.add(step.context, arcname=".", filter=_as_root)
+        written.add(step.context, arcname=".", filter=bounded)
         entry = tarfile.TarInfo(name)
         entry.size = len(text.encode())
         written.addfile(entry, io.BytesIO(text.encode()))
@@ -349,6 +362,7 @@ def _as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 __all__ = [
     "ASKED_AS",
     "CLI_S",
+    "CONTEXT_BYTES",
     "INSTALL",
     "METADATA_LABEL",
     "PROGRAM",

@@ -25,7 +25,8 @@ def board(home: Path, name: str) -> Iterator[Callable[[PoolState], None]]:
     place = home / FOLDER / f"{name}{ENDING}"
 
     def show(state: PoolState) -> None:
-        place.write_text(json.dumps(to_json(state)), encoding="utf-8")
+        with contextlib.suppress(OSError):  # a full disk keeps no plan from a place that waits
+            place.write_text(json.dumps(to_json(state)), encoding="utf-8")
 
     with locked(place):
         try:
