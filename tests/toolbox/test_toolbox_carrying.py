@@ -1,5 +1,6 @@
 """A toolbox in walls, on a host: made there, in the engine's own words."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -159,6 +160,30 @@ def test_a_toolbox_that_says_little_and_goes_is_not_waited_for(tmp_path: Path, s
         thread = threading.Thread(target=answer)
         thread.start()
         assert containing.greeting(str(tmp_path / "toolbox")) == {}
+        thread.join()
+
+
+def test_a_toolbox_that_says_its_greeting_without_end_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containing, "STARTING_S", 0.1)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "toolbox"))
+        listener.listen()
+        is_over = threading.Event()
+
+        def answer() -> None:
+            peer, _ = listener.accept()
+            with peer, contextlib.suppress(OSError):
+                peer.sendall(b"\0\1\0\0")
+                while not is_over.wait(0.02):
+                    peer.sendall(b" ")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with contextlib.suppress(TimeoutError):  # whichever of both is the last
+            assert containing.greeting(str(tmp_path / "toolbox")) == {}
+        is_over.set()
         thread.join()
 
 

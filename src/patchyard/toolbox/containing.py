@@ -157,17 +157,18 @@ def greeting(where: str) -> dict[str, Any]:
     It is a claim: an image's own Python may say it.
     """
     decoder = Decoder()
-    found: list[dict[str, Any]] = []
+    deadline = time.monotonic() + STARTING_S
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         peer.settimeout(STARTING_S)
         peer.connect(where)
         peer.sendall(encode({"do": "hello"}))
-        while not found:
+        while (left := deadline - time.monotonic()) > 0:  # however little comes at a time
+            peer.settimeout(left)
             data = peer.recv(65_536)
-            if not data:
-                return {}
             found = decoder.feed(data)
-    return found[0]
+            if found or not data:
+                return found[0] if found else {}
+    return {}
 
 
 def remove(request: dict[str, Any], *, is_needed: bool) -> None:
