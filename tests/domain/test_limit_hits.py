@@ -176,6 +176,15 @@ def test_a_watch_sees_what_nobody_else_stops(now: Reading, limit: str, used: flo
     assert watched_hit(Limits(disk_bytes=None), began, Reading(disk_bytes=10**12)) is None
 
 
+def test_what_was_too_much_before_it_began_stops_no_command_that_adds_nothing() -> None:
+    began = Reading(disk_bytes=90)
+    assert watched_hit(LIMITS, began, Reading(disk_bytes=90)) is None
+    assert watched_hit(LIMITS, began, Reading(disk_bytes=85)) is None
+    found = watched_hit(LIMITS, began, Reading(disk_bytes=91))
+    assert found is not None
+    assert (found.limit, found.used) == ("disk", 91)
+
+
 def test_a_failed_call_failed_by_its_limit_and_a_good_one_stays_good() -> None:
     found = Hit(limit="memory", used=64 * 1024**2, allowed=64 * 1024**2, seen_by="cgroup")
     failed = told({"success": False, "error": "COMMAND_FAILED", "message": "exit code 1"}, found)

@@ -300,6 +300,21 @@ async def test_what_came_home_is_measured_after_a_command(kind: str, yard: Yard)
     assert "disk" not in handle.details["unheld"]
 
 
+@pytest.mark.parametrize("kind", ["process", *AWAY[:1]])
+async def test_what_is_too_much_can_be_removed_again(kind: str, yard: Yard) -> None:
+    adapter = yard.adapter(kind)
+    runs = (
+        *("head -c 6000000 /dev/zero >big", "sleep 0.3; ls", "sleep 0.3; rm big", "sleep 0.3"),
+        "head -c 6000000 /dev/zero >big",
+    )
+    told = []
+    async with limited(adapter, yard.spec(limits=Limits(disk_bytes=4 * MIB))) as (_, toolbox):
+        for number, run in enumerate(runs):
+            told.append(await toolbox.call(f"c{number}", "execute_command", {"command": run}))
+    assert [call.get("limit") for call in told] == ["disk", None, None, None, "disk"]
+    assert [call["success"] for call in told[1:4]] == [True, True, True]
+
+
 @pytest.mark.parametrize("kind", [VM])
 async def test_what_a_machine_has_not_is_named_without_a_false_figure(
     kind: str, yard: Yard

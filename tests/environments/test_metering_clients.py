@@ -317,3 +317,25 @@ def test_what_is_held_is_said_of_groups_and_without(tmp_path: Path) -> None:
 def test_the_tasks_of_a_user_are_counted_with_their_threads() -> None:
     assert tasks_of(os.geteuid()) > 1
     assert tasks_of(2**31 - 7) == 0
+
+
+@pytest.mark.anyio
+async def test_what_was_too_much_and_is_gone_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [10**9]
+    monkeypatch.setattr(growth.Disk, "free", lambda _self: free[0])
+    details = {"written": str(tmp_path), "is_apart": True, "limits": {"disk_bytes": 800_000}}
+    meter = LocalMeter(replace(HANDLE, details=details), "init")
+    (tmp_path / "much").write_bytes(b"x" * 900_000)
+    free[0] -= 900_000
+    looked = (await meter.look()).disk_bytes
+    assert looked is not None
+    assert looked > 800_000
+    (tmp_path / "much").unlink()
+    free[0] += 900_000  # less was written than at the last look, which was just now
+    assert meter.read().is_due
+    now = (await meter.look()).disk_bytes
+    meter.close()
+    assert now is not None
+    assert now < 10_000

@@ -59,17 +59,23 @@ class Disk:
         return max(0, (written or 0) - self._first_written, self._first_free - free)
 
     def is_due(self, estimate: int) -> bool:
-        """Whether so much was written that it should be looked through."""
+        """Whether it should be looked through: so much was written, or too much lay there."""
         if self._limit is None:
             return False
         left = max(0, self._limit - (self.grown or 0))
-        return estimate - (self._looked_at or 0) > left / SHARE
+        return self._is_over or estimate - (self._looked_at or 0) > left / SHARE
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether too much lay there when it was looked through: that may be gone by now."""
+        return self._limit is not None and (self.grown or 0) > self._limit
 
     def look(self, estimate: int) -> None:
         """Look it through where that is due, or was never done."""
         is_wanted = self._looked_at is None or self.is_due(estimate)
         begun = time.monotonic()
-        if self._limit is None or not is_wanted or begun < self._next:
+        is_resting = begun < self._next and not self._is_over  # nobody is stopped by an old look
+        if self._limit is None or not is_wanted or is_resting:
             return
         self.look_through(estimate)
         self._next = time.monotonic() + REST * (time.monotonic() - begun)

@@ -184,9 +184,14 @@ def _hit(name: str | None, limits: Limits, used: float | None, seen_by: str) -> 
 
 
 def watched_hit(limits: Limits, began: Reading, now: Reading) -> Hit | None:
-    """Return the limit that a running command has passed, of those that somebody must watch."""
+    """Return the limit that a running command has passed, of those that somebody must watch.
+
+    Where too much lay there already when it began, only what makes it more has passed `disk`: else
+    nobody could remove anything.
+    """
+    has_grown = (now.disk_bytes or 0) > (began.disk_bytes or 0)
     used = {
-        "disk": now.disk_bytes,
+        "disk": now.disk_bytes if has_grown else None,
         "cpu_time": None if now.cpu_s is None else now.cpu_s - (began.cpu_s or 0.0),
         "memory": now.memory_now,
         "processes": now.processes_now,

@@ -208,6 +208,7 @@ class Metered(ForwardingToolbox):
         if reading.is_due:
             now = await self._meter.look()
             watch.judge(now)
+            reading = replace(reading, disk_bytes=now.disk_bytes)
         if not watch.has_seen:
             return reading
         return replace(
@@ -231,7 +232,7 @@ class Metered(ForwardingToolbox):
             await asyncio.sleep(JOBS_LOOK_S)
             now = await meter.look()
             # their processor time is not bounded: that limit is of one command
-            hit = watched_hit(self._limits, now, now)
+            hit = watched_hit(self._limits, replace(now, disk_bytes=None), now)
             if hit is not None and self._between is None:
                 self._between = hit
                 await self._sweep(jobs=True)
