@@ -205,7 +205,9 @@ async def test_a_line_that_breaks_while_it_is_made_is_made_anew(
         config = home_of(yard) / ".ssh/config"
         known = config.read_text()
         config.write_text(known.replace(f"Port {server.port}", f"Port {port}"))
-        with pytest.raises(EnvironmentUnavailable, match="yonder cannot be reached"):
+        with pytest.raises(
+            EnvironmentUnavailable, match=rf"yonder \(port {port}\) cannot be reached"
+        ):
             await adapter.start(yard.spec())
     assert len(came) == 2 * TRIES
 
