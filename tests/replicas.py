@@ -11,11 +11,12 @@ from typing import Any
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.replicas import Replica
 from patchyard.clients.replicated import ReplicatedToolbox
+from patchyard.clients.tenures import Tenure
 from patchyard.contracts.environment import OnOutput, Toolbox
 from patchyard.toolbox.twins import Twin
 from toolboxes import Operations, Server, serving
 
-__all__ = ["HERE", "InProcess", "Listened", "Pair", "contents", "paired", "replicated"]
+__all__ = ["HERE", "InProcess", "Listened", "Pair", "contents", "kept", "paired", "replicated"]
 
 HERE = "/src/shop"
 
@@ -110,7 +111,8 @@ class Pair:
     mapping: PathMapping
 
     def replica(self, **options: Any) -> Replica:
-        return Replica(self.listened, Twin(str(self.home)), self.mapping, **options)
+        own = {"tenure": kept(self.home), **options}
+        return Replica(self.listened, Twin(str(self.home)), self.mapping, **own)
 
 
 @asynccontextmanager
@@ -131,6 +133,13 @@ async def replicated(pair: Pair, *, takes_home: bool = True) -> AsyncIterator[Re
         yield toolbox
     finally:
         await toolbox.close()
+
+
+def kept(home: Path) -> Tenure:
+    """The time of an engine that keeps this tree from now on."""
+    tenure = Tenure(home.parent)
+    tenure.begin()
+    return tenure
 
 
 def contents(root: Path) -> dict[bytes, tuple[object, ...]]:

@@ -16,7 +16,7 @@ from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.replicas import Replica
 from patchyard.contracts.environment import Toolbox
 from patchyard.toolbox.twins import Twin
-from replicas import HERE, InProcess, contents
+from replicas import HERE, InProcess, contents, kept
 
 NAMES = (b"a", b"b", b"odd\xff -name", b"two\nlines")
 MODES = (0o644, 0o600, 0o755, 0o400, 0o777, 0o000)
@@ -114,7 +114,9 @@ class Trees:
         self.mapping = PathMapping(here=HERE, there=str(self.far))
 
     def replica(self, toolbox: Toolbox | None = None) -> Replica:
-        return Replica(toolbox or self.toolbox, Twin(str(self.home)), self.mapping)
+        return Replica(
+            toolbox or self.toolbox, Twin(str(self.home)), self.mapping, tenure=kept(self.home)
+        )
 
 
 @settings(

@@ -19,7 +19,7 @@ from patchyard.domain.errors import EnvironmentBroken, Unavailable
 from patchyard.toolbox import replicating
 from patchyard.toolbox.trees import digest_of
 from patchyard.toolbox.twins import Twin
-from replicas import HERE, InProcess, contents
+from replicas import HERE, InProcess, contents, kept
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +51,12 @@ class Cut(InProcess):
         if self.left == 0:
             raise CutError
         return answer
+
+
+def over(toolbox: Any, home: Path, far: Path) -> Replica:
+    """A replica in `far` of the tree at home."""
+    mapping = PathMapping(here=HERE, there=str(far))
+    return Replica(toolbox, Twin(str(home)), mapping, tenure=kept(home))
 
 
 @pytest.fixture
@@ -111,8 +117,7 @@ async def test_an_exchange_cut_at_any_request_is_mended_by_the_next_engine(
         far.mkdir()
         fill(home)
         toolbox = Cut(far)
-        mapping = PathMapping(here=HERE, there=str(far))
-        replica = Replica(toolbox, Twin(str(home)), mapping)
+        replica = over(toolbox, home, far)
         await replica.recover(takes_home=True)
         edit(home if edited == "home" else far)
         wanted = contents(home if edited == "home" else far)
@@ -124,7 +129,7 @@ async def test_an_exchange_cut_at_any_request_is_mended_by_the_next_engine(
         except CutError:
             is_cut = True
         toolbox.left = 10**6
-        again = Replica(toolbox, Twin(str(home)), mapping)
+        again = over(toolbox, home, far)
         await again.recover(takes_home=True)
         assert contents(home) == contents(far) == wanted
         for each in (replica, again):
@@ -142,7 +147,7 @@ async def test_what_comes_in_many_pieces_arrives(
     monkeypatch.setattr(replicas_module, "BATCH_BYTES", 1000)
     home, far = trees
     (home / "large").write_bytes(os.urandom(12_345))
-    replica = Replica(cut, Twin(str(home)), PathMapping(here=HERE, there=str(far)))
+    replica = over(cut, home, far)
     await replica.recover(takes_home=True)
     (far / "other").write_bytes(os.urandom(54_321))
     (far / "empty").touch()
@@ -159,14 +164,14 @@ async def test_long_lists_travel_in_pages(
     home, far = trees
     for number in range(40):
         (home / f"{number}").touch()
-    replica = Replica(cut, Twin(str(home)), PathMapping(here=HERE, there=str(far)))
+    replica = over(cut, home, far)
     await replica.recover(takes_home=True)
     for number in range(20):
         (far / f"{number}").unlink()
         (far / f"new{number}").touch()
     await replica.bring_home()
     await replica.close()
-    again = Replica(cut, Twin(str(home)), PathMapping(here=HERE, there=str(far)))
+    again = Replica(cut, Twin(str(home)), PathMapping(here=HERE, there=str(far)), tenure=kept(home))
     await again.recover(takes_home=True)
     await again.close()
     assert contents(home) == contents(far)
@@ -175,7 +180,7 @@ async def test_long_lists_travel_in_pages(
 
 async def test_what_never_travels_is_named(trees: tuple[Path, Path], cut: Cut) -> None:
     home, far = trees
-    replica = Replica(cut, Twin(str(home)), PathMapping(here=HERE, there=str(far)))
+    replica = over(cut, home, far)
     await replica.recover(takes_home=True)
     os.mkfifo(far / "pipe")
     (far / "tool").write_text("#!/bin/sh\n")
@@ -195,7 +200,7 @@ async def test_what_never_travels_is_named(trees: tuple[Path, Path], cut: Cut) -
 async def test_what_comes_home_belongs_to_the_agent(trees: tuple[Path, Path], cut: Cut) -> None:
     home, far = trees
     twin = Twin(str(home), owner=(61_000, 61_001))
-    replica = Replica(cut, twin, PathMapping(here=HERE, there=str(far)))
+    replica = Replica(cut, twin, PathMapping(here=HERE, there=str(far)), tenure=kept(home))
     await replica.recover(takes_home=True)
     fill(far)
     (far / "link").symlink_to("kept")
@@ -292,7 +297,7 @@ async def test_a_far_side_that_lies_changes_nothing_and_ends_in_an_error(
     liar = Liar(far)
     bounds = Bounds(entries=1000, file_bytes=10**6, bytes=10**7, path_chars=60_000)
     mapping = PathMapping(here=HERE, there=str(far))
-    replica = Replica(liar, Twin(str(home)), mapping, bounds=bounds)
+    replica = Replica(liar, Twin(str(home)), mapping, bounds=bounds, tenure=kept(home))
     await replica.recover(takes_home=True)
     before = contents(home)
     liar.lies = {"replica_look": LIES[lie], "replica_page": {}}
@@ -343,7 +348,7 @@ async def test_content_that_is_not_what_was_announced_never_arrives(
         replica_get={"pieces": CONTENTS[pieces]},
         replica_settle={},
     )
-    replica = Replica(liar, Twin(str(home)), PathMapping(here=HERE, there=str(far)))
+    replica = over(liar, home, far)
     with pytest.raises(EnvironmentBroken):
         await replica.bring_home()
     await replica.close()
@@ -358,7 +363,7 @@ async def test_a_link_outwards_is_kept_as_a_link_and_never_followed(
     outside = home.parent / "outside"
     outside.mkdir()
     (home / "sub").mkdir()
-    replica = Replica(cut, Twin(str(home)), PathMapping(here=HERE, there=str(far)))
+    replica = over(cut, home, far)
     await replica.recover(takes_home=True)
     (far / "sub/new").write_text("inside\n")
     (far / "out").symlink_to(outside)
@@ -377,7 +382,7 @@ async def test_a_full_disk_at_home_is_called_that(
     trees: tuple[Path, Path], cut: Cut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, far = trees
-    replica = Replica(cut, Twin(str(home)), PathMapping(here=HERE, there=str(far)))
+    replica = over(cut, home, far)
     (far / "new").write_text("content\n")
 
     def full(*_: Any, **__: Any) -> None:

@@ -17,7 +17,7 @@ from patchyard.contracts.environment import OnOutput
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.toolbox import trees
 from patchyard.toolbox.twins import Twin
-from replicas import HERE, InProcess, Listened, Pair, paired, replicated
+from replicas import HERE, InProcess, Listened, Pair, kept, paired, replicated
 from toolboxes import comes_true
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +90,36 @@ async def test_a_call_ends_with_its_files_at_home_where_another_exchange_went_on
         await running
         assert list(pair.home.iterdir()) == []
         await sweeping
+
+
+async def test_an_engine_that_wakes_after_another_went_on_brings_nothing_old(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, sleeps, wakes = pair.listened.call, asyncio.Event(), asyncio.Event()
+
+    async def slept(
+        call_id: str, op: str, args: Mapping[str, Any], **more: Any
+    ) -> Mapping[str, Any]:
+        told = await real(call_id, op, args, **more)
+        if op == "replica_get" and not sleeps.is_set():
+            sleeps.set()
+            await wakes.wait()
+        return told
+
+    monkeypatch.setattr(pair.listened, "call", slept)
+    async with replicated(pair) as first:
+        old = asyncio.create_task(first.call("1", "execute_command", {"command": "echo one > a"}))
+        await sleeps.wait()
+        async with replicated(pair) as second:
+            await second.call("2", "execute_command", {"command": "echo two > a"})
+            wakes.set()
+            with pytest.raises(EnvironmentBroken, match="another engine keeps the files"):
+                await old
+            assert (pair.home / "a").read_text() == "two\n"
+            with pytest.raises(EnvironmentBroken, match="another engine keeps the files"):
+                await first.call("3", "read_file", {"path": "a"})
+            await second.call("4", "execute_command", {"command": "true"})
+            assert (pair.far / "a").read_text() == "two\n"
 
 
 @pytest.mark.parametrize("claim", [None, "same", {"is_same": 1}, {"is_same": False}, {}])
@@ -206,7 +236,7 @@ async def test_a_mode_alone_travels_alone(tmp_path: Path, monkeypatch: pytest.Mo
     (home / "a").write_text("one\n")
     listened = Listened(InProcess(far))
     mapping = PathMapping(here=HERE, there=str(far))
-    replica = Replica(listened, Twin(str(home)), mapping)
+    replica = Replica(listened, Twin(str(home)), mapping, tenure=kept(home))
     await replica.recover(takes_home=True)
     assert listened.files_put() == ["a"]
     (home / "a").chmod(0o700)

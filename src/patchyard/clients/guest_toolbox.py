@@ -18,6 +18,7 @@ from patchyard.clients.far_claims import Bounds
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.replicas import Replica
 from patchyard.clients.replicated import ReplicatedToolbox
+from patchyard.clients.tenures import Tenure
 from patchyard.clients.toolbox import ToolboxClient
 from patchyard.contracts.environment import OnOutput
 from patchyard.contracts.forwarding import ForwardingToolbox
@@ -132,7 +133,7 @@ async def attached(station: Station, handle: EnvironmentHandle) -> GuestToolbox:
     watched = WatchedToolbox(client, folder)
     most = int(handle.details["memory_mib"]) * 1024 * 1024  # all of it lies in memory there
     bounds = Bounds(file_bytes=most, bytes=most)
-    replica = Replica(watched, twin, mapping, bounds=bounds)
+    replica = Replica(watched, twin, mapping, tenure=Tenure(folder), bounds=bounds)
     is_writable = handle.details.get("is_writable") is True
     toolbox = GuestToolbox(watched, replica, folder=folder, takes_home=is_writable)
     try:

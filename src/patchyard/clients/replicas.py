@@ -24,6 +24,7 @@ from patchyard.clients.far_claims import (
     require_folders,
 )
 from patchyard.clients.path_mapping import PathMapping
+from patchyard.clients.tenures import Tenure
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.machine import is_of_machine, refused_by_machine
@@ -50,12 +51,19 @@ class Replica:
     """One pair: the tree at home, and the workspace of a far toolbox."""
 
     def __init__(
-        self, toolbox: Toolbox, home: Twin, mapping: PathMapping, *, bounds: Bounds | None = None
+        self,
+        toolbox: Toolbox,
+        home: Twin,
+        mapping: PathMapping,
+        *,
+        tenure: Tenure,
+        bounds: Bounds | None = None,
     ) -> None:
-        """Take a toolbox, the tree at home (closed by `close`) and where each lies."""
+        """Take a toolbox, the tree at home (closed by `close`), where each lies, and our time."""
         self._toolbox = toolbox
         self._home = home
         self._mapping = mapping
+        self._tenure = tenure
         self._bounds = bounds or Bounds()
         self._token = os.urandom(6).hex()
         self._requests = 0
@@ -71,6 +79,7 @@ class Replica:
         With `takes_home` the far side's changes come home first. Raises EnvironmentBroken, or
         Unavailable where this machine's disk is the trouble.
         """
+        self._tenure.begin()
         is_busy = await self.bring_home() if takes_home else False
         known = {
             path: self._translated(entry, self._mapping.outward)
@@ -298,8 +307,13 @@ class Replica:
 
     async def _at_home(self, function: Callable[..., Any], *args: Any) -> Any:
         """Do something to the tree at home, to its end. Raises EnvironmentBroken, Unavailable."""
+
+        def done() -> Any:
+            self._tenure.require()
+            return function(*args)
+
         try:
-            return await whole(asyncio.to_thread(function, *args))
+            return await whole(asyncio.to_thread(done))
         except OSError as error:
             if is_of_machine(error):
                 raise refused_by_machine(error) from error
@@ -310,6 +324,7 @@ class Replica:
 
     async def _ask(self, op: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
         """Ask the far toolbox. Raises EnvironmentBroken when it cannot or does not answer."""
+        self._tenure.require()
         self._requests += 1
         call_id = f"replica-{self._token}-{self._requests}"
         try:

@@ -40,6 +40,7 @@ from patchyard.clients.replicas import Replica
 from patchyard.clients.replicated import ReplicatedToolbox
 from patchyard.clients.ssh import Cut, library, pool
 from patchyard.clients.ssh_talk import Conversation, conversing, dial
+from patchyard.clients.tenures import Tenure
 from patchyard.clients.toolbox import BOOTSTRAP, ToolboxClient
 from patchyard.contracts.environment import Meter, Toolbox
 from patchyard.domain.address import Address
@@ -175,7 +176,8 @@ class SSHEnvironment:
         except OSError as error:
             await reattaching.close()
             raise EnvironmentBroken(f"the workspace is gone: {error}") from error
-        replica = Replica(reattaching, home, _mapping(handle), bounds=bounds)
+        tenure = Tenure(berth_directory(self._station, handle.environment_id))
+        replica = Replica(reattaching, home, _mapping(handle), tenure=tenure, bounds=bounds)
         toolbox = ReplicatedToolbox(reattaching, replica, takes_home=bool(details["is_writable"]))
         try:
             await toolbox.recover()
