@@ -28,6 +28,7 @@ from patchyard.domain.trust import stricter_environments
     ("name", "said", "kept"),
     [
         ("memory", "512M", 512 * 1024**2),
+        ("memory", "512m", 512 * 1024**2),
         ("memory", "2G", 2 * 1024**3),
         ("memory", "1.5GiB", 1536 * 1024**2),
         ("memory", 67108864, 64 * 1024**2),

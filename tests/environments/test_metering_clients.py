@@ -17,7 +17,18 @@ from patchyard.clients import cgroups, growth, metering, vitals
 from patchyard.clients.berths import to_details
 from patchyard.clients.boot import boot_id
 from patchyard.clients.growth import HomeMeter
-from patchyard.clients.holding import EACH, GROUP, NOTHING, held_by, unheld
+from patchyard.clients.holding import (
+    EACH,
+    GROUP,
+    NO_WAY,
+    NOTHING,
+    SIZE,
+    held_by,
+    held_in_machine,
+    held_there,
+    unheld,
+    unheld_there,
+)
 from patchyard.clients.metering import Counter, LocalMeter
 from patchyard.clients.process import identify, tasks_of
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Limits
@@ -312,6 +323,19 @@ def test_what_is_held_is_said_of_groups_and_without(tmp_path: Path) -> None:
     nowhere = ("disk", "temporary")
     assert unheld(Limits(), (), nowhere=nowhere) == []
     assert unheld(Limits(disk_bytes=2**20), (), nowhere=nowhere) == ["disk"]
+
+
+def test_what_is_held_elsewhere_is_said_by_what_stands_there() -> None:
+    carried = (None, ExecutionEnvironment.PROCESS, ExecutionEnvironment.CONTAINER)
+    said = [{row["limit"]: row["held_by"] for row in held_there(each)} for each in carried]
+    assert [each["cpus"] for each in said] == [NOTHING, NOTHING, GROUP]
+    assert [each["network"] for each in said] == [NOTHING, NO_WAY, NO_WAY]
+    assert [each["temporary"] for each in said] == [NOTHING, SIZE, SIZE]
+    machine = {row["limit"]: row["held_by"] for row in held_in_machine()}
+    assert (machine["temporary"], machine["file_size"]) == (NOTHING, EACH)
+    asked = Limits(cpus=1.0, connections=1, processes=16, temporary_bytes=2**20)
+    unbound = ["processes", "temporary", "connections", "cpus"]
+    assert [unheld_there(asked, each) for each in carried] == [unbound, ["cpus"], []]
 
 
 def test_the_tasks_of_a_user_are_counted_with_their_threads() -> None:

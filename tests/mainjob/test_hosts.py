@@ -160,7 +160,9 @@ def test_env_check_says_what_a_host_needs(desk: Desk) -> None:
 def test_a_host_can_be_tried_by_its_name_and_the_battery_says_what_it_does_not_stop(
     linked: Desk,
 ) -> None:
-    assert linked.agents("env", "check", "far").data["is_ready"]
+    checked = linked.agents("env", "check", "far").data
+    assert checked["is_ready"]
+    assert {"limit": "cpus", "held_by": "nothing"} in checked["facts"]["limits"]
     probed = linked.agents("env", "probe", "far")
     assert probed.code == 0, probed.message
     assert probed.data["counts"]["held"] > 0

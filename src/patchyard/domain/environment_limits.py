@@ -69,7 +69,7 @@ def _time(value: Any, place: Place) -> float:
 def _is_nothing(value: Any) -> bool:
     """Whether it is written as nothing, or as less: `0s`, `-1G`."""
     text = str(value).strip()
-    return bool(text) and (text.startswith("-") or not text.strip("0.smhdKMGTiB"))
+    return bool(text) and (text.startswith("-") or not text.strip("0.smhdkgtKMGTiB"))
 
 
 def _shown_time(seconds: float) -> str:

@@ -6,15 +6,15 @@ from typing import Any
 from patchyard.domain.faults import Fault, Place
 
 UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
-SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(?:iB)?)?")
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGTkmgt])(?:iB)?)?")
 
 
 def bytes_of(value: Any, place: Place) -> int:
-    """Return the bytes of `1000`, `512M`, `512 MiB`, `1.5GiB`. Raises Fault."""
+    """Return the bytes of `1000`, `512M`, `512m`, `512 MiB`, `1.5GiB`. Raises Fault."""
     found = None if isinstance(value, bool) else SIZE.fullmatch(str(value).strip())
     if found is None:
         raise Fault(place, f"{value!r} is no size", hint="write it like 512M, 2G or 1.5GiB")
-    return int(float(found[1]) * UNITS[found[2] or ""])
+    return int(float(found[1]) * UNITS[(found[2] or "").upper()])
 
 
 def shown_bytes(size: float) -> str:

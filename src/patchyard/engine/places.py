@@ -16,7 +16,7 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered, as_bounded, metered, used_in_all
 from patchyard.engine.strays import end_strays
 
-UNHELD = "nothing on this machine holds the limit `{}` of {}: it counts for nothing here"
+UNHELD = "nothing holds the limit `{}` of {}: it counts for nothing there"
 
 Specs = Callable[[], Awaitable[Mapping[Site, EnvironmentSpec]]]
 

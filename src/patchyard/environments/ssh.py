@@ -7,7 +7,7 @@ has it, unless its resource asks for SSH (F2.20).
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ from patchyard.clients.far_walls import (
     walls_on,
 )
 from patchyard.clients.growth import HomeMeter
-from patchyard.clients.holding import unheld
+from patchyard.clients.holding import held_there, unheld_there
 from patchyard.clients.mapped import MappedToolbox
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.reattaching import Gone, ReattachingToolbox
@@ -91,6 +91,10 @@ class SSHEnvironment:
             kind=self.kind, is_ready=False, cause="it needs a host to reach", cure=NEEDS_HOST
         )
 
+    async def described(self, spec: EnvironmentSpec) -> Mapping[str, Any]:
+        """See contracts.environment.Describing."""
+        return {"limits": held_there(spec.carries)}
+
     async def start(self, spec: EnvironmentSpec) -> EnvironmentHandle:
         """Start one on the host of `spec.address`. Raises EnvironmentUnavailable, UsageError."""
         if not spec.address:
@@ -126,7 +130,7 @@ class SSHEnvironment:
             "is_writable": spec.workspace.is_writable,
             "owner": [identity.uid, identity.gid] if identity.is_switched else None,
             "file_bytes": spec.limits.file_bytes,
-            "unheld": list(_unheld(spec)),
+            "unheld": list(unheld_there(spec.limits, spec.carries)),
             "carries": str(spec.carries or ""),
         }
         async with AsyncExitStack() as undo:
@@ -358,12 +362,6 @@ async def _ended(talk: Conversation, handle: EnvironmentHandle) -> None:
         raise EnvironmentBroken(
             f"environment {handle.environment_id} did not end in time", hint="try again"
         )
-
-
-def _unheld(spec: EnvironmentSpec) -> Sequence[str]:
-    """Return what was asked for and nothing holds; what a host carries holds more than it does."""
-    nowhere = () if spec.carries else ("processes", "temporary")
-    return unheld(spec.limits, (), has_gateways=False, nowhere=nowhere)
 
 
 def _known(handle: EnvironmentHandle) -> Mapping[str, Any]:

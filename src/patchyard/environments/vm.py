@@ -42,7 +42,7 @@ from patchyard.clients.guests import (
     refuse_unshown,
     told,
 )
-from patchyard.clients.holding import unheld
+from patchyard.clients.holding import held_in_machine, unheld
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.machine_templates import MACHINES, Template, Templates, kernel_for
@@ -113,6 +113,7 @@ class VmEnvironment:
             "note": _note(template),
             "kernel": str(template.machine.kernel),
             "visible": _described(spec, template),
+            "limits": held_in_machine(),
         }
 
     async def foresee(self, *, image: str, runtime: str = "") -> None:  # noqa: ARG002 - it has none
