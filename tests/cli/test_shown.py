@@ -247,6 +247,13 @@ def test_the_screen_names_the_walls_that_a_host_carries() -> None:
     assert "unconfined" not in plan_screen(sample(reach=reach))
 
 
+def test_the_screen_names_the_kinds_that_single_tools_go_to() -> None:
+    reach = {**sample()["reach"], "kind": "process", "also": ["container", "ssh"]}
+    assert "process, single tools in container, ssh, network: none" in plan_screen(
+        sample(reach=reach)
+    )
+
+
 def test_the_screen_shows_base_changes_reach_and_the_next_commands() -> None:
     screen = plan_screen(sample())
     for said in (

@@ -65,6 +65,7 @@ async def test_a_task_becomes_a_proven_change_set_and_the_checkout_is_untouched(
     assert data["reach"] == {
         "kind": "process",
         "walls": "process",
+        "also": [],
         "network": {
             "summary": "none",
             "hosts": [],

@@ -52,7 +52,7 @@ def test_a_plan_reaches_what_its_commands_reach_wherever_else_it_works(desk: Des
     tools = "tools: {execute_command: {execution_environment: host}}\n"
     assert used(desk, "--execution-environment", "process", action=ACTION + tools).code == 0
     reach = desk.agents("plan", "status", "@last").data["reach"]
-    assert (reach["kind"], reach["walls"]) == ("process", "host")
+    assert (reach["kind"], reach["walls"], reach["also"]) == ("process", "host", ["host"])
     assert reach["network"]["summary"] == "all that this machine reaches"
 
 

@@ -147,6 +147,8 @@ def _reach(reach: Mapping[str, Any]) -> str:
         parts[0] = f"{reach['kind']} ({walls})"
     if walls in UNCONFINED:
         parts[0] = paint(f"{reach['kind']}, unconfined", "yellow")
+    if reach.get("also"):
+        parts[0] += f", single tools in {', '.join(reach['also'])}"
     return ", ".join(parts)
 
 

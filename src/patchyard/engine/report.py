@@ -10,6 +10,7 @@ from patchyard.domain.errors import PatchyardError
 from patchyard.domain.marks import Mark
 from patchyard.domain.network import GIT, INDEX, told
 from patchyard.domain.plan import Phase, PlanSpec
+from patchyard.domain.routing import sites_of
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
 from patchyard.domain.usage import usage_data
@@ -116,11 +117,18 @@ def reach(state: PlanState) -> dict[str, Any]:
     return {
         "kind": str(general_kind(spec)),
         "walls": str(weakest_walls(spec)),
+        "also": _kinds_beside(spec),
         "network": _network(state),
         "secrets": list(spec.network.secrets),
         "variables": sorted(spec.variables),
         "mounts": list(spec.mounts),
     }
+
+
+def _kinds_beside(spec: PlanSpec) -> list[str]:
+    """Return the other kinds that calls go to, by what single tools are set to."""
+    kinds = dict.fromkeys(str(site.kind) for site in sites_of(spec))
+    return [kind for kind in kinds if kind != str(general_kind(spec))]
 
 
 def _network(state: PlanState) -> dict[str, Any]:
