@@ -87,7 +87,8 @@ class ScriptedModel:
             count = f"{len(replies)} {'reply' if len(replies) == 1 else 'replies'}"
             raise ModelFailed(
                 f"the script of {self.name} has {count} for this phase and was asked for one more",
-                hint="a script must end with a call of finish",
+                hint="a script must end with a call of finish; with a second one where its work"
+                " changes nothing, which is asked back once",
             )
         return replies[turn]
 
