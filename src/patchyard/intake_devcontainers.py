@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from patchyard.clients.glimpse import Glimpse
-from patchyard.domain.devcontainer import Devcontainer, Sight, parse_devcontainer
+from patchyard.domain.devcontainer import Devcontainer, Sight, parse_devcontainer, without_effect
 from patchyard.domain.errors import PatchyardError, UsageError
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.plan import PlanSpec
@@ -61,7 +61,7 @@ def _notes(here: Devcontainer) -> tuple[str, ...]:
     if here.created:
         said.append(f"setup by {here.path}: {' && '.join(here.created)}")
     if here.passed_over:
-        said.append(f"{here.path}: {', '.join(here.passed_over)} count for nothing here")
+        said.append(f"{here.path}: {without_effect(here.passed_over)}")
     return tuple(said)
 
 

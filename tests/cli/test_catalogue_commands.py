@@ -176,7 +176,6 @@ def test_a_resource_has_limits_of_its_own() -> None:
         "name: box",
         "type: container-instance",
         "image: py3",
-        "execution_environment: host (not set)",
         "limits: cpu_time 600 s, memory 2 GiB, processes 64",
     ]
 

@@ -77,7 +77,7 @@ async def test_what_a_fetched_feature_asks_for_is_told_once_it_is_known() -> Non
     assert builder.asked == [(made, None)]
     assert told == [
         "building dev by the features registry.example/x/go:1",
-        ".devcontainer.json: capAdd of go count for nothing here",
+        ".devcontainer.json: capAdd of go counts for nothing here",
     ]
     assert await images(builder, told).made(FETCHED, "base") == made
     assert len(told) == 2

@@ -119,7 +119,9 @@ async def test_a_limit_that_nothing_holds_is_said_once_and_counts_for_nothing(
     async with site.open() as (_, workflow):
         await workflow.run(await site.made(workflow, asked))
     words = [event.text for event in site.heard if isinstance(event, Noted)]
-    assert "nothing holds the limit `cpus` of process" in "\n".join(words)
+    assert [each for each in words if "`cpus`" in each] == [
+        "nothing holds the limit `cpus` of process: it counts for nothing there"
+    ]
 
 
 async def test_environments_that_run_say_how_they_are(site: Worksite, open_folder: Path) -> None:

@@ -277,7 +277,7 @@ async def test_a_host_that_is_lost_while_it_starts_one_is_cleared_when_it_is_bac
     assert yard.server is server
     with monkeypatch.context() as patched:
         patched.setattr(Conversation, "ask", lost_after)
-        with pytest.raises(EnvironmentUnavailable, match="could not start"):
+        with pytest.raises(EnvironmentUnavailable, match="cannot be reached"):
             await adapter.start(yard.spec())
     assert len(server.environments()) == 1
     server.start()

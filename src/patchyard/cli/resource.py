@@ -257,6 +257,8 @@ def _shown(found: Resource, data: Mapping[str, Any]) -> dict[str, Any]:
     """What a person sees of it: nothing that is empty, and no flag for programs."""
     kind = data["execution_environment"]
     said = kind if found.execution_environment else f"{kind} (not set)"
+    if found.site is not None and not found.execution_environment:
+        said = ""  # calls that are sent to it run in itself
     rows = {**data, "limits": shown(found.limits), "execution_environment": said}
     return filled({key: value for key, value in rows.items() if not key.endswith("_set")})
 

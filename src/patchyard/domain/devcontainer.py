@@ -326,6 +326,11 @@ class _Reading:
         return places_known(self._sight.checkout, getattr(self, "_folder", ""))
 
 
+def without_effect(keys: Sequence[str]) -> str:
+    """Say of keys that they are passed over."""
+    return f"{', '.join(keys)} {'counts' if len(keys) == 1 else 'count'} for nothing here"
+
+
 def places_known(checkout: str, folder: str) -> Mapping[str, str]:
     """Return what `${...}` stands for; `folder` is where the workspace is seen too, or empty."""
     folder = folder or checkout
@@ -386,4 +391,5 @@ __all__ = [
     "parse_devcontainer",
     "places_in",
     "places_known",
+    "without_effect",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 from patchyard.contracts.environment import Building, Furnished
 from patchyard.contracts.trees import Trees
 from patchyard.domain.changeset import Base
-from patchyard.domain.devcontainer import Build, Devcontainer
+from patchyard.domain.devcontainer import Build, Devcontainer, without_effect
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.domain.features import HOME, parse_metadata, weakening_in
@@ -90,7 +90,7 @@ class Images:
             asked = weakening_in(await self.metadata(image))  # of fetched ones it is known only now
             unsaid = [each for each in asked if each not in own.passed_over]
             if unsaid:
-                await self._announce(f"{own.path}: {', '.join(unsaid)} count for nothing here")
+                await self._announce(f"{own.path}: {without_effect(unsaid)}")
         return image
 
 

@@ -8,6 +8,7 @@ from patchyard.contracts.environment import Environment, Toolbox
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, Site
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted, Event, Noted
+from patchyard.domain.plan import Phase
 from patchyard.domain.usage import NOTHING, Usage
 from patchyard.engine.activation import activating, deactivated
 from patchyard.engine.answers import whole
@@ -127,7 +128,8 @@ def started_events(
     handle: EnvironmentHandle, purpose: str, *, is_from_pool: bool = False
 ) -> Sequence[Event]:
     """Return what the journal is told of an environment that is up."""
-    words = [Noted(text=UNHELD.format(name, handle.kind)) for name in _unheld(handle)]
+    unheld = _unheld(handle) if purpose == Phase.EXECUTE else ()  # said once, not for each phase
+    words = [Noted(text=UNHELD.format(name, handle.kind)) for name in unheld]
     started = EnvironmentStarted(handle=handle, purpose=purpose, is_from_pool=is_from_pool)
     return (started, *words)
 
