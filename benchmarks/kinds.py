@@ -71,42 +71,47 @@ class Bench:
         self.address = ""
         self._numbers = itertools.count()
 
-    async def spec(self) -> EnvironmentSpec:
+    @asynccontextmanager
+    async def spec(self) -> AsyncIterator[EnvironmentSpec]:
         """What one is started with."""
         self.yard.folder.chmod(0o777)
         target = str(self.yard.folder) if self.kind in IN_PLACE else "/srv/bench"
         place = Mount(source=str(self.yard.folder), target=target, is_writable=True)
         if isinstance(self.adapter, Trying):
-            return await self.adapter.trial(place)
-        return EnvironmentSpec(
-            plan_id="bench", purpose="check", workspace=place, address=self.address
-        )
+            async with self.adapter.trial(place) as spec:
+                yield spec
+        else:
+            yield EnvironmentSpec(
+                plan_id="bench", purpose="check", workspace=place, address=self.address
+            )
 
     @asynccontextmanager
     async def toolbox(self) -> AsyncIterator[Toolbox]:
         """A started one."""
-        handle = await self.adapter.start(await self.spec())
-        try:
-            toolbox = await self.adapter.attach(handle)
-            yield toolbox
-            await toolbox.close()
-        finally:
-            await self.adapter.end(handle)
+        async with self.spec() as spec:
+            handle = await self.adapter.start(spec)
+            try:
+                toolbox = await self.adapter.attach(handle)
+                yield toolbox
+                await toolbox.close()
+            finally:
+                await self.adapter.end(handle)
 
     async def start_ms(self) -> float:
         """From nothing to a toolbox that answers."""
-        spec, handles = await self.spec(), []
+        async with self.spec() as spec:
+            handles = []
 
-        async def start() -> None:
-            handle = await self.adapter.start(spec)
-            handles.append(handle)
-            await (await self.adapter.attach(handle)).close()
+            async def start() -> None:
+                handle = await self.adapter.start(spec)
+                handles.append(handle)
+                await (await self.adapter.attach(handle)).close()
 
-        try:
-            return await median_ms_async(start, repeats=START_REPEATS)
-        finally:
-            for handle in handles:
-                await self.adapter.end(handle)
+            try:
+                return await median_ms_async(start, repeats=START_REPEATS)
+            finally:
+                for handle in handles:
+                    await self.adapter.end(handle)
 
     async def _called(self, toolbox: Toolbox, op: str, arguments: Mapping[str, Any]) -> Any:
         call_id = f"bench-{next(self._numbers)}"

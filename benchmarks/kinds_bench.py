@@ -47,7 +47,7 @@ def _docker(*words: str) -> float:
     """`docker` over the image that the other measures use, this machine's programs in it."""
 
     async def loaded() -> str:
-        name, archive = trial_image()
+        name, archive = trial_image("bench")
         async with connected(engine_socket(os.environ)) as engine:
             await engine.load(name, archive)
         return name

@@ -50,7 +50,7 @@ async def _spec(kind: ExecutionEnvironment, repository: Path) -> PlanSpec:
         return replace(spec, resources=(Resource(name="box", type="vm-image"),), environment="box")
     if kind == ExecutionEnvironment.PROCESS:
         return spec
-    name, archive = trial_image()
+    name, archive = trial_image("bench")
     async with connected(engine_socket(os.environ)) as engine:
         await engine.load(name, archive)
     box = Resource(name="box", type="container-instance", image=name)
