@@ -10,7 +10,9 @@ from pathlib import Path
 from benchmarks.measuring import measured
 from benchmarks.workspace_bench import git
 from benchmarks.yard import opened
-from patchyard.contracts.workspace import Checkpointing
+from patchyard.contracts.blobs import Blobs
+from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
+from patchyard.domain.changeset import Base
 from patchyard.domain.manifest import Entry, applied
 
 CHANGED = 500
@@ -22,7 +24,9 @@ ROUNDS = 21
 class Kept:
     """One workspace with CHANGED changed files, and its checkpoints."""
 
-    def __init__(self, workspaces, base, ref, blobs):
+    def __init__(
+        self, workspaces: Checkpointing, base: Base, ref: WorkspaceRef, blobs: Blobs
+    ) -> None:
         self._workspaces = workspaces
         self._base, self._ref, self._blobs = base, ref, blobs
         self._manifest: dict[str, Entry] = {}

@@ -100,8 +100,15 @@ def _script(folder: Path, steps: int) -> str:
 
 async def _run(folder: Path, steps: int) -> None:
     repository, model = _repository(folder), _script(folder, steps)
-    limits = {"steps": 2 * steps, "seconds": 1e6, "tokens": 10**12}
-    asked = Asked(task="long", repository=repository, model=model, kind="process", **limits)
+    asked = Asked(
+        task="long",
+        repository=repository,
+        model=model,
+        kind="process",
+        steps=2 * steps,
+        seconds=1e6,
+        tokens=10**12,
+    )
     environ = _environ(folder)
     async with open_equipment(environ) as equipment:
         workflow = Workflow(equipment, watching=Watching(on_event=_Watch(steps=steps)))

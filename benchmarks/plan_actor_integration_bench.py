@@ -110,10 +110,15 @@ def track_step_late_unbounded() -> float:
     return _tenths_ms(UNBOUNDED)[-1]
 
 
-class _FirstRequest(BaseHTTPRequestHandler):
-    """Notes when a model is asked for the first time, and then fails."""
+class _Model(ThreadingHTTPServer):
+    """Notes when a model is asked, and fails then."""
 
+    asked_at: list[float]
+
+
+class _FirstRequest(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
+        assert isinstance(self.server, _Model)
         self.server.asked_at.append(time.perf_counter())
         body = json.dumps({"error": {"message": "enough"}}).encode()
         self.send_response(400)
@@ -129,7 +134,7 @@ class _FirstRequest(BaseHTTPRequestHandler):
 def track_first_request() -> float:
     with (
         tempfile.TemporaryDirectory(prefix="patchyard-bench-") as name,
-        ThreadingHTTPServer(("127.0.0.1", 0), _FirstRequest) as server,
+        _Model(("127.0.0.1", 0), _FirstRequest) as server,
     ):
         folder = Path(name)
         folder.chmod(0o711)
@@ -141,8 +146,9 @@ def track_first_request() -> float:
             "OPENAI_BASE_URL": f"http://127.0.0.1:{server.server_port}/v1",
             "OPENAI_API_KEY": "made-up",
         }
-        command = [AGENTS, "run", "read", "--repo", _repository(folder), "--model", "openai:gpt-4o"]
-        taken = []
+        repository = str(_repository(folder))
+        command = [str(AGENTS), "run", "read", "--repo", repository, "--model", "openai:gpt-4o"]
+        taken: list[float] = []
         for _ in range(5):
             server.asked_at.clear()
             started = time.perf_counter()
