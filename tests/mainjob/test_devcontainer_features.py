@@ -114,7 +114,7 @@ def test_after_trust_one_is_fetched_and_no_wall_falls_for_any(desk: Desk) -> Non
         command = "(cat /distant; grep CapBnd /proc/self/status; ls -d /host || echo none) > walls"
         done = ran(desk, "--in", "co-devcontainer", "--apply", "worktree", command=command)
     assert done.code == 0, done.message
-    assert "entrypoint of ./ground counts for nothing here" in done.err
+    assert "entrypoint of ./ground count for nothing here" in done.err
     assert f".devcontainer/devcontainer.json: capAdd of {name} counts for nothing here" in notes(
         desk
     )
