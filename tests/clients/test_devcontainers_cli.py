@@ -93,6 +93,13 @@ async def test_it_sees_one_image_and_nothing_of_the_engines_variables(
         assert {member.uid for member in members} == {0}
 
 
+async def require_lost(environ: Mapping[str, str], folder: Path, words: str) -> None:
+    """What the CLI did is refused with these words."""
+    with pytest.raises(EnvironmentUnavailable) as lost:
+        await steps_for(ASKED, folder, environ)
+    assert words in lost.value.message
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -105,9 +112,7 @@ async def test_it_sees_one_image_and_nothing_of_the_engines_variables(
 async def test_what_it_says_last_is_the_cause(
     install: Install, folder: Path, script: str, words: str
 ) -> None:
-    with pytest.raises(EnvironmentUnavailable) as lost:
-        await steps_for(ASKED, folder, install(script))
-    assert words in lost.value.message
+    await require_lost(install(script), folder, words)
 
 
 async def test_when_cancelled_its_whole_tree_ends(install: Install, folder: Path) -> None:
@@ -256,6 +261,4 @@ ASKING = f"{GIVEN}/docker build -t {ASKED_AS}"
 async def test_what_it_says_is_a_claim(
     install: Install, folder: Path, script: str, words: str
 ) -> None:
-    with pytest.raises(EnvironmentUnavailable) as lost:
-        await steps_for(ASKED, folder, install(script))
-    assert words in lost.value.message
+    await require_lost(install(script), folder, words)
