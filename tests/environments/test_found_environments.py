@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchyard.clients.berths import Berth, Station
+from patchyard.clients.berths import ADOPTED, Berth, Station
 from patchyard.clients.clock import SystemClock
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.environments import keeping
@@ -54,6 +54,25 @@ async def test_of_one_plan_nothing_of_others_is_asked(
     (found,) = await EnvironmentKeeper(station, {}).found_of(plans[0])
     assert not await EnvironmentKeeper(station, {}).found_of(plans[0], besides=[found.name])
     assert (found.plan_id, asked) == (plans[0], [found.name])
+
+
+@pytest.mark.parametrize("is_torn", [False, True], ids=["whole", "torn"])
+async def test_one_that_was_given_to_a_plan_is_its_own_once_that_is_noted_whole(
+    tmp_path: Path, is_torn: bool
+) -> None:
+    clock = SystemClock()
+    station = Station(runtime=tmp_path, new_id=clock.new_id, search_path="/usr/bin", home="/root")
+    pooled, plan_id = (clock.new_id() for _ in range(2))
+    berth = Berth(station, clock.new_id(), plan_id=pooled)
+    handle = berth.handle(ExecutionEnvironment.PROCESS, "/srv", {})
+    berth.close_listener()
+    keeper = EnvironmentKeeper(station, {})
+    await keeper.adopt(handle, plan_id)
+    if is_torn:  # killed while it wrote
+        note = berth.directory / ADOPTED
+        note.write_bytes(note.read_bytes()[:20])
+    assert bool(await keeper.found_of(plan_id)) is not is_torn
+    assert bool(await keeper.found_of(pooled)) is is_torn
 
 
 async def test_one_that_a_killed_engine_left_frozen_does_not_count_as_running(

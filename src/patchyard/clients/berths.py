@@ -24,19 +24,20 @@ from patchyard.clients.toolbox import (
     bind_listener,
     toolbox_command,
 )
-from patchyard.domain.codec import to_json
+from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
     ExecutionEnvironment,
     Readiness,
 )
-from patchyard.domain.errors import EnvironmentBroken, PatchyardError, UsageError
+from patchyard.domain.errors import EnvironmentBroken, JournalBroken, PatchyardError, UsageError
 from patchyard.domain.ids import is_ulid
 
 LISTEN_FD = 3  # where a toolbox finds its listening socket
 SAID_BYTES = 16 * 1024
 NOTE = "handle.json"  # in an environment's folder
+ADOPTED = "adopted.json"  # the same, of the plan that it was given to
 MARK = "PATCHYARD_ENVIRONMENT"
 """Variable that names an environment to its processes, so that what left its tree is found."""
 CHILD_PID = re.compile(rb'"child-pid":\s*(\d+)\D')
@@ -124,8 +125,29 @@ class Berth(Noted):
 def write_note(directory: Path, handle: EnvironmentHandle, *, plan_id: str) -> None:
     """Note in an environment's folder how it is found, and whose it is."""
     made = directory / f".{NOTE}"
-    made.write_text(json.dumps({"plan_id": plan_id, "handle": to_json(handle)}))
+    made.write_bytes(_note(handle, plan_id))
     made.replace(directory / NOTE)
+
+
+def write_adoption(directory: Path, handle: EnvironmentHandle, *, plan_id: str) -> None:
+    """Note whose it is from now on. The first note stays: it counts until this one is whole.
+
+    A file of its own, as a disk makes a name wait that is taken from another file.
+    """
+    (directory / ADOPTED).write_bytes(_note(handle, plan_id))
+
+
+def read_note(directory: Path) -> tuple[str, EnvironmentHandle] | None:
+    """Return whose an environment is and how it is found; None: no note there is whole."""
+    for name in (ADOPTED, NOTE):
+        with contextlib.suppress(FileNotFoundError, JournalBroken, KeyError, TypeError, ValueError):
+            note = json.loads((directory / name).read_bytes())
+            return str(note["plan_id"]), from_json(EnvironmentHandle, note["handle"])
+    return None
+
+
+def _note(handle: EnvironmentHandle, plan_id: str) -> bytes:
+    return json.dumps({"plan_id": plan_id, "handle": to_json(handle)}).encode()
 
 
 def berth_directory(station: Station, environment_id: str) -> Path:
@@ -281,6 +303,7 @@ class Pipe:
 
 
 __all__ = [
+    "ADOPTED",
     "LISTEN_FD",
     "MARK",
     "NOTE",
@@ -296,10 +319,12 @@ __all__ = [
     "group_of",
     "identify_started",
     "read_child_pid",
+    "read_note",
     "read_said",
     "remove_berth",
     "serving",
     "to_details",
     "try_out",
+    "write_adoption",
     "write_note",
 ]

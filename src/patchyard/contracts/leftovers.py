@@ -33,7 +33,7 @@ class Keeper(Protocol):
 
 
 @runtime_checkable
-class OfPlans(Protocol):
+class OfPlans(Keeper, Protocol):
     """Extension: a keeper of what runs, which its plan's owner may end at any time."""
 
     async def found_of(self, plan_id: str, *, besides: Collection[str] = ()) -> Sequence[Found]:

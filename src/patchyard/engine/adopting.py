@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchyard.contracts.leftovers import Adopting
 from patchyard.contracts.pool import Pooled
 from patchyard.contracts.workspace import Renaming, WorkspaceRef
 from patchyard.domain.changeset import Base
@@ -22,7 +21,8 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import as_bounded
 from patchyard.engine.places import started_events
-from patchyard.engine.wishing import spec_at, wish_of
+from patchyard.engine.sites import written_of
+from patchyard.engine.wishing import wish_of
 
 
 async def from_pool(
@@ -53,11 +53,11 @@ async def _adopted(
     place = Path(old.root).parent
     own = str(place.with_name(plan_id))
     handle = replace(pooled.handle, details=relocated(pooled.handle.details, str(place), own))
-    for keeper in equipment.keepers:
-        if isinstance(keeper, Adopting):
-            await keeper.adopt(handle, plan_id)
+    for keeper in equipment.adopting:
+        await keeper.adopt(handle, plan_id)
     workspace = await workspaces.rename(old, plan_id)
-    spec = spec_at(equipment, ledger.state.known, plan_id, workspace, wish.site)
+    tree = replace(wish.environment.workspace, source=workspace.root)
+    spec = replace(wish.environment, workspace=tree, written=written_of(workspace))
     known = replace(handle, resource=spec.resource, details=as_bounded(handle, spec))
     try:
         await ledger.record(

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.blobs import BlobSpaces
@@ -11,7 +12,7 @@ from patchyard.contracts.environment import Environment
 from patchyard.contracts.gateway import Gateways
 from patchyard.contracts.handover import HandOver
 from patchyard.contracts.layers import Layers
-from patchyard.contracts.leftovers import Keeper
+from patchyard.contracts.leftovers import Adopting, Keeper, OfPlans
 from patchyard.contracts.pool import Pool
 from patchyard.contracts.pruning import Pruning
 from patchyard.contracts.queue import Crew, Queue
@@ -45,6 +46,16 @@ class Equipment:
     room: Room
     actor: Callable[[Casting], Awaitable[Actor]]  # raises UnknownName, ModelUnavailable
     pool: Pool | None = None  # of the process that lives longer than one plan
+
+    @cached_property
+    def adopting(self) -> Sequence[Adopting]:
+        """The keepers that can be told of a new owner."""
+        return tuple(keeper for keeper in self.keepers if isinstance(keeper, Adopting))
+
+    @cached_property
+    def of_plans(self) -> Sequence[OfPlans]:
+        """The keepers of what only a plan's owner may end."""
+        return tuple(keeper for keeper in self.keepers if isinstance(keeper, OfPlans))
 
     def environment(self, kind: ExecutionEnvironment) -> Environment:
         """Return the adapter for `kind`. Raises UnknownName when there is none yet."""

@@ -141,7 +141,7 @@ def _spec(
         transport=reached.transport if reached else "",
         carries=reached.carries if reached else None,
         workspace=shown[0],
-        written=str(workspace.details.get("upper") or ""),
+        written=written_of(workspace),
         mounts=(
             *shown[1:],
             *_own_mounts(workspace, path),
@@ -154,6 +154,11 @@ def _spec(
         agent_uid=workspace.owner_uid,
         agent_gid=workspace.owner_gid,
     )
+
+
+def written_of(workspace: WorkspaceRef) -> str:
+    """Return the folder of what is written to a tree, apart from its base; empty: the tree."""
+    return str(workspace.details.get("upper") or "")
 
 
 def _own_mounts(workspace: WorkspaceRef, path: str) -> list[Mount]:
@@ -196,4 +201,5 @@ __all__ = [
     "walls_of",
     "weakest_walls",
     "working_sites",
+    "written_of",
 ]

@@ -2,7 +2,6 @@
 
 import math
 
-from patchyard.contracts.leftovers import OfPlans
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.events import Noted
 from patchyard.engine.answers import whole
@@ -17,9 +16,7 @@ async def end_strays(equipment: Equipment, ledger: Ledger) -> None:
     """
     known = ledger.state.environments
     async with ledger.sole():
-        for keeper in equipment.keepers:
-            if not isinstance(keeper, OfPlans):
-                continue
+        for keeper in equipment.of_plans:
             for found in await keeper.found_of(ledger.plan_id, besides=known):
                 try:
                     await whole(keeper.give_back(found, unused_since=math.inf))

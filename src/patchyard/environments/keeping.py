@@ -1,19 +1,16 @@
 """The environments of this installation that are still there in some way, for the janitor."""
 
 import asyncio
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchyard.clients.berths import NOTE, Station, berth_directory, write_note
+from patchyard.clients.berths import Station, berth_directory, read_note, write_adoption
 from patchyard.clients.freezing import is_frozen
 from patchyard.clients.removal import size_of
 from patchyard.clients.vitals import answers
 from patchyard.contracts.environment import Environment
-from patchyard.domain.codec import from_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
-from patchyard.domain.errors import JournalBroken
 from patchyard.domain.ids import is_ulid
 from patchyard.domain.retention import Family, Found
 
@@ -40,7 +37,7 @@ class EnvironmentKeeper:
     async def adopt(self, handle: EnvironmentHandle, plan_id: str) -> None:
         """See contracts.leftovers.Adopting."""
         directory = berth_directory(self._station, handle.environment_id)
-        write_note(directory, handle, plan_id=plan_id)  # a few bytes: a thread takes longer
+        write_adoption(directory, handle, plan_id=plan_id)  # a few bytes: a thread takes longer
 
     def _found(self, plan_id: str | None = None, besides: Collection[str] = ()) -> Sequence[Found]:
         """Look at those of one plan, or at all."""
@@ -98,15 +95,11 @@ def _stands_still(handle: EnvironmentHandle) -> bool:
 
 def _noted(berth: Path) -> tuple[str, EnvironmentHandle]:
     """Return the plan and how to end it; of one killed at its very start there is but a folder."""
-    handle = EnvironmentHandle(
-        environment_id=berth.name, kind=ExecutionEnvironment.PROCESS, workspace_path=""
-    )
-    try:
-        note = json.loads((berth / NOTE).read_bytes())
-        noted = from_json(EnvironmentHandle, note["handle"])
-        return str(note["plan_id"]), replace(noted, environment_id=berth.name)
-    except (FileNotFoundError, JournalBroken, KeyError, TypeError, ValueError):
-        return "", handle
+    noted = read_note(berth)
+    if noted is not None:
+        return noted[0], replace(noted[1], environment_id=berth.name)
+    kind = ExecutionEnvironment.PROCESS
+    return "", EnvironmentHandle(environment_id=berth.name, kind=kind, workspace_path="")
 
 
 __all__ = ["EnvironmentKeeper"]
