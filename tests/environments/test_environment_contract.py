@@ -225,5 +225,7 @@ async def test_limits_are_those_of_the_spec(start: Start, yard: Yard) -> None:
     limits = replace(spec.limits, open_files=123, file_bytes=1024 * 1024)
     running = await start(replace(spec, limits=limits))
     assert (await running.run("ulimit -n; ulimit -c")).split() == ["123", "0"]
+    offered = await running.run("cat /proc/self/oom_score_adj")
+    assert offered.strip() == "500"  # of who may be ended for want of memory, before the toolbox
     await running.run("head -c 3000000 /dev/zero > big")
     assert (yard.workspace / "big").stat().st_size == 1024 * 1024

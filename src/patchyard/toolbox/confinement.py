@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes
 import os
 import resource
@@ -23,7 +24,36 @@ SECCOMP_MODE_FILTER = 2  # linux/seccomp.h
 BPF_BYTES = 8  # of one instruction
 PER_COMMAND = frozenset({"RLIMIT_CPU"})
 """Limits that commands get one by one: the toolbox itself may live long."""
+OFFERED = b"500"
 SIGNALLED_S = 1  # between the signal that says which limit it is, and the one that ends it
+
+
+class Offering:
+    """What is started next is ended before us where memory is short: we tell what became of it.
+
+    As if it used half of the memory: see proc_pid_oom_score_adj(5). Opened before `confine`, which
+    makes the file another user's.
+    """
+
+    def __init__(self) -> None:
+        self._file = -1
+        self._own = b"0"
+        with contextlib.suppress(OSError):  # where nobody may be told
+            self._file = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+            self._own = os.pread(self._file, 16, 0).strip()
+
+    def begin(self) -> None:
+        """Offer whoever is started from here on."""
+        self._tell(OFFERED)
+
+    def end(self) -> None:
+        """Offer nobody any more."""
+        self._tell(self._own)
+
+    def _tell(self, score: bytes) -> None:
+        if self._file >= 0 and int(self._own) < int(OFFERED):
+            with contextlib.suppress(OSError):
+                os.pwrite(self._file, score, 0)
 
 
 def confine(settings: Settings) -> None:
@@ -132,12 +162,14 @@ def _prctl(libc: ctypes.CDLL, option: int, value: int) -> None:
 __all__ = [
     "CAPABILITY_VERSION_3",
     "LAST_CAPABILITY",
+    "OFFERED",
     "PER_COMMAND",
     "PR_CAPBSET_DROP",
     "PR_SET_CHILD_SUBREAPER",
     "PR_SET_DUMPABLE",
     "PR_SET_NO_NEW_PRIVS",
     "SIGNALLED_S",
+    "Offering",
     "confine",
     "limit_command",
     "limit_next",

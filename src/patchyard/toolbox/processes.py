@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import resource
     from typing import Callable
 
+    from .confinement import Offering
+
 MARKER = "PATCHYARD_CALL"
 FREEZING_ROUNDS = 20
 _STOPPED = (b"T", b"t")
@@ -31,8 +33,9 @@ _DEFAULT = (
 class Children:
     """The processes this toolbox started; also adopts and reaps what its descendants leave."""
 
-    def __init__(self, rlimits: dict[str, int]) -> None:
+    def __init__(self, rlimits: dict[str, int], offering: Offering | None = None) -> None:
         self._rlimits = rlimits
+        self._offering = offering
         self._on_exit: dict[int, Callable[[int, resource.struct_rusage], None]] = {}
 
     def spawn(
@@ -52,6 +55,8 @@ class Children:
         os.fchdir(directory)  # posix_spawn cannot; nothing else here depends on it
         pid = 0
         limit_next(self._rlimits)
+        if self._offering:
+            self._offering.begin()
         try:
             pid = os.posix_spawn(
                 _bytes(argv[0]),
@@ -64,6 +69,8 @@ class Children:
             )
         finally:
             os.chdir("/")
+            if self._offering:
+                self._offering.end()
             limit_command(pid, self._rlimits)
         self._on_exit[pid] = on_exit
         return pid

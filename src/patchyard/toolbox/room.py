@@ -26,7 +26,7 @@ class Room:
         self.settings = settings
         self.workspace = Workspace(settings.workspace)
         self.loop = Loop()
-        self.children = Children(settings.rlimits)
+        self.children = Children(settings.rlimits, settings.offering)
         self.jobs: dict[str, Command] = {}
         self.running: set[Command] = set()  # jobs among them
         self.shells: dict[str, Shell] = {}

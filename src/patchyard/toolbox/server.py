@@ -14,7 +14,7 @@ import time
 from . import operations, processes, walled
 from .calls import Call, Register, killed_for_memory
 from .commands import find_shell
-from .confinement import confine
+from .confinement import Offering, confine
 from .connection import Connection
 from .entrances import Listener
 from .passing import receive
@@ -279,6 +279,7 @@ def main(text: str) -> int:
     os.chdir("/")
     os.umask(0o022)
     walls = walled.seen()
+    settings.offering = Offering()
     confine(settings)
     server = Server(settings, _entrance(settings), walls)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

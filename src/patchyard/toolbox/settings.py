@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .confinement import Offering
+
 
 PASSED = "passed"  # in place of a path: it comes with the listening socket
 
@@ -26,6 +28,7 @@ class Settings:
             "replica", ""
         )  # where a workspace that is a replica can be written to, or PASSED; empty: at its path
         self.replica_fd = -1  # that folder, opened before anything is given up
+        self.offering: Offering | None = None  # likewise
         self.workspace: str = given["workspace"]  # absolute path of the work tree
         self.uid: int | None = given.get("uid")  # to become, None: stay
         self.gid: int | None = given.get("gid")
