@@ -1,10 +1,11 @@
 """A build that failed: which step, its last words, and a cure that fits them."""
 
 import json
+import tracemalloc
 
 import pytest
 
-from patchyard.clients.build_log import LAST_LINES, BuildLog
+from patchyard.clients.build_log import KEPT_CHARS, LAST_LINES, LINE_CHARS, BuildLog
 from patchyard.domain.errors import EnvironmentUnavailable
 
 NETWORK = "a build has no network here"
@@ -35,6 +36,20 @@ def test_the_step_and_its_last_lines_are_said() -> None:
     ]
     assert error.hint == "mend that step; what it printed last stands above"
     assert "Step 1/2" in error.details["output"]
+
+
+def test_a_build_that_prints_without_end_is_not_kept_whole() -> None:
+    flood = ["y" * 1000] * (20 * KEPT_CHARS // 1000)
+    tracemalloc.start()
+    try:
+        error = failed("Step 1/1 : RUN yes", *flood)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    first, *last = error.message.splitlines()
+    assert first == "Dockerfile does not build: `RUN yes`: it returned a non-zero code: 1"
+    assert last == ["y" * LINE_CHARS] * LAST_LINES
+    assert most < 6 * KEPT_CHARS
 
 
 def test_what_fails_before_any_step_is_said_as_it_is() -> None:

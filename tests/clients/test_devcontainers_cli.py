@@ -11,7 +11,13 @@ import pytest
 
 from patchyard.clients import bubblewrap, cli_walls, devcontainers_cli
 from patchyard.clients.cli_walls import GIVEN, MADE
-from patchyard.clients.devcontainers_cli import ASKED_AS, Extending, packed, steps_for
+from patchyard.clients.devcontainers_cli import (
+    ASKED_AS,
+    CAUSE_CHARS,
+    Extending,
+    packed,
+    steps_for,
+)
 from patchyard.clients.process import all_processes
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.domain.features import Extension
@@ -106,6 +112,8 @@ async def require_lost(environ: Mapping[str, str], folder: Path, words: str) -> 
         ("exit 0", "did not say how the features are built"),
         ("exit 3", "cannot install the features: it said nothing"),
         ("echo oh no; exit 1", "cannot install the features: oh no"),
+        ("head -c 4000000 /dev/zero; echo; echo 1; exit 1", "cannot install the features: 1"),
+        ("head -c 9000 /dev/zero | tr '\\0' x; exit 1", f"the features: {'x' * CAUSE_CHARS}"),
         ('echo \'{"message": "no such feature"}\'; echo more >&2; exit 1', ": no such feature"),
     ],
 )

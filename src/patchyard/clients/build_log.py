@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import deque
 
 from patchyard.domain.errors import EnvironmentUnavailable
 
@@ -9,6 +10,7 @@ STEP = re.compile(r"step \d+/\d+ ?: ?(?P<text>.+)", re.IGNORECASE)
 LAST_LINES, LINE_CHARS = 8, 300
 ENGINES_OWN = ("--->", "Removing intermediate container")  # beside what a step prints
 OUTPUT_CHARS = 8000  # kept of a build that failed
+KEPT_CHARS = 64 * 1024  # while it runs
 NO_NETWORK = re.compile(
     r"could ?n[o']t resolve|unable to resolve|failed to resolve|failure (in name )?resol"
     r"|name or service not known|network is unreachable|no route to host|getaddrinfo|eai_again"
@@ -19,11 +21,13 @@ NO_NETWORK = re.compile(
 
 
 class BuildLog:
-    """The lines of one build; `name` is how people call what is built."""
+    """The last words of one build, however much it prints; `name` is how people call it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._said: list[str] = []
+        self._step = ""  # that runs
+        self._said: deque[str] = deque()
+        self._chars = 0
 
     def take(self, line: bytes) -> None:
         """Take one line of the engine's answer. Raises EnvironmentUnavailable for an error."""
@@ -33,16 +37,26 @@ class BuildLog:
             return
         if "errorDetail" in found:
             raise self._failure(str(found.get("error") or ""))
-        self._said.append(str(found.get("stream") or ""))
+        self._keep(str(found.get("stream") or "")[-KEPT_CHARS:])
+
+    def _keep(self, text: str) -> None:
+        """Take some words, and forget the first ones where there are too many."""
+        for line in text.splitlines():
+            step = STEP.match(line)
+            self._step = step["text"].strip()[:LINE_CHARS] if step else self._step
+        self._said.append(text)
+        self._chars += len(text)
+        while self._chars > KEPT_CHARS:
+            self._chars -= len(self._said.popleft())
 
     def _failure(self, said: str) -> EnvironmentUnavailable:
         """Return the step that failed and its last lines; a cure that fits how it failed."""
         lines = "".join(self._said).splitlines()
         begun = [number for number, line in enumerate(lines) if STEP.match(line)]
-        step = STEP.match(lines[begun[-1]]) if begun else None
-        own = [line.strip() for line in lines[begun[-1] + 1 :]] if begun else []
+        start = begun[-1] + 1 if begun else 0  # else its first words are forgotten
+        own = [line.strip() for line in lines[start:]] if self._step else []
         own = [line[:LINE_CHARS] for line in own if line and not line.startswith(ENGINES_OWN)]
-        where = f"`{step['text'].strip()[:LINE_CHARS]}`: " if step else ""
+        where = f"`{self._step}`: " if self._step else ""
         hint = "mend that step; what it printed last stands above" if own else "mend that step"
         if NO_NETWORK.search("\n".join([*own, said])):
             hint = "a build has no network here: bring what it needs in its images"
@@ -55,6 +69,7 @@ class BuildLog:
 
 __all__ = [
     "ENGINES_OWN",
+    "KEPT_CHARS",
     "LAST_LINES",
     "LINE_CHARS",
     "NO_NETWORK",

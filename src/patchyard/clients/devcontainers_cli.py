@@ -43,6 +43,7 @@ METADATA_LABEL = "devcontainer.metadata"
 ASKED_AS = "patchyard-features"  # what it is to call the image
 CLI_S = 600.0  # to fetch features, and to say how they are built
 OUTPUT_CHARS = 8000  # kept of one that failed
+CAUSE_CHARS = 1000
 LOCKS = ("devcontainer-lock.json", ".devcontainer-lock.json")  # beside a devcontainer.json
 SAID_BYTES = 1024 * 1024  # of what it leaves, in one file
 CONTEXT_BYTES = 2 * 1024**3  # of what one build takes; a file with holes may say any size
@@ -219,8 +220,7 @@ async def _run(walls: Walls, words: Sequence[str], output: Path) -> None:
                 _end(monitor, init)
                 await ended
     if os.waitstatus_to_exitcode(status) != 0:
-        said = await asyncio.to_thread(output.read_text, encoding="utf-8", errors="replace")
-        raise _failed(said)
+        raise _failed(await asyncio.to_thread(_said_in, output))
 
 
 def _end(monitor: int, init: ProcessRef | None) -> None:
@@ -231,6 +231,16 @@ def _end(monitor: int, init: ProcessRef | None) -> None:
         kill_while_starting(starting)
 
 
+def _said_in(output: Path) -> str:
+    """Return what it said, of much the beginning and the end."""
+    with output.open("rb") as file:
+        said = file.read(SAID_BYTES)
+        if (left := output.stat().st_size - SAID_BYTES) > 0:
+            file.seek(-min(left, SAID_BYTES), os.SEEK_END)
+            said += b"\n[...]\n" + file.read(SAID_BYTES)
+    return said.decode("utf-8", errors="replace")
+
+
 def _failed(text: str) -> EnvironmentUnavailable:
     if text.startswith(REFUSED):
         found = diagnose(text, read_obstacles())
@@ -239,7 +249,7 @@ def _failed(text: str) -> EnvironmentUnavailable:
             hint=found.cure,
         )
     return EnvironmentUnavailable(
-        f"the devcontainers CLI cannot install the features: {_cause(text)}",
+        f"the devcontainers CLI cannot install the features: {_cause(text)[:CAUSE_CHARS]}",
         hint="`agents plan errors` shows its last words; features that lie elsewhere need a"
         " network that reaches them",
         details={"output": text[-OUTPUT_CHARS:]},
@@ -361,6 +371,7 @@ def _as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 __all__ = [
     "ASKED_AS",
+    "CAUSE_CHARS",
     "CLI_S",
     "CONTEXT_BYTES",
     "INSTALL",
