@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from patchyard.domain.environment import Limits
-from patchyard.domain.limit_hits import Hit, hit_of, told, watched_hit
+from patchyard.domain.limit_hits import Hit, hit_of, limit_in, told, watched_hit
 from patchyard.domain.usage import Reading, Usage
 
 LIMITS = Limits(
@@ -198,6 +198,13 @@ def test_a_failed_call_failed_by_its_limit_and_a_good_one_stays_good() -> None:
     late = told({"success": False, "error": "TIMEOUT", "message": "timed out"}, found)
     assert late["error"] == "TIMEOUT"
     assert told({"success": True}, None) == {"success": True}
+
+
+def test_a_limit_is_read_from_a_result_only_where_somebody_has_seen_it() -> None:
+    hit = Hit(limit="network.max_call_bytes", used=None, allowed=1.0, seen_by="gateway")
+    assert limit_in(told({"success": True}, hit)) == "network.max_call_bytes"
+    assert limit_in({"limit": "memory"}) is None  # a field of the operation's own
+    assert [limit_in({"limit": x, "limit_seen_by": "cap"}) for x in (7, "x")] == [None, None]
 
 
 def test_a_limit_of_the_gateways_is_told_before_what_is_guessed() -> None:

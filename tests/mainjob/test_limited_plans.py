@@ -22,6 +22,18 @@ def test_a_plan_with_tight_limits_says_which_one_it_hit(desk: Desk) -> None:
     assert "the limit `memory` was reached" in events
 
 
+def test_a_call_that_ended_well_all_the_same_says_its_limit_in_its_line(desk: Desk) -> None:
+    flood = desk.script(shell("head -c 200000 /dev/zero | tr '\\0' x"), write("x", "x\n"))
+    options = ("--model", f"scripted:{flood}", "--limit", "output=64K")
+    said = desk.agents("run", "a task", *options, is_json=False)
+    again = desk.agents("plan", "events", "--follow", is_json=False)  # as the journal holds it
+    assert (said.code, again.code) == (0, 0)
+    for lines in (said.err, again.err):
+        (line,) = [each for each in lines.splitlines() if "LIMIT" in each]
+        assert line.startswith("    LIMIT exit code 0 after ")
+        assert "; the limit `output` was reached: 195.3 KiB of 64 KiB; the middle" in line
+
+
 def test_a_limit_that_makes_no_sense_begins_nothing(desk: Desk) -> None:
     said = desk.run(write("x", "x\n"), options=["--limit", "memory=0"])
     assert said.code == 2

@@ -30,6 +30,7 @@ from patchyard.domain.events import (
     TurnRequested,
     Validated,
 )
+from patchyard.domain.limit_hits import LIMIT
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.steering import Approved, Guided, Paused, Rejected, RetryPlanned, Reverted
@@ -186,10 +187,10 @@ def _called(event: ToolCallRequested) -> str:
 
 
 def _settled(event: ToolCallSettled) -> str | None:
-    if event.success:
+    if event.success and event.limit is None:
         return None
-    message = _whole(event.message)
-    return f"    {paint(event.error or 'failed', 'yellow', to_stderr=True)} {message}"
+    word = LIMIT if event.success else event.error or "failed"
+    return f"    {paint(word, 'yellow', to_stderr=True)} {_whole(event.message)}"
 
 
 def _whole(text: str) -> str:

@@ -171,6 +171,7 @@ class ToolCallSettled:
     paths: tuple[str, ...] = ()  # what a file tool says it wrote
     is_reattached: bool = False
     usage: Usage | None = None  # None: nobody could say
+    limit: str | None = None  # that it hit; it may have ended well all the same
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -220,6 +220,13 @@ def fields_of(hit: Hit) -> dict[str, Any]:
     return {"limit": hit.limit, **used, "allowed": hit.allowed, "limit_seen_by": hit.seen_by}
 
 
+def limit_in(data: Mapping[str, Any]) -> str | None:
+    """Return the limit that a result with these fields hit, `None` where that was none."""
+    name = data.get("limit") if "limit_seen_by" in data else None
+    is_known = isinstance(name, str) and name.partition(".")[0] in MEASURES
+    return name if is_known else None
+
+
 def sentence(hit: Hit) -> str:
     """Return what a model can act on."""
     name = hit.limit.partition(".")[0]  # network.max_call_bytes and its like are of a grant
@@ -248,6 +255,7 @@ __all__ = [
     "Hit",
     "fields_of",
     "hit_of",
+    "limit_in",
     "sentence",
     "told",
     "watched_hit",

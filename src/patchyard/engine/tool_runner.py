@@ -12,6 +12,7 @@ from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, UnknownName, UsageError
 from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
+from patchyard.domain.limit_hits import limit_in
 from patchyard.domain.plan import Phase
 from patchyard.domain.routing import Route
 from patchyard.domain.safety import UNCONFINED
@@ -347,6 +348,7 @@ def settled_event(result: ToolResult, *, is_reattached: bool = False) -> ToolCal
         paths=tuple(path for path in listed if isinstance(path, str))[:100],
         is_reattached=is_reattached,
         usage=from_json(Usage, usage) if usage else None,
+        limit=limit_in(data),
     )
 
 
