@@ -34,6 +34,8 @@ async def test_a_writing_call_while_planning_hears_the_engines_refusal_alone() -
     )
     session = await ModelActor(model=ScriptedModel(answering=answering)).begin(brief)
     (wanted,) = (await session.next(())).calls
+    assert wanted.arguments == {"path": "a"}  # they are shown, and journalled
+    assert wanted.problem
     text = "write_file is refused: planning only reads."
     result = ToolResult(call_id="id", success=False, message=text, error="READ_ONLY")
     answer = Answered(ref=wanted.ref, name=wanted.name, result=result, text=text)

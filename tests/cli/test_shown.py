@@ -1,6 +1,7 @@
 """What people see: lines, the moving line, the final screen; and what programs get."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -173,6 +174,13 @@ def test_control_characters_of_others_never_reach_the_terminal() -> None:
 )
 def test_each_event_that_matters_has_its_line(event: Event, said: str) -> None:
     assert any(said in line for line in spoken(event))
+
+
+def test_the_line_of_a_call_shows_its_path_wherever_the_model_put_it() -> None:
+    body = Body(value={"content": "much text", "path": "sub/x.txt"})
+    asked = replace(CALLED, name="write_file", arguments=body)
+    (line,) = [text for text in spoken(asked) if "write_file" in text]
+    assert line == "  → write_file sub/x.txt in process"
 
 
 def test_a_call_that_an_earlier_life_left_running_is_said_once_it_is_waited_for() -> None:

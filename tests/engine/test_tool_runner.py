@@ -116,6 +116,16 @@ async def test_a_kind_without_an_adapter_is_named(runner: ToolRunner) -> None:
         await runner._places.toolbox(Site(ExecutionEnvironment.POD))
 
 
+async def test_a_call_with_a_problem_is_never_made_whatever_its_arguments(
+    runner: ToolRunner, open_folder: Path
+) -> None:
+    arguments = {"path": "x.txt", "content": "x"}
+    wanted = Wanted(ref="r", name="write_file", arguments=arguments, problem="not now")
+    answered = await runner.run(wanted, turn=1)
+    assert (answered.result.error, answered.result.message) == ("VALIDATION_ERROR", "not now")
+    assert await asyncio.to_thread(os.listdir, open_folder) == []
+
+
 async def test_any_earlier_output_can_be_read_again(runner: ToolRunner) -> None:
     for number in range(3):
         wanted = {"command": f"echo output {number}"}

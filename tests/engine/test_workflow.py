@@ -18,7 +18,13 @@ from patchyard.domain.errors import (
     ReconciliationBlockedError,
     StateRefusal,
 )
-from patchyard.domain.events import LimitsChanged, Noted, ToolCallSettled, Validated
+from patchyard.domain.events import (
+    LimitsChanged,
+    Noted,
+    ToolCallRequested,
+    ToolCallSettled,
+    Validated,
+)
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.handing import Handing
@@ -128,7 +134,9 @@ async def test_planning_cannot_write_by_tool_or_by_shell(site: Worksite) -> None
         state = (await site.ledger(equipment, plan_id)).state
     assert (state.phase, state.state) == (Phase.STRATEGIZE, State.COMPLETE)
     first, second = settled(site)
-    assert first.error in {"READ_ONLY", "UNKNOWN_TOOL"}
+    assert first.error == "READ_ONLY"
+    asked = next(event for event in site.heard if isinstance(event, ToolCallRequested))
+    assert asked.arguments.value == {"path": "x", "content": "x"}  # a line can show the path
     assert not second.success
     assert state.environments == {}
 

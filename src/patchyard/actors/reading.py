@@ -47,7 +47,7 @@ class ReadCall:
 
     ref: str  # unique within the session
     name: str
-    arguments: Mapping[str, Any] | None
+    arguments: Mapping[str, Any] | None  # of a tool that is not offered: only to be shown
     note: str = ""  # what was mended
     problem: str = ""
 
@@ -82,10 +82,7 @@ def read(reply: ModelReply, *, names: Sequence[str], turn: int) -> Reading:
     message = Message(
         speaker=Says.ASSISTANT,
         text=text if text.strip() or calls else SAID_NOTHING,
-        calls=tuple(
-            RequestedCall(id=c.ref, name=c.name, arguments=json.dumps(c.arguments or {}))
-            for c in calls
-        ),
+        calls=tuple(RequestedCall(id=c.ref, name=c.name, arguments=_repeated(c)) for c in calls),
     )
     return Reading(message=message, calls=calls)
 
@@ -132,13 +129,20 @@ def nearest(name: str, names: Sequence[str]) -> str:
     return f"there is no tool {name!r}.{guess} There are: {', '.join(sorted(names))}"
 
 
+def _repeated(call: ReadCall) -> str:
+    """Return the arguments as the conversation keeps them: nothing of a call that is not made."""
+    return json.dumps({} if call.problem else call.arguments or {})
+
+
 def _read_call(ref: str, name: str, arguments: str, *, note: str, names: Sequence[str]) -> ReadCall:
-    known = _known_name(name, names)
+    known, parsed = _known_name(name, names), parse_arguments(arguments)
     if known is None:
         return ReadCall(
-            ref=ref, name=name[:64] or "unnamed", arguments=None, problem=nearest(name, names)
+            ref=ref,
+            name=name[:64] or "unnamed",
+            arguments=parsed.arguments,
+            problem=nearest(name, names),
         )
-    parsed = parse_arguments(arguments)
     if any(isinstance(v, str) and _CUT.search(v) for v in (parsed.arguments or {}).values()):
         return ReadCall(ref=ref, name=known, arguments=None, problem=COPIED)
     notes = "; ".join(part for part in (note, parsed.mended) if part)

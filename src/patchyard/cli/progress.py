@@ -39,6 +39,7 @@ from patchyard.engine.report import base_line
 
 Line = Callable[[Any], str | None]
 
+ABOUT = ("command", "pattern", "query", "path")  # the argument that a call's line shows
 PLACES_SHOWN = 3  # of what one call tried to reach
 PLAN_SHOWN = 110  # characters of a strategy's first line
 ERROR_SHOWN = 2000  # of what is said of an error, which begins with it and ends with the cure
@@ -180,7 +181,8 @@ def _moved(event: Moved) -> str | None:
 
 def _called(event: ToolCallRequested) -> str:
     arguments = event.arguments.value if isinstance(event.arguments.value, Mapping) else {}
-    about = next((str(value) for value in arguments.values()), "")
+    named = [arguments[name] for name in ABOUT if name in arguments]
+    about = next((str(value) for value in (*named, *arguments.values())), "")
     first = about.splitlines()[0] if about else ""
     where = f" in {event.site}" if event.site else ""
     return f"  {paint('→', 'blue', to_stderr=True)} {event.name} {visible(first)[:90]}{where}"
@@ -310,4 +312,12 @@ _LINES: Mapping[type[Event], Line] = {
     Rejected: _rejected,
 }
 
-__all__ = ["ERROR_SHOWN", "OUTPUT_LINE", "PLACES_SHOWN", "PLAN_SHOWN", "JsonLines", "SpokenLines"]
+__all__ = [
+    "ABOUT",
+    "ERROR_SHOWN",
+    "OUTPUT_LINE",
+    "PLACES_SHOWN",
+    "PLAN_SHOWN",
+    "JsonLines",
+    "SpokenLines",
+]

@@ -50,7 +50,7 @@ class Wanted:
     ref: str  # the actor's own id for it, answered with the result
     name: str
     arguments: Mapping[str, Any] | None  # None: they could not be parsed
-    problem: str = ""  # what was wrong with them, told back as the result
+    problem: str = ""  # why the call cannot be made, told back as the result
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,7 +130,7 @@ class ToolRunner:
                 "READ_ONLY",
                 f"{wanted.name} is refused: planning only reads. Say in the plan what to write.",
             )
-        if wanted.arguments is None:
+        if wanted.arguments is None or wanted.problem:
             return _refused(call_id, "VALIDATION_ERROR", wanted.problem or "no arguments")
         try:
             op, args = tool.prepare(wanted.arguments)
