@@ -30,7 +30,6 @@ from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import AUTO, PlanSpec
 from patchyard.domain.project import LimitSettings, seconds_of
 from patchyard.domain.reach import looks_secret
-from patchyard.domain.resource import names_of
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.settings import DESTINATIONS, Settings, known_role
 from patchyard.intake_devcontainers import discovered_in, with_devcontainers
@@ -115,7 +114,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
         is_trusted=holdings.is_trusted(str(top), files.digest),
         linked=linked,
     )
-    require_names(settings, str(top), linked=names_of(linked))
+    require_names(settings, str(top), holdings=holdings, project=project)
     filled = use(asked.action, asked.arguments) if asked.action else None
     spec = _spec(asked, environ, settings, filled, top)
     wish = Wish(
@@ -125,7 +124,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
         action=asked.action,
         discovered=discovered_in(holdings, str(top)),
     )
-    spec = placed(spec, wish, settings, environ, project=project, linked=linked)
+    spec = placed(spec, wish, settings, environ, project=project, holdings=holdings)
     spec = granted(spec, settings, environ)
     spec, notes = _with_commands(spec, settings, filled, sight)
     spec, said = with_image(spec, settings, sight)

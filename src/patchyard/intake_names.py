@@ -3,20 +3,26 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from patchyard.configuration import Configuration
-from patchyard.domain.environment import kind_of_word, no_such_kind
+from patchyard.domain.environment import kind_of_word
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place
+from patchyard.domain.holdings import Holdings
+from patchyard.domain.project import Project
+from patchyard.domain.resource import names_of
 from patchyard.domain.safety import APPROVALS
 from patchyard.domain.settings import Settings
 from patchyard.registry import ACTORS
 
 
-def require_names(settings: Configuration, workspace: str, *, linked: Iterable[str]) -> None:
+def require_names(
+    settings: Configuration, workspace: str, *, holdings: Holdings, project: Project | None
+) -> None:
     """Raise UsageError, with the place, for a setting that names what there is not.
 
     Looked at are all places, as for any other mistake: one that another place wins over too.
-    `linked` are the resources that work can be sent to.
+    Work can be sent to the resources that `project` is linked to.
     """
+    linked = names_of(project.linked(holdings.resources)) if project else ()
     for layer in settings.layers:
         for what, place, name in _named(layer.settings):
             known = _known(what, workspace)
@@ -25,7 +31,7 @@ def require_names(settings: Configuration, workspace: str, *, linked: Iterable[s
                 raise layer.refused(Fault.at(place, error)) from error
         for place, name in _placed(layer.settings):
             if kind_of_word(name) is None and name not in linked:
-                refusal = no_such_kind(name, linked=linked)
+                refusal = holdings.no_place(name, project)
                 raise layer.refused(Fault.at(place, refusal)) from refusal
 
 

@@ -1,6 +1,6 @@
 """Where a plan's work happens, as all who may say it say: the levels of the chain, filled in."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +9,8 @@ from patchyard.configuration import REPOSITORY_FILE, Configuration, user_file
 from patchyard.domain.action import Action
 from patchyard.domain.effective import environment_limits_in
 from patchyard.domain.environment import ExecutionEnvironment, Priority, parse_kind, place_named
+from patchyard.domain.errors import UnknownName
+from patchyard.domain.holdings import Holdings
 from patchyard.domain.languages import Spoken, image_for, language_of
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.preference import ToolSetting, environments_of, preferences_of
@@ -38,12 +40,13 @@ def placed(
     environ: Mapping[str, str],
     *,
     project: Project | None,
-    linked: Sequence[Resource],
+    holdings: Holdings,
 ) -> PlanSpec:
     """Return `spec` with the levels of the chain (A7).
 
     Raises ContainerUnavailableError (A14), UsageError or UnknownName for a place that there is not.
     """
+    linked = project.linked(holdings.resources) if project else ()
     said = settings.values["execution_environment"]
     is_default = said.origin in {REPOSITORY_FILE, str(user_file(environ))}
     resource = next((r.execution_environment for r in linked if r.execution_environment), None)
@@ -74,7 +77,10 @@ def placed(
         **_tools(settings.value("tools") or {}, wish.action),
     )
     require_tools({*filled.tool_environments, *filled.tool_preferences}, spec.repository)
-    sites_of(filled)
+    try:
+        sites_of(filled)
+    except UnknownName as error:
+        raise holdings.no_place(str(error.details["name"]), project) from error
     return filled
 
 

@@ -12,7 +12,13 @@ from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import repository_files, user_file
 from patchyard.domain.action import parse_action
 from patchyard.domain.environment import ExecutionEnvironment as Kind
-from patchyard.domain.errors import ContainerUnavailableError, UnknownName, UsageError
+from patchyard.domain.errors import (
+    LISTED,
+    ContainerUnavailableError,
+    UnknownName,
+    UsageError,
+)
+from patchyard.domain.holdings import Holdings
 from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
 from patchyard.domain.routing import route_of
@@ -75,6 +81,46 @@ def test_a_wrong_environment_names_the_right_ones(top: Path) -> None:
         taken(top, kind="dokcer")
     assert "docker" in caught.value.message
     assert caught.value.hint.startswith("known: container, devcontainer, host, ")
+
+
+FILES = Resource(name="files", type="directory")
+BOX = Resource(name="box", type="container-instance")
+
+
+def test_a_resource_without_a_link_is_named_with_the_command_that_links_it(top: Path) -> None:
+    own = Project(name="p", repository=str(top), resources=("files",))
+    holdings = held(own, resources={"box": BOX, "files": FILES})
+    with pytest.raises(
+        UnknownName, match="box is a container-instance that is not linked to"
+    ) as caught:
+        taken(top, holdings, kind="box")
+    assert caught.value.hint == "link it: `agents project link-resource p box`"
+    with pytest.raises(UnknownName, match="not linked to a project of this checkout") as caught:
+        taken(top, Holdings(resources={"box": BOX}), kind="box")
+    assert "`agents project create PROJECT` where there is none yet" in caught.value.hint
+    assert caught.value.hint.endswith("then `agents project link-resource PROJECT box`")
+    user_file(os.environ).parent.mkdir(parents=True)
+    user_file(os.environ).write_text("tools: {read_file: {execution_environment: box}}\n")
+    with pytest.raises(UsageError, match=r"config\.yaml:.* not linked to the project p") as said:
+        taken(top, holdings)
+    assert said.value.hint == "link it: `agents project link-resource p box`"
+
+
+def test_a_linked_folder_is_no_place_to_work_in_and_is_no_unknown_name(top: Path) -> None:
+    own = Project(name="p", repository=str(top), resources=("files",))
+    with pytest.raises(UsageError, match="files is a directory, in which nothing runs") as caught:
+        taken(top, held(own, resources={"files": FILES}), kind="files")
+    assert not isinstance(caught.value, UnknownName)
+
+
+def test_many_linked_resources_are_listed_in_order_and_the_rest_is_counted(top: Path) -> None:
+    names = [f"box{number:03}" for number in range(100)]
+    boxes = {name: replace(BOX, name=name) for name in reversed(names)}
+    own = Project(name="p", repository=str(top), resources=tuple(boxes))
+    with pytest.raises(UnknownName, match="Did you mean 'box099'") as caught:
+        taken(top, held(own, resources=boxes), kind="bx099")
+    listed = ", ".join(names[:LISTED])
+    assert caught.value.hint.endswith(f"; linked resources: {listed} and 50 more")
 
 
 def test_a_wrong_tool_setting_names_the_linked_resources_too(top: Path) -> None:

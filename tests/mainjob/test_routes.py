@@ -170,6 +170,25 @@ def test_a_resource_cannot_bear_the_word_of_a_kind_nor_name_a_place_that_is_not(
     assert (lost.code, "unknown execution environment" in lost.message) == (2, True), lost.message
 
 
+def test_a_resource_that_is_not_linked_is_told_with_the_command_wherever_it_is_named(
+    desk: Desk,
+) -> None:
+    desk.agents("project", "create", "shop")
+    desk.agents("resource", "add", "container-instance", "box", "--image", "x")
+    use = ("plan", "use", "licence-headers", "shop", "--arg", "holder=Ada", "--no-strategize")
+    desk.agents(*use, "--in", "process")
+    desk.agents("plan", "strategize", "@last")
+    for words in (
+        (*use, "--in", "box"),
+        ("plan", "execute", "@last", "--in", "box"),
+        ("project", "context", "set", "execution_environment", "box"),
+    ):
+        said = desk.agents(*words)
+        assert (said.code, said.body["error"]["code"]) == (2, "unknown_name"), words
+        assert "box is a container-instance that is not linked to the project shop" in said.message
+        assert said.message.endswith("link it: `agents project link-resource shop box`")
+
+
 @pytest.mark.service("docker")
 def test_an_image_that_is_not_there_is_exit_4_with_the_cure(desk: Desk) -> None:
     desk.agents("project", "create", "shop")

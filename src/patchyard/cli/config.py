@@ -15,7 +15,6 @@ from patchyard.domain.codec import to_json
 from patchyard.domain.effective import Setting
 from patchyard.domain.environment_limits import KEY, MEASURES
 from patchyard.domain.project import Project
-from patchyard.domain.resource import names_of
 from patchyard.engine.catalogue import Catalogue
 
 
@@ -100,7 +99,7 @@ def check(output_format: str) -> None:
         holdings = await catalogue.holdings()
         project = holdings.project_of(top)
         linked = project.linked(holdings.resources) if project else ()
-        require_names(everything.configuration, top, linked=names_of(linked))
+        require_names(everything.configuration, top, holdings=holdings, project=project)
         is_trusted = holdings.is_trusted(top, everything.files.digest)
         seen = repository_settings(top, is_trusted=is_trusted, linked=linked)
         data = {

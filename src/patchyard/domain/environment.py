@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from patchyard.domain.errors import UnknownName
+from patchyard.domain.errors import UnknownName, listing
 
 
 class ExecutionEnvironment(StrEnum):
@@ -103,13 +103,13 @@ def no_such_kind(text: str, *, linked: Iterable[str] = ()) -> UnknownName:
     unknown = UnknownName.among("execution environment", text, [*names, *linked])
     is_later = text.strip().lower() in names
     message = f"the environment {text!r} is not in this version" if is_later else unknown.message
-    here = [*(str(kind) for kind in HERE), *sorted(linked)]
-    details = {"name": text, "known": here}
+    here, own = [str(kind) for kind in HERE], sorted(linked)
+    named = f"; linked resources: {listing(own)}" if own else ""
     hint = (
         f"known: {', '.join(here)} (or the name of a linked resource;"
-        " container, devcontainer, ssh and vm need one)"
+        f" container, devcontainer, ssh and vm need one){named}"
     )
-    return UnknownName(message, hint=hint, details=details)
+    return UnknownName(message, hint=hint, details={"name": text, "known": [*here, *own]})
 
 
 def parse_kind(text: str) -> ExecutionEnvironment:

@@ -27,8 +27,16 @@ Expected failures of a tool (non-zero exit, missing file) are results, never one
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+LISTED = 50  # names that a hint lists; what there is more is counted
+
+
+def listing(names: Sequence[str]) -> str:
+    """Return names as a hint lists them: in the given order, and so many at most."""
+    more = len(names) - LISTED
+    return ", ".join(names[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 class PatchyardError(Exception):
@@ -70,10 +78,9 @@ class UnknownName(UsageError):
         names = sorted(known)
         near = difflib.get_close_matches(name, names, n=1)
         guess = f" Did you mean {near[0]!r}?" if near else ""
-        listed = ", ".join(names) or "none"
         return cls(
             f"unknown {what} {name!r}.{guess}",
-            hint=f"known: {listed}",
+            hint=f"known: {listing(names) or 'none'}",
             details={"name": name, "known": names},
         )
 
@@ -209,6 +216,7 @@ class JournalBroken(WorkFailed):
 
 
 __all__ = [
+    "LISTED",
     "ApprovalNeeded",
     "Conflict",
     "ContainerUnavailableError",
@@ -231,4 +239,5 @@ __all__ = [
     "UsageError",
     "WorkFailed",
     "WorkerLeft",
+    "listing",
 ]

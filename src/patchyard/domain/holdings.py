@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from patchyard.domain.action import Action
-from patchyard.domain.errors import UnknownName
+from patchyard.domain.environment import no_such_kind
+from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.project import Project
-from patchyard.domain.resource import Resource, Standing
+from patchyard.domain.resource import Resource, Standing, names_of, not_linked, nothing_runs
 
 STREAM = "home"
 SCHEMA = 1  # version of the shapes below; readers upcast older ones
@@ -125,6 +126,16 @@ class Holdings:
         if name not in self.resources:
             raise _unknown("resource", name, self.resources, "agents resource add TYPE NAME")
         return self.resources[name]
+
+    def no_place(self, name: str, project: Project | None) -> UsageError:
+        """Return the refusal of a name that means no place for plans of `project` (A15)."""
+        linked = project.linked(self.resources) if project else ()
+        found = self.resources.get(name)
+        if found is None:
+            return no_such_kind(name, linked=names_of(linked))
+        if found.site is None:
+            return nothing_runs(found, linked)
+        return not_linked(found, linked, project=project.name if project else "")
 
     def project_of(self, repository: str) -> Project | None:
         """Return the project of a checkout: the newest that was made, else the implicit one."""

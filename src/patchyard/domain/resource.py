@@ -18,6 +18,7 @@ from patchyard.domain.errors import (
     PatchyardError,
     UnknownName,
     UsageError,
+    listing,
 )
 
 GIT_CHECKOUT = "git-checkout"
@@ -129,11 +130,26 @@ def site_named(name: str, linked: Sequence[Resource], *, project: str = "") -> S
     if found is None:
         raise no_such_kind(name, linked=names_of(linked))
     if found.site is None:
-        raise UsageError(
-            f"{name} is a {found.type}, in which nothing runs",
-            hint=f"name a kind, or one of: {', '.join(names_of(linked)) or 'none is linked'}",
-        )
+        raise nothing_runs(found, linked)
     return found.site
+
+
+def nothing_runs(found: Resource, linked: Sequence[Resource]) -> UsageError:
+    """Return the refusal of a resource as a place, a folder for one; `linked` are those there."""
+    return UsageError(
+        f"{found.name} is a {found.type}, in which nothing runs",
+        hint=f"name a kind, or one of: {listing(names_of(linked)) or 'none is linked'}",
+    )
+
+
+def not_linked(found: Resource, linked: Sequence[Resource], *, project: str = "") -> UnknownName:
+    """Return the refusal of a resource that there is, to a project (or none) without its link."""
+    return UnknownName(
+        f"{found.name} is a {found.type} that is not linked to"
+        f" {f'the project {project}' if project else 'a project of this checkout'}",
+        hint=f"link it: {_linking(project, found.name)}",
+        details={"name": found.name, "known": names_of(linked)},
+    )
 
 
 def names_of(linked: Iterable[Resource]) -> Sequence[str]:
@@ -146,7 +162,7 @@ def _only(kind: ExecutionEnvironment, linked: Sequence[Resource], project: str) 
     if not found:
         raise _nothing_linked(kind, project)
     if len(found) > 1:
-        names = ", ".join(names_of(found))
+        names = listing(names_of(found))
         raise UsageError(
             f"`{kind}` could mean several linked resources: {names}",
             hint=f"name one of them in place of `{kind}`",
@@ -154,14 +170,19 @@ def _only(kind: ExecutionEnvironment, linked: Sequence[Resource], project: str) 
     return Site(KINDS[found[0].type], found[0].name)
 
 
+def _linking(project: str, name: str) -> str:
+    """Return the commands that link a resource to a project; empty: there may be none yet."""
+    link = f"`agents project link-resource {project or 'PROJECT'} {name}`"
+    return (
+        link if project else f"`agents project create PROJECT` where there is none yet, then {link}"
+    )
+
+
 def _nothing_linked(kind: ExecutionEnvironment, project: str) -> PatchyardError:
     if kind not in HERE:
         return no_such_kind(str(kind))
-    linking = [f"`agents project link-resource {project or 'PROJECT'} NAME`"]
-    if not project:
-        linking.insert(0, "`agents project create PROJECT` where there is none yet")
     ways = [f"`agents resource add {HOW[wanted]}`" for wanted in MEANT[kind]]
-    hint = f"link one: {' or '.join(ways)}, then {', then '.join(linking)}"
+    hint = f"link one: {' or '.join(ways)}, then {_linking(project, 'NAME')}"
     if kind in {ExecutionEnvironment.CONTAINER, ExecutionEnvironment.DEVCONTAINER}:
         what = "container" if kind == ExecutionEnvironment.CONTAINER else DEVCONTAINER_INSTANCE
         return ContainerUnavailableError(
@@ -189,6 +210,8 @@ __all__ = [
     "Resource",
     "Standing",
     "names_of",
+    "not_linked",
+    "nothing_runs",
     "require_free_word",
     "require_type",
     "site_named",

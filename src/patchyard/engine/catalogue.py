@@ -138,7 +138,7 @@ class Catalogue:
         def decide(holdings: Holdings) -> Sequence[HomeEvent]:
             project = holdings.project(name)
             if key == "execution_environment" and kept is not None:
-                _require_place(kept, project.linked(holdings.resources))
+                _require_place(kept, project, holdings)
             return [ProjectSaved(project=replace(project, **{key: kept}))]
 
         return (await self.change(decide)).project(name)
@@ -177,8 +177,9 @@ class Catalogue:
 
         def decide(holdings: Holdings) -> Sequence[HomeEvent]:
             if resource.execution_environment is not None:
-                there = (*holdings.resources.values(), resource)
-                _require_place(resource.execution_environment, there)
+                _require_any(
+                    resource.execution_environment, [*holdings.resources.values(), resource]
+                )
             if resource.name in holdings.resources:
                 raise UsageError(
                     f"there is a resource {resource.name} already",
@@ -276,7 +277,13 @@ def _adopted(implicit: Project, made: Project, holdings: Holdings) -> list[HomeE
     return [*events, ProjectDeleted(name=implicit.name)]
 
 
-def _require_place(name: str, known: Sequence[Resource]) -> None:
+def _require_place(name: str, project: Project, holdings: Holdings) -> None:
+    """Raise UsageError unless plans of a project can work in `name` (A15)."""
+    if kind_of_word(name) not in HERE and name not in names_of(project.linked(holdings.resources)):
+        raise holdings.no_place(name, project)
+
+
+def _require_any(name: str, known: Sequence[Resource]) -> None:
     """Raise UnknownName unless `name` is the word of a kind, or the name of a resource (A15)."""
     kind = kind_of_word(name)
     if kind not in HERE and name not in names_of(known):

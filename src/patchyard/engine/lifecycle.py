@@ -14,6 +14,7 @@ from patchyard.domain.errors import (
     PlanPaused,
     ProofFailed,
     ReconciliationBlockedError,
+    UnknownName,
 )
 from patchyard.domain.events import (
     BaseRecorded,
@@ -120,7 +121,11 @@ async def place(equipment: Equipment, ledger: Ledger, name: str, source: str) ->
     holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
     project = holdings.projects.get(state.known.project or "")
     linked = project.linked(holdings.resources) if project else ()
-    equipment.environment(site_named(name, linked, project=state.known.project or "").kind)
+    try:
+        site = site_named(name, linked, project=state.known.project or "")
+    except UnknownName as error:
+        raise holdings.no_place(name, project) from error
+    equipment.environment(site.kind)
     is_done = state.phase == Phase.APPLY or (state.phase, state.state) == _EXECUTED
     if not is_done and name != state.known.environment:
         usable = tuple(each for each in linked if each.site is not None)
