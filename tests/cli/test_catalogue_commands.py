@@ -203,6 +203,31 @@ def test_a_link_can_be_taken_back_and_what_is_still_set_is_said() -> None:
     assert typed("resource", "remove", "files", "--format", "rich").stdout.endswith("from shop\n")
 
 
+def test_a_checkout_that_is_removed_takes_the_devcontainers_found_in_it_along(
+    checkout: Path,
+) -> None:
+    for folder in (".devcontainer", ".devcontainer/web"):
+        (checkout / folder).mkdir()
+        (checkout / folder / "devcontainer.json").write_text('{"image": "py3"}')
+    found = ["co-devcontainer", "co-devcontainer-web"]
+    data("project", "create", "shop")
+    assert data("resource", "add", "git-checkout", "co")["discovered"] == found
+    data("resource", "add", "devcontainer-instance", "own")  # somebody's own, of the same file
+    data("project", "link-resource", "shop", found[0])
+    typed("project", "context", "set", "execution_environment", found[0])
+    removed = typed("resource", "remove", "co").stdout.splitlines()
+    assert removed[:2] == [
+        "removed co",
+        "removed co-devcontainer, which was discovered in co, unlinked from shop",
+    ]
+    assert "shop is still set to work there" in removed[2]
+    assert removed[3] == "removed co-devcontainer-web, which was discovered in co"
+    assert [each["name"] for each in data("resource", "list")["resources"]] == ["own"]
+    assert data("resource", "add", "git-checkout", "co")["discovered"] == found
+    gone = data("resource", "remove", "co")
+    assert (gone["unlinked"], gone["discovered"]) == ([], {name: [] for name in found})
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

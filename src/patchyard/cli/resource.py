@@ -298,15 +298,22 @@ def show(name: str, output_format: str) -> None:
 def remove(name: str, output_format: str) -> None:
     """Take a resource away, from projects it is linked to as well; what lies there stays.
 
+    The devcontainers that were discovered in a checkout go with it; adding it finds them again.
     Plans that were made before keep it.
     """
 
     async def job(catalogue: Catalogue) -> Outcome:
-        linked = sorted(await catalogue.remove_resource(name), key=lambda each: each.name)
-        names = [each.name for each in linked]
-        lines = [f"removed {name}" + (f", unlinked from {', '.join(names)}" if names else "")]
-        lines += [line for each in linked for line in still_named(each, name)]
-        return Outcome(data={"name": name, "unlinked": names}, text="\n".join(lines))
+        gone = await catalogue.remove_resource(name)
+        names = {each: [project.name for project in linked] for each, linked in gone.items()}
+        lines = []
+        for each, linked in gone.items():
+            why = f", which was discovered in {name}" if each != name else ""
+            unlinked = f", unlinked from {', '.join(names[each])}" if linked else ""
+            lines.append(f"removed {each}{why}{unlinked}")
+            lines += [line for project in linked for line in still_named(project, each)]
+        own = names.pop(name)
+        data = {"name": name, "unlinked": own, "discovered": names}
+        return Outcome(data=data, text="\n".join(lines))
 
     with_catalogue("resource remove", output_format, job)
 

@@ -4,7 +4,7 @@ A decision is a pure function from what there is to the events that should follo
 process was faster, it decides again on what there is then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,20 +191,25 @@ class Catalogue:
         await self.change(decide)
         return resource
 
-    async def remove_resource(self, name: str) -> Sequence[Project]:
+    async def remove_resource(self, name: str) -> Mapping[str, Sequence[Project]]:
         """Take a resource away, also from the projects it is linked to, and return those.
 
-        Raises UnknownName.
+        What was discovered in it goes along: by name, `name` first, the projects that each was
+        linked to. Raises UnknownName.
         """
-        linked: list[Project] = []
+        gone: dict[str, Sequence[Project]] = {}
 
         def decide(holdings: Holdings) -> Sequence[HomeEvent]:
             removed = holdings.resource(name).name
-            linked[:] = [each for each in holdings.projects.values() if removed in each.resources]
-            return [ResourceRemoved(name=removed)]
+            found = sorted(n for n, each in holdings.resources.items() if each.parent == removed)
+            projects = [each for _, each in sorted(holdings.projects.items())]
+            gone.clear()
+            for each in (removed, *found):
+                gone[each] = [project for project in projects if each in project.resources]
+            return [ResourceRemoved(name=each) for each in gone]
 
         await self.change(decide)
-        return linked
+        return gone
 
     async def save_action(self, action: Action) -> None:
         """Add an action, or put it in the place of the one of that name."""
