@@ -20,6 +20,7 @@ from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.containers import LABEL, Confined, confined
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.process import ProcessRef, wait_ended
+from patchyard.domain.address import Address
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
 from patchyard.environments import ssh
@@ -28,6 +29,7 @@ from sshds import SshServer, serving_ssh, with_engine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.service("sshd")]
 
+YONDER = Address.parse("me@yonder:2222")
 USERS = [pytest.param(kind, marks=marks_of(kind)) for kind in CARRIED]
 
 
@@ -224,9 +226,11 @@ FACTS: Mapping[str, object] = {
     ],
 )
 def test_what_a_host_says_of_itself_is_a_claim(said: Mapping[str, object], cause: str) -> None:
-    assert far_walls.far_host("yonder", FACTS).identity.uid == 1000
+    assert far_walls.far_host(YONDER, FACTS).identity.uid == 1000
     with pytest.raises(EnvironmentUnavailable, match=cause) as refused:
-        far_walls.far_host("yonder", {**FACTS, **said})
+        far_walls.far_host(YONDER, {**FACTS, **said})
+    if cause == "what cannot be":
+        assert refused.value.hint == "look there: `ssh -p 2222 me@yonder`"
     assert refused.value.hint
 
 
@@ -364,14 +368,17 @@ ENGINE: Mapping[str, object] = {
     ],
 )
 def test_what_an_engine_says_of_itself_is_a_claim(said: Mapping[str, object], cause: str) -> None:
-    assert far_containers.far_engine("yonder", ENGINE, "i").is_podman
+    assert far_containers.far_engine(YONDER, ENGINE, "i").is_podman
     with pytest.raises(EnvironmentUnavailable, match=cause) as refused:
-        far_containers.far_engine("yonder", {**ENGINE, **said}, "i")
+        far_containers.far_engine(YONDER, {**ENGINE, **said}, "i")
     assert refused.value.hint
 
 
 def test_what_failed_in_a_container_is_named() -> None:
-    host = far_containers.far_engine("yonder", ENGINE, "i")
+    host = far_containers.far_engine(YONDER, ENGINE, "i")
     made = {"failed": "an answer", "said": "no such program"}
-    with pytest.raises(EnvironmentUnavailable, match="an answer missing: no such program"):
+    with pytest.raises(
+        EnvironmentUnavailable, match="an answer missing: no such program"
+    ) as refused:
         far_containers.refuse_unstarted(host, made)
+    assert refused.value.hint.endswith("engine there: `ssh -p 2222 me@yonder`")

@@ -20,6 +20,7 @@ from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.docker import engine_socket
 from patchyard.clients.far_containers import FarEngine, accounts_on, container_on, far_engine
 from patchyard.clients.toolbox import TOOLBOX_FOLDER
+from patchyard.domain.address import Address
 from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.toolbox import containing, detaching, ending, engines, hosting
 
@@ -37,7 +38,7 @@ def spec_there() -> EnvironmentSpec:
 def walls_in(base: str, place: str) -> tuple[far_walls.FarHost, dict[str, Any]]:
     """What this machine says of itself, and the walls that an engine makes of that."""
     said = hosting.look(request(id=ID, **far_walls.ASKED), base, place)
-    host = far_walls.far_host("here", json.loads(json.dumps(said)))
+    host = far_walls.far_host(Address(host="here"), json.loads(json.dumps(said)))
     return host, json.loads(json.dumps(far_walls.walls_on(host, spec_there())))
 
 
@@ -81,7 +82,9 @@ def test_walls_that_did_not_come_up_are_told_and_leave_nothing(
 
 def contained(base: str, place: str, image: str) -> tuple[FarEngine, dict[str, Any]]:
     asked = request(id=ID, places=[engine_socket(os.environ)], image=image)
-    host = far_engine("here", json.loads(json.dumps(hosting.look(asked, base, place))), image)
+    host = far_engine(
+        Address(host="here"), json.loads(json.dumps(hosting.look(asked, base, place))), image
+    )
     config = container_on(host, spec_there(), ID).config
     accounts = accounts_on(host, spec_there())
     return host, {**asked, "engine": host.socket, "config": config, "accounts": accounts}

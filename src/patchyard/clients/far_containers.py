@@ -14,6 +14,7 @@ from patchyard.clients.containers import Confined, Equipped, accounts_of, confin
 from patchyard.clients.docker import PLACES, START_ENGINE, no_image, require_runnable
 from patchyard.clients.far_walls import hearing, identity_of
 from patchyard.clients.identity import AgentIdentity
+from patchyard.domain.address import Address
 from patchyard.domain.environment import EnvironmentSpec
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.toolbox.settings import PASSED
@@ -23,7 +24,7 @@ from patchyard.toolbox.settings import PASSED
 class FarEngine:
     """A host's container engine, and what lies there for a container."""
 
-    name: str  # of the host
+    where: Address  # of the host, as its resource names it
     socket: str  # paths there
     image: Mapping[str, Any]
     is_podman: bool
@@ -34,22 +35,22 @@ class FarEngine:
     processors: int
 
 
-def far_engine(name: str, said: Mapping[str, Any], reference: str) -> FarEngine:
-    """Return what the host `name` said, as far as the image `reference` can be run there.
+def far_engine(where: Address, said: Mapping[str, Any], reference: str) -> FarEngine:
+    """Return what the host at `where` said, as far as the image `reference` can be run there.
 
     Raises EnvironmentUnavailable.
     """
-    with hearing(name):
+    with hearing(where):
         try:
-            return _read(name, said, reference)
+            return _read(where, said, reference)
         except EnvironmentUnavailable as error:
             raise EnvironmentUnavailable(
-                f"{name} cannot carry `container`: {error.message}",
+                f"{where.host} cannot carry `container`: {error.message}",
                 hint=f"on that host: {error.hint}",
             ) from error
 
 
-def _read(name: str, said: Mapping[str, Any], reference: str) -> FarEngine:
+def _read(where: Address, said: Mapping[str, Any], reference: str) -> FarEngine:
     if said["machine"] != platform.machine():  # the filter's numbers are this machine's
         raise EnvironmentUnavailable(
             f"it is {said['machine']}, and the filter of system calls is made for"
@@ -67,7 +68,7 @@ def _read(name: str, said: Mapping[str, Any], reference: str) -> FarEngine:
     require_runnable(reference, image)
     parts = said["version"].get("Components") or ()
     return FarEngine(
-        name=name,
+        where=where,
         socket=str(said["engine"]),
         image=image,
         is_podman=any("podman" in str(part.get("Name", "")).lower() for part in parts),
@@ -115,8 +116,9 @@ def refuse_unstarted(host: FarEngine, made: Mapping[str, Any]) -> None:
         )
     said = f": {made['said']}" if made.get("said") else ""
     raise EnvironmentUnavailable(
-        f"{host.name} cannot carry `container`, it came up with {made['failed']} missing{said}",
-        hint=f"look at the container engine there: `ssh {host.name}`",
+        f"{host.where.host} cannot carry `container`,"
+        f" it came up with {made['failed']} missing{said}",
+        hint=f"look at the container engine there: `{host.where.command}`",
     )
 
 

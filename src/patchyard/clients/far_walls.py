@@ -34,6 +34,7 @@ from patchyard.clients.walls import (
     build_view,
     surveyed,
 )
+from patchyard.domain.address import Address
 from patchyard.domain.environment import EnvironmentSpec
 from patchyard.domain.errors import EnvironmentUnavailable
 
@@ -60,7 +61,7 @@ VARIABLES = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 class FarHost:
     """What a host said of itself, as far as walls there are concerned."""
 
-    name: str
+    where: Address  # as its resource names it
     machine: Machine
     bubblewrap: Bubblewrap
     identity: AgentIdentity  # of the agent there
@@ -75,30 +76,32 @@ class FarHost:
 
 
 @contextmanager
-def hearing(name: str) -> Iterator[None]:
-    """Read what the host `name` said. Raises EnvironmentUnavailable for what cannot be."""
+def hearing(where: Address) -> Iterator[None]:
+    """Read what the host at `where` said. Raises EnvironmentUnavailable for what cannot be."""
     try:
         yield
     except NONSENSE as error:
         raise EnvironmentUnavailable(
-            f"{name} says of itself what cannot be: {str(error)[:200]}",
-            hint=f"look there: `ssh {name}`",
+            f"{where.host} says of itself what cannot be: {str(error)[:200]}",
+            hint=f"look there: `{where.command}`",
         ) from error
 
 
-def far_host(name: str, said: Mapping[str, Any]) -> FarHost:
-    """Return what the host `name` said. Raises EnvironmentUnavailable where it cannot carry."""
-    with hearing(name):
+def far_host(where: Address, said: Mapping[str, Any]) -> FarHost:
+    """Return what the host at `where` said. Raises EnvironmentUnavailable where it cannot carry."""
+    with hearing(where):
         try:
-            return _read(name, said)
+            return _read(where, said)
         except EnvironmentUnavailable as error:
             raise EnvironmentUnavailable(
-                f"{name} cannot carry `process`: {error.message}",
-                hint=f"on that host: {error.hint}" if error.hint else f"look there: `ssh {name}`",
+                f"{where.host} cannot carry `process`: {error.message}",
+                hint=f"on that host: {error.hint}"
+                if error.hint
+                else f"look there: `{where.command}`",
             ) from error
 
 
-def _read(name: str, said: Mapping[str, Any]) -> FarHost:
+def _read(where: Address, said: Mapping[str, Any]) -> FarHost:
     if said["machine"] != platform.machine():  # the filter's numbers are this machine's
         raise EnvironmentUnavailable(
             f"it is {said['machine']}, and the filter of system calls is made for"
@@ -108,7 +111,7 @@ def _read(name: str, said: Mapping[str, Any]) -> FarHost:
     path, answer = map(str, said["bubblewrap"])
     texts = {str(place): str(text) for place, text in said["texts"].items()}
     return FarHost(
-        name=name,
+        where=where,
         machine=surveyed(
             said["survey"], toolbox=f"{said['code']}/toolbox", interpreter=_interpreter(said)
         ),
@@ -191,7 +194,7 @@ def counted_on(host: FarHost) -> Mapping[str, str]:
     """Return what stands for a limit there, where that is not what the limit is named after."""
     if host.has_groups or not host.identity.is_switched:
         return {}
-    own = f"of all that runs on {host.name} as user {host.identity.uid}, in other places too"
+    own = f"of all that runs on {host.where.host} as user {host.identity.uid}, in other places too"
     return {"processes": own}
 
 
@@ -231,13 +234,13 @@ def refuse_failed(host: FarHost, made: Mapping[str, Any]) -> None:
     if said:
         diagnosis = diagnose(said, host.obstacles)
         raise EnvironmentUnavailable(
-            f"{host.name} cannot carry `process`: {diagnosis.cause}",
+            f"{host.where.host} cannot carry `process`: {diagnosis.cause}",
             hint=f"on that host: {diagnosis.cure}",
         )
     raise EnvironmentUnavailable(
-        f"{host.name} cannot carry `process`, its kernel shows less walls than asked:"
+        f"{host.where.host} cannot carry `process`, its kernel shows less walls than asked:"
         f" {made['failed']}",
-        hint=f"look there what keeps bubblewrap from its work: `ssh {host.name}`",
+        hint=f"look there what keeps bubblewrap from its work: `{host.where.command}`",
     )
 
 

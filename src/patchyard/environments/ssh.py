@@ -143,7 +143,7 @@ class SSHEnvironment:
                 handle = noted.handle(self.kind, "", details)
                 undo.pop_all()
                 undo.push_async_callback(self._undo, handle)
-                with hearing(Address.parse(spec.address).host):
+                with hearing(Address.parse(spec.address)):
                     said, details[COUNTED] = await _made(talk, spec, environment_id)
                     made = checked_start(said)
                 details |= {name: made[name] for name in ("boot", "root", "socket")}
@@ -319,10 +319,10 @@ async def _made(
         options = bare_options(spec)
         asked = talk.ask("start", id=environment_id, options=options, bootstrap=BOOTSTRAP)
         return await whole(asked), {}
-    name = Address.parse(spec.address).host
+    where = Address.parse(spec.address)
     if spec.carries == ExecutionEnvironment.CONTAINER:
         return await _contained(talk, spec, environment_id), {}
-    host = far_host(name, await talk.ask("look", id=environment_id, **ASKED))
+    host = far_host(where, await talk.ask("look", id=environment_id, **ASKED))
     made = await whole(talk.ask("start", id=environment_id, walls=walls_on(host, spec)))
     refuse_failed(host, made)
     return made, counted_on(host)
@@ -332,9 +332,9 @@ async def _contained(
     talk: Conversation, spec: EnvironmentSpec, environment_id: str
 ) -> Mapping[str, Any]:
     """Have a toolbox in a container there. Raises EnvironmentUnavailable."""
-    name = Address.parse(spec.address).host
+    where = Address.parse(spec.address)
     told = await talk.ask("look", id=environment_id, places=PLACES, image=spec.image)
-    host = far_engine(name, told, spec.image)
+    host = far_engine(where, told, spec.image)
     asked, accounts = container_on(host, spec, environment_id), accounts_on(host, spec)
     engine = {"id": environment_id, "engine": host.socket}
     made = await whole(talk.ask("create", config=asked.config, accounts=accounts, **engine))
