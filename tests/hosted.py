@@ -8,7 +8,6 @@ import struct
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     real = pwd.getpwuid
 
     def made_up(uid: int) -> Any:
-        own = SimpleNamespace(pw_dir=str(folder), pw_name="somebody")
+        own = pwd.struct_passwd(("somebody", "x", uid, 0, "", str(folder), "/bin/sh"))
         return own if uid == os.getuid() else real(uid)
 
     monkeypatch.setattr(pwd, "getpwuid", made_up)
