@@ -11,6 +11,7 @@ import pytest
 
 from engine.worksite import Worksite, call
 from patchyard.contracts.actor import Wanted
+from patchyard.contracts.environment import Environment, Toolbox
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -18,11 +19,13 @@ from patchyard.domain.environment import (
     Mount,
     Site,
 )
-from patchyard.domain.errors import UnknownName
+from patchyard.domain.errors import EnvironmentBroken, UnknownName
 from patchyard.domain.events import ToolCallRequested
 from patchyard.domain.plan import Phase
+from patchyard.engine import places as places_of_engine
 from patchyard.engine import tool_runner
 from patchyard.engine.answers import answer_in_time
+from patchyard.engine.metering import Metered, metered
 from patchyard.engine.places import Places
 from patchyard.engine.rows import body_of
 from patchyard.engine.tool_runner import ToolRunner
@@ -109,6 +112,42 @@ async def test_of_two_environments_left_behind_the_newer_is_taken_up_and_the_oth
     assert list(runner._ledger.state.environments) == [newer.environment_id]
     handle, _ = await places.toolbox(HERE)
     assert handle == newer
+
+
+async def test_what_was_attached_to_is_closed_where_it_cannot_be_taken_up(
+    runner: ToolRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached: list[Toolbox] = []
+
+    def unmetered(_environment: Environment, _handle: EnvironmentHandle, found: Toolbox) -> Metered:
+        reached.append(found)
+        raise OSError("the counters are gone")
+
+    def kept(environment: Environment, handle: EnvironmentHandle, found: Toolbox) -> Metered:
+        reached.append(found)
+        return metered(environment, handle, found)
+
+    async def staying(*_given: object, **_more: object) -> None:
+        raise EnvironmentBroken("it would not end")
+
+    places = runner._places
+    for _ in range(2):
+        await places.toolbox(HERE)
+        places._open.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(places_of_engine, "metered", unmetered)
+        with pytest.raises(OSError, match="the counters"):
+            await places.find_again()
+        patched.setattr(places_of_engine, "metered", kept)
+        patched.setattr(places_of_engine, "ended", staying)
+        with pytest.raises(EnvironmentBroken, match="would not end"):
+            await places.find_again()  # the older one's place is taken by the newer one
+    assert len(reached) == 3
+    for toolbox in reached:
+        with pytest.raises(EnvironmentBroken):
+            await toolbox.call("c", "read_file", {"path": "a.txt"})
+    await places.find_again()
+    assert len(runner._ledger.state.environments) == 1
 
 
 async def test_a_kind_without_an_adapter_is_named(runner: ToolRunner) -> None:

@@ -74,13 +74,25 @@ class Places:
                 await self._end(handle, "left over from another phase")
                 continue
             try:
-                toolbox = metered(environment, handle, await self._reached(environment, handle))
+                toolbox = await self._attached(environment, handle)
             except EnvironmentBroken as error:
                 await self._end(handle, error.message)
                 continue
             if handle.site in self._open:  # it was given up, and would not end
-                await self.replace(handle.site, "another took its place")
+                try:
+                    await self.replace(handle.site, "another took its place")
+                except BaseException:
+                    await toolbox.close()
+                    raise
             self._open[handle.site] = (handle, toolbox)
+
+    async def _attached(self, environment: Environment, handle: EnvironmentHandle) -> Metered:
+        reached = await self._reached(environment, handle)
+        try:
+            return metered(environment, handle, reached)
+        except BaseException:
+            await reached.close()
+            raise
 
     async def _reached(self, environment: Environment, handle: EnvironmentHandle) -> Toolbox:
         """Return the connection that the pool made, or one made now."""
