@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from fence import fence
 from leftovers import left_outside
@@ -17,6 +18,12 @@ from services import REAL_ENVIRONMENT, need
 from surroundings import cleaned, home
 
 pytest_plugins = ["pytester"]
+
+# A machine at work elsewhere is no property's fault: what takes too long has the test's time-out.
+settings.register_profile(
+    "patchyard", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("patchyard")
 
 INDEX_SERVICES = frozenset({"npm-index", "pypi-index"})
 INDEX_PREFIXES = (

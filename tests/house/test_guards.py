@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from fence import WorldReachedError
 from services import absence
@@ -35,6 +36,11 @@ def test_the_home_is_the_tests_own(name: str, tmp_path_factory: pytest.TempPathF
 
 def test_nothing_of_the_users_environment_comes_along() -> None:
     assert not [name for name in os.environ if name.startswith(("PIP_", "NPM_", "SSH_", "AWS_"))]
+
+
+def test_no_property_fails_because_the_machine_is_slow() -> None:
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check
 
 
 def test_an_unknown_service_is_a_mistake() -> None:
