@@ -202,9 +202,11 @@ async def test_two_calls_are_carried_out_in_order() -> None:
 
 
 async def test_an_unknown_tool_is_answered_with_the_nearest_name() -> None:
-    first = await (await ModelActor(model=model(says(("write_fil", {})))).begin(brief())).next(())
-    assert first.calls[0].arguments is None
-    assert "write_file" in first.calls[0].problem
+    session = await ModelActor(model=model(says(("write_fil", {"path": "a"})))).begin(brief())
+    (call,) = (await session.next(())).calls
+    assert "write_file" in call.problem
+    assert call.arguments == {"path": "a"}  # to be shown; nothing makes the call
+    assert session.messages[-1].calls[0].arguments == "{}"
 
 
 async def test_mended_arguments_are_carried_out_and_the_model_is_told() -> None:
