@@ -56,10 +56,29 @@ def test_comments_trailing_commas_and_slashes_in_texts_are_read() -> None:
         ('{"a": 1, "a": 2}', "the key 'a' stands twice"),
         ("[" * 100_000, "x: "),
         ("", "x:1:1: "),
+        ("{} /* open", "x:1:4: Extra data"),
+        ('{"a": 1,, }', "x:1:"),
     ],
 )
 def test_what_is_no_json_is_named_with_line_and_column(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
+        parse_jsonc(text, name="x")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "," + "/" * 100_000,
+        "[1" + ",/**/ //\n" * 50_000,
+        '"' + '\\"' * 200_000,
+        "/*" * 200_000,
+        ",".join(["{" + ",".join(f'"{number}":0' for number in range(50_000)), '"49999":0}']),
+    ],
+    ids=["slashes", "commas", "quotes", "open comments", "keys"],
+)
+def test_no_text_takes_more_time_than_its_length(text: str) -> None:
+    with pytest.raises(UsageError):
         parse_jsonc(text, name="x")
 
 
