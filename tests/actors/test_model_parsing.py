@@ -68,6 +68,8 @@ def test_commas_and_quotes_inside_texts_stay() -> None:
         ("path=a.py", "write one JSON object"),
         ("{" * 100_000, "no JSON object"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"a": ' * 300 + "1" + "}" * 300, "nested too deeply"),
+        (f'{{"a": {"9" * 5000}}}', "too many digits"),
         ("{'a': " * 500, "no JSON object"),
         ("{'a': __import__('os')}", "at character 1"),
         ("<xml/>", "write one JSON object"),
@@ -113,6 +115,33 @@ def test_a_call_in_the_text_is_found(text: str) -> None:
     [(name, arguments)] = find_calls(text, ["read_file"])
     assert name == "read_file"
     assert parse_arguments(arguments).arguments == PATH
+
+
+def test_fences_in_the_texts_of_a_call_do_not_end_it() -> None:
+    inner = {"path": "a.md", "content": "```sh\nls\n```\n{x}"}
+    call = json.dumps({"name": "write_file", "arguments": inner}, indent=1)
+    found = find_calls(f"So:\n```json\n{call}\n```\nand\n```\n\n{CALL}  ```", [*TWO])
+    assert [name for name, _ in found] == [*TWO]
+    assert json.loads(found[0][1]) == inner
+
+
+TWO = ("write_file", "read_file")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>" + "\n" * 100_000,
+        "<tool_call>" * 50_000,
+        "```json\n" + " " * 100_000,
+        "```\n{" * 50_000,
+        "```\n{" + "}\n\n" * 50_000,
+    ],
+    ids=["line breaks", "tags", "blanks", "fences", "ends"],
+)
+def test_no_text_takes_more_time_than_its_length(text: str) -> None:
+    assert find_calls(text, ["read_file"]) == []
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,16 @@ import asyncio
 import hashlib
 import json
 import os
+import socket
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
 from clients.indexes import Index, gate, indexing, raw
 from patchyard.clients.downloads import Downloads
-from patchyard.clients.gateway_server import CONNECTIONS, HEAD_BYTES
+from patchyard.clients.gateway_server import CONNECTIONS, FREE, HEAD_BYTES, Exchange, serving
 from patchyard.clients.index_settings import parse_npmrc, parse_pip_settings
 from patchyard.clients.npm import read_document
 from patchyard.clients.pypi import JSON_TYPE, belongs
@@ -70,6 +72,26 @@ async def test_one_connection_carries_many_requests(index: Index, tmp_path: Path
     async with gate(tmp_path, PIP_INDEX_URL=f"{index.url}/simple") as inside:
         said = await raw(inside.port, asked * 2 + b"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n")
     assert said.count(b"HTTP/1.1 404 ") == 3
+
+
+async def test_a_defect_of_ours_ends_one_connection_and_is_told() -> None:
+    told = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what["exception"]))
+
+    async def answering(exchange: Exchange) -> None:
+        if exchange.asked.path == "/bad":
+            raise ZeroDivisionError
+        await exchange.reply(HTTPStatus.OK, b"good")
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    async with serving(listener, answering, guard=FREE):
+        said = [
+            await raw(port, f"GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n".encode())
+            for path in ("/bad", "/good")
+        ]
+    assert (said[0], said[1].endswith(b"good")) == (b"", True)
+    assert [type(error) for error in told] == [ZeroDivisionError]
 
 
 async def test_those_who_say_nothing_keep_nobody_from_leaving(index: Index, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_comments_trailing_commas_and_slashes_in_texts_are_read() -> None:
         ("[" * 100_000, "x: "),
         ("", "x:1:1: "),
         ("{} /* open", "x:1:4: Extra data"),
+        (f'{{"a": {"9" * 5000}}}', "x: .*digits"),
         ('{"a": 1,, }', "x:1:"),
     ],
 )

@@ -52,6 +52,7 @@ def test_what_the_build_is_given_counts_before_the_files_own() -> None:
         ("ADD $WHERE /x", "may reach out"),
         ("ADD a h${TTP} /x", "may reach out"),
         ("ADD [what /x", "cannot be told"),
+        (f"ADD {'[' * 100_000} /x", "cannot be told"),
         ("ONBUILD ADD https://x.example/ /x", "may reach out"),
         ("ONBUILD COPY --from=s /x /", "--from of ONBUILD would be another image"),
         ("ONBUILD copy --chown=1 --from=0 /x /", "--from of ONBUILD would be another image"),

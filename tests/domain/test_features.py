@@ -221,6 +221,8 @@ def test_commands_of_features_come_first_at_each_hook() -> None:
     assert parse_metadata('{"id": "one"}') == [{"id": "one"}]
     with pytest.raises(UsageError, match="is no JSON"):
         parse_metadata("no")
+    with pytest.raises(UsageError, match="is no JSON"):
+        parse_metadata("[" * 100_000)
     assert weakening_in([{"id": "x", "capAdd": ["A"], "init": False}, {"capAdd": ["B"]}]) == [
         "capAdd of x"
     ]

@@ -130,6 +130,8 @@ def test_arguments_with_one_meaning_are_mended(
         ("execute_command", {"command": "x", "timeout_s": "NaN"}, "must be a number"),
         ("execute_command", {"command": "x", "background": "maybe"}, "must be true or false"),
         ("read_file", {"arguments": "{broken"}, "has no argument 'arguments'"),
+        ("read_file", {"arguments": "[" * 100_000}, "has no argument 'arguments'"),
+        ("read_file", {"args": '{"path": ' * 300 + "1" + "}" * 300}, "no argument 'args'"),
     ],
 )
 def test_what_has_no_single_meaning_is_refused_with_what_to_do(

@@ -132,7 +132,7 @@ def _short_arguments(arguments: str) -> str:
         return arguments
     try:
         value = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "{}"
     if not isinstance(value, dict):
         return "{}"

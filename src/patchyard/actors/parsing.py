@@ -6,12 +6,16 @@ Knows no tool and no provider; each mending has a name, so that the model can be
 import ast
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from patchyard.domain.codec import is_deeper
+from patchyard.domain.tooling import DEEPEST
+
 _STRICT = json.JSONDecoder()
 _LOOSE = json.JSONDecoder(strict=False)  # takes raw line breaks in strings
+TOO_DEEP = "it is nested too deeply"
 LITERAL_LIMIT = 200_000  # characters that are tried as a Python literal
 
 
@@ -31,6 +35,8 @@ def parse_arguments(text: str) -> Parsed:
         return Parsed(arguments={})
     for mending, read in _READERS:
         found = read(plain)
+        if found is not None and is_deeper(found, DEEPEST):
+            return Parsed(problem=f"the arguments are no use ({TOO_DEEP})")
         if found is not None:
             return Parsed(arguments=found, mended=mending)
     return Parsed(problem=_diagnosis(plain))
@@ -42,7 +48,7 @@ def find_calls(text: str, names: Collection[str]) -> list[tuple[str, str]]:
     Forms: `<tool_call>{...}</tool_call>`, a fenced JSON block, or a text that is one JSON object;
     each with `name` (or `tool`, `function`) and `arguments` (or `parameters`, `input`).
     """
-    pieces = _TAGGED.findall(text) or _FENCED.findall(text)
+    pieces = list(_tagged(text)) or list(_in_fences(text))
     if not pieces and text.strip().startswith("{"):
         pieces = [text]
     calls = [_text_call(piece) for piece in pieces]
@@ -50,8 +56,31 @@ def find_calls(text: str, names: Collection[str]) -> list[tuple[str, str]]:
     return known if known and len(known) == len(calls) else []
 
 
-_TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
-_FENCED = re.compile(r"```(?:json|tool_call|tool)?\s*\n(\{.*?\})\s*\n?```", re.DOTALL)
+def _tagged(text: str) -> Iterator[str]:
+    """Yield what stands between tags; a text without end takes no more time than its length."""
+    while True:
+        _, opened, text = text.partition(OPENED)
+        inner, closed, text = text.partition(CLOSED)
+        if not (opened and closed):
+            return
+        yield inner.strip()
+
+
+def _in_fences(text: str) -> Iterator[str]:
+    """Yield each object that fills a code fence; fences in its texts do not end it."""
+    place = 0
+    while opened := _OPENED_FENCE.search(text, place):
+        for closed in _CLOSED_FENCE.finditer(text, opened.end()):
+            yield text[opened.end() - 1 : closed.start() + 1]
+            place = closed.end()
+            break
+        else:
+            return
+
+
+OPENED, CLOSED = "<tool_call>", "</tool_call>"
+_OPENED_FENCE = re.compile(r"```(?:json|tool_call|tool)?\s*+(?<=\n)\{")
+_CLOSED_FENCE = re.compile(r"\}\s*+```")
 
 
 def _text_call(piece: str) -> tuple[str, str] | None:
@@ -186,7 +215,9 @@ def _diagnosis(text: str) -> str:
         else:
             why = f"{error.msg} at character {error.pos}"
     except RecursionError:
-        why = "it is nested too deeply"
+        why = TOO_DEEP
+    except ValueError:
+        why = "a number has too many digits"
     else:
         why = "it is JSON, but no object"
     return f"the arguments are no JSON object ({why}): {shown}"

@@ -33,7 +33,7 @@ class BuildLog:
         """Take one line of the engine's answer. Raises EnvironmentUnavailable for an error."""
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         if "errorDetail" in found:
             raise self._failure(str(found.get("error") or ""))

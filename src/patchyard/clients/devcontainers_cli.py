@@ -278,7 +278,7 @@ def _cause(text: str) -> str:
     """Return what the CLI says of its end: a line of JSON among others."""
     lines = text.strip().splitlines()
     for line in reversed(lines):
-        with contextlib.suppress(ValueError, AttributeError):
+        with contextlib.suppress(ValueError, AttributeError, RecursionError):
             return str(json.loads(line).get("message") or line)
     return lines[-1] if lines else "it said nothing"
 

@@ -25,7 +25,7 @@ AWAY_TIMEOUT_S = 5.0  # for what is turned away to say what it wants, so that it
 AWAY = 8  # connections that may be turned away at once
 PIECE = 256 * 1024
 _REQUEST = re.compile(r"([A-Z]+) (\S+) HTTP/1\.[01]")
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +270,9 @@ async def _serve(connection: socket.socket, serve: Serving) -> None:
         await serve(reader, writer)
     except (OSError, TimeoutError, asyncio.IncompleteReadError):
         pass
+    except Exception as error:  # noqa: BLE001 - of one connection: the others go on
+        told = {"message": "a connection to a gateway ended", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(told)
     finally:
         writer.close()
         with contextlib.suppress(OSError, TimeoutError):

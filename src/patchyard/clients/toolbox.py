@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import patchyard.toolbox
 from patchyard.contracts.environment import OnOutput
+from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.wire import PROTOCOL, Decoder, WireError, encode
 
@@ -151,7 +152,7 @@ class _Wire(asyncio.Protocol):
             self._stream(call_id, stream, text)
             return
         result = message.get("result") if say == "result" else None
-        if say == "result" and (not isinstance(result, dict) or _depth(result) > MAX_DEPTH):
+        if say == "result" and (not isinstance(result, dict) or is_deeper(result, MAX_DEPTH)):
             raise ValueError("a result of another shape")
         for waiter in self.waiters.pop(call_id, ()):
             if not waiter.future.done():
@@ -184,21 +185,6 @@ class _Wire(asyncio.Protocol):
             self.hello.set_exception(EnvironmentBroken(self.reason))
             self.hello.exception()  # whoever waits still gets it; nobody waiting is no warning
         self.closed.set()
-
-
-def _depth(value: object) -> int:
-    """Return how deep lists and objects are nested, counted up to just over MAX_DEPTH."""
-    level, depth = [value], 0
-    while level and depth <= MAX_DEPTH:
-        depth += 1
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, (dict, list))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-    return depth
 
 
 class ToolboxClient:

@@ -174,4 +174,20 @@ def _as_is(value: Any) -> Any:
     return value
 
 
-__all__ = ["from_json", "from_text", "to_json"]
+def is_deeper(value: object, most: int) -> bool:
+    """Whether lists and objects, as `json` reads them, are nested deeper than `most` levels."""
+    level = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+__all__ = ["from_json", "from_text", "is_deeper", "to_json"]

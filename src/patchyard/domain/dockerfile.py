@@ -167,7 +167,7 @@ class _Reading:
             return [re.sub(r"[\\\"'`]", "", word) for word in line.rest.split()[:-1]]
         try:
             words = json.loads(line.rest)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._unclear(line) from error
         return [re.sub(r"[\\\"'`]", "", str(word)) for word in words[:-1]]
 

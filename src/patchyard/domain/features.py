@@ -27,7 +27,7 @@ HOME = ".devcontainer"
 
 METADATA = "devcontainer-feature.json"
 INSTALLER = "install.sh"
-VARIABLE = re.compile(r"\$\{([^}]*)\}")
+VARIABLE = re.compile(r"\$\{([^}$]*)\}")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 BEFORE = "installsAfter"
 ORDER = "overrideFeatureInstallOrder"
@@ -234,7 +234,7 @@ def parse_metadata(text: str) -> Sequence[Mapping[str, Any]]:
     """
     try:
         body = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the image's devcontainer.metadata is no JSON: {error}") from error
     entries = body if isinstance(body, list) else [body]
     return [entry for entry in entries if isinstance(entry, Mapping)]

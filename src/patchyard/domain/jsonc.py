@@ -27,7 +27,7 @@ def parse_jsonc(text: str, *, name: str) -> Any:
         raise UsageError(
             f"{name}:{error.lineno}:{error.colno}: {error.msg}", hint="it must be JSON"
         ) from error
-    except (RecursionError, _DoubleKeyError) as error:
+    except (RecursionError, ValueError) as error:  # a key twice, or a number without end
         raise UsageError(f"{name}: {error}", hint="it must be JSON") from error
 
 

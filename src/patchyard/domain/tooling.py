@@ -10,6 +10,7 @@ COMMAND = "execute_command"  # the one operation whose programs could reach anyt
 OF_JOBS = frozenset({"job_kill", "job_output"})  # about what a command left running
 READ_OUTPUT = "read_output"  # the one operation that the engine answers itself, from the journal
 OUTPUT_PAGE_CHARS = 16_000  # of a kept output, a page
+DEEPEST = 100  # that arguments may be nested: more is no use, and our own code would not follow
 
 
 class Effect(StrEnum):
@@ -86,6 +87,7 @@ def output_page(text: str, *, offset: int = 0, size: int = OUTPUT_PAGE_CHARS) ->
 
 __all__ = [
     "COMMAND",
+    "DEEPEST",
     "OF_JOBS",
     "OUTPUT_PAGE_CHARS",
     "READ_OUTPUT",

@@ -16,7 +16,7 @@ _SHAPES = re.compile(
     r"|glpat-[A-Za-z0-9_-]{16,}|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,}"
     r"|AIza[0-9A-Za-z_-]{30,}|hf_[A-Za-z0-9]{20,})"
     r"|(?<=Bearer )[A-Za-z0-9._~+/=-]{8,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----",
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----BEGIN ).)*?-----END [A-Z ]*PRIVATE KEY-----",
     re.DOTALL,
 )
 

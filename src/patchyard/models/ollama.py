@@ -292,7 +292,7 @@ def _is_loading(trouble: HttpTrouble) -> bool:
 def _object(arguments: str) -> Any:
     try:
         value = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

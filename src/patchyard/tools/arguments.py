@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import UsageError
-from patchyard.domain.tooling import ToolSpec
+from patchyard.domain.tooling import DEEPEST, ToolSpec
 
 PATH_FIELDS = frozenset({"path", "cwd"})
 WRAPPERS = frozenset({"arguments", "args", "input", "parameters", "params", "kwargs"})
@@ -105,9 +106,10 @@ def _unwrapped(arguments: Mapping[str, Any], properties: Mapping[str, Any]) -> M
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return arguments
-    return value if isinstance(value, Mapping) else arguments
+    is_use = isinstance(value, Mapping) and not is_deeper(value, DEEPEST)
+    return value if is_use else arguments
 
 
 def _named(
