@@ -268,3 +268,13 @@ def test_every_place_that_a_plan_can_reach_is_known_before_it_runs() -> None:
     assert sites_of(read) == sites_of(spec)
     with pytest.raises(UnknownName, match="'far'"):
         sites_of(replace(spec, resources=LINKED[:1]))
+
+
+def test_a_priority_alone_brings_in_what_was_discovered() -> None:
+    spec = PlanSpec(task="t", repository="/r", environment=PROCESS, discovered=FOUND)
+    assert route_of(spec).level == "plan"
+    levels = {
+        priority: route_of(replace(spec, environment_priority=priority)).level
+        for priority in Priority
+    }
+    assert levels == {Priority.FALLBACK: "devcontainer", Priority.OVERRIDE: "plan"}
