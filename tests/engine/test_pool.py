@@ -1,6 +1,7 @@
 """Places made before a plan needs them: given to one plan, once, where all is as it wants it."""
 
 import asyncio
+import errno
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -27,6 +28,7 @@ from patchyard.engine import pool as warm
 from patchyard.engine.adopting import from_pool
 from patchyard.engine.wishing import prepared, spec_at
 from patchyard.engine.workflow import Workflow
+from patchyard.environments import keeping
 from services import kernel_folder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
@@ -255,6 +257,22 @@ async def test_a_place_that_cannot_become_a_plans_own_is_ended(
         await from_pool(spring.equipment, ledger, base, [])
     assert is_gone(waited)
     assert left(spring.site) == []
+
+
+async def test_where_a_place_cannot_be_given_for_want_of_room_one_is_started(
+    spring: Spring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await spring.filled()
+    waited = spring.pool.waiting[0].pooled
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(keeping, "write_adoption", full)
+    plan_id = await Workflow(spring.equipment).create(spring.spec(said("ls"), done()))
+    await Workflow(spring.equipment).run(plan_id)
+    assert await spring.printed(plan_id) == ["a.txt", "said.txt"]
+    assert not init_of(waited).is_alive
 
 
 async def test_what_a_killed_engine_leaves_ends_by_itself_and_its_folders_go(

@@ -1,5 +1,6 @@
 """Which environments there are, while other processes end theirs."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -67,11 +68,14 @@ async def test_one_that_was_given_to_a_plan_is_its_own_once_that_is_noted_whole(
     handle = berth.handle(ExecutionEnvironment.PROCESS, "/srv", {})
     berth.close_listener()
     keeper = EnvironmentKeeper(station, {})
+    os.utime(berth.directory, (0, 0))
+    (seen,) = await keeper.found()
     await keeper.adopt(handle, plan_id)
     if is_torn:  # killed while it wrote
         note = berth.directory / ADOPTED
         note.write_bytes(note.read_bytes()[:20])
     assert bool(await keeper.found_of(plan_id)) is not is_torn
+    assert not await keeper.give_back(seen, unused_since=seen.used)  # it was looked at before
     assert bool(await keeper.found_of(pooled)) is is_torn
 
 

@@ -28,7 +28,7 @@ from patchyard.engine.wishing import wish_of
 async def from_pool(
     equipment: Equipment, ledger: Ledger, base: Base, layers: Sequence[Path]
 ) -> WorkspaceRef | None:
-    """Return the tree that came from the pool with its environment; None: there was none."""
+    """Return the tree that came from the pool with its environment; None: none came."""
     pool, workspaces = equipment.pool, equipment.workspaces
     state = ledger.state
     if pool is None or state.restoring or not isinstance(workspaces, Renaming):
@@ -40,9 +40,11 @@ async def from_pool(
     try:
         async with ledger.sole():
             return await whole(_adopted(equipment, ledger, workspaces, wish, pooled))
-    except BaseException:
+    except BaseException as error:
         if ledger.state.workspace is None:
             await pool.give_up(pooled)
+        if isinstance(error, OSError):  # a start of its own says what is full, and where
+            return None
         raise
 
 

@@ -55,9 +55,13 @@ class EnvironmentKeeper:
 
     async def give_back(self, found: Found, *, unused_since: float) -> bool:
         """End it with all that runs there; see contracts.leftovers.Keeper."""
-        if found.used > unused_since:
-            return False
-        handle = _noted(Path(found.place))[1]
+        berth = Path(found.place)
+        try:
+            if berth.stat().st_mtime > unused_since:  # a plan was given it meanwhile
+                return False
+        except FileNotFoundError:
+            return True
+        handle = _noted(berth)[1]
         await self._environments[handle.kind].end(handle)
         return True
 
