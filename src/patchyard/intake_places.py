@@ -92,14 +92,19 @@ def with_image(
     unnamed = [each.name for each in containers if not each.image]
     if not unnamed:
         return spec, ()
-    spoken = language_of(sight.names(), sight.names) if sight else Spoken()
-    image = image_for(spoken, settings.value("images") or {})
-    why = f"by {spoken.because}" if spoken.because else "no language was found"
+    image, why = image_by_language(settings, sight)
     note = (
         f"image of {', '.join(unnamed)}: {image} ({why}); `--image` of the resource names another"
     )
     used = {site.resource for site in sites_of(spec)}
     return replace(spec, image=image), (note,) if used & set(unnamed) else ()
+
+
+def image_by_language(settings: Configuration, sight: Glimpse | None) -> tuple[str, str]:
+    """Return the image of a container that names none, and why it is that one (F2.17)."""
+    spoken = language_of(sight.names(), sight.names) if sight else Spoken()
+    image = image_for(spoken, settings.value("images") or {})
+    return image, f"by {spoken.because}" if spoken.because else "no language was found"
 
 
 def _tools(said: Mapping[str, ToolSetting], action: Action | None) -> dict[str, Any]:
@@ -112,4 +117,4 @@ def _tools(said: Mapping[str, ToolSetting], action: Action | None) -> dict[str, 
     }
 
 
-__all__ = ["RUN_DEFAULT", "Wish", "placed", "with_image"]
+__all__ = ["RUN_DEFAULT", "Wish", "image_by_language", "placed", "with_image"]

@@ -193,8 +193,9 @@ async def test_a_kind_that_is_not_here_is_named(premises: Premises, kind: str) -
 @pytest.mark.service("docker")
 async def test_docker_is_a_container_and_needs_an_image(premises: Premises) -> None:
     del premises
-    with pytest.raises(UsageError, match="image"):
-        await ExecutionSandbox(SandboxConfig(kind="docker")).initialize()
+    for kind in ("docker", "devcontainer"):
+        with pytest.raises(UsageError, match="a container needs an image"):
+            await ExecutionSandbox(SandboxConfig(kind=kind)).initialize()
     with pytest.raises(EnvironmentUnavailable, match="no image"):
         await ExecutionSandbox(SandboxConfig(kind="docker", image="none:0")).initialize()
     async with ExecutionSandbox(config("docker")) as sandbox:

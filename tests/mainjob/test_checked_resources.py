@@ -1,6 +1,7 @@
 """`agents env check` of each resource that can be added: needs, walls, what was found, cure."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,31 @@ def test_localhost_is_this_machine_and_is_tried_as_that(desk: Desk) -> None:
     listed = desk.agents("env", "list").data["environments"]
     cures = {row["kind"]: row["cure"] for row in listed}
     assert "`agents env check here`" in cures["ssh"]  # which connects; a list does not
+
+
+@pytest.mark.service("docker")
+def test_a_container_without_an_image_has_that_of_the_checkouts_language(desk: Desk) -> None:
+    desk.agents("resource", "add", "container-instance", "box")
+    (desk.repo / "go.mod").write_text("module shop\n")
+    settings = {"PATCHYARD_IMAGES": f"{{go: {bare_image(BUSYBOX)}}}"}
+    found = desk.agents("env", "check", "box", environ=settings)
+    assert (found.code, found.data["facts"]["note"]) == (0, "by go.mod"), found.message
+    lost = desk.agents(
+        "env", "check", "box", is_json=False, environ={"PATCHYARD_IMAGES": "{go: none/such:1}"}
+    )
+    assert (lost.code, "there is no image 'none/such:1' here" in lost.err) == (4, True)
+    said = lost.out.decode()
+    assert "\n  asked    image none/such:1\n" in said
+    assert "found" not in said
+
+
+def test_a_container_without_an_image_says_so_where_no_language_decides(
+    desk: Desk,
+) -> None:
+    desk.agents("resource", "add", "container-instance", "box")
+    lost = checked(replace(desk, repo=desk.folder), "box", code=4).message
+    assert "box names no image" in lost
+    assert "--image IMAGE" in lost
 
 
 @pytest.mark.service("docker")

@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from patchyard.cli.cataloguing import checkout_of
 from patchyard.cli.resource_devcontainer import standing_data
+from patchyard.cli.seeing import repository_settings
 from patchyard.clients.devcontainers_cli import find_cli
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import repository_files
@@ -16,12 +18,18 @@ from patchyard.domain.dockerfile import images_needed
 from patchyard.domain.environment import ExecutionEnvironment, Readiness, kind_of_word
 from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, UsageError
 from patchyard.domain.kinds import needs_of, walls_said
-from patchyard.domain.resource import DEVCONTAINER_INSTANCE, GIT_CHECKOUT, Resource
+from patchyard.domain.resource import (
+    CONTAINER_INSTANCE,
+    DEVCONTAINER_INSTANCE,
+    GIT_CHECKOUT,
+    Resource,
+)
 from patchyard.engine import trying
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.images import image_name
 from patchyard.intake_devcontainers import described_by
+from patchyard.intake_places import image_by_language
 
 UNSTARTED = "is_unstarted"  # name of the fact: it was looked at, and nothing was started
 NOTHING_RUNS = "none of its own: nothing runs in it; calls run where the chain says"
@@ -55,7 +63,7 @@ async def checked(equipment: Equipment, place: str) -> Checked:
     if found.type == DEVCONTAINER_INSTANCE:
         ready = await _devcontainer(equipment, found)
     else:
-        ready = await trying.check_resource(equipment, found)
+        ready = await _with_image(equipment, found)
     is_local = trying.is_local(found)
     about = Checked(
         name=found.name,
@@ -103,6 +111,31 @@ def _folder(found: Resource) -> Checked:
         walls=NOTHING_RUNS,
         facts={"location": found.location},
     )
+
+
+async def _with_image(equipment: Equipment, found: Resource) -> Readiness:
+    """Start one; a container that names no image has that of the checkout around this folder."""
+    if found.type != CONTAINER_INSTANCE or found.image:
+        return await trying.check_resource(equipment, found)
+    holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
+    try:
+        top = checkout_of(".")
+    except UsageError:
+        return Readiness(
+            kind=ExecutionEnvironment.CONTAINER,
+            is_ready=False,
+            cause=f"{found.name} names no image: the language of a plan's repository decides",
+            cure="check it in a checkout, or name one: `agents resource add … --image IMAGE`",
+        )
+    sight = glimpse(Path(top), None)
+    is_trusted = holdings.is_trusted(top, repository_files(sight).digest)
+    project = holdings.project_of(top)
+    linked = project.linked(holdings.resources) if project else ()
+    seen = repository_settings(top, is_trusted=is_trusted, project=project, linked=linked)
+    image, why = image_by_language(seen.configuration, sight)
+    ready = await trying.check_resource(equipment, replace(found, image=image))
+    own = ready.facts.get("note")
+    return replace(ready, facts={**ready.facts, "note": f"{f'{own}, ' if own else ''}{why}"})
 
 
 async def _devcontainer(equipment: Equipment, found: Resource) -> Readiness:

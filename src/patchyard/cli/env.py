@@ -1,7 +1,7 @@
 """`agents env list|check|probe`: which kinds start here, what they show, what they stop."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +25,8 @@ FOUND = (
     *("config", "state", "location"),
 )
 """Facts that are said to people."""
+ASKED = frozenset({"image", "runtime", "address", "carries", "config", "location"})
+"""Those that somebody has set: where it does not start, nobody knows whether they are there."""
 PROBE_HINT = "do not run what you do not trust there; please report it (SECURITY.md says how)"
 
 
@@ -170,18 +172,26 @@ def _about(found: Checked) -> list[str]:
     """Return what it needs, what was found, and what its walls are."""
     facts = found.facts
     known = {name: str(facts[name]) for name in FOUND if facts.get(name)}
-    has = [text if text.startswith(name) else f"{name} {text}" for name, text in known.items()]
+    asked = frozenset() if found.is_ready else ASKED
     weaker = ", ".join(facts.get(trying.WEAKER, ()))
     rows = {
         "type": found.type,
         "needs": found.needs,
-        "found": ", ".join(has),
+        "asked": _listed(known, asked & known.keys()),
+        "found": _listed(known, known.keys() - asked),
         "walls": found.walls,
         "weaker": f"nothing there holds the limits that were set: {weaker}" if weaker else "",
     }
     return [
         f"  {paint(f'{name:8}', 'cyan')} {visible(text)}" for name, text in rows.items() if text
     ]
+
+
+def _listed(known: Mapping[str, str], names: Collection[str]) -> str:
+    said = {name: text for name, text in known.items() if name in names}
+    return ", ".join(
+        text if text.startswith(name) else f"{name} {text}" for name, text in said.items()
+    )
 
 
 def _note(note: object) -> str:
@@ -202,4 +212,4 @@ def _rows(row: Mapping[str, Any], name: str) -> list[str]:
     return [f"  {line}" for line in table(cells, empty="").splitlines()]
 
 
-__all__ = ["FOUND", "env", "readiness_line"]
+__all__ = ["ASKED", "FOUND", "env", "readiness_line"]

@@ -101,6 +101,8 @@ class ContainerEngine:
 
         Raises EnvironmentUnavailable when there is none, or none that runs on this machine.
         """
+        if not reference:  # its engine would take the empty name for that of the list
+            raise EnvironmentUnavailable("a container needs an image", hint="name one by `--image`")
         found: Mapping[str, Any] | None = await self._found(self._api.images.inspect(reference))
         if found is None:
             raise no_image(reference)

@@ -24,6 +24,8 @@ from patchyard.execution.executor import COMMAND_TIMEOUT_S, ToolExecutor
 from patchyard.execution.outcomes import CommandResult, Outcome, failed
 from patchyard.execution.place import Place, make_own_workspace, remove_own_workspace
 
+OF_IMAGES = (ExecutionEnvironment.CONTAINER, ExecutionEnvironment.DEVCONTAINER)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxConfig:
@@ -75,7 +77,7 @@ class ExecutionSandbox:
             return
         self._config = config or self._config
         kind = parse_kind(self._config.kind)
-        if kind == ExecutionEnvironment.CONTAINER and not self._config.image:
+        if kind in OF_IMAGES and not self._config.image:
             raise UsageError("a container needs an image", hint="say it in SandboxConfig(image=…)")
         environment = environment_for(kind, os.environ)
         place = Place(environment, self._spec(), new_id=SystemClock().new_id)
