@@ -125,6 +125,19 @@ async def test_a_hog_of_memory_is_stopped(attack: Attack, where: str) -> None:
     assert result["limit_seen_by"] == ("output" if ORDINARY in where else "cgroup")
 
 
+@pytest.mark.parametrize("where", [pytest.param("ssh-container", marks=marks_of("ssh-container"))])
+async def test_a_hog_in_a_container_elsewhere_is_told_by_its_own_group(
+    where: str, yard: Yard
+) -> None:
+    adapter = yard.adapter(where)
+    spec = yard.spec(limits=Limits(memory_bytes=64 * MIB, processes=32))
+    async with limited(adapter, spec) as (_, toolbox):
+        told = await toolbox.call("hog", "execute_command", {"command": HOG})
+        after = await toolbox.call("after", "execute_command", {"command": "echo here"})
+    assert (told["error"], told["limit"], told["limit_seen_by"]) == ("LIMIT", "memory", "guest")
+    assert (after["stdout"], "limit" in after) == ("here\n", False)
+
+
 @pytest.mark.parametrize("where", WHERE)
 async def test_hogs_are_counted_together(attack: Attack, where: str) -> None:
     result = hit(await attack(HOGS, memory_bytes=64 * MIB, processes=32), "memory")

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -81,3 +83,23 @@ def test_a_call_is_settled_once() -> None:
     frame = call.frame
     call.settle({"success": False})
     assert call.frame == frame
+
+
+@pytest.mark.parametrize(
+    ("text", "killed"),
+    [
+        ("low 0\nhigh 0\nmax 7\noom 3\noom_kill 2\noom_group_kill 0\n", 2),
+        ("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", 1),
+        ("oom_kill_disable 0\nunder_oom 0\n", 0),
+        (None, 0),
+    ],
+    ids=["version 2", "version 1", "before Linux 4.13", "not shown"],
+)
+def test_what_a_group_killed_is_read_where_it_is_shown(
+    text: str | None, killed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "memory.events"
+    if text is not None:
+        place.write_text(text)
+    monkeypatch.setattr(calls, "GROUPS", (str(tmp_path / "no"), str(place)))
+    assert calls.killed_in_group() == killed

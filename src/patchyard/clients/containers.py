@@ -90,6 +90,7 @@ def confined(
     options = replace(
         _options(spec, variables, is_piped=is_piped),
         replica=equipped.replica,
+        is_grouped=not equipped.is_watched,  # else somebody outside counts
         rlimits=resource_limits(
             spec.limits,
             bounds_memory=False,

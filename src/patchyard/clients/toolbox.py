@@ -48,6 +48,7 @@ class ToolboxOptions:
     rlimits: Mapping[str, int] = field(default_factory=dict)  # by RLIMIT name
     is_read_only: bool = False  # refuse the operations that write
     is_machine: bool = False  # whether it has a kernel of its own, which counts for it alone
+    is_grouped: bool = False  # whether the control group it is in is its own, and shown to it
     listen_from: str = ""  # socket inside that passes the listening one; empty: inherited
     is_piped: bool = False  # its standard streams take the place of the socket
     seccomp: str = ""  # filter as BPF, in base 64; empty: none of its own

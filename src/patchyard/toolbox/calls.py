@@ -5,6 +5,7 @@ Kept in memory only, where commands cannot reach.
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 TYPE_CHECKING = False
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 KEPT_BYTES = 64 * 1024 * 1024
 KEPT_IDS = 100_000
 CLOCK_REALTIME_COARSE = 5  # linux/time.h; the clock that file times come from
+GROUPS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+"""Where a container sees its own group, with version 2 and with version 1; cgroups(7)."""
 
 
 def coarse_time() -> float:
@@ -38,6 +41,15 @@ def killed_for_memory() -> int:
     with open("/proc/vmstat", "rb") as file:
         rows = dict(line.split() for line in file)
     return int(rows.get(b"oom_kill", 0))
+
+
+def killed_in_group() -> int:
+    """Return how many were killed in the control group that is shown as the topmost; 0: none is."""
+    for path in GROUPS:
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            rows = dict(line.split(None, 1) for line in file)
+            return int(rows.get(b"oom_kill", 0))
+    return 0
 
 
 class Call:
@@ -172,4 +184,5 @@ __all__ = [
     "Register",
     "coarse_time",
     "killed_for_memory",
+    "killed_in_group",
 ]

@@ -12,7 +12,7 @@ import sys
 import time
 
 from . import operations, processes, walled
-from .calls import Call, Register, killed_for_memory
+from .calls import Call, Register, killed_for_memory, killed_in_group
 from .commands import find_shell
 from .confinement import Offering, confine
 from .connection import Connection
@@ -152,7 +152,9 @@ class Server:
         if call_id in self._register.calls or self._register.is_gone(call_id):
             self._on_attach(connection, message)
             return
-        count = killed_for_memory if self._room.settings.is_machine else None
+        settings = self._room.settings
+        grouped = killed_in_group if settings.is_grouped else None
+        count = killed_for_memory if settings.is_machine else grouped
         call = Call(call_id, "%s.%s" % (self._token, call_id), encode_result, count)
         self._register.add(call)
         call.watch(connection, is_listening=_is_listening(message))

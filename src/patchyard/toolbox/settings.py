@@ -36,6 +36,7 @@ class Settings:
         self.output_bytes: int = given.get("output_bytes", 16 * 1024 * 1024)  # kept per stream
         self.rlimits: dict[str, int] = given.get("rlimits", {})  # by RLIMIT name
         self.is_machine: bool = given.get("is_machine", False)  # the kernel there is only its own
+        self.is_grouped: bool = given.get("is_grouped", False)  # its group is shown, and its own
         self.is_read_only: bool = given.get("is_read_only", False)
         self.seccomp: str = given.get("seccomp", "")  # a filter as BPF, in base 64; empty: none
         self.env: dict[str, str] = given.get("env", {})  # of commands, before the fixed ones
