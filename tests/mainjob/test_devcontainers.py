@@ -157,6 +157,15 @@ def test_what_cannot_be_had_is_named_before_anything_starts(
     assert plain.code == 0, plain.message
 
 
+@pytest.mark.service("docker")
+def test_an_image_that_is_gone_is_kept_as_why_it_fails(desk: Desk) -> None:
+    described(desk, {"image": "none/such:1"})
+    linked(desk)
+    assert ran(desk, "--in", "co-devcontainer").code == 4
+    shown = desk.agents("resource", "show", "co-devcontainer").data
+    assert (shown["state"], shown["cause"]) == ("failed", "there is no image 'none/such:1' here")
+
+
 def test_one_that_is_added_by_hand_needs_a_file(desk: Desk) -> None:
     wrong = desk.agents("resource", "add", "devcontainer-instance", "dev", "--path", ".")
     assert (wrong.code, "no devcontainer.json" in wrong.message) == (2, True), wrong.message

@@ -148,6 +148,9 @@ def test_a_preferred_container_that_does_not_start_is_given_up_once_and_never_be
     (call,) = calls(desk)
     assert (call["kind"], call["level"]) == ("process", "plan")
     assert "the tool prefers container: " in call["reason"]
+    reach = done.data["reach"]
+    assert (reach["kind"], reach["walls"]) == (place, place)
+    assert reach["also"] == (["process"] if place == "host" else [])
     events = desk.agents("plan", "events", "@last").data["events"]
     (fell,) = [event for event in events if event["event"] == "PreferenceFell"]
     assert fell["place"] == "box"

@@ -58,6 +58,13 @@ def test_a_plan_runs_in_a_machine_of_its_own(linked: Desk) -> None:
     assert not set(machines()) - set(before)
 
 
+def test_too_little_memory_is_known_before_a_model_is_asked(linked: Desk) -> None:
+    done = linked.run(finish("done"), in_="vm", options=("--limit", "memory=128M"))
+    assert (done.code, "cannot start with 128 MiB" in done.message) == (4, True), done.message
+    events = linked.agents("plan", "events", "@last").data["events"]
+    assert "TurnRequested" not in [event["event"] for event in events]
+
+
 def test_setup_commands_leave_their_layer_in_a_machine_too(linked: Desk) -> None:
     script = linked.script(shell("cat made/by-setup > seen.txt"), finish("done"))
     words = ["run", "do it", "--model", f"scripted:{script}", "--in", "box"]

@@ -12,7 +12,7 @@ from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox import ToolboxOptions, settings_text
 from patchyard.clients.toolchains import is_within
 from patchyard.clients.walls import RESERVED
-from patchyard.domain.environment import EnvironmentSpec
+from patchyard.domain.environment import EnvironmentSpec, Limits
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.toolbox.guest import REPLICA, SOCKET_FD
 
@@ -31,12 +31,12 @@ ETC = {
 }
 
 
-def memory_of(spec: EnvironmentSpec, *, host_bytes: int) -> int:
+def memory_of(limits: Limits, *, host_bytes: int) -> int:
     """Return the machine's memory in MiB; three quarters of the host's at most.
 
     Raises EnvironmentUnavailable when it is too little.
     """
-    wanted = spec.limits.memory_bytes or USUAL_MIB * MIB
+    wanted = limits.memory_bytes or USUAL_MIB * MIB
     found = min(wanted, host_bytes // 4 * 3) // MIB
     if found < LEAST_MIB:
         raise EnvironmentUnavailable(

@@ -153,8 +153,11 @@ class Trying(Protocol):
 class Foreseeing(Protocol):
     """Extension: a kind that knows before a start of some things that would stand in its way."""
 
-    async def foresee(self, *, image: str, runtime: str = "") -> None:
-        """Raise EnvironmentUnavailable where nothing of `image` could start. Starts nothing."""
+    async def foresee(self, *, image: str, runtime: str = "", limits: Limits | None = None) -> None:
+        """Raise EnvironmentUnavailable where nothing of `image` could start. Starts nothing.
+
+        None: nobody has said yet what it may use.
+        """
         ...
 
 

@@ -40,13 +40,13 @@ async def activating(
     if not isinstance(environment, Building):
         yield spec
         return
-    async with _failing(equipment, spec.resource):
+    async with failing(equipment, spec.resource):
         yield await _with_image(equipment, ledger, environment, spec)
     await moved(equipment, spec.resource, Standing.RUNNING)
 
 
 @asynccontextmanager
-async def _failing(equipment: Equipment, resource: str) -> AsyncIterator[None]:
+async def failing(equipment: Equipment, resource: str) -> AsyncIterator[None]:
     """Keep why a devcontainer cannot be had."""
     try:
         yield
@@ -128,7 +128,7 @@ async def setup_of(equipment: Equipment, ledger: Ledger) -> tuple[Sequence[str],
     environment = equipment.environment(site.kind)
     if own is None or own.extension is None or not isinstance(environment, Building):
         return spec.setup, ""
-    async with _failing(equipment, site.resource):
+    async with failing(equipment, site.resource):
         images = _images(equipment, ledger, environment, site.resource, limits_of(site, spec))
         image = await images.made(own, image_of(site, spec))
         metadata = await images.metadata(image)
@@ -182,6 +182,7 @@ __all__ = [
     "SAID",
     "activating",
     "deactivated",
+    "failing",
     "moved",
     "rebuild",
     "running",

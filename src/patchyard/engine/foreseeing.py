@@ -4,14 +4,16 @@ Asked before the first request to a model: what it planned would be lost.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
-from patchyard.contracts.environment import Foreseeing
+from patchyard.contracts.environment import Building, Foreseeing
 from patchyard.domain.environment import Site
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.routing import route_of
 from patchyard.domain.state import PlanState
+from patchyard.engine.activation import failing
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.sites import NO_DEVCONTAINER, image_of
+from patchyard.engine.sites import NO_DEVCONTAINER, image_of, limits_of
 
 
 async def require_places(equipment: Equipment, state: PlanState) -> None:
@@ -27,7 +29,10 @@ async def require_places(equipment: Equipment, state: PlanState) -> None:
         if isinstance(environment, Foreseeing) and own.build is None:
             reached = spec.resource(site.resource)
             runtime = reached.runtime if reached else ""
-            await environment.foresee(image=image_of(site, spec), runtime=runtime)
+            image, limits = image_of(site, spec), limits_of(site, spec)
+            is_kept = isinstance(environment, Building)  # how each of them stands
+            async with failing(equipment, site.resource) if is_kept else nullcontext():
+                await environment.foresee(image=image, runtime=runtime, limits=limits)
 
 
 def _needed(spec: PlanSpec, state: PlanState) -> Sequence[Site]:

@@ -9,7 +9,7 @@ from patchyard.domain.environment import IN_PLACE, ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.marks import Mark
 from patchyard.domain.network import GIT, INDEX, told
-from patchyard.domain.plan import Phase, PlanSpec
+from patchyard.domain.plan import Phase
 from patchyard.domain.routing import sites_of
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
@@ -116,8 +116,8 @@ def reach(state: PlanState) -> dict[str, Any]:
     spec = state.known
     return {
         "kind": str(general_kind(spec)),
-        "walls": str(weakest_walls(spec)),
-        "also": _kinds_beside(spec),
+        "walls": str(weakest_walls(spec, fallen=state.fallen)),
+        "also": _kinds_beside(state),
         "network": _network(state),
         "secrets": list(spec.network.secrets),
         "variables": sorted(spec.variables),
@@ -125,16 +125,21 @@ def reach(state: PlanState) -> dict[str, Any]:
     }
 
 
-def _kinds_beside(spec: PlanSpec) -> list[str]:
-    """Return the other kinds that calls go to, by what single tools are set to."""
-    kinds = dict.fromkeys(str(site.kind) for site in sites_of(spec))
+def _kinds_beside(state: PlanState) -> list[str]:
+    """Return the other kinds that calls go to, by what single tools are set to.
+
+    What a tool preferred, and was given up, is none of them.
+    """
+    spec = state.known
+    kept = [site for site in sites_of(spec) if str(site) not in state.fallen]
+    kinds = dict.fromkeys(str(site.kind) for site in kept)
     return [kind for kind in kinds if kind != str(general_kind(spec))]
 
 
 def _network(state: PlanState) -> dict[str, Any]:
     grant, used = state.known.network, state.network
     return {
-        "summary": _reachable(state.known),
+        "summary": _reachable(state),
         "hosts": list(told(grant)),
         "gateways": list(grant.gateways),
         "repository": grant.repository or None,
@@ -147,8 +152,9 @@ def _network(state: PlanState) -> dict[str, Any]:
     }
 
 
-def _reachable(spec: PlanSpec) -> str:
-    sites = working_sites(spec)
+def _reachable(state: PlanState) -> str:
+    spec = state.known
+    sites = working_sites(spec, fallen=state.fallen)
     if any(site.kind in IN_PLACE for site in sites):
         return "all that this machine reaches"
     if any(spec.walls_at(site) in UNCONFINED for site in sites):

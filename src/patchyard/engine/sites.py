@@ -45,14 +45,20 @@ def general_walls(spec: PlanSpec) -> ExecutionEnvironment:
     return spec.walls_at(general_site(spec))
 
 
-def weakest_walls(spec: PlanSpec) -> ExecutionEnvironment:
+def weakest_walls(
+    spec: PlanSpec, *, fallen: Mapping[str, str] | None = None
+) -> ExecutionEnvironment:
     """Return the kind of the weakest walls around the plan's work: its commands, and all else."""
-    return min(map(spec.walls_at, working_sites(spec)), key=STRENGTH.__getitem__)
+    sites = working_sites(spec, fallen=fallen)
+    return min(map(spec.walls_at, sites), key=STRENGTH.__getitem__)
 
 
-def working_sites(spec: PlanSpec) -> Sequence[Site]:
-    """Return where commands run, and where a call goes whose tool has no setting of its own."""
-    return (route_of(spec, COMMAND).site, general_site(spec))
+def working_sites(spec: PlanSpec, *, fallen: Mapping[str, str] | None = None) -> Sequence[Site]:
+    """Return where commands run, and where a call goes whose tool has no setting of its own.
+
+    `fallen` are the preferred places that were given up.
+    """
+    return (route_of(spec, COMMAND, fallen=fallen).site, general_site(spec))
 
 
 def walls_of(site: Site, spec: PlanSpec) -> str:

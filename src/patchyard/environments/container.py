@@ -58,6 +58,7 @@ from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
     ExecutionEnvironment,
+    Limits,
     Mount,
     Readiness,
     is_gvisor,
@@ -123,7 +124,13 @@ class ContainerEnvironment:
                 with contextlib.suppress(EnvironmentUnavailable):  # it went away: so did its use
                     await engine.remove_image(name)
 
-    async def foresee(self, *, image: str, runtime: str = "") -> None:
+    async def foresee(
+        self,
+        *,
+        image: str,
+        runtime: str = "",
+        limits: Limits | None = None,  # noqa: ARG002 - any that can be asked for will do
+    ) -> None:
         """See contracts.environment.Foreseeing."""
         async with self._engine() as engine:
             if runtime:

@@ -116,11 +116,19 @@ class VmEnvironment:
             "limits": held_in_machine(),
         }
 
-    async def foresee(self, *, image: str, runtime: str = "") -> None:  # noqa: ARG002 - it has none
+    async def foresee(
+        self,
+        *,
+        image: str,
+        runtime: str = "",  # noqa: ARG002 - it has none
+        limits: Limits | None = None,
+    ) -> None:
         """See contracts.environment.Foreseeing."""
         find_bubblewrap()
         find_qemu()
         kernel_for(image or self._station.machine_image)
+        if limits is not None:
+            _memory_of(limits)
 
     async def programs(self, checkout: str, *, image: str = "") -> Mapping[str, str]:
         """Return the disk by its content; see contracts.environment.Furnished."""
@@ -209,7 +217,7 @@ class VmEnvironment:
         shelf = self._station.prepare()
         return await Templates(shelf / MACHINES, shelf).template(
             spec.image or self._station.machine_image,
-            memory_mib=_memory_of(spec),
+            memory_mib=_memory_of(spec.limits),
             cpus=min(os.cpu_count() or 1, MOST_CPUS),
             identity=identity,
         )
@@ -230,7 +238,7 @@ async def _succeed(
             async with control(berth.directory) as asking:
                 berth.close_listener()
                 if spec.mounts:
-                    room = _memory_of(spec) * MIB // FILLED_PART
+                    room = _memory_of(spec.limits) * MIB // FILLED_PART
                     await asyncio.to_thread(fill, berth.directory, spec.mounts, room=room)
                 what = told(
                     spec,
@@ -250,9 +258,9 @@ async def _succeed(
         ) from error
 
 
-def _memory_of(spec: EnvironmentSpec) -> int:
+def _memory_of(limits: Limits) -> int:
     host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return memory_of(spec, host_bytes=host)
+    return memory_of(limits, host_bytes=host)
 
 
 def _note(template: Template) -> str:
