@@ -1,6 +1,6 @@
 """Where a plan's work happens, as all who may say it say: the levels of the chain, filled in."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,8 +80,28 @@ def placed(
     try:
         sites_of(filled)
     except UnknownName as error:
-        raise holdings.no_place(str(error.details["name"]), project) from error
+        name = str(error.details["name"])
+        refused = holdings.no_place(name, project)
+        if asker := _asker(filled, linked, name):
+            refused.message += f"; {asker}"
+        raise refused from error
     return filled
+
+
+def _asker(spec: PlanSpec, linked: Sequence[Resource], name: str) -> str:
+    """Say who sends work to `name`, where nobody has typed it; empty: somebody has."""
+    if spec.environment == name:
+        return ""
+    if spec.project_environment == name:
+        return f"the project {spec.project} is set to work there"
+    asking = (each.name for each in linked if each.execution_environment == name)
+    found = next(asking, None)
+    return f"the linked resource {found} asks for it: {resource_cure(found)}" if found else ""
+
+
+def resource_cure(name: str) -> str:
+    """Return how a resource is given another place, or none."""
+    return f"`agents resource remove {name}`, then add it with another --execution-environment"
 
 
 def with_image(
@@ -117,4 +137,4 @@ def _tools(said: Mapping[str, ToolSetting], action: Action | None) -> dict[str, 
     }
 
 
-__all__ = ["RUN_DEFAULT", "Wish", "image_by_language", "placed", "with_image"]
+__all__ = ["RUN_DEFAULT", "Wish", "image_by_language", "placed", "resource_cure", "with_image"]

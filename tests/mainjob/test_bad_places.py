@@ -173,6 +173,24 @@ def test_an_unknown_kind_or_resource_is_answered_with_those_there_are(desk: Desk
     assert (kind.code, "container-instance" in kind.err + kind.out.decode()) == (2, True)
 
 
+def test_who_still_sends_work_to_a_place_that_is_removed_is_named(desk: Desk) -> None:
+    linked(desk, "container-instance", "box", "--image", "i")
+    linked(desk, "directory", "docs", "--execution-environment", "box")
+    desk.agents("project", "context", "set", "execution_environment", "unset")
+    gone = desk.agents("resource", "remove", "box", is_json=False).out.decode()
+    assert "docs still sends work there: `agents resource remove docs`" in gone
+    use = ("plan", "use", "licence-headers", "shop", "--arg", "holder=Ada", "--no-strategize")
+    asker = "the linked resource docs asks for it: `agents resource remove docs`"
+    require_refused(desk.agents(*use), 2, "unknown execution environment 'box'", asker)
+    typed = desk.agents(*use, "--in", "box")
+    assert (typed.code, "docs asks" in typed.message) == (2, False), typed.message
+    desk.agents("resource", "add", "container-instance", "box", "--image", "i")
+    desk.agents("project", "link-resource", "shop", "box")
+    desk.agents("project", "context", "set", "execution_environment", "box")
+    desk.agents("resource", "remove", "box")
+    require_refused(desk.agents(*use), 2, "the project shop is set to work there")
+
+
 @pytest.mark.parametrize(
     "words",
     [

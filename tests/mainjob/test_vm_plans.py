@@ -58,10 +58,14 @@ def test_a_plan_runs_in_a_machine_of_its_own(linked: Desk) -> None:
     assert not set(machines()) - set(before)
 
 
-def test_too_little_memory_is_known_before_a_model_is_asked(linked: Desk) -> None:
-    done = linked.run(finish("done"), in_="vm", options=("--limit", "memory=128M"))
+def test_too_little_memory_is_known_before_a_model_is_asked(desk: Desk) -> None:
+    own = ["--image", kernel_folder()] if kernel_folder() else []
+    desk.agents("resource", "add", "vm-image", "box", *own)
+    desk.agents("project", "create", "shop")
+    desk.agents("project", "link-resource", "shop", "box")
+    done = desk.run(finish("done"), in_="vm", options=("--limit", "memory=128M"))
     assert (done.code, "cannot start with 128 MiB" in done.message) == (4, True), done.message
-    events = linked.agents("plan", "events", "@last").data["events"]
+    events = desk.agents("plan", "events", "@last").data["events"]
     assert "TurnRequested" not in [event["event"] for event in events]
 
 

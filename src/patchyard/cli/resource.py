@@ -50,6 +50,7 @@ from patchyard.domain.resource import (
     require_type,
 )
 from patchyard.engine.catalogue import Catalogue
+from patchyard.intake_places import resource_cure
 
 
 @click.group(cls=Group, epilog="Example: agents resource add git-checkout shop --path ~/src/shop")
@@ -312,7 +313,11 @@ def remove(name: str, output_format: str) -> None:
             lines.append(f"removed {each}{why}{unlinked}")
             lines += [line for project in linked for line in still_named(project, each)]
         own = names.pop(name)
+        left = (await catalogue.holdings()).resources.values()
+        asking = [each for each in left if each.execution_environment in gone]
+        lines += [f"{e.name} still sends work there: {resource_cure(e.name)}" for e in asking]
         data = {"name": name, "unlinked": own, "discovered": names}
+        data |= {"named_by": [each.name for each in asking]}
         return Outcome(data=data, text="\n".join(lines))
 
     with_catalogue("resource remove", output_format, job)
