@@ -220,6 +220,19 @@ def test_an_unknown_key_is_passed_over_and_named() -> None:
     assert read({"image": "i", "imagination": 1}).passed_over == ("imagination",)
 
 
+def test_what_the_specification_knows_and_counts_for_nothing_is_named_too() -> None:
+    keys = ("appPort", "forwardPorts", "init", "overrideCommand", "userEnvProbe")
+    silent = {"name": "shop", "customizations": {"vscode": {}}, "$schema": "x"}
+    assert read({"image": "i", **silent, **dict.fromkeys(keys, 1)}).passed_over == keys
+
+
+def test_what_a_host_is_asked_for_and_does_not_give_is_named() -> None:
+    body = {"image": "i", "hostRequirements": {"memory": "64gb", "gpu": True, "cpus": 2}}
+    beyond = "hostRequirements.memory beyond 4 GiB (before `agents trust`)"
+    assert read(body).passed_over == ("hostRequirements.gpu", beyond)
+    assert read(body, is_trusted=True).passed_over == ("hostRequirements.gpu",)
+
+
 @pytest.mark.parametrize(
     ("tree", "found"),
     [

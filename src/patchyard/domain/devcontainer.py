@@ -26,6 +26,7 @@ from patchyard.domain.features import (
     lines_of,
 )
 from patchyard.domain.jsonc import parse_jsonc
+from patchyard.domain.sizes import shown_bytes
 
 PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
 """Where one is looked for, besides `.devcontainer/NAME/devcontainer.json`."""
@@ -39,30 +40,12 @@ DANGEROUS = (
 COUNTED = (
     *("build", "containerEnv", "features", "hostRequirements", "image", "remoteEnv", "remoteUser"),
     *("containerUser", "workspaceFolder", *CREATING, *STARTING),
+    *("context", "dockerFile", ORDER),
 )
-HARMLESS = (
-    *(
-        "$schema",
-        "appPort",
-        "customizations",
-        "forwardPorts",
-        "init",
-        "name",
-        "otherPortsAttributes",
-    ),
-    *("overrideCommand", ORDER, "portsAttributes"),
-    *(
-        "secrets",
-        "shutdownAction",
-        "updateRemoteUserUID",
-        "userEnvProbe",
-        "waitFor",
-        "dockerFile",
-        "context",
-    ),
-)
-"""Without effect here: they are of editors, of ports, or of what our walls decide."""
+HARMLESS = ("$schema", "customizations", "name")
+"""Of editors: nobody misses them here. All others that do not count are named."""
 
+NEEDS = ("cpus", "memory", "storage")  # of hostRequirements, that count
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SIZE = re.compile(r"(\d+)\s*(tb|gb|mb|kb)?", re.IGNORECASE)
 UNITS = {"": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4}
@@ -180,8 +163,9 @@ class _Reading:
                 hint="name `image` or `build` in its place",
             )
         known = {*COUNTED, *HARMLESS, *DANGEROUS}
-        over = [*refused, *sorted(str(key) for key in body if key not in known)]
         needs = _mapping(body, "hostRequirements")
+        unknown = [str(key) for key in body if key not in known]
+        over = [*refused, *sorted([*unknown, *self._unmet(needs)])]
         return Devcontainer(
             path=self._sight.path,
             image="" if build else image,
@@ -205,6 +189,14 @@ class _Reading:
         if asked is None or usual is None or self._sight.is_trusted:
             return asked
         return min(asked, usual)
+
+    def _unmet(self, needs: Mapping[str, Any]) -> list[str]:
+        """Return what it asks of its host and does not get."""
+        found = [key for key, said in needs.items() if said and key not in NEEDS]
+        asked, given = _size(needs, "memory"), self._memory(needs)
+        if asked != given:
+            found.append(f"memory beyond {shown_bytes(given or 0)} (before `agents trust`)")
+        return [f"hostRequirements.{each}" for each in found]
 
     def _text(self, key: str) -> str:
         return self._filled(_text(self._body, key, ()), (key,))
