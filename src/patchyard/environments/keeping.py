@@ -55,13 +55,12 @@ class EnvironmentKeeper:
 
     async def give_back(self, found: Found, *, unused_since: float) -> bool:
         """End it with all that runs there; see contracts.leftovers.Keeper."""
-        berth = Path(found.place)
-        try:
-            if berth.stat().st_mtime > unused_since:  # a plan was given it meanwhile
-                return False
-        except FileNotFoundError:
+        seen = await asyncio.to_thread(_seen_again, Path(found.place))
+        if seen is None:
             return True
-        handle = _noted(berth)[1]
+        used, handle = seen
+        if used > unused_since:  # a plan was given it meanwhile
+            return False
         await self._environments[handle.kind].end(handle)
         return True
 
@@ -85,6 +84,14 @@ def _one(berth: Path, wanted: str | None) -> Found | None:
             is_live=not _stands_still(handle)
             and any(answers(path) for path in berth.iterdir() if path.is_socket()),
         )
+    except FileNotFoundError:
+        return None
+
+
+def _seen_again(berth: Path) -> tuple[float, EnvironmentHandle] | None:
+    """Return when something was last noted there and how to end it; None: it is gone."""
+    try:
+        return berth.stat().st_mtime, _noted(berth)[1]
     except FileNotFoundError:
         return None
 
