@@ -192,6 +192,24 @@ async def test_what_others_write_to_the_disk_and_what_was_deleted_is_no_growth(
 
 
 @pytest.mark.anyio
+async def test_what_others_take_away_hides_no_growth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [10**9]
+    monkeypatch.setattr(growth.Disk, "free", lambda _self: free[0])
+    monkeypatch.setattr(growth, "REST", 0)
+    details = {"written": str(tmp_path), "is_apart": True, "limits": {"disk_bytes": 800_000}}
+    meter = LocalMeter(replace(HANDLE, details=details), "init")
+    await meter.look()
+    (tmp_path / "more").write_bytes(b"x" * 900_000)
+    free[0] += 5_000_000
+    grown = (await meter.look()).disk_bytes
+    meter.close()
+    assert grown is not None
+    assert grown >= 900_000
+
+
+@pytest.mark.anyio
 async def test_what_came_home_is_looked_at_after_each_command_where_less_than_usual_is_allowed(
     tmp_path: Path,
 ) -> None:

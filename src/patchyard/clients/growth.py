@@ -71,8 +71,11 @@ class Disk:
         return self._limit is not None and (self.grown or 0) > self._limit
 
     def look(self, estimate: int) -> None:
-        """Look it through where that is due, or was never done."""
-        is_wanted = self._looked_at is None or self.is_due(estimate)
+        """Look it through where that is due, or was never done.
+
+        Where it is tight, always: what others take away meanwhile hides what is written here.
+        """
+        is_wanted = self._looked_at is None or self.is_tight or self.is_due(estimate)
         begun = time.monotonic()
         is_resting = begun < self._next and not self._is_over  # nobody is stopped by an old look
         if self._limit is None or not is_wanted or is_resting:
