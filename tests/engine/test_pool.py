@@ -16,9 +16,8 @@ from images import WITH_PYTHON, image
 from janitor.passing import gone, left, swept
 from machines import lend
 from patchyard.clients.process import ProcessRef, kill
-from patchyard.contracts.leftovers import Adopting
 from patchyard.contracts.pool import Pooled
-from patchyard.contracts.workspace import Renaming, WorkspaceRef
+from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment
 from patchyard.domain.environment_limits import EnvironmentLimits
 from patchyard.domain.errors import Conflict, EnvironmentBroken
@@ -301,22 +300,46 @@ async def test_the_janitor_leaves_what_waits(spring: Spring) -> None:
     await spring.pool.give_up(given)
 
 
+class KilledError(BaseException):
+    """Nothing of ours runs after it but what the test takes away."""
+
+
+@pytest.mark.parametrize("step", ["adopt", "rename", "record"])
 async def test_an_engine_killed_while_it_gives_a_place_away_leaves_a_plan_that_goes_on(
-    spring: Spring,
+    spring: Spring, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wish = await spring.filled()
-    given = await spring.pool.take(wish)
-    assert given is not None
-    workflow = Workflow(spring.equipment)
+    equipment = spring.equipment
+    await spring.filled()
+    waited = spring.pool.waiting[0].pooled
+    workflow = Workflow(equipment)
     plan_id = await workflow.create(spring.spec(said("ls"), done()))
-    (keeper,) = [each for each in spring.equipment.keepers if isinstance(each, Adopting)]
-    await keeper.adopt(given.handle, plan_id)
-    assert isinstance(spring.equipment.workspaces, Renaming)
-    half = await spring.equipment.workspaces.rename(given.workspace, plan_id)
-    scribble(half)
+    await workflow.strategize(plan_id)
+    ledger = await spring.site.ledger(equipment, plan_id)
+    base = ledger.state.base
+    assert base is not None
+
+    async def nothing(*_: Any) -> None:
+        pass
+
+    done_by = {"adopt": equipment.adopting[0], "rename": equipment.workspaces, "record": ledger}
+    real = getattr(done_by[step], step)
+
+    async def killed(*args: Any) -> None:
+        await real(*args)
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(done_by[step], step, killed)
+        patch.setattr(spring.pool, "give_up", nothing)
+        patch.setattr(equipment.workspaces, "remove", nothing)
+        with pytest.raises(KilledError):
+            await from_pool(equipment, ledger, base, [])
+    if step == "rename":  # a tree under the plan's name that its journal does not know
+        place = Path(waited.workspace.root).parents[1] / plan_id
+        scribble(replace(waited.workspace, root=str(place / "root")))
     await workflow.run(plan_id)
     assert await spring.printed(plan_id) == ["a.txt", "said.txt"]
-    assert not init_of(given).is_alive
+    assert not init_of(waited).is_alive
 
 
 async def test_what_cannot_be_made_is_told_and_holds_nothing_up(spring: Spring) -> None:
