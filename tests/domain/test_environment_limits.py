@@ -11,13 +11,14 @@ from patchyard.domain.environment_limits import (
     NAMES,
     EnvironmentLimits,
     environment_limits_of,
+    given,
     in_force,
     limits_for,
     merged,
     of_words,
     shown,
 )
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import QUOTED, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.settings import Settings
 from patchyard.domain.sizes import shown_bytes
@@ -64,13 +65,21 @@ def test_nothing_and_less_than_nothing_are_refused_with_the_least(name: str, val
         ({"processes": 3}, "must be 16 or more"),
         ({"processes": "many"}, "'many' is no whole number"),
         ({"processes": True}, "is no whole number"),
-        ({"processes": 10**9}, "must be 4.1943e+06 or less"),
+        ({"processes": "٣٢"}, "'٣٢' is no whole number"),
+        ({"processes": "1_000"}, "'1_000' is no whole number"),
         ({"cpus": "all"}, "'all' is no number"),
-        ({"cpus": "nan"}, "must be 0.05 or more"),
-        ({"cpus": False}, "must be 0.05 or more"),
+        ({"cpus": "nan"}, "'nan' is no number"),
+        ({"cpus": float("nan")}, "must be 0.05 or more"),
+        ({"cpus": False}, "False is no number"),
+        ({"cpus": "1_0"}, "'1_0' is no number"),
+        ({"cpus": "1" * 5000}, "must be 1024 or less, not 1111"),
         ({"memory": "2 apples"}, "'2 apples' is no size"),
         ({"memory": True}, "True is no size"),
+        ({"memory": "٣G"}, "'٣G' is no size"),
+        ({"memory": "9" * 5000}, "is more than any machine has"),
         ({"wall": "soon"}, "'soon' is not a duration"),
+        ({"wall": "1_0s"}, "'1_0s' is not a duration"),
+        ({"wall": "٩s"}, "'٩s' is not a duration"),
         ({"wall": False}, "'False' is not a duration"),
         ({"memry": "1G"}, "did you mean 'memory'"),
         ([], "must be a mapping"),
@@ -79,6 +88,30 @@ def test_nothing_and_less_than_nothing_are_refused_with_the_least(name: str, val
 def test_what_makes_no_sense_is_named(said: Any, words: str) -> None:
     with pytest.raises(Fault, match=words.replace("+", r"\+")):
         environment_limits_of(said, ())
+
+
+@pytest.mark.parametrize(
+    ("word", "most"),
+    [
+        ("processes=1000000000", "4194304"),
+        ("wall=400d", "365 d"),
+        ("cpus=2000", "1024"),
+        ("memory=2000T", "1024 TiB"),
+    ],
+)
+def test_the_most_is_said_as_it_can_be_typed(word: str, most: str) -> None:
+    name, _, value = word.partition("=")
+    with pytest.raises(UsageError) as refused:
+        of_words((word,))
+    assert refused.value.message == f"--limit {name}: must be {most} or less, not {value}"
+    assert refused.value.hint == f"the most is {most}"
+    assert given(of_words((f"{name}={most}",))) == {name: MEASURES[name].most}
+
+
+def test_a_long_value_is_not_repeated_whole() -> None:
+    with pytest.raises(UsageError, match=r"… \(100,000 characters\)") as refused:
+        of_words((f"cpus={'1' * 100_000}",))
+    assert len(refused.value.message) < 2 * QUOTED
 
 
 def test_what_is_not_said_stays_unsaid() -> None:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from patchyard.domain.errors import quoted
 from patchyard.domain.faults import Fault, Place
+from patchyard.domain.numerals import number_of
 
 
 def seconds_of(value: Any, place: Place) -> float:
@@ -11,12 +13,10 @@ def seconds_of(value: Any, place: Place) -> float:
     text = str(value).strip()
     unit = units.get(text[-1:], 1.0)
     number = text[:-1] if text[-1:] in units else text
-    try:
-        seconds = float(number) * unit
-    except ValueError:
-        seconds = -1.0
+    found = number_of(number)
+    seconds = -1.0 if found is None else found * unit
     if isinstance(value, bool) or not 0 < seconds < float("inf"):
-        raise Fault(place, f"{text!r} is not a duration", hint="write it like 90s, 30m or 1h")
+        raise Fault(place, f"{quoted(text)} is not a duration", hint="write it like 90s, 30m or 1h")
     return seconds
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from patchyard.domain.errors import UnknownName, listing
+from patchyard.domain.errors import UnknownName, listing, shortened
 
 
 class ExecutionEnvironment(StrEnum):
@@ -109,7 +109,8 @@ def no_such_kind(text: str, *, linked: Iterable[str] = ()) -> UnknownName:
         f"known: {', '.join(here)} (or the name of a linked resource;"
         f" container, devcontainer, ssh and vm need one){named}"
     )
-    return UnknownName(message, hint=hint, details={"name": text, "known": [*here, *own]})
+    details = {"name": shortened(text), "known": [*here, *own]}
+    return UnknownName(message, hint=hint, details=details)
 
 
 def parse_kind(text: str) -> ExecutionEnvironment:

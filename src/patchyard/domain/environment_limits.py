@@ -3,16 +3,21 @@
 Who says it first wins: options and variables, the linked resource, the project's context, files.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from patchyard.domain.durations import seconds_of
 from patchyard.domain.environment import Limits
+from patchyard.domain.errors import quoted, shortened
 from patchyard.domain.faults import Fault, Place, check_keys, unplaced
+from patchyard.domain.numerals import number_of, shown_number
 from patchyard.domain.sizes import bytes_of, shown_bytes
 
 KEY = "environment_limits"  # in settings and contexts
+DAY = 86_400  # seconds
+WHOLE = re.compile(r"-?\d+", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +51,16 @@ class Measure:
 
 def _count(value: Any, place: Place) -> float:
     text = str(value).strip()
-    if isinstance(value, bool) or not text.lstrip("-").isdecimal():
-        raise Fault(place, f"{value!r} is no whole number")
-    return int(text)
+    if isinstance(value, bool) or not WHOLE.fullmatch(text):
+        raise Fault(place, f"{quoted(value)} is no whole number", hint="write it like 256")
+    return float(text)
 
 
 def _number(value: Any, place: Place) -> float:
-    try:
-        return float("nan") if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        raise Fault(place, f"{value!r} is no number") from None
+    number = number_of(value)
+    if number is None:
+        raise Fault(place, f"{quoted(value)} is no number", hint="write it like 2 or 1.5")
+    return number
 
 
 def _size(value: Any, place: Place) -> float:
@@ -73,25 +78,22 @@ def _is_nothing(value: Any) -> bool:
 
 
 def _shown_time(seconds: float) -> str:
-    return f"{seconds:g} s"
-
-
-def _shown_number(number: float) -> str:
-    return f"{number:g}"
+    days, rest = divmod(seconds, DAY)
+    return f"{shown_number(days)} d" if days and not rest else f"{shown_number(seconds)} s"
 
 
 GIB = 1024**3
 MEASURES: Mapping[str, Measure] = {
-    "connections": Measure(_count, _shown_number, 1, 65_536, "connections"),
+    "connections": Measure(_count, shown_number, 1, 65_536, "connections"),
     "cpu_time": Measure(_time, _shown_time, 1, 31_536_000, "cpu_seconds"),
-    "cpus": Measure(_number, _shown_number, 0.05, 1024, "cpus"),
+    "cpus": Measure(_number, shown_number, 0.05, 1024, "cpus"),
     "disk": Measure(_size, shown_bytes, 1024**2, 1024 * 1024 * GIB, "disk_bytes"),
     "file_size": Measure(_size, shown_bytes, 64 * 1024, 1024 * 1024 * GIB, "file_bytes"),
     "memory": Measure(_size, shown_bytes, 32 * 1024**2, 1024 * 1024 * GIB, "memory_bytes"),
     "network": Measure(_size, shown_bytes, 1024, 1024 * 1024 * GIB, "network_bytes"),
-    "open_files": Measure(_count, _shown_number, 32, 1_048_576, "open_files"),
+    "open_files": Measure(_count, shown_number, 32, 1_048_576, "open_files"),
     "output": Measure(_size, shown_bytes, 1024, 16 * 1024**2, "output_bytes"),
-    "processes": Measure(_count, _shown_number, 16, 4_194_304, "processes"),
+    "processes": Measure(_count, shown_number, 16, 4_194_304, "processes"),
     "temporary": Measure(_size, shown_bytes, 64 * 1024, 1024 * 1024 * GIB, "temporary_bytes"),
     "wall": Measure(_time, _shown_time, 1, 31_536_000, "wall_s"),
 }
@@ -108,13 +110,18 @@ def environment_limits_of(value: Any, place: Place) -> EnvironmentLimits:
 
 
 def _read(name: str, value: Any, place: Place) -> Any:
+    return within(name, MEASURES[name].read(value, place), place, said=value)
+
+
+def within(name: str, number: float, place: Place, *, said: Any) -> Any:
+    """Return `number`, as `said` somewhere, where the limit `name` may be so much. Raises Fault."""
     measure = MEASURES[name]
-    number = measure.read(value, place)
+    least, most = measure.show(measure.least), measure.show(measure.most)
+    wrong = f"not {shortened(str(said))}"
     if not number >= measure.least:
-        least = measure.show(measure.least)
-        raise Fault(place, f"must be {least} or more, not {value}", hint=f"the least is {least}")
+        raise Fault(place, f"must be {least} or more, {wrong}", hint=f"the least is {least}")
     if number > measure.most:
-        raise Fault(place, f"must be {measure.show(measure.most)} or less, not {value}")
+        raise Fault(place, f"must be {most} or less, {wrong}", hint=f"the most is {most}")
     return int(number) if name in _WHOLE else number
 
 
@@ -131,7 +138,8 @@ def of_words(words: Sequence[str]) -> EnvironmentLimits:
 def _pair(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not equals or not value.strip():
-        raise Fault((), f"{word!r} is not NAME=VALUE", hint=f"NAME is one of: {', '.join(NAMES)}")
+        hint = f"NAME is one of: {', '.join(NAMES)}"
+        raise Fault((), f"{quoted(word)} is not NAME=VALUE", hint=hint)
     return name.strip().replace("-", "_"), value.strip()
 
 
@@ -180,4 +188,5 @@ __all__ = [
     "merged",
     "of_words",
     "shown",
+    "within",
 ]

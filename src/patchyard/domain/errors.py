@@ -31,12 +31,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 LISTED = 50  # names that a hint lists; what there is more is counted
+QUOTED = 200  # characters of what somebody said that a message repeats
 
 
 def listing(names: Sequence[str]) -> str:
     """Return names as a hint lists them: in the given order, and so many at most."""
     more = len(names) - LISTED
     return ", ".join(names[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def shortened(text: str) -> str:
+    """Return what somebody said as a message repeats it: so much of it at most."""
+    return text if len(text) <= QUOTED else f"{text[:QUOTED]}{_rest(text)}"
+
+
+def quoted(said: object) -> str:
+    """Return the same in quotation marks, where it is text."""
+    if isinstance(said, str) and len(said) > QUOTED:
+        return f"{said[:QUOTED]!r}{_rest(said)}"
+    return shortened(repr(said))
+
+
+def _rest(text: str) -> str:
+    return f"… ({len(text):,} characters)"
 
 
 class PatchyardError(Exception):
@@ -79,9 +96,9 @@ class UnknownName(UsageError):
         near = difflib.get_close_matches(name, names, n=1)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         return cls(
-            f"unknown {what} {name!r}.{guess}",
+            f"unknown {what} {quoted(name)}.{guess}",
             hint=f"known: {listing(names) or 'none'}",
-            details={"name": name, "known": names},
+            details={"name": shortened(name), "known": names},
         )
 
 
@@ -217,6 +234,7 @@ class JournalBroken(WorkFailed):
 
 __all__ = [
     "LISTED",
+    "QUOTED",
     "ApprovalNeeded",
     "Conflict",
     "ContainerUnavailableError",
@@ -240,4 +258,6 @@ __all__ = [
     "WorkFailed",
     "WorkerLeft",
     "listing",
+    "quoted",
+    "shortened",
 ]
