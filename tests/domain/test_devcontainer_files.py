@@ -14,7 +14,6 @@ from patchyard.domain.devcontainer import (
     parse_devcontainer,
     places_in,
 )
-from patchyard.domain.environment import Limits
 from patchyard.domain.errors import GuardRefused, UsageError
 from patchyard.domain.jsonc import parse_jsonc
 from written import Written
@@ -31,6 +30,10 @@ def sight(*, is_trusted: bool = False, path: str = PATH) -> Sight:
 
 def read(body: Mapping[str, Any], *, is_trusted: bool = False, path: str = PATH) -> Devcontainer:
     return parse_devcontainer(json.dumps(body), sight(is_trusted=is_trusted, path=path))
+
+
+def needing(**needs: Any) -> Mapping[str, Any]:
+    return {"image": "i", "hostRequirements": needs}
 
 
 def test_comments_trailing_commas_and_slashes_in_texts_are_read() -> None:
@@ -59,6 +62,7 @@ def test_comments_trailing_commas_and_slashes_in_texts_are_read() -> None:
         ("{} /* open", "x:1:4: Extra data"),
         (f'{{"a": {"9" * 5000}}}', "x: .*digits"),
         ('{"a": 1,, }', "x:1:"),
+        (f'{{"a": {"9" * 5000}}}', "x: a number in it has thousands of digits"),
     ],
 )
 def test_what_is_no_json_is_named_with_line_and_column(text: str, words: str) -> None:
@@ -81,6 +85,12 @@ def test_what_is_no_json_is_named_with_line_and_column(text: str, words: str) ->
 def test_no_text_takes_more_time_than_its_length(text: str) -> None:
     with pytest.raises(UsageError):
         parse_jsonc(text, name="x")
+
+
+@pytest.mark.timeout(20)
+def test_variables_without_an_end_stay_and_take_no_time() -> None:
+    text = "${x" * 100_000
+    assert read({"image": "i", "containerEnv": {"A": text}}).variables == {"A": text}
 
 
 def test_what_counts_is_read() -> None:
@@ -122,10 +132,10 @@ def test_what_counts_is_read() -> None:
     )
 
 
-def test_only_a_trusted_repository_gets_more_memory_than_is_usual() -> None:
+def test_whether_its_repository_was_trusted_is_kept() -> None:
     body = {"image": "i", "hostRequirements": {"memory": "64gb"}}
-    assert read(body).memory_bytes == Limits().memory_bytes
-    assert read(body, is_trusted=True).memory_bytes == 64 * 1024**3
+    assert read(body).is_trusted is False
+    assert read(body, is_trusted=True).is_trusted is True
 
 
 def test_the_older_words_for_a_build_and_the_checkouts_own_path_count() -> None:
@@ -164,6 +174,15 @@ def test_what_only_trust_lets_count_is_refused_by_name(key: str) -> None:
     assert "agents trust" in refused.value.hint
 
 
+@pytest.mark.parametrize("word", ["localEnv", "env"])
+def test_what_parts_come_to_together_is_refused_by_name_too(word: str) -> None:
+    """The installer of features would fill it in."""
+    body = {"image": "i", "postCreateCommand": f"echo ${{containerEnv:Q:$}}{{{word}:X}}"}
+    with pytest.raises(GuardRefused, match=r"says \$\{localEnv:\}, which an untrusted"):
+        read(body)
+    assert read(body, is_trusted=True).created == (f"echo ${{{word}:X}}",)
+
+
 @pytest.mark.parametrize("key", sorted(set(DANGERS) - {"${localEnv:}", "dockerComposeFile"}))
 def test_after_trust_no_wall_falls_and_what_was_passed_over_is_named(key: str) -> None:
     named = {"build.options": "build"}.get(key, key)
@@ -199,8 +218,21 @@ def test_after_trust_a_local_variable_is_filled_in_and_others_have_their_default
         ({"image": "i", "remoteUser": "a:b"}, "no name of a user"),
         ({"image": "i", "postCreateCommand": 3}, "must be a text or a list of texts"),
         ({"image": "i", "hostRequirements": {"memory": "much"}}, "no size such as 8gb"),
-        ({"image": "i", "hostRequirements": {"memory": "0gb"}}, "no size such as 8gb"),
-        ({"image": "i", "hostRequirements": {"cpus": 0}}, "no number above 0"),
+        (needing(memory="0gb"), "hostRequirements.memory: must be 32 MiB or more, not 0gb"),
+        (needing(memory="1"), "hostRequirements.memory: must be 32 MiB or more, not 1"),
+        (needing(memory="9" * 5000), "hostRequirements.memory: must be 1024 TiB or less, not 999"),
+        (needing(memory="٣gb"), "hostRequirements.memory: '٣gb' is no size"),
+        (needing(storage="1025tb"), "hostRequirements.storage: must be 1024 TiB or less"),
+        (needing(cpus=0), "hostRequirements.cpus: must be 0.05 or more"),
+        (needing(cpus=1e-9), "hostRequirements.cpus: must be 0.05 or more"),
+        (needing(cpus=int("9" * 400)), "hostRequirements.cpus: must be 1024 or less"),
+        (needing(cpus=-int("9" * 400)), "hostRequirements.cpus: must be 0.05 or more"),
+        (needing(cpus=float("nan")), "hostRequirements.cpus: must be 0.05 or more"),
+        (needing(cpus="2"), "hostRequirements.cpus: '2' is no number"),
+        (needing(cpus=True), "hostRequirements.cpus: True is no number"),
+        ({"image": "\ud800"}, "image: holds half of a character"),
+        ({"image": "i", "postCreateCommand": ["a", "\udfff"]}, "postCreateCommand[1]: holds half"),
+        ({"image": "i", "x": {"\ud800": 1}}, "x: holds half of a character"),
         ([], "must be an object, not a list"),
     ],
 )

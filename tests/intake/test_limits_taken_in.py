@@ -9,10 +9,13 @@ import pytest
 from intake.asking import taken
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import repository_files, user_file
+from patchyard.domain.codec import from_json
+from patchyard.domain.devcontainer import Devcontainer
 from patchyard.domain.environment import ExecutionEnvironment, Limits, Site
 from patchyard.domain.environment_limits import EnvironmentLimits
 from patchyard.domain.errors import UsageError
 from patchyard.domain.holdings import Holdings
+from patchyard.domain.plan import PlanSpec
 from patchyard.domain.project import Project
 from patchyard.domain.resource import CONTAINER_INSTANCE, Resource
 from patchyard.engine.sites import limits_of
@@ -64,6 +67,43 @@ def test_a_repository_makes_limits_stricter_and_weaker_ones_wait_for_trust(top: 
     trusting = Holdings(trusted={str(top): digest})
     limits = limits_of(PROCESS, taken(top, holdings=trusting).spec)
     assert (limits.memory_bytes, limits.processes) == (1024 * MIB, 9999)
+
+
+NEEDING = Devcontainer(
+    path="d", image="i", memory_bytes=3 * 1024 * MIB, storage_bytes=100 * 1024**4, cpus=8.0
+)
+IN_NEEDING = Site(ExecutionEnvironment.DEVCONTAINER, "needing")
+
+
+def needing(spec: PlanSpec, own: Devcontainer) -> Limits:
+    """What `own` is started with in a plan."""
+    return limits_of(IN_NEEDING, replace(spec, devcontainers={"needing": own}))
+
+
+def test_an_untrusted_devcontainer_can_only_ask_for_less(top: Path) -> None:
+    written(user_file(os.environ), "environment_limits: {memory: 128M, disk: 1M, cpus: 0.5}\n")
+    spec = taken(top).spec
+    got = needing(spec, NEEDING)
+    assert (got.memory_bytes, got.disk_bytes, got.cpus) == (128 * MIB, MIB, 0.5)
+    got = needing(spec, replace(NEEDING, memory_bytes=64 * MIB, cpus=0.25))
+    assert (got.memory_bytes, got.disk_bytes, got.cpus) == (64 * MIB, MIB, 0.25)
+    got = needing(spec, replace(NEEDING, is_trusted=True))
+    assert (got.memory_bytes, got.disk_bytes, got.cpus) == (3072 * MIB, 100 * 1024**4, 8.0)
+    got = needing(taken(top, limits=("memory=96M",)).spec, replace(NEEDING, is_trusted=True))
+    assert got.memory_bytes == 96 * MIB
+
+
+def test_where_nobody_says_a_limit_the_default_bounds_an_untrusted_devcontainer(top: Path) -> None:
+    spec = taken(top).spec
+    got = needing(spec, replace(NEEDING, memory_bytes=64 * 1024 * MIB))
+    usual = Limits()
+    assert (got.memory_bytes, got.disk_bytes) == (usual.memory_bytes, usual.disk_bytes)
+    assert got.cpus == 8.0  # without a bound on them, so it is one
+
+
+def test_a_plan_of_before_is_read_as_one_without_trust() -> None:
+    kept = {"path": "d", "image": "i", "cpus": 8.0}
+    assert from_json(Devcontainer, kept) == replace(NEEDING, memory_bytes=None, storage_bytes=None)
 
 
 def test_a_mistake_in_a_file_has_its_place(top: Path) -> None:

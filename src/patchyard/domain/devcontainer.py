@@ -11,6 +11,7 @@ from posixpath import basename, dirname, join, normpath
 from typing import Any
 
 from patchyard.domain.environment import Limits
+from patchyard.domain.environment_limits import EnvironmentLimits
 from patchyard.domain.errors import GuardRefused, UsageError
 from patchyard.domain.faults import Fault, Place, kind_of
 from patchyard.domain.features import (
@@ -25,6 +26,7 @@ from patchyard.domain.features import (
     features_in,
     lines_of,
 )
+from patchyard.domain.host_requirements import NEEDS, host_requirements_of, unmet_in
 from patchyard.domain.jsonc import parse_jsonc
 from patchyard.domain.sizes import shown_bytes
 
@@ -38,17 +40,15 @@ DANGEROUS = (
 """What would weaken walls or run outside of them; compose files can say all of it."""
 
 COUNTED = (
-    *("build", "containerEnv", "features", "hostRequirements", "image", "remoteEnv", "remoteUser"),
+    *("build", "containerEnv", "features", NEEDS, "image", "remoteEnv", "remoteUser"),
     *("containerUser", "workspaceFolder", *CREATING, *STARTING),
     *("context", "dockerFile", ORDER),
 )
 HARMLESS = ("$schema", "customizations", "name")
 """Of editors: nobody misses them here. All others that do not count are named."""
 
-NEEDS = ("cpus", "memory", "storage")  # of hostRequirements, that count
+LOCAL = re.compile(r"\$\{(?:localEnv|env):")  # the CLI takes the older word, too
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-SIZE = re.compile(r"(\d+)\s*(tb|gb|mb|kb)?", re.IGNORECASE)
-UNITS = {"": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3, "tb": 1024**4}
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
 
 
@@ -72,6 +72,7 @@ class Devcontainer:
     variables: Mapping[str, str] = field(default_factory=dict)
     folder: str = ""  # where the workspace is seen too; empty: at the checkout's path alone
     user: str = ""  # what the agent is called inside; empty: agent
+    is_trusted: bool = False  # its repository was; else what it asks of its host can only be less
     memory_bytes: int | None = None  # of hostRequirements
     cpus: float | None = None
     storage_bytes: int | None = None
@@ -121,15 +122,18 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
         ordered = elsewhere_in(body.get(ORDER), sight.path, (ORDER,))
         fetched = [f"the feature {name}" for name in dict.fromkeys([*asked.fetched, *ordered])]
         if (refused or fetched) and not sight.is_trusted:
-            said = ", ".join([*refused, *fetched])
-            raise GuardRefused(
-                f"{sight.path} says {said}, which an untrusted repository may not",
-                hint="take it out; `agents trust` lets the rest count, and no wall falls for it",
-            )
+            raise _not_before_trust(sight.path, [*refused, *fetched])
         return _Reading(body, sight).whole(refused, asked.digests, is_fetching=bool(fetched))
     except Fault as fault:
         hint = fault.hint or f"mend it in {sight.path}"
         raise UsageError(f"{sight.path}: {fault.message}", hint=hint) from fault
+
+
+def _not_before_trust(path: str, said: Sequence[str]) -> GuardRefused:
+    return GuardRefused(
+        f"{path} says {', '.join(said)}, which an untrusted repository may not",
+        hint="take it out; `agents trust` lets the rest count, and no wall falls for it",
+    )
 
 
 def _refused(body: Mapping[str, Any], asked: Asked) -> list[str]:
@@ -163,9 +167,10 @@ class _Reading:
                 hint="name `image` or `build` in its place",
             )
         known = {*COUNTED, *HARMLESS, *DANGEROUS}
-        needs = _mapping(body, "hostRequirements")
+        said = _mapping(body, NEEDS)
+        needs = host_requirements_of(said)
         unknown = [str(key) for key in body if key not in known]
-        over = [*refused, *sorted([*unknown, *self._unmet(needs)])]
+        over = [*refused, *sorted([*unknown, *unmet_in(said), *self._beyond(needs)])]
         return Devcontainer(
             path=self._sight.path,
             image="" if build else image,
@@ -173,9 +178,10 @@ class _Reading:
             variables={**self._variables("containerEnv"), **self._variables("remoteEnv")},
             folder=self._inside(),
             user=self._user(),
-            memory_bytes=self._memory(needs),
-            storage_bytes=_size(needs, "storage"),
-            cpus=_count(needs, "cpus"),
+            is_trusted=self._sight.is_trusted,
+            memory_bytes=needs.memory,
+            storage_bytes=needs.disk,
+            cpus=needs.cpus,
             created=self._commands(CREATING),
             started=self._commands(STARTING),
             features=tuple(sorted(_mapping(body, "features"))),
@@ -183,20 +189,12 @@ class _Reading:
             passed_over=tuple(key for key in over if key != "${localEnv:}"),
         )
 
-    def _memory(self, needs: Mapping[str, Any]) -> int | None:
-        """Return what it asks for; of an untrusted repository no more than is usual."""
-        asked, usual = _size(needs, "memory"), Limits().memory_bytes
-        if asked is None or usual is None or self._sight.is_trusted:
-            return asked
-        return min(asked, usual)
-
-    def _unmet(self, needs: Mapping[str, Any]) -> list[str]:
-        """Return what it asks of its host and does not get."""
-        found = [key for key, said in needs.items() if said and key not in NEEDS]
-        asked, given = _size(needs, "memory"), self._memory(needs)
-        if asked != given:
-            found.append(f"memory beyond {shown_bytes(given or 0)} (before `agents trust`)")
-        return [f"hostRequirements.{each}" for each in found]
+    def _beyond(self, needs: EnvironmentLimits) -> list[str]:
+        """Return what an untrusted repository asks of its host and can never get."""
+        most = Limits().memory_bytes
+        if self._sight.is_trusted or most is None or (needs.memory or 0) <= most:
+            return []
+        return [f"{NEEDS}.memory beyond {shown_bytes(most)} (before `agents trust`)"]
 
     def _text(self, key: str) -> str:
         return self._filled(_text(self._body, key, ()), (key,))
@@ -301,6 +299,8 @@ class _Reading:
         """Put what is known in the place of `${...}`."""
 
         def value(found: re.Match[str]) -> str:
+            if not found[2]:
+                return found[0]
             name, _, rest = found[1].partition(":")
             variable, _, default = rest.partition(":")
             if name == "localEnv":
@@ -312,7 +312,11 @@ class _Reading:
                 raise Fault(place, f"{found[0]} is not known here")
             return known[name]
 
-        return VARIABLE.sub(value, text)
+        whole = VARIABLE.sub(value, text)
+        # What the parts come to together is filled in by nobody here; an installer would.
+        if not self._sight.is_trusted and LOCAL.search(whole):
+            raise _not_before_trust(self._sight.path, ["${localEnv:}"])
+        return whole
 
     def _known(self) -> Mapping[str, str]:
         return places_known(self._sight.checkout, getattr(self, "_folder", ""))
@@ -351,25 +355,6 @@ def _text(body: Mapping[str, Any], key: str, place: Place) -> str:
     if not isinstance(value, str):
         raise Fault((*place, key), f"must be text, not {kind_of(value)}")
     return value
-
-
-def _size(needs: Mapping[str, Any], key: str) -> int | None:
-    said = needs.get(key)
-    if said is None:
-        return None
-    found = SIZE.fullmatch(str(said).strip())
-    if found is None or not int(found[1]):
-        raise Fault(("hostRequirements", key), f"{said!r} is no size such as 8gb")
-    return int(found[1]) * UNITS[(found[2] or "").lower()]
-
-
-def _count(needs: Mapping[str, Any], key: str) -> float | None:
-    said = needs.get(key)
-    if said is None:
-        return None
-    if isinstance(said, bool) or not isinstance(said, (int, float)) or not said > 0:
-        raise Fault(("hostRequirements", key), f"{said!r} is no number above 0")
-    return float(said)
 
 
 __all__ = [

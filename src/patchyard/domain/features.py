@@ -27,7 +27,7 @@ HOME = ".devcontainer"
 
 METADATA = "devcontainer-feature.json"
 INSTALLER = "install.sh"
-VARIABLE = re.compile(r"\$\{([^}$]*)\}")
+VARIABLE = re.compile(r"\$\{([^}]*+)(\}|\Z)")  # one without an end is looked at once
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 BEFORE = "installsAfter"
 ORDER = "overrideFeatureInstallOrder"
@@ -274,6 +274,8 @@ def filled(text: str, known: Mapping[str, str]) -> str:
     """Put what is known in the place of `${...}`; nothing of this machine is."""
 
     def value(found: re.Match[str]) -> str:
+        if not found[2]:
+            return found[0]
         name, _, rest = found[1].partition(":")
         if name in {"localEnv", "containerEnv"}:
             return rest.partition(":")[2]

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from patchyard.domain.errors import UsageError
+from patchyard.domain.faults import Fault, Place
 
 _PARTS = re.compile(
     r"""(?P<text>"(?:\\.|[^"\\\n])*+"?)      # kept as it is, unclosed too
@@ -16,23 +17,46 @@ _PARTS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+HALF_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")  # the one way into a text that was UTF-8
+HALF = re.compile("[\ud800-\udfff]")
 _PASSED = frozenset({"line", "block", "blank"})
 
 
 def parse_jsonc(text: str, *, name: str) -> Any:
     """Return the data in `text`. Raises UsageError with name, line and column."""
     try:
-        return json.loads(_plain(text), object_pairs_hook=_single)
+        found = json.loads(_plain(text), object_pairs_hook=_single)
+        if HALF_ESCAPED.search(text):
+            _require_whole(found, ())
+    except Fault as fault:
+        raise UsageError(f"{name}: {fault.message}", hint=fault.hint) from fault
     except json.JSONDecodeError as error:
         raise UsageError(
             f"{name}:{error.lineno}:{error.colno}: {error.msg}", hint="it must be JSON"
         ) from error
-    except (RecursionError, ValueError) as error:  # a key twice, or a number without end
+    except (RecursionError, _DoubleKeyError) as error:
         raise UsageError(f"{name}: {error}", hint="it must be JSON") from error
+    except ValueError as error:
+        message = f"{name}: a number in it has thousands of digits"
+        raise UsageError(message, hint="write a smaller one") from error
+    return found
 
 
 class _DoubleKeyError(ValueError):
     """A key stands twice in one object."""
+
+
+def _require_whole(value: Any, place: Place) -> None:
+    """Raise Fault for text that no file, no variable and no address can hold."""
+    if isinstance(value, str) and HALF.search(value):
+        raise Fault(place, "holds half of a character", hint="a `\\ud8…` needs its other half")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _require_whole(key, place)
+            _require_whole(item, (*place, key))
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            _require_whole(item, (*place, number))
 
 
 def _plain(text: str) -> str:
@@ -63,4 +87,4 @@ def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-__all__ = ["parse_jsonc"]
+__all__ = ["HALF", "HALF_ESCAPED", "parse_jsonc"]

@@ -14,10 +14,11 @@ from patchyard.domain.environment import (
     Site,
     walls_word,
 )
-from patchyard.domain.environment_limits import EnvironmentLimits, limits_for
+from patchyard.domain.environment_limits import EnvironmentLimits, in_force, limits_for
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.routing import route_of, sites_of
 from patchyard.domain.tooling import COMMAND
+from patchyard.domain.trust import stricter_environments
 from patchyard.engine.equipment import Equipment
 
 NO_DEVCONTAINER = Devcontainer(path="")
@@ -111,12 +112,17 @@ def image_of(site: Site, spec: PlanSpec) -> str:
 def limits_of(site: Site, spec: PlanSpec) -> Limits:
     """Return what `site` may use: as typed, by its resource, by the project and files, as usual.
 
-    What a devcontainer asks of its host comes after its resource.
+    What a devcontainer asks of its host comes after its resource; that of an untrusted repository
+    counts only where it is less than the project, the files and the defaults give.
     """
     found, needs = spec.resource(site.resource), spec.devcontainers.get(site.resource)
     own = [] if found is None else [found.limits]
     asked = needs or NO_DEVCONTAINER
-    needed = EnvironmentLimits(cpus=asked.cpus, disk=asked.storage_bytes, memory=asked.memory_bytes)
+    needed, _ = stricter_environments(
+        in_force(spec.usual_limits),
+        EnvironmentLimits(cpus=asked.cpus, disk=asked.storage_bytes, memory=asked.memory_bytes),
+        is_trusted=asked.is_trusted,
+    )
     return limits_for(spec.environment_limits, *own, needed, spec.usual_limits)
 
 
