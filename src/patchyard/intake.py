@@ -23,7 +23,7 @@ from patchyard.domain.detection import detect
 from patchyard.domain.effective import Setting
 from patchyard.domain.environment import Priority
 from patchyard.domain.environment_limits import of_words
-from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.errors import UnknownName, UsageError, quoted
 from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
@@ -330,9 +330,11 @@ def _variables(given: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, 
     for text in given:
         name, equals, value = text.partition("=")
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise UsageError(f"--env {text!r} is not NAME or NAME=VALUE")
+            said = f"--env {quoted(text)} is not NAME or NAME=VALUE"
+            raise UsageError(said, hint="NAME is of letters, digits and `_`: `--env LANG=C`")
         if not equals and name not in environ:
-            raise UsageError(f"--env {name}: there is no such variable here")
+            said = f"--env {quoted(name)}: there is no such variable here"
+            raise UsageError(said, hint="set and export it, or say NAME=VALUE")
         value = value if equals else environ[name]
         if looks_secret(name, value):
             raise UsageError(

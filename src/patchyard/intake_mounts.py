@@ -10,6 +10,8 @@ from patchyard.configuration import Configuration
 from patchyard.domain.faults import Fault
 from patchyard.domain.reach import KEY_NAMES, is_key_name, is_within
 
+MISSING = "make it first, or name one that is there"
+
 
 def mounts_of(
     settings: Configuration, environ: Mapping[str, str], checkout: str
@@ -42,6 +44,9 @@ def checked_mounts(
     for number, text in enumerate(given):
         path, _, mode = text.rpartition(":") if text.endswith((":ro", ":rw")) else (text, "", "ro")
         real = os.path.realpath(Path(path).expanduser())
+        if not _is_there(real):
+            there = f"{real} is not there" if real != path else "it is not there"
+            raise Fault(("mounts", number), f"{path} is refused: {there}", hint=MISSING)
         why = _refusal(real, home=home, state=state, checkout=checkout)
         if why:
             raise Fault(
@@ -51,6 +56,16 @@ def checked_mounts(
             )
         checked.append(f"{real}:{mode}")
     return tuple(checked)
+
+
+def _is_there(real: str) -> bool:
+    try:
+        Path(real).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # who may not look says why
+    return True
 
 
 def _refusal(real: str, *, home: str, state: str, checkout: str) -> str:
@@ -97,4 +112,4 @@ def checked_includes(given: Sequence[str], checkout: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(checked))
 
 
-__all__ = ["checked_includes", "checked_mounts", "includes_of", "mounts_of"]
+__all__ = ["MISSING", "checked_includes", "checked_mounts", "includes_of", "mounts_of"]

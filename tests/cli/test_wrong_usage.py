@@ -42,6 +42,13 @@ def test_wrong_usage_is_exit_2_and_names_what_and_how(
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 
 
+@pytest.mark.parametrize("before", [("env", "check"), ("run", "x", "--in"), ()])
+def test_a_name_of_any_length_is_repeated_in_part(before: tuple[str, ...]) -> None:
+    done = agents(*before, "k" * 100_000, "--format", "json")
+    assert (done.returncode, "(100,000 characters)" in done.stdout) == (2, True)
+    assert len(done.stdout) + len(done.stderr) < 4000
+
+
 def test_wrong_usage_is_an_object_for_programs_too() -> None:
     done = agents("plan", "frobnicate", "--format", "json")
     body = json.loads(done.stdout)

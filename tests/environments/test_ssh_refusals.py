@@ -313,3 +313,11 @@ def test_an_address_says_host_user_and_port(text: str, host: str, user: str, por
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="no address"):
         Address.parse(text)
+
+
+@pytest.mark.parametrize("text", ["host:0", "me@host:000", "host:٣", "host:99999"])
+def test_a_port_that_is_typed_is_one(text: str) -> None:
+    with pytest.raises(UsageError, match="no address") as refused:
+        Address.typed(text)
+    assert "from 1 to 65535" in refused.value.hint
+    assert (Address.typed("me@host:22").port, Address.typed("[::1]").port) == (22, 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from patchyard.domain.errors import UsageError
-from patchyard.intake_mounts import checked_includes, checked_mounts
+from patchyard.intake_mounts import MISSING, checked_includes, checked_mounts
 
 
 @pytest.fixture
@@ -43,12 +43,21 @@ def test_a_mount_is_read_only_unless_said(host: Path) -> None:
         ("{}/checkout/node_modules", "the source checkout"),
         ("{}/socket", "no sockets"),
         ("/dev/null", "no sockets or devices"),
-        ("{}/nothing", "No such file"),
+        ("{}/socket/in", "is not there"),
     ],
 )
 def test_what_is_never_mounted_is_refused_with_the_reason(host: Path, place: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         mounts(host, place.format(host))
+
+
+def test_a_mount_that_is_not_there_is_said_to_be_so(host: Path) -> None:
+    with pytest.raises(UsageError, match=f"{host}/nothing is refused: it is not there") as refused:
+        mounts(host, f"{host}/nothing:ro")
+    assert refused.value.hint == MISSING
+    (host / "dangling").symlink_to("gone")
+    with pytest.raises(UsageError, match=f"dangling is refused: {host}/gone is not there"):
+        mounts(host, str(host / "dangling"))
 
 
 def test_ignored_folders_come_along_by_name(host: Path) -> None:

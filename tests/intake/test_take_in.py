@@ -275,6 +275,13 @@ def test_variables_and_durations_are_read(top: Path) -> None:
             parse_duration(text)
 
 
+@pytest.mark.parametrize(("said", "cure"), [("=x", "--env LANG=C"), ("NONE", "say NAME=VALUE")])
+def test_a_variable_that_is_none_has_a_cure(top: Path, said: str, cure: str) -> None:
+    with pytest.raises(UsageError, match=f"--env '{said}'") as refused:
+        taken(top, variables=(said,))
+    assert cure in refused.value.hint
+
+
 def test_a_subfolder_means_its_checkout(top: Path) -> None:
     (top / "deep" / "er").mkdir(parents=True)
     assert taken(top / "deep" / "er").spec.repository == str(top)

@@ -176,7 +176,7 @@ def _address(type_name: str, address: str, transport: str | None) -> str:
     if type_name == SSH_HOST:
         if not address:
             raise UsageError("an ssh-host needs a host", hint="say `--host [USER@]HOST[:PORT]`")
-        Address.parse(address)
+        Address.typed(address)
     return address
 
 

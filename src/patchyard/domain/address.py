@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import UsageError, quoted
 
 ADDRESS = re.compile(
     r"^(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^@:\s\[\]/-][^@:\s\[\]/]*))"
@@ -25,11 +25,20 @@ class Address:
         found = ADDRESS.match(text.strip())
         port = int(found["port"] or 0) if found else 0
         if found is None or port > 65_535:
-            raise UsageError(
-                f"{text!r} is no address of a host",
-                hint="write it as `host`, `user@host` or `user@host:port`",
-            )
+            raise _refused(text)
         return cls(host=found["v6"] or found["host"], user=found["user"] or "", port=port)
+
+    @classmethod
+    def typed(cls, text: str) -> "Address":
+        """Return the same of what is typed now, where a port that is said is one: never 0.
+
+        Raises UsageError.
+        """
+        said, found = cls.parse(text), ADDRESS.match(text.strip())
+        port = found["port"] if found else None
+        if port and not (port.isascii() and said.port):
+            raise _refused(text)
+        return said
 
     @property
     def command(self) -> str:
@@ -41,6 +50,13 @@ class Address:
         port = ("-p", str(self.port)) if self.port else ()
         user = f"{self.user}@" if self.user else ""
         return " ".join(("ssh", *options, *port, f"{user}{self.host}"))
+
+
+def _refused(text: str) -> UsageError:
+    return UsageError(
+        f"{quoted(text)} is no address of a host",
+        hint="write it as `host`, `user@host` or `user@host:port`, with a port from 1 to 65535",
+    )
 
 
 __all__ = ["ADDRESS", "Address"]

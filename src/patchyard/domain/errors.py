@@ -41,19 +41,16 @@ def listing(names: Sequence[str]) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return what somebody said as a message repeats it: so much of it at most."""
-    return text if len(text) <= QUOTED else f"{text[:QUOTED]}{_rest(text)}"
+    """Return what somebody said as a message repeats it: `QUOTED` characters at most."""
+    if len(text) <= QUOTED:
+        return text
+    rest = f"… ({len(text):,} characters)"
+    return text[: QUOTED - len(rest)] + rest
 
 
 def quoted(said: object) -> str:
     """Return the same in quotation marks, where it is text."""
-    if isinstance(said, str) and len(said) > QUOTED:
-        return f"{said[:QUOTED]!r}{_rest(said)}"
-    return shortened(repr(said))
-
-
-def _rest(text: str) -> str:
-    return f"… ({len(text):,} characters)"
+    return repr(shortened(said)) if isinstance(said, str) else shortened(repr(said))
 
 
 class PatchyardError(Exception):
