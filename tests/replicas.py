@@ -16,7 +16,17 @@ from patchyard.contracts.environment import OnOutput, Toolbox
 from patchyard.toolbox.twins import Twin
 from toolboxes import Operations, Server, serving
 
-__all__ = ["HERE", "InProcess", "Listened", "Pair", "contents", "kept", "paired", "replicated"]
+__all__ = [
+    "HERE",
+    "InProcess",
+    "Listened",
+    "Pair",
+    "at_home",
+    "contents",
+    "kept",
+    "paired",
+    "replicated",
+]
 
 HERE = "/src/shop"
 
@@ -112,7 +122,7 @@ class Pair:
 
     def replica(self, **options: Any) -> Replica:
         own = {"tenure": kept(self.home), **options}
-        return Replica(self.listened, Twin(str(self.home)), self.mapping, **own)
+        return Replica(self.listened, at_home(self.home), self.mapping, **own)
 
 
 @asynccontextmanager
@@ -133,6 +143,11 @@ async def replicated(pair: Pair, *, takes_home: bool = True) -> AsyncIterator[Re
         yield toolbox
     finally:
         await toolbox.close()
+
+
+def at_home(home: Path, **options: Any) -> Twin:
+    """A tree at home, as engines have theirs."""
+    return Twin(str(home), is_one_mount=True, **options)
 
 
 def kept(home: Path) -> Tenure:

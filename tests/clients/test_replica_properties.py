@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.replicas import Replica
 from patchyard.contracts.environment import Toolbox
-from patchyard.toolbox.twins import Twin
-from replicas import HERE, InProcess, contents, kept
+from replicas import HERE, InProcess, at_home, contents, kept
 
 NAMES = (b"a", b"b", b"odd\xff -name", b"two\nlines")
 MODES = (0o644, 0o600, 0o755, 0o400, 0o777, 0o000)
@@ -115,7 +114,7 @@ class Trees:
 
     def replica(self, toolbox: Toolbox | None = None) -> Replica:
         return Replica(
-            toolbox or self.toolbox, Twin(str(self.home)), self.mapping, tenure=kept(self.home)
+            toolbox or self.toolbox, at_home(self.home), self.mapping, tenure=kept(self.home)
         )
 
 

@@ -19,7 +19,7 @@ from patchyard.domain.errors import EnvironmentBroken, Unavailable
 from patchyard.toolbox import replicating
 from patchyard.toolbox.trees import digest_of
 from patchyard.toolbox.twins import Twin
-from replicas import HERE, InProcess, contents, kept
+from replicas import HERE, InProcess, at_home, contents, kept
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ class Cut(InProcess):
 def over(toolbox: Any, home: Path, far: Path) -> Replica:
     """A replica in `far` of the tree at home."""
     mapping = PathMapping(here=HERE, there=str(far))
-    return Replica(toolbox, Twin(str(home)), mapping, tenure=kept(home))
+    return Replica(toolbox, at_home(home), mapping, tenure=kept(home))
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ async def test_long_lists_travel_in_pages(
         (far / f"new{number}").touch()
     await replica.bring_home()
     await replica.close()
-    again = Replica(cut, Twin(str(home)), PathMapping(here=HERE, there=str(far)), tenure=kept(home))
+    again = Replica(cut, at_home(home), PathMapping(here=HERE, there=str(far)), tenure=kept(home))
     await again.recover(takes_home=True)
     await again.close()
     assert contents(home) == contents(far)
@@ -199,7 +199,7 @@ async def test_what_never_travels_is_named(trees: tuple[Path, Path], cut: Cut) -
 @pytest.mark.service("root")
 async def test_what_comes_home_belongs_to_the_agent(trees: tuple[Path, Path], cut: Cut) -> None:
     home, far = trees
-    twin = Twin(str(home), owner=(61_000, 61_001))
+    twin = at_home(home, owner=(61_000, 61_001))
     replica = Replica(cut, twin, PathMapping(here=HERE, there=str(far)), tenure=kept(home))
     await replica.recover(takes_home=True)
     fill(far)
@@ -297,7 +297,7 @@ async def test_a_far_side_that_lies_changes_nothing_and_ends_in_an_error(
     liar = Liar(far)
     bounds = Bounds(entries=1000, file_bytes=10**6, bytes=10**7, path_chars=60_000)
     mapping = PathMapping(here=HERE, there=str(far))
-    replica = Replica(liar, Twin(str(home)), mapping, bounds=bounds, tenure=kept(home))
+    replica = Replica(liar, at_home(home), mapping, bounds=bounds, tenure=kept(home))
     await replica.recover(takes_home=True)
     before = contents(home)
     liar.lies = {"replica_look": LIES[lie], "replica_page": {}}

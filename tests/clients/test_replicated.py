@@ -16,8 +16,7 @@ from patchyard.clients.toolbox import ToolboxClient
 from patchyard.contracts.environment import OnOutput
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.toolbox import trees
-from patchyard.toolbox.twins import Twin
-from replicas import HERE, InProcess, Listened, Pair, kept, paired, replicated
+from replicas import HERE, InProcess, Listened, Pair, at_home, kept, paired, replicated
 from toolboxes import comes_true
 
 pytestmark = pytest.mark.anyio
@@ -236,7 +235,7 @@ async def test_a_mode_alone_travels_alone(tmp_path: Path, monkeypatch: pytest.Mo
     (home / "a").write_text("one\n")
     listened = Listened(InProcess(far))
     mapping = PathMapping(here=HERE, there=str(far))
-    replica = Replica(listened, Twin(str(home)), mapping, tenure=kept(home))
+    replica = Replica(listened, at_home(home), mapping, tenure=kept(home))
     await replica.recover(takes_home=True)
     assert listened.files_put() == ["a"]
     (home / "a").chmod(0o700)

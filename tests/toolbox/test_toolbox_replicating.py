@@ -226,6 +226,9 @@ def test_a_file_system_without_nameless_files_has_named_ones(
     assert tools.run("replica_look")["entries"] == []  # it is nobody's file
     assert tools.code("replica_put", entries=[[*half[:6], 5, "eA=="]]) == "VALIDATION_ERROR"
     assert [each.name for each in tools.workspace.iterdir()] == ["a"]
+    assert tools.run("replica_put", entries=[half])["success"]
+    assert tools.run("replica_known")["success"]  # another engine begins, and the first is gone
+    assert [each.name for each in tools.workspace.iterdir()] == ["a"]
 
     def full(path: Any, flags: int, *args: Any, **options: Any) -> int:
         if flags & os.O_TMPFILE == os.O_TMPFILE:
@@ -237,7 +240,7 @@ def test_a_file_system_without_nameless_files_has_named_ones(
 
 
 def test_what_a_killed_life_left_half_written_goes_after_a_minute(tools: Operations) -> None:
-    old, young = (tools.workspace / f"{STAGED.decode()}{name}" for name in ("old", "young"))
+    old, young = (tools.workspace / f"{STAGED.decode()}{digit * 16}" for digit in "ab")
     for each in (old, young):
         each.touch()
     os.utime(old, (1, 1))

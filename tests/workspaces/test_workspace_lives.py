@@ -11,7 +11,8 @@ import pytest
 from laboratory import AGENT, Lab, lab_at, started
 from patchyard.clients.mounts import is_mounted
 from patchyard.contracts.workspace import Renaming
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import UsageError, WorkFailed
+from patchyard.toolbox.footing import STAGED
 from patchyard.workspaces import materials, selection
 from patchyard.workspaces.layers import LayerCache
 from patchyard.workspaces.selection import can_overlay, plan_folder, select_workspaces
@@ -33,6 +34,20 @@ async def test_what_is_written_is_there_after_closing_and_opening(lab: Lab) -> N
     assert (root / "a.txt").read_text() == "mine\n"
     changed = await lab.workspaces.capture(base, ref)
     assert [change.path for change in changed.changes] == ["a.txt"]
+
+
+async def test_what_a_killed_engine_was_bringing_home_is_nobodys_change(lab: Lab) -> None:
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    for name in (f"{STAGED.decode()}0123456789abcdef", f"{STAGED.decode()}of-an-agent"):
+        (root / name).touch()
+    root.chmod(0o555)
+    await lab.workspaces.close(ref)
+
+    root = await lab.workspaces.open(base, ref)
+    assert root.stat().st_mode & 0o777 == 0o555
+    changed = await lab.workspaces.capture(base, ref)
+    assert [change.path for change in changed.changes] == [f"{STAGED.decode()}of-an-agent"]
 
 
 async def test_whatever_the_umask_the_agent_can_pass_the_folders_made_for_it(
@@ -173,6 +188,19 @@ async def test_a_file_that_cannot_be_read_is_a_finding(ordinary: Path) -> None:
 
     assert [(each.kind.value, each.path) for each in changed.findings] == [("unreadable", "a.txt")]
     assert "a.txt" not in {change.path for change in changed.changes}
+    await lab.workspaces.remove(ref)
+
+
+async def test_a_tree_that_its_owner_closed_is_opened_and_said_to_be_unreadable(
+    ordinary: Path,
+) -> None:
+    lab = lab_at(ordinary, "copy")
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    root.chmod(0)
+    await lab.workspaces.open(base, ref)
+    with pytest.raises(WorkFailed, match="Permission denied"):
+        await lab.workspaces.capture(base, ref)
     await lab.workspaces.remove(ref)
 
 

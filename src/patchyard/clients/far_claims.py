@@ -14,6 +14,7 @@ from patchyard.toolbox.footing import STAGED
 from patchyard.toolbox.trees import (
     FILE,
     FOLDER,
+    LATEST_NS,
     LINK,
     MAX_DEPTH,
     MAX_PATH_BYTES,
@@ -25,7 +26,6 @@ from patchyard.toolbox.trees import (
 LONGEST_NAME = 255
 LONGEST_TARGET = 4095
 LONGEST_PLACE = 1024  # of a folder or a socket there
-LATEST_NS = 2**62
 DIGEST_CHARS = 40
 KEPT_WORDS = 100  # of what a far side says it left out
 

@@ -148,7 +148,7 @@ async def attached(station: Station, handle: EnvironmentHandle) -> GuestToolbox:
 def _home(source: str) -> Twin:
     """Return the tree at home; what comes there belongs to whom the folder belongs to."""
     status = Path(source).stat()
-    return Twin(source, owner=(status.st_uid, status.st_gid))
+    return Twin(source, owner=(status.st_uid, status.st_gid), is_one_mount=True)
 
 
 __all__ = ["LOOK_S", "STILL", "GuestToolbox", "WatchedToolbox", "attached"]

@@ -80,6 +80,8 @@ class Replica:
         Unavailable where this machine's disk is the trouble.
         """
         self._tenure.begin()
+        if takes_home:
+            await self._at_home(self._home.sweep)
         is_busy = await self.bring_home() if takes_home else False
         known = {
             path: self._translated(entry, self._mapping.outward)
@@ -130,8 +132,7 @@ class Replica:
         while (batch := await whole(asyncio.to_thread(next, batches, None))) is not None:
             rows, complete = batch
             answer = await self._ask("replica_put", {"entries": rows})
-            lacking = answer.get("wanted")
-            asked = set(complete).intersection(_texts(lacking))
+            asked = set(complete).intersection(_texts(answer.get("wanted")))
             wanted += asked
             for path in complete:
                 if path not in asked:
@@ -252,8 +253,11 @@ class Replica:
         """Do at home what was done there; return the files whose content was another by then."""
         files: list[str] = await self._at_home(self._prepared, look)
         lacking: set[str] = set()
-        for group in _grouped(files, look.entries):
-            lacking |= await self._fetch(look, group)
+        try:
+            for group in _grouped(files, look.entries):
+                lacking |= await self._fetch(look, group)
+        finally:
+            await whole(asyncio.to_thread(self._home.give_up))
         await self._at_home(self._finished, look)
         await self._ask("replica_settle", {"look": look.number, "without": sorted(lacking)})
         return lacking
@@ -285,10 +289,9 @@ class Replica:
         contents = [_decoded(each) for each in answer]
 
         def write() -> set[str]:
-            pairs = zip(group, contents, strict=True)
             return {
                 piece.path
-                for piece, data in pairs
+                for piece, data in zip(group, contents, strict=True)
                 if not self._write(piece, look.entries[piece.path], data)
             }
 
@@ -331,9 +334,8 @@ class Replica:
             async with asyncio.timeout(OP_TIMEOUT_S):
                 answer = await self._toolbox.call(call_id, op, args)
         except TimeoutError as error:
-            raise EnvironmentBroken(
-                f"the replica did not answer within {OP_TIMEOUT_S:g} s"
-            ) from error
+            text = f"the replica did not answer within {OP_TIMEOUT_S:g} s"
+            raise EnvironmentBroken(text) from error
         await self._toolbox.forget((call_id,))
         if answer.get("success") is not True:
             said = str(answer.get("message"))[:500]

@@ -176,7 +176,8 @@ class SSHEnvironment:
         if details["file_bytes"] is not None:
             bounds = replace(bounds, file_bytes=int(details["file_bytes"]))
         try:
-            home = Twin(str(details["source"]), owner=(owner[0], owner[1]) if owner else None)
+            whose = (owner[0], owner[1]) if owner else None
+            home = Twin(str(details["source"]), owner=whose, is_one_mount=True)
         except OSError as error:
             await reattaching.close()
             raise EnvironmentBroken(f"the workspace is gone: {error}") from error

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import stat
 import time
 
 PASSING = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 STAGED = b".patchyard-replica-"  # begins the name of a file that is not whole yet
+STAGED_NAME = re.compile(re.escape(STAGED) + b"[0-9a-f]{16}")
 STALE_S = 60.0  # after which nobody writes to it any more
 
 Path = str  # from the root, with `/`; bytes that are no UTF-8 as lone surrogates
@@ -22,6 +25,11 @@ def as_path(raw: bytes) -> Path:
 def raw_of(path: Path) -> bytes:
     """Return a path as the system has it. Raises UnicodeEncodeError for what is none."""
     return path.encode("utf-8", "surrogateescape")
+
+
+def is_staged(name: bytes, status: os.stat_result) -> bool:
+    """Whether it is a file that is not whole yet; such a name is ours alone."""
+    return STAGED_NAME.fullmatch(name) is not None and stat.S_ISREG(status.st_mode)
 
 
 class Footing:
@@ -96,16 +104,28 @@ class Footing:
                 except PermissionError:
                     self.lend(at)
                     status = os.stat(name, dir_fd=at, follow_symlinks=False)
-                if name.startswith(STAGED) and stat.S_ISREG(status.st_mode):
-                    self._unstage(at, name, status)
+                if is_staged(name, status):
+                    if time.time() - status.st_mtime >= STALE_S:
+                        self._unstage(at, name)
                 else:
                     found.append((name, status))
         return found
 
-    def _unstage(self, at: int, name: bytes, status: os.stat_result) -> None:
+    def sweep(self) -> None:
+        """Delete what killed lives had not finished at the root; nobody else writes there now."""
+        try:
+            for each in os.listdir(self.root):
+                name = os.fsencode(each)
+                with contextlib.suppress(FileNotFoundError, PermissionError):
+                    status = os.stat(name, dir_fd=self.root, follow_symlinks=False)
+                    if is_staged(name, status):
+                        self.lend(self.root)  # an agent may have closed it to itself
+                        self._unstage(self.root, name)
+        finally:
+            self.give_back()
+
+    def _unstage(self, at: int, name: bytes) -> None:
         """Delete what a killed life had not finished."""
-        if time.time() - status.st_mtime < STALE_S:
-            return
         try:
             os.unlink(name, dir_fd=at)
         except OSError:
@@ -136,4 +156,15 @@ class Footing:
             self._kept = None
 
 
-__all__ = ["HANDLE", "PASSING", "STAGED", "STALE_S", "Footing", "Path", "as_path", "raw_of"]
+__all__ = [
+    "HANDLE",
+    "PASSING",
+    "STAGED",
+    "STAGED_NAME",
+    "STALE_S",
+    "Footing",
+    "Path",
+    "as_path",
+    "is_staged",
+    "raw_of",
+]

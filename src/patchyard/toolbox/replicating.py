@@ -113,6 +113,7 @@ def replica_look(room: Room, _args: dict[str, Any]) -> Generator[float, None, di
 def replica_known(room: Room, _args: dict[str, Any]) -> dict[str, Any]:
     """Return what the replica and the tree at home both held when they were last equal."""
     replica = _replica(room)
+    replica.twin.give_up()  # whoever asks begins anew
     agreed = replica.twin.agreed
     replica.look = Look()
     replica.number += 1

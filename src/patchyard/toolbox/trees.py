@@ -12,7 +12,7 @@ import stat
 import time
 from typing import Generator, Iterator, NamedTuple
 
-from .footing import PASSING, Footing, Path, as_path, raw_of
+from .footing import PASSING, STAGED, Footing, Path, as_path, raw_of
 
 FILE, FOLDER, LINK = "f", "d", "l"
 MODE = 0o777
@@ -23,6 +23,8 @@ PIECE_BYTES = 1024 * 1024
 TICK_NS = 20_000_000  # two changes within it may bear one time
 COARSE_NS = 2_000_000_000  # likewise where a file system counts whole seconds
 PAUSE_ENTRIES = 512
+LATEST_NS = 2**63 - 1  # in the year 2262, and as long before 1970: what is beyond travels as that
+OURS = "its name begins like those of files that are not whole yet"
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 KINDS = {
@@ -174,8 +176,9 @@ class Tree(Footing):
 
     def _take(self, at: int, name: bytes, path: Path, status: os.stat_result, found: Look) -> str:
         """Take one entry in; return why it stays where it is, wholly or in part."""
-        if len(raw_of(path)) > MAX_PATH_BYTES:
-            return "its path is too long"
+        why = _unsayable(name, path)
+        if why:
+            return why
         before = self.agreed.get(path)
         if before is not None and before.is_as(status):
             return _unfit(status)
@@ -215,7 +218,8 @@ class Tree(Footing):
                     break
                 digest.update(piece)
                 size += len(piece)
-        entry = Entry(FILE, mode & MODE, begun.st_mtime_ns, size, digest.hexdigest())
+        mtime = max(-LATEST_NS, min(begun.st_mtime_ns, LATEST_NS))
+        entry = Entry(FILE, mode & MODE, mtime, size, digest.hexdigest())
         return record_of(entry, begun)._replace(mode=mode)  # whatever was lent meanwhile
 
     def read(self, path: Path, offset: int, length: int) -> bytes:
@@ -242,6 +246,13 @@ class Tree(Footing):
                 self.agreed[path] = record
 
 
+def _unsayable(name: bytes, path: Path) -> str:
+    """Return why what is called so never travels."""
+    if name.startswith(STAGED):
+        return OURS
+    return "its path is too long" if len(raw_of(path)) > MAX_PATH_BYTES else ""
+
+
 def _unfit(status: os.stat_result) -> str:
     """Return what of an entry does not travel with the rest."""
     return "its setuid bit" if status.st_mode & SETS_ID and stat.S_ISREG(status.st_mode) else ""
@@ -250,11 +261,13 @@ def _unfit(status: os.stat_result) -> str:
 __all__ = [
     "FILE",
     "FOLDER",
+    "LATEST_NS",
     "LINK",
     "LIST",
     "MAX_DEPTH",
     "MAX_PATH_BYTES",
     "MODE",
+    "OURS",
     "PASSING",
     "PIECE_BYTES",
     "READ",

@@ -31,10 +31,11 @@ class Unfinished(Exception):
 class _Coming:
     """A file that has not come as a whole yet."""
 
-    def __init__(self, at: int, descriptor: int, staged: bytes) -> None:
+    def __init__(self, at: int, descriptor: int, stage: int, staged: bytes) -> None:
         self.at = at  # the folder it goes to
         self.descriptor = descriptor
-        self.staged = staged  # its name until then; empty where it has none
+        self.stage = stage  # the folder it lies in until then: that one, or the root
+        self.staged = staged  # its name there; empty where it has none
         self.digest: hashlib.blake2b = digest_of()
         self.size = 0
 
@@ -42,7 +43,7 @@ class _Coming:
         """Give it up, or let go of it."""
         try:
             if self.staged:
-                os.unlink(self.staged, dir_fd=self.at)
+                os.unlink(self.staged, dir_fd=self.stage)
         except FileNotFoundError:
             return
         finally:
@@ -53,10 +54,16 @@ class _Coming:
 class Twin(Tree):
     """A tree that can be changed after another's."""
 
-    def __init__(self, root: str, *, owner: tuple[int, int] | None = None) -> None:
-        """Open the root; `owner` is given to all that is made, where we may."""
+    def __init__(
+        self, root: str, *, owner: tuple[int, int] | None = None, is_one_mount: bool = False
+    ) -> None:
+        """Open the root; `owner` is given to all that is made, where we may.
+
+        In `is_one_mount` what is not whole yet lies at the root, where `sweep` finds it.
+        """
         super().__init__(root)
         self._owner = owner
+        self._is_one_mount = is_one_mount
         self._coming: dict[Path, _Coming] = {}
 
     def close(self) -> None:
@@ -174,14 +181,15 @@ class Twin(Tree):
         if old is not None:
             old.close()
         at, _ = self._way(path)
-        self._writable(at)
         folder = os.dup(at)
         try:
-            descriptor, staged = _fresh(folder)
+            stage = self.root if self._is_one_mount else folder
+            self._writable(stage)
+            descriptor, staged = _fresh(stage)
         except BaseException:
             os.close(folder)
             raise
-        return _Coming(folder, descriptor, staged)
+        return _Coming(folder, descriptor, stage, staged)
 
     def _add(self, coming: _Coming, path: Path, entry: Entry, offset: int, data: bytes) -> None:
         if coming.size != offset or offset + len(data) > entry.size:
@@ -208,13 +216,14 @@ class Twin(Tree):
         os.fchmod(descriptor, entry.mode & MODE)
         os.utime(descriptor, ns=(entry.mtime, entry.mtime))
         self._writable(at)
+        self._writable(coming.stage)
         if not coming.staged:
             coming.staged = STAGED + os.urandom(8).hex().encode("ascii")
-            os.link("/proc/self/fd/%d" % descriptor, coming.staged, dst_dir_fd=at)
+            os.link("/proc/self/fd/%d" % descriptor, coming.staged, dst_dir_fd=coming.stage)
         status = self._status(at, name)
         if status is not None and stat.S_ISDIR(status.st_mode):
             self._clear(at, name)
-        os.replace(coming.staged, name, src_dir_fd=at, dst_dir_fd=at)
+        os.replace(coming.staged, name, src_dir_fd=coming.stage, dst_dir_fd=at)
         status = os.fstat(descriptor)
         now = entry._replace(mode=status.st_mode & MODE, mtime=status.st_mtime_ns)
         self.agreed[path] = record_of(now, status)

@@ -2,6 +2,7 @@
 
 import abc
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Unavailable
 from patchyard.domain.manifest import Delta, Manifest
 from patchyard.domain.pooling import relocated
+from patchyard.toolbox.footing import Footing
 from patchyard.workspaces import materials
 from patchyard.workspaces.bulk import Bulk, carried
 from patchyard.workspaces.capture import Capture
@@ -141,7 +143,9 @@ class Strategy(abc.ABC):
         written = self._written(ref)
         if not written.exists():
             tidy(written, Path(ref.root).parent / "own")
-        return self._open(base, ref)
+        root = self._open(base, ref)
+        _sweep(root)
+        return root
 
     def _capture(self, base: Base, ref: WorkspaceRef, windows: Sequence[CallWindow]) -> ChangeSet:
         git = self._trees.git_of(base)
@@ -257,6 +261,12 @@ class Strategy(abc.ABC):
     @abc.abstractmethod
     def _walk(self, ref: WorkspaceRef, reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
         """Return what differs from the base."""
+
+
+def _sweep(root: Path) -> None:
+    """Delete what a killed engine was bringing home; who reads a closed root is told of that."""
+    with contextlib.suppress(PermissionError), contextlib.closing(Footing(str(root))) as footing:
+        footing.sweep()
 
 
 def _boot_file(ref: WorkspaceRef) -> Path:
