@@ -232,7 +232,7 @@ class ContainerEnvironment:
         return frozen(handle, "init", toolbox, hides_processes=MONITOR in handle.details)
 
     def meter(self, handle: EnvironmentHandle) -> Meter:
-        """Count what it uses; see contracts.environment.Metering."""
+        """Count what it uses; see contracts.environment.Measuring."""
         return LocalMeter(handle, "init")
 
     async def health(self, handle: EnvironmentHandle) -> Health:

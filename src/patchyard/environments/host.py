@@ -152,7 +152,7 @@ class HostEnvironment:
         return frozen(handle, "root", toolbox)
 
     def meter(self, handle: EnvironmentHandle) -> Meter:
-        """Count what it uses; see contracts.environment.Metering."""
+        """Count what it uses; see contracts.environment.Measuring."""
         return LocalMeter(handle, "root")
 
     async def health(self, handle: EnvironmentHandle) -> Health:

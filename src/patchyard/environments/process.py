@@ -188,7 +188,7 @@ class ProcessEnvironment:
         return frozen(handle, "init", toolbox)
 
     def meter(self, handle: EnvironmentHandle) -> Meter:
-        """Count what it uses; see contracts.environment.Metering."""
+        """Count what it uses; see contracts.environment.Measuring."""
         return LocalMeter(handle, "init")
 
     async def health(self, handle: EnvironmentHandle) -> Health:

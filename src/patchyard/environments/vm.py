@@ -23,6 +23,7 @@ from patchyard.clients.berths import (
     berth_directory,
     first_contact,
     from_details,
+    group_of,
     remove_berth,
     to_details,
     try_out,
@@ -176,7 +177,7 @@ class VmEnvironment:
         init = from_details(handle, "init")
         if init is None or not init.is_alive:
             raise EnvironmentBroken("the vm environment has ended")
-        cgroups.thaw(_group_of(handle))
+        cgroups.thaw(group_of(handle))
         return await attached(self._station, handle)
 
     def frozen(
@@ -199,7 +200,7 @@ class VmEnvironment:
         if init is None and monitor is None:  # its engine was killed before it knew them
             mark = f"{MARK}={handle.environment_id}"
             await asyncio.to_thread(kill_tree, None, marker=mark, timeout_s=END_TIMEOUT_S)
-        group = _group_of(handle)
+        group = group_of(handle)
         cgroups.thaw(group)
         if not await asyncio.to_thread(end_machine, init, monitor):
             raise EnvironmentBroken(
@@ -276,10 +277,6 @@ def _make_group(environment_id: str, template: Template) -> tuple[str, ...]:
     membership = Path("/proc/self/cgroup").read_text(encoding="utf-8")
     limits = Limits(memory_bytes=memory, processes=QEMU_TASKS)
     return cgroups.make_group(f"patchyard-{environment_id}", limits, membership=membership)
-
-
-def _group_of(handle: EnvironmentHandle) -> tuple[str, ...]:
-    return tuple(str(place) for place in handle.details.get("group", ()))
 
 
 def _require_sources(spec: EnvironmentSpec) -> None:
