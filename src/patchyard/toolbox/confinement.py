@@ -31,8 +31,8 @@ SIGNALLED_S = 1  # between the signal that says which limit it is, and the one t
 class Offering:
     """What is started next is ended before us where memory is short: we tell what became of it.
 
-    As if it used half of the memory: see proc_pid_oom_score_adj(5). Opened before `confine`, which
-    makes the file another user's.
+    As if it used half of the memory: see proc_pid_oom_score_adj(5). No wall: what is started may
+    write 0 into its own file. Opened before `confine`, which makes the file another user's.
     """
 
     def __init__(self) -> None:
