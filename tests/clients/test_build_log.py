@@ -14,6 +14,7 @@ NETWORK = "a build has no network here"
 def failed(*said: str, error: str = "it returned a non-zero code: 1") -> EnvironmentUnavailable:
     log = BuildLog("Dockerfile")
     log.take(b"no JSON\n")
+    log.take(b"[" * 100_000)
     for text in said:
         log.take(json.dumps({"stream": f"{text}\n"}).encode())
     with pytest.raises(EnvironmentUnavailable) as refused:

@@ -114,6 +114,7 @@ async def require_lost(environ: Mapping[str, str], folder: Path, words: str) -> 
         ("echo oh no; exit 1", "cannot install the features: oh no"),
         ("head -c 4000000 /dev/zero; echo; echo 1; exit 1", "cannot install the features: 1"),
         ("head -c 9000 /dev/zero | tr '\\0' x; exit 1", f"the features: {'x' * CAUSE_CHARS}"),
+        ("printf '[%.0s' $(seq 3000); exit 1", f"the features: {'[' * CAUSE_CHARS}"),
         ('echo \'{"message": "no such feature"}\'; echo more >&2; exit 1', ": no such feature"),
     ],
 )

@@ -1,11 +1,15 @@
 """What comes over a channel to a host, whatever that host sends."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
-from patchyard.clients.ssh_talk import LONGEST_LINE, _Bridge, _parsed, _Stream
+from patchyard.clients import ssh_talk
+from patchyard.clients.ssh import SAID_CHARS
+from patchyard.clients.ssh_talk import LONGEST_LINE, Conversation, _Bridge, _parsed, _Stream
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 
 pytestmark = pytest.mark.anyio
 
@@ -84,6 +88,12 @@ async def test_with_a_token_bytes_count_after_its_line() -> None:
         (b'\ntoken {"refused": "nobody"}\n', {"refused": "nobody"}),
         (b"\ntoken [1]\n", {"lost": "it answered nonsense"}),
         (b"\ntoken {\n", {"lost": "it answered nonsense"}),
+        (b"\ntoken " + b"[" * 200_000 + b"\n", {"lost": "it answered nonsense"}),
+        (
+            b'\ntoken {"a": ' + b"[" * 200 + b"]" * 200 + b"}\n",
+            {"lost": "it answered nonsense"},
+        ),
+        (b'\ntoken {"uid": ' + b"9" * 5000 + b"}\n", {"lost": "it answered nonsense"}),
     ],
 )
 async def test_a_refusal_is_no_stream(said: bytes, answer: dict[str, str]) -> None:
@@ -102,3 +112,52 @@ async def test_a_host_that_talks_without_end_is_cut_off() -> None:
     bridge.data_received(b"x" * (LONGEST_LINE + 1), None)
     bridge.connection_lost(OSError("cut"))
     assert (channel.asked, await bridge.answered) == (["abort"], {"lost": "cut"})
+
+
+class Host:
+    """A process on a host that answers each request with what it was told to, or not at all."""
+
+    def __init__(self, said: bytes) -> None:
+        self.said = said
+        self.stdin = self.stdout = self
+        self.token = b""
+
+    def write(self, data: bytes) -> None:
+        self.token = str(json.loads(data)["token"]).encode()
+
+    async def drain(self) -> None:
+        """It takes all."""
+
+    async def readuntil(self, _: bytes) -> bytes:
+        if not self.said:
+            await asyncio.Event().wait()
+        return self.token + b" " + self.said + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "told"),
+    [
+        (
+            b'{"refused": "no\\nhint: all fine\\r\\u2028ok"}',
+            EnvironmentUnavailable,
+            "far cannot serve an environment: no hint: all fine ok",
+        ),
+        (b'{"lost": "it\\nended"}', EnvironmentBroken, "far: it ended"),
+        (
+            b'{"lost": "' + b"x" * 9000 + b'"}',
+            EnvironmentBroken,
+            "far: " + "x" * SAID_CHARS,
+        ),
+        (b"[" * 200_000, EnvironmentBroken, "far: it answered nonsense"),
+        (b"", EnvironmentBroken, "far fell silent: nothing came within 0.01 s"),
+    ],
+    ids=["refused", "lost", "lost without end", "deep", "silent"],
+)
+async def test_what_a_host_says_is_one_line_that_ends(
+    monkeypatch: pytest.MonkeyPatch, said: bytes, error: type[Exception], told: str
+) -> None:
+    monkeypatch.setattr(ssh_talk, "ANSWER_S", 0.01)
+    process: Any = Host(said)
+    with pytest.raises(error) as raised:
+        await Conversation(process, "far").ask("prepare")
+    assert str(raised.value) == told

@@ -190,7 +190,8 @@ def test_a_toolbox_that_says_its_greeting_without_end_is_not_waited_for(
         thread.join()
 
 
-def test_what_an_engine_answers_is_a_claim(tmp_path: Path) -> None:
+@pytest.mark.parametrize("said", [b"nonsense", b"[" * 200_000])
+def test_what_an_engine_answers_is_a_claim(tmp_path: Path, said: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "engine"))
         listener.listen()
@@ -199,7 +200,7 @@ def test_what_an_engine_answers_is_a_claim(tmp_path: Path) -> None:
             peer, _ = listener.accept()
             with peer:
                 peer.recv(4096)
-                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nnonsense")
+                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(said), said))
 
         thread = threading.Thread(target=answer)
         thread.start()

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ import pytest
 from hosted import ID, end, home, laid, request, spoken, start
 from patchyard.clients.ssh_talk import code
 from patchyard.clients.toolbox import TOOLBOX_FOLDER
-from patchyard.toolbox import arriving, ending, hosting
+from patchyard.toolbox import arriving, ending, hosting, walling
 
 __all__ = ["home"]  # a fixture
 
@@ -259,6 +260,13 @@ def test_bytes_are_relayed_until_one_side_ends(tmp_path: Path) -> None:
         thread.join(10)
     assert said == b"\nt {}\nheard words"
     assert relay.returncode == 0
+
+
+def test_a_report_of_walls_that_is_no_object_is_none() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"[" * 50_000)
+    os.close(writing)
+    assert walling.report(reading, time.monotonic() + 10) == {}
 
 
 def test_the_hash_is_that_of_names_and_contents() -> None:

@@ -289,11 +289,16 @@ async def test_without_an_engine_it_ends_after_its_grace(tmp_path: Path) -> None
         assert await warden.ended() == 0
 
 
-async def test_a_monitor_that_is_gone_is_told_to_who_asks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("said", [b"", b"[" * 200_000 + b"\n", b"[7]\n", b"9" * 5000 + b"\n"])
+async def test_a_monitor_that_is_gone_or_mad_is_told_to_who_asks(
+    tmp_path: Path, said: bytes
+) -> None:
     async with beside(tmp_path) as warden, control(tmp_path) as asking:
         task = asyncio.create_task(asking.ask({"do": "status"}))
         await warden.monitor[0].readline()
-        warden.monitor[1].close()
+        warden.monitor[1].write(said)
+        if not said:
+            warden.monitor[1].close()
         assert "error" in await task
         assert "error" in await asking.ask({"do": "status"})
 
@@ -301,6 +306,18 @@ async def test_a_monitor_that_is_gone_is_told_to_who_asks(tmp_path: Path) -> Non
 async def test_nobody_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentBroken, match="gone"):
         await open_control(tmp_path)
+
+
+async def test_an_answer_of_very_many_levels_is_an_error(tmp_path: Path) -> None:
+    async def mad(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said = b'{"message":' + b"[" * 99 + b"]" * 99 + b"}"
+        writer.write(len(said).to_bytes(4, "big") + said)
+        writer.close()
+
+    server = await asyncio.start_unix_server(mad, tmp_path / CONTROL_NAME)
+    async with server, control(tmp_path) as asking:
+        with pytest.raises(EnvironmentBroken, match="answers nonsense"):
+            await asking.ask({"do": "status"})
 
 
 async def test_silence_is_an_error(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from patchyard.clients.toolbox import MAX_DEPTH
+from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.wire import Decoder, WireError, encode
 
@@ -50,6 +52,8 @@ class Control:
             text = f"{self._what} does not answer: {why}"
             raise EnvironmentBroken(text, hint=ANEW) from error
         answer = self._came.pop(0)
+        if is_deeper(answer, MAX_DEPTH):
+            raise EnvironmentBroken(f"{self._what} answers nonsense", hint=ANEW)
         if answer.get("say") == "ended":
             raise EnvironmentBroken(_why_ended(self._what, str(answer.get("said"))))
         return answer

@@ -14,6 +14,7 @@ from patchyard.clients.containers import Confined, Equipped, accounts_of, confin
 from patchyard.clients.docker import PLACES, START_ENGINE, no_image, require_runnable
 from patchyard.clients.far_walls import hearing, identity_of
 from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.ssh import one_line
 from patchyard.domain.address import Address
 from patchyard.domain.environment import EnvironmentSpec
 from patchyard.domain.errors import EnvironmentUnavailable
@@ -53,7 +54,7 @@ def far_engine(where: Address, said: Mapping[str, Any], reference: str) -> FarEn
 def _read(where: Address, said: Mapping[str, Any], reference: str) -> FarEngine:
     if said["machine"] != platform.machine():  # the filter's numbers are this machine's
         raise EnvironmentUnavailable(
-            f"it is {said['machine']}, and the filter of system calls is made for"
+            f"it is {one_line(said['machine'])}, and the filter of system calls is made for"
             f" {platform.machine()} here",
             hint="take a host with a processor like this machine's",
         )
@@ -114,10 +115,10 @@ def refuse_unstarted(host: FarEngine, made: Mapping[str, Any]) -> None:
         raise EnvironmentUnavailable(
             "the image has no shell, and commands need one", hint="take an image that has /bin/sh"
         )
-    said = f": {made['said']}" if made.get("said") else ""
+    said = f": {one_line(made['said'])}" if made.get("said") else ""
     raise EnvironmentUnavailable(
         f"{host.where.host} cannot carry `container`,"
-        f" it came up with {made['failed']} missing{said}",
+        f" it came up with {one_line(made['failed'])} missing{said}",
         hint=f"look at the container engine there: `{host.where.command}`",
     )
 

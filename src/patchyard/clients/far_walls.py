@@ -24,6 +24,7 @@ from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import SYSTEM_PYTHON, Interpreter, choose_interpreter
 from patchyard.clients.obstacles import MARKS, TEXTS, Obstacles, diagnose, read_obstacles
 from patchyard.clients.rlimits import resource_limits
+from patchyard.clients.ssh import one_line
 from patchyard.clients.toolbox import ToolboxOptions, toolbox_command
 from patchyard.clients.toolchains import Toolchains
 from patchyard.clients.walls import (
@@ -82,7 +83,7 @@ def hearing(where: Address) -> Iterator[None]:
         yield
     except NONSENSE as error:
         raise EnvironmentUnavailable(
-            f"{where.host} says of itself what cannot be: {str(error)[:200]}",
+            f"{where.host} says of itself what cannot be: {one_line(error)}",
             hint=f"look there: `{where.command}`",
         ) from error
 
@@ -104,7 +105,7 @@ def far_host(where: Address, said: Mapping[str, Any]) -> FarHost:
 def _read(where: Address, said: Mapping[str, Any]) -> FarHost:
     if said["machine"] != platform.machine():  # the filter's numbers are this machine's
         raise EnvironmentUnavailable(
-            f"it is {said['machine']}, and the filter of system calls is made for"
+            f"it is {one_line(said['machine'])}, and the filter of system calls is made for"
             f" {platform.machine()} here",
             hint="take a host with a processor like this machine's",
         )
@@ -234,12 +235,12 @@ def refuse_failed(host: FarHost, made: Mapping[str, Any]) -> None:
     if said:
         diagnosis = diagnose(said, host.obstacles)
         raise EnvironmentUnavailable(
-            f"{host.where.host} cannot carry `process`: {diagnosis.cause}",
+            f"{host.where.host} cannot carry `process`: {one_line(diagnosis.cause)}",
             hint=f"on that host: {diagnosis.cure}",
         )
     raise EnvironmentUnavailable(
         f"{host.where.host} cannot carry `process`, its kernel shows less walls than asked:"
-        f" {made['failed']}",
+        f" {one_line(made['failed'])}",
         hint=f"look there what keeps bubblewrap from its work: `{host.where.command}`",
     )
 

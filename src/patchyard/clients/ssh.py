@@ -24,6 +24,7 @@ CONNECT_S = 20.0  # from the name to a session, a jump included
 ALIVE_S = 5.0  # between two signs of life; three that are missed end the connection
 LINGER_S = 3.0  # an idle connection stays that long
 MISSING = "the library for SSH is not installed"
+SAID_CHARS = 500
 NOBODY = b"# no host is known\n"  # an empty one would mean the library's own choice
 SYSTEM = Path("/etc/ssh")
 
@@ -39,6 +40,11 @@ def library() -> Any:
     except ImportError as error:
         raise EnvironmentUnavailable(MISSING, hint="pip install 'patchyard[ssh]'") from error
     return asyncssh
+
+
+def one_line(said: object) -> str:
+    """Return words of a host such that they begin no line of their own, and not without end."""
+    return " ".join(str(said).split())[:SAID_CHARS]
 
 
 async def connect(address: str, home: str) -> "SSHClientConnection":
@@ -60,7 +66,9 @@ async def connect(address: str, home: str) -> "SSHClientConnection":
             )
             return connection
     except TimeoutError as error:
-        slow = f"did not answer within {CONNECT_S:g} s" if scope.expired() else f"is slow: {error}"
+        slow = f"is slow: {one_line(error)}"
+        if scope.expired():
+            slow = f"did not answer within {CONNECT_S:g} s"
         raise EnvironmentUnavailable(
             f"{_at(where, port)} {slow}",
             hint=f"look with `{where.command_with('-v')} true` what it is busy with",
@@ -73,14 +81,14 @@ async def connect(address: str, home: str) -> "SSHClientConnection":
         raise _untrusted(asyncssh, where, options, known) from error
     except asyncssh.PermissionDenied as error:
         raise EnvironmentUnavailable(
-            f"{_at(where, port)} let nobody in: {error.reason}",
+            f"{_at(where, port)} let nobody in: {one_line(error.reason)}",
             hint=f"`{where.command} true` has to work without a question: put your key there,"
             " and into the agent where it has a passphrase",
         ) from error
     except (OSError, asyncssh.Error, ValueError) as error:
         is_cut = isinstance(error, ConnectionResetError | BrokenPipeError | asyncssh.ConnectionLost)
         raise (Cut if is_cut else EnvironmentUnavailable)(
-            f"{_at(where, port)} cannot be reached: {error}",
+            f"{_at(where, port)} cannot be reached: {one_line(error)}",
             hint=f"look with `{where.command} true` what is wrong",
         ) from error
 
@@ -218,9 +226,11 @@ __all__ = [
     "CONNECT_S",
     "LINGER_S",
     "MISSING",
+    "SAID_CHARS",
     "Cut",
     "Pool",
     "connect",
     "library",
+    "one_line",
     "pool",
 ]

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from patchyard.clients.reattaching import Gone
-from patchyard.clients.ssh import Cut, library
-from patchyard.clients.toolbox import TOOLBOX_FOLDER, Dial
+from patchyard.clients.ssh import SAID_CHARS, Cut, library, one_line
+from patchyard.clients.toolbox import MAX_DEPTH, TOOLBOX_FOLDER, Dial
+from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 ANSWER_S = 60.0  # of one request: 200 KB of code may have to go over a slow line
 LONGEST_LINE = 1024 * 1024
-SAID_CHARS = 500
 TOO_OLD, NOT_THERE, NOT_ALLOWED = 96, 127, 126
 PROGRAM = (
     "import sys;sys.version_info<(3,8) and sys.exit(96);"
@@ -84,12 +84,13 @@ class Conversation:
             if isinstance(error, BrokenPipeError) and self._process.exit_status is not None:
                 raise await self._ended() from error
             silent = EnvironmentBroken if isinstance(error, TimeoutError) else Cut
-            raise silent(f"{self._host} fell silent: {error or 'time is up'}") from error
+            why = one_line(error) or f"nothing came within {ANSWER_S:g} s"
+            raise silent(f"{self._host} fell silent: {why}") from error
         if "lost" in answer:
-            raise EnvironmentBroken(f"{self._host}: {answer['lost']}")
+            raise EnvironmentBroken(f"{self._host}: {one_line(answer['lost'])}")
         if "refused" in answer:
             raise EnvironmentUnavailable(
-                f"{self._host} cannot serve an environment: {str(answer['refused'])[:SAID_CHARS]}",
+                f"{self._host} cannot serve an environment: {one_line(answer['refused'])}",
                 hint=f"look on that host what is wrong: `{self._way}`",
             )
         return answer
@@ -110,7 +111,7 @@ class Conversation:
 
     async def _ended(self) -> Exception:
         """Return why our program does not run."""
-        said = (await self._process.stderr.read(SAID_CHARS)).decode("utf-8", "replace").strip()
+        said = one_line((await self._process.stderr.read(SAID_CHARS)).decode("utf-8", "replace"))
         await self._process.wait_closed()
         status = self._process.exit_status
         if status is None and not said:
@@ -143,7 +144,7 @@ async def conversing(
     try:
         process = await connection.create_process(COMMAND, **AS_IT_IS)
     except (OSError, errors) as error:
-        raise Cut(f"no command can be run on {host}: {error}") from error
+        raise Cut(f"no command can be run on {host}: {one_line(error)}") from error
     try:
         with contextlib.suppress(BrokenPipeError):  # it has ended already, and says why
             process.stdin.write(_program())
@@ -194,7 +195,7 @@ def dial(connection: "asyncssh.SSHClientConnection", host: str, path: str) -> Di
         except asyncssh.ChannelOpenError:
             pass  # forbidden, or nobody is there: OpenSSH says the same of both
         except (OSError, asyncssh.Error) as error:
-            raise EnvironmentBroken(f"the connection to {host} broke: {error}") from error
+            raise EnvironmentBroken(f"the connection to {host} broke: {one_line(error)}") from error
         return await _relayed(connection, host, path, protocol)
 
     return opened
@@ -228,12 +229,12 @@ async def _relayed(
         async with asyncio.timeout(ANSWER_S):
             answer = await session.answered
     except (OSError, library().Error, TimeoutError) as error:
-        raise EnvironmentBroken(f"no toolbox answers on {host}: {error}") from error
+        why = one_line(error) or f"nothing came within {ANSWER_S:g} s"
+        raise EnvironmentBroken(f"no toolbox answers on {host}: {why}") from error
     if answer:
         channel.abort()
-        said = str(answer)[:SAID_CHARS]
         refusal = Gone if "refused" in answer else EnvironmentBroken
-        raise refusal(f"no toolbox answers on {host}: {said}")
+        raise refusal(f"no toolbox answers on {host}: {one_line(answer)}")
     return made
 
 
@@ -307,9 +308,9 @@ class _Bridge:
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
     """Return an answer, or one that refuses where it is none."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         answer = json.loads(line)
-        if isinstance(answer, dict):
+        if isinstance(answer, dict) and not is_deeper(answer, MAX_DEPTH):
             return answer
     return {"lost": "it answered nonsense"}
 

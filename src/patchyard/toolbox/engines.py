@@ -99,7 +99,7 @@ class Engine:
             return None
         try:
             found = json.loads(data) if data else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             found = {"message": "it answered nonsense"}
             status = max(status, 500)
         if status >= 400:

@@ -60,16 +60,29 @@ class Monitor:
         *lines, rest = bytes(self._came).split(b"\n")
         self._came = bytearray(rest)
         for line in lines:
-            message = json.loads(line)
+            message = _parsed(line)
+            if message is None:
+                self._end()
+                return
             if self._waiting and ("return" in message or "error" in message):
                 self._waiting.pop(0)(message)
 
     def _end(self) -> None:
         """Answer all who wait: the machine is gone, or speaks too much."""
         self._loop.unwatch(self._peer.fileno())
+        self._peer.close()  # so that whoever asks later is told
         waiting, self._waiting = self._waiting, []
         for on_answer in waiting:
             on_answer({"error": {"desc": "the machine does not answer any more"}})
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """Return what a machine says; None of what is no object."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
 
 
 def _nothing(_answer: dict[str, Any]) -> None:

@@ -84,7 +84,7 @@ def report(reading: int, deadline: float) -> dict[str, Any]:
             said += piece
             try:
                 found = json.loads(said)
-            except ValueError:
+            except (ValueError, RecursionError):
                 found = None
             if isinstance(found, dict):
                 return found
