@@ -12,7 +12,7 @@ from pathlib import Path
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.room import Ballast
 from patchyard.config import Places, places
-from patchyard.domain.errors import StateRefusal
+from patchyard.domain.errors import StateRefusal, Unavailable
 from patchyard.stores.membership import Membership
 from patchyard.stores.queue import SQLiteQueue
 from patchyard.stores.sqlite import SQLiteJournal
@@ -34,7 +34,8 @@ class Storage:
 async def open_storage(environ: Mapping[str, str]) -> AsyncIterator[Storage]:
     """Open the stores and yield them; closed at the end.
 
-    Raises StateRefusal when the home belongs to somebody else or to a newer version.
+    Raises StateRefusal when the home belongs to somebody else or to a newer version, Unavailable
+    when it cannot be used.
     """
     where = places(environ)
     make_home(where.home)
@@ -57,13 +58,17 @@ async def open_storage(environ: Mapping[str, str]) -> AsyncIterator[Storage]:
 
 
 def make_home(home: Path) -> None:
-    """Make the state folder, for its owner alone. Raises StateRefusal for somebody else's."""
+    """Make the state folder, for its owner alone.
+
+    Raises Unavailable where it cannot be made, StateRefusal for somebody else's.
+    """
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = home.stat()
     except OSError as error:
-        raise StateRefusal(
-            f"the state folder {home} cannot be made: {error.strerror}",
+        raise Unavailable(
+            f"the state folder {home}, where plans and resources are kept, cannot be made:"
+            f" {error.strerror}",
             hint="set PATCHYARD_HOME to a folder of yours",
         ) from error
     if found.st_uid != os.geteuid():

@@ -59,7 +59,7 @@ def test_approvals_of_all_places_count_and_an_unknown_one_is_named(top: Path) ->
         ("model: nocolon", "1:1: model: 'nocolon' names no model"),
         ("approvals: [apply, nonsense]", r"1:20: approvals\[1\]: unknown approval 'nonsense'"),
         ("tools: {cmd: {execution_environment: process}}", "1:9: tools.cmd: unknown tool 'cmd'"),
-        ("mounts: [/nonexistent]", r"1:10: mounts\[0\]: /nonexistent is refused: No such file"),
+        ("mounts: [/nonexistent]", r"1:10: mounts\[0\]: /nonexistent is refused: it is not there"),
         ("include: [.env]", r"1:11: include\[0\]: '.env' is refused: it looks like a key"),
     ],
 )

@@ -3,12 +3,19 @@
 import errno
 import os
 import subprocess
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mainjob.driver import Desk, bits, finish, shell, write
+from mainjob.driver import Answer, Desk, bits, finish, shell, write
+from patchyard.assembly import open_equipment
+from patchyard.clients.berths import try_out
+from patchyard.domain.environment import HERE, ExecutionEnvironment
+from patchyard.domain.resource import SSH_HOST, Resource
+from patchyard.engine.trying import check_at, spec_of
 from patchyard.workspaces import selection
 from patchyard.workspaces.worktree import WorkTree
 
@@ -48,6 +55,63 @@ def test_a_full_disk_is_named_and_the_plan_goes_on_when_there_is_room(
     assert desk.agents("plan", "list").code == 0
     again = desk.run(write("y", "y\n"))
     assert again.code == 0, again.message
+
+
+@pytest.mark.service("root")
+def test_a_list_of_kinds_says_of_each_why_it_does_not_start_and_where(
+    desk: Desk, tight: Path
+) -> None:
+    fill(tight / "filler")
+    full = desk.agents("env", "list")
+    assert "the disk is full" in full.data["untried"]
+    assert causes(full)["host"][0] == "No space left on device"
+    assert f"{tight} has 0.0 MiB left" in causes(full)["host"][1]
+
+    (tight / "filler").unlink()
+    assert desk.agents("plan", "list").code == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(tight)], check=True)
+    closed = desk.agents("env", "list")
+    assert f"{tight}/patchyard.db, which holds plans" in closed.data["untried"]
+    for kind in ("host", "process"):
+        cause, cure = causes(closed)[kind]
+        assert (str(tight) in cause, "Read-only" in cause, "PATCHYARD_HOME" in cure) == (
+            *(True, True, True),
+        ), cause
+    said = desk.agents("env", "list", is_json=False)
+    assert "resources were not looked at: the database" in said.out.decode()
+
+    below = desk.agents("env", "list", environ={"PATCHYARD_HOME": f"{tight}/below"})
+    assert {cause for cause, _ in causes(below).values()} == {below.data["untried"]}
+    assert f"the state folder {tight}/below, where plans" in below.data["untried"]
+
+
+def causes(listed: Answer) -> dict[str, tuple[str, str]]:
+    """Why each kind does not start, and the cure."""
+    rows = listed.data["environments"]
+    assert {row["kind"] for row in rows} == set(map(str, HERE))
+    return {row["kind"]: (row["cause"], row["cure"]) for row in rows}
+
+
+@pytest.mark.anyio
+async def test_a_copy_that_finds_no_room_is_named_by_where_it_was_to_be() -> None:
+    async def copied() -> Mapping[str, Any]:
+        raise OSError(errno.ENOSPC, "No space", "/usr/bin/python3.11", None, "/run/it/python3.11")
+
+    found = await try_out(ExecutionEnvironment.VM, copied())
+    assert (found.is_ready, found.cause) == (False, "/run/it/python3.11: No space left on device")
+    assert "free some space" in found.cure
+
+
+@pytest.mark.anyio
+async def test_a_resource_is_not_ready_where_nothing_can_be_written_for_its_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Resource(name="box", type=SSH_HOST, address="localhost")
+    environ = {**os.environ, "PATCHYARD_HOME": str(tmp_path / "home")}
+    async with open_equipment(environ) as equipment:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+        found = await check_at(equipment, ExecutionEnvironment.HOST, spec_of(host))
+    assert (found.is_ready, str(tmp_path / "gone") in found.cause) == (False, True)
 
 
 def fill(place: Path) -> None:

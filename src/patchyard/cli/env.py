@@ -2,18 +2,31 @@
 
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchyard.assembly import open_equipment, open_prober
+from patchyard.assembly import environment_for, open_equipment, open_prober
 from patchyard.cli.cataloguing import table
 from patchyard.cli.checking import UNSTARTED, Checked, checked
+from patchyard.cli.lacking import placed
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option, one_line, paint, visible
 from patchyard.domain.codec import to_json
-from patchyard.domain.environment import STRENGTH, Readiness, strength_of
-from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, WorkFailed
+from patchyard.domain.environment import (
+    HERE,
+    STRENGTH,
+    ExecutionEnvironment,
+    Readiness,
+    strength_of,
+)
+from patchyard.domain.errors import (
+    EnvironmentUnavailable,
+    PatchyardError,
+    Unavailable,
+    WorkFailed,
+)
 from patchyard.engine import trying
 from patchyard.probing.attack import Verdict
 
@@ -45,11 +58,14 @@ def list_kinds(output_format: str) -> None:
     """List the kinds, weakest first, each really started with a time limit."""
 
     async def work() -> Outcome:
-        async with open_equipment(os.environ) as equipment:
-            found = [await trying.check(equipment, kind) for kind in equipment.environments]
-        rows = [_row(readiness) for readiness in sorted(found, key=lambda r: STRENGTH[r.kind])]
-        text = "\n".join(readiness_line(row["kind"], row) for row in rows)
-        return Outcome(data={"environments": rows}, text=text)
+        found, untried = await _tried()
+        rows = [_row(_named(each)) for each in sorted(found, key=lambda r: STRENGTH[r.kind])]
+        lines = [readiness_line(row["kind"], row) for row in rows]
+        if untried is not None:
+            cure = f" (cure: {visible(untried.hint)})" if untried.hint else ""
+            lines.append(f"resources were not looked at: {visible(untried.message)}{cure}")
+        data = {"environments": rows, "untried": untried.message if untried else ""}
+        return Outcome(data=data, text="\n".join(lines))
 
     carry_out("env list", output_format, work)
 
@@ -104,6 +120,29 @@ def probe(place: str, output_format: str) -> None:
         return Outcome(data=data, text=_verdicts(report), error=_failure(report))
 
     carry_out("env probe", output_format, work)
+
+
+async def _tried() -> tuple[list[Readiness], PatchyardError | None]:
+    """Try each kind; where the state folder cannot be used, without what was added, and why."""
+    try:
+        async with open_equipment(os.environ) as equipment:
+            return [await trying.check(equipment, kind) for kind in equipment.environments], None
+    except Unavailable as error:
+        untried = placed(error, os.environ)
+    return [await _alone(kind) for kind in HERE], untried
+
+
+async def _alone(kind: ExecutionEnvironment) -> Readiness:
+    try:
+        return await environment_for(kind, os.environ).check()
+    except Unavailable as error:
+        return Readiness(kind=kind, is_ready=False, cause=error.message, cure=error.hint)
+
+
+def _named(ready: Readiness) -> Readiness:
+    """Return it with the folder of ours that lies on a disk which takes nothing."""
+    error = placed(Unavailable(ready.cause, hint=ready.cure), os.environ)
+    return ready if ready.is_ready else replace(ready, cause=error.message, cure=error.hint)
 
 
 def _failure(report: "Report") -> PatchyardError | None:

@@ -1,5 +1,6 @@
 """Where something is missing that an error does not place: room on a disk, the folder one is in."""
 
+import errno
 import os
 import shutil
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from patchyard.domain.errors import PatchyardError, Unavailable
 from patchyard.domain.machine import is_full_disk, refused_by_machine
 
 FULL = "disk is full"  # as our own stores say it
+READ_ONLY = os.strerror(errno.EROFS)
 MIB = 1024 * 1024
 SCARCE_BYTES = 64 * MIB
 
@@ -34,12 +36,15 @@ def _has_folder() -> bool:
 
 
 def placed(error: PatchyardError, environ: Mapping[str, str]) -> PatchyardError:
-    """Return `error`; one of a full disk says at which of our folders the room is, and its cure."""
+    """Return `error`; of a disk that takes nothing it says which of our folders lies there."""
     if not isinstance(error, Unavailable) or not (
-        FULL in error.message or is_full_disk(error.message)
+        FULL in error.message or is_full_disk(error.message) or error.message == READ_ONLY
     ):
         return error
     where = places(environ)
+    if error.message == READ_ONLY and not os.access(where.home, os.W_OK):
+        error.message = f"{where.home}: {READ_ONLY}"
+        return error
     named = {"PATCHYARD_HOME": where.home}
     if where.tasks is not None:
         named["WORKSPACE_DIR"] = where.tasks
@@ -58,4 +63,4 @@ def _free(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-__all__ = ["FULL", "MIB", "placed", "refused"]
+__all__ = ["FULL", "MIB", "READ_ONLY", "placed", "refused"]

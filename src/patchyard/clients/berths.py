@@ -33,6 +33,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import EnvironmentBroken, JournalBroken, PatchyardError, UsageError
 from patchyard.domain.ids import is_ulid
+from patchyard.domain.machine import refused_by_machine
 
 LISTEN_FD = 3  # where a toolbox finds its listening socket
 SAID_BYTES = 16 * 1024
@@ -274,8 +275,9 @@ async def try_out(kind: ExecutionEnvironment, attempt: Awaitable[Mapping[str, An
     """Return whether a kind starts: `attempt` starts one, ends it and gives facts, or fails."""
     try:
         facts = await attempt
-    except PatchyardError as error:
-        return Readiness(kind=kind, is_ready=False, cause=error.message, cure=error.hint)
+    except (PatchyardError, OSError) as error:
+        found = refused_by_machine(error) if isinstance(error, OSError) else error
+        return Readiness(kind=kind, is_ready=False, cause=found.message, cure=found.hint)
     return Readiness(kind=kind, is_ready=True, facts=facts)
 
 

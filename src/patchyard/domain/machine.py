@@ -17,6 +17,7 @@ CURES = {
     errno.EIO: "look for a failing disk (dmesg); resume when it is well",
 }
 FILES_OWN = frozenset({errno.EACCES, errno.EPERM})  # more often of one file than of the machine
+OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 FREE_SPACE = "free some space, then do the same again; nothing is lost"
 FULL_DISK = ("No space left on device", "Disk quota exceeded", "Out of diskspace")
 
@@ -35,7 +36,11 @@ def refused_by_machine(error: OSError) -> Unavailable:
     """Return the error that `error` stands for; the cause is in its `__cause__` when raised so."""
     number = error.errno or _number_in(str(error))
     reason = os.strerror(number) if number else str(error)[:300]
-    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+    if number == errno.ENOENT and not error.filename:
+        reason = error.strerror or reason  # `tempfile` lists the folders that it has tried
+    # Of a copy the second name is the one that is written.
+    named = (error.filename2 if number in OF_WRITING else None) or error.filename
+    place = f"{os.fsdecode(named)}: " if isinstance(named, (str, bytes)) else ""
     return Unavailable(
         f"{place}{reason}", hint=CURES.get(number, "`agents doctor` shows what works here")
     )
@@ -50,6 +55,7 @@ __all__ = [
     "CURES",
     "FREE_SPACE",
     "FULL_DISK",
+    "OF_WRITING",
     "is_full_disk",
     "is_of_machine",
     "refused_by_machine",

@@ -18,6 +18,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.environment_limits import limits_for
 from patchyard.domain.errors import PatchyardError, UnknownName, UsageError
+from patchyard.domain.machine import refused_by_machine
 from patchyard.domain.resource import DEVCONTAINER_INSTANCE, KINDS, LOCALHOST, Resource
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
@@ -127,17 +128,18 @@ async def check_at(
     adapter = equipment.environment(kind)
     named = {name: str(getattr(spec, name) or "") for name in SAID}
     facts: dict[str, Any] = {key: value for key, value in named.items() if value}
-    with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
-        workspace = Mount(source=folder, target=spec.workspace.target)
-        ready = replace(spec, workspace=workspace)
-        try:
+    try:
+        with tempfile.TemporaryDirectory(prefix="patchyard-check-") as folder:
+            workspace = Mount(source=folder, target=spec.workspace.target)
+            ready = replace(spec, workspace=workspace)
             handle = await adapter.start(ready)
             await adapter.end(handle)
             if isinstance(adapter, Describing):
                 facts |= await adapter.described(ready)
-        except PatchyardError as error:
-            cause, cure = error.message, error.hint
-            return Readiness(kind=kind, is_ready=False, cause=cause, cure=cure, facts=facts)
+    except (PatchyardError, OSError) as error:
+        found = refused_by_machine(error) if isinstance(error, OSError) else error
+        cause, cure = found.message, found.hint
+        return Readiness(kind=kind, is_ready=False, cause=cause, cure=cure, facts=facts)
     facts[WEAKER] = list(handle.details.get(WEAKER, ()))
     if is_gvisor(spec.runtime):
         facts["note"] = "in gVisor"

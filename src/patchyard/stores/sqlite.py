@@ -374,6 +374,11 @@ def _translated(error: Exception, path: Path | None) -> PatchyardError:
             f"{where} cannot be used: its path is longer than SQLite takes ({PATH_BYTES} bytes)",
             hint="set PATCHYARD_HOME to a shorter path",
         )
+    if path and not os.access(path.parent, os.W_OK):
+        return Unavailable(
+            f"{where}, which holds plans and resources, cannot be written to",
+            hint="set PATCHYARD_HOME to a folder that you can write to, or mount it writable",
+        )
     return Unavailable(f"{where} cannot be used: {text}", hint="check PATCHYARD_HOME")
 
 
