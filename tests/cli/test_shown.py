@@ -8,7 +8,7 @@ import pytest
 
 from patchyard.cli.live import Pulse
 from patchyard.cli.outcome import visible
-from patchyard.cli.progress import ERROR_SHOWN, OUTPUT_LINE, JsonLines, SpokenLines
+from patchyard.cli.progress import CALL_SHOWN, ERROR_SHOWN, OUTPUT_LINE, JsonLines, SpokenLines
 from patchyard.cli.screen import FILES_SHOWN, plan_screen
 from patchyard.cli.working import announce, watching
 from patchyard.domain.budget import PlanLimits
@@ -56,6 +56,12 @@ def spoken(*events: Event, kind: ExecutionEnvironment | None = None) -> list[str
         lines(event)
     lines.flush()
     return written
+
+
+def test_a_long_command_is_cut_with_a_sign() -> None:
+    for length, shown in ((CALL_SHOWN, "x" * CALL_SHOWN), (500, "x" * (CALL_SHOWN - 1) + "…")):
+        *_, line = spoken(replace(CALLED, arguments=Body(value={"command": "x" * length})))
+        assert line == f"  → execute_command {shown} in process"
 
 
 def test_the_base_with_its_uncommitted_files_is_the_first_line() -> None:

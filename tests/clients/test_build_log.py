@@ -39,6 +39,17 @@ def test_the_step_and_its_last_lines_are_said() -> None:
     assert "Step 1/2" in error.details["output"]
 
 
+def test_the_engines_colours_and_its_own_words_are_no_last_lines() -> None:
+    red, plain = "\x1b[91m", "\x1b[0m"
+    error = failed(
+        "Step 1/2 : FROM x",
+        f"{plain}Step 2/2 : RUN make",
+        f"{red}make: no rule\n{plain}{red}\n{plain}Removing intermediate container 1a2b",
+    )
+    assert error.message.splitlines()[1:] == ["make: no rule"]
+    assert "`RUN make`" in error.message
+
+
 def test_a_build_that_prints_without_end_is_not_kept_whole() -> None:
     flood = ["y" * 1000] * (20 * KEPT_CHARS // 1000)
     tracemalloc.start()

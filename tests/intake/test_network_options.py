@@ -46,7 +46,13 @@ def test_hosts_gateways_and_secrets_are_told_apart_and_spelled_out(top: Path) ->
 @pytest.mark.parametrize(
     ("hosts", "secrets", "message", "hint"),
     [
-        (("*.example.org",), (), "--allow-host '\\*.example.org' is no host name", "HOST"),
+        (
+            ("*.example.org",),
+            (),
+            "--allow-host '\\*.example.org' is no host name: there are no wildcards",
+            "HOST",
+        ),
+        (("h.example:99999",), (), "--allow-host 'h.example:99999': '99999' is no port", "HOST"),
         (("user@h",), (), "--allow-host 'user@h' is not HOST", "10.1.2.3:8080"),
         (("shop=public",), (), "--allow-host =public is neither", "HOST=private"),
         (("index=public",), (), "--allow-host =public is neither", "HOST=private"),

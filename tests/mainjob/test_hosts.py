@@ -99,6 +99,7 @@ def test_commands_while_planning_are_refused_there(linked: Desk) -> None:
     settled = [event for event in events if event["event"] == "ToolCallSettled"]
     assert done.code == 0, done.message
     assert settled[0]["error"] == "READ_ONLY"
+    assert "`--in process` (or add the host with `--carries process`)" in settled[0]["message"]
 
 
 def test_a_call_whose_toolbox_is_lost_is_unknown_and_never_made_again(

@@ -41,6 +41,7 @@ Line = Callable[[Any], str | None]
 
 ABOUT = ("command", "pattern", "query", "path")  # the argument that a call's line shows
 PLACES_SHOWN = 3  # of what one call tried to reach
+CALL_SHOWN = 90  # of what a call is about
 PLAN_SHOWN = 110  # characters of a strategy's first line
 ERROR_SHOWN = 2000  # of what is said of an error, which begins with it and ends with the cure
 OUTPUT_LINE = 4000  # characters of a line that does not end; then it is shown in pieces
@@ -185,7 +186,13 @@ def _called(event: ToolCallRequested) -> str:
     about = next((str(value) for value in (*named, *arguments.values())), "")
     first = about.splitlines()[0] if about else ""
     where = f" in {event.site}" if event.site else ""
-    return f"  {paint('→', 'blue', to_stderr=True)} {event.name} {visible(first)[:90]}{where}"
+    return f"  {paint('→', 'blue', to_stderr=True)} {event.name} {_cut(first, CALL_SHOWN)}{where}"
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the beginning of a text as people see it, with a sign where more follows."""
+    shown = visible(text)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def _settled(event: ToolCallSettled) -> str | None:
@@ -227,9 +234,8 @@ def _set_up(event: SetupFinished) -> str:
 
 
 def _strategy(event: StrategyRecorded) -> str:
-    first = visible(event.summary.splitlines()[0] if event.summary else "")
-    short = first if len(first) <= PLAN_SHOWN else f"{first[: PLAN_SHOWN - 1]}…"
-    return f"  {_mark('plan')} {short}"
+    first = event.summary.splitlines()[0] if event.summary else ""
+    return f"  {_mark('plan')} {_cut(first, PLAN_SHOWN)}"
 
 
 def _captured(event: ChangeSetCaptured) -> str:
@@ -246,7 +252,7 @@ def _noted(event: Noted) -> str:
 
 
 def _guided(event: Guided) -> str:
-    return f"  {_mark('guidance')} {visible(event.text.splitlines()[0])[:PLAN_SHOWN]}"
+    return f"  {_mark('guidance')} {_cut(event.text.splitlines()[0], PLAN_SHOWN)}"
 
 
 def _paused(_event: Paused) -> str:
@@ -268,7 +274,7 @@ def _approved(event: Approved) -> str:
 
 
 def _rejected(event: Rejected) -> str:
-    said = f": {visible(event.reason)[:PLAN_SHOWN]}" if event.reason else ""
+    said = f": {_cut(event.reason, PLAN_SHOWN)}" if event.reason else ""
     return f"  {_mark('rejected')} by {visible(event.by)}{said}"
 
 
@@ -314,6 +320,7 @@ _LINES: Mapping[type[Event], Line] = {
 
 __all__ = [
     "ABOUT",
+    "CALL_SHOWN",
     "ERROR_SHOWN",
     "OUTPUT_LINE",
     "PLACES_SHOWN",

@@ -139,12 +139,14 @@ def context() -> None:
 
 
 @context.command(
-    "set", epilog="Example: agents project context set execution_environment container"
+    "set",
+    short_help="Set KEY to VALUE; the word `unset` takes it away.",
+    epilog="Example: agents project context set execution_environment container",
 )
 @click.argument("words", metavar="[NAME] KEY VALUE", nargs=-1, required=True)
 @format_option
 def set_value(words: tuple[str, ...], output_format: str) -> None:
-    """Set KEY to VALUE (YAML; `unset` takes it away).
+    """Set KEY to VALUE, written as YAML; the word `unset` for VALUE takes away what was set.
 
     Keys: execution_environment, execution_env_priority, execution_env_discovery, validate, setup,
     protected_paths, limits (of each plan), environment_limits (memory, cpus, disk … of each

@@ -9,6 +9,9 @@ from patchyard.domain.errors import EnvironmentUnavailable
 STEP = re.compile(r"step \d+/\d+ ?: ?(?P<text>.+)", re.IGNORECASE)
 LAST_LINES, LINE_CHARS = 8, 300
 ENGINES_OWN = ("--->", "Removing intermediate container")  # beside what a step prints
+ESCAPE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"
+)  # of colours (ECMA-48): engines put red around errors
 OUTPUT_CHARS = 8000  # kept of a build that failed
 KEPT_CHARS = 64 * 1024  # while it runs
 NO_NETWORK = re.compile(
@@ -37,7 +40,7 @@ class BuildLog:
             return
         if "errorDetail" in found:
             raise self._failure(str(found.get("error") or ""))
-        self._keep(str(found.get("stream") or "")[-KEPT_CHARS:])
+        self._keep(ESCAPE.sub("", str(found.get("stream") or "")[-KEPT_CHARS:]))
 
     def _keep(self, text: str) -> None:
         """Take some words, and forget the first ones where there are too many."""
@@ -69,6 +72,7 @@ class BuildLog:
 
 __all__ = [
     "ENGINES_OWN",
+    "ESCAPE",
     "KEPT_CHARS",
     "LAST_LINES",
     "LINE_CHARS",

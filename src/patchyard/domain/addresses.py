@@ -54,7 +54,8 @@ def host_of(text: str) -> str:
     if NUMBER.fullmatch(labels[-1]):
         return str(_address(name, 4))
     if len(name) > HOST_CHARS or not all(map(LABEL.fullmatch, labels)):
-        raise Misnamed(f"{text[:100]!r} is no host name")
+        each = ": there are no wildcards, so name each host" if "*" in name else ""
+        raise Misnamed(f"{text[:100]!r} is no host name{each}")
     return name
 
 
@@ -66,10 +67,11 @@ def _address(text: str, version: int) -> Address:
         raise Misnamed(f"{text[:100]!r} is no address: write {said}") from error
 
 
-def port_of(text: str) -> int:
-    """Return a port number. Raises Misnamed."""
+def port_of(text: str, *, of: str = "") -> int:
+    """Return a port number; `of` is what it stands in, to be named. Raises Misnamed."""
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) <= LAST_PORT):
-        raise Misnamed(f"{text[:20]!r} is no port")
+        where = f"{of[:100]!r}: " if of else ""
+        raise Misnamed(f"{where}{text[:20]!r} is no port")
     return int(text)
 
 
@@ -78,7 +80,7 @@ def parted(authority: str) -> tuple[str, int | None]:
     match = re.fullmatch(r"(\[[^\[\]@]*\]|[^\[\]:@/?#\s]+)(?::(\d+))?", authority)
     if match is None:
         raise Misnamed(f"{authority[:100]!r} is not HOST[:PORT]")
-    return host_of(match[1]), None if match[2] is None else port_of(match[2])
+    return host_of(match[1]), None if match[2] is None else port_of(match[2], of=authority)
 
 
 def literal(host: str) -> Address | None:

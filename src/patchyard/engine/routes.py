@@ -1,7 +1,7 @@
 """Where a plan's calls go: routed anew for each, and to a place that is up (A9)."""
 
 from patchyard.contracts.environment import Toolbox
-from patchyard.domain.environment import EnvironmentHandle
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.domain.preference import PreferenceFell
 from patchyard.domain.routing import Route, route_of
@@ -9,6 +9,12 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
 
 SAID = 500  # characters kept of why a place did not start
+
+
+def walled(kind: ExecutionEnvironment) -> str:
+    """Return what puts walls around calls that would run on a bare `kind`, for people."""
+    carried = " (or add the host with `--carries process`)"
+    return "`--in process`" + carried * (kind == ExecutionEnvironment.SSH)
 
 
 class Routes:
@@ -41,4 +47,4 @@ class Routes:
         return route, handle, toolbox
 
 
-__all__ = ["SAID", "Routes"]
+__all__ = ["SAID", "Routes", "walled"]

@@ -35,7 +35,7 @@ from patchyard.engine.metering import ended_by_limit
 from patchyard.engine.places import Places
 from patchyard.engine.reaching import Reaching
 from patchyard.engine.recovery import Recovery
-from patchyard.engine.routes import Routes
+from patchyard.engine.routes import Routes, walled
 from patchyard.engine.rows import body_of
 from patchyard.engine.steering import Steering
 
@@ -98,7 +98,7 @@ class ToolRunner:
                 call_id,
                 "READ_ONLY",
                 f"commands are refused while planning on {route.kind}: nothing there keeps them"
-                " from writing. Use the reading tools, or plan with `--in process`.",
+                f" from writing. Use the reading tools, or plan with {walled(route.kind)}.",
             )
             return await self._answer_here(call_id, wanted, result, turn=turn)
         walls, has_checkpoints = self._walls(route), self._checkpoints is not None
