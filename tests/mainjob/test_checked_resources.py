@@ -142,6 +142,20 @@ def test_the_cure_of_a_missing_kernel_cures(
         assert found["facts"]["note"].startswith("with ")
 
 
+@pytest.mark.service("qemu")
+def test_a_machines_folder_that_is_not_there_is_refused_and_told_when_it_goes(desk: Desk) -> None:
+    folder = desk.folder / "guest"
+    words = ("resource", "add", "vm-image", "box", "--image", str(folder))
+    refused = desk.agents(*words)
+    assert (refused.code, f"there is no folder {folder}" in refused.message) == (2, True)
+    folder.mkdir()
+    assert desk.agents(*words).code == 0
+    folder.rmdir()
+    lost = checked(desk, "box", code=4).message
+    assert f"there is no folder {folder} for a virtual machine" in lost
+    assert "bring it back" in lost
+
+
 def test_an_unknown_name_lists_kinds_and_resources(desk: Desk) -> None:
     desk.agents("resource", "add", "directory", "files")
     wrong = desk.agents("env", "check", "flies")
