@@ -1,7 +1,9 @@
 """The look at a replica that rides on a call: whom it serves, and what comes in its way."""
 
 import errno
+import resource
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,3 +77,23 @@ def test_two_calls_that_end_together_are_looked_at_one_after_the_other(
     while any(call.frame is None for call in calls):
         tools.room.loop.turn()
     assert begun == ["begun", "over"] * 2
+
+
+def test_no_more_folders_are_open_than_lie_above_one_another(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / "tree" / "many" / str(number) / "deep").mkdir(parents=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    tree = Tree(str(tmp_path / "tree"))
+    used = descriptors()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, hard))
+    try:
+        found = tree.look()
+        assert descriptors() == used
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        tree.close()
+    assert (len(found.changed), found.left_out) == (601, [])
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -14,6 +14,13 @@ from typing import Generator, Iterator, NamedTuple
 
 from .footing import PASSING, STAGED, Footing, Path, as_path, raw_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List, Tuple
+
+    Listed = Iterator[Tuple[bytes, os.stat_result]]
+    Stack = List[Tuple[Path, int, Listed]]  # folders that lie in one another, each open
+
 FILE, FOLDER, LINK = "f", "d", "l"
 MODE = 0o777
 SETS_ID = 0o6000
@@ -126,51 +133,51 @@ class Tree(Footing):
         ]
 
     def _walk(self, found: Look, present: set[Path], unseen: list[Path]) -> Iterator[None]:
-        stack = [("", os.dup(self.root))]
+        """Go through the tree; no more folders are open than lie above one another."""
+        stack: Stack = []
         try:
+            why = self._enter("", os.dup(self.root), stack)
+            if why:
+                found.left_out.append(("", why))
+                unseen.append("")
             while stack:
-                folder, at = stack.pop()
-                try:
-                    yield from self._folder(folder, at, found, present, unseen, stack)
-                finally:
+                folder, at, listed = stack[-1]
+                for name, status in listed:
+                    yield
+                    path = folder + "/" + as_path(name) if folder else as_path(name)
+                    present.add(path)
+                    is_folder = stat.S_ISDIR(status.st_mode)
+                    why = self._take(at, name, path, status, found)
+                    if is_folder and not why:
+                        why = self._descend(at, name, path, stack)
+                    if why:
+                        found.left_out.append((path, why))
+                        if is_folder:
+                            unseen.append(path)
+                    elif is_folder:
+                        break
+                else:
                     os.close(at)
+                    stack.pop()
         finally:
-            for _, at in stack:
+            for _, at, _ in stack:
                 os.close(at)
 
-    def _folder(
-        self,
-        folder: Path,
-        at: int,
-        found: Look,
-        present: set[Path],
-        unseen: list[Path],
-        stack: list[tuple[Path, int]],
-    ) -> Iterator[None]:
-        try:
-            listed = self.names(at)
-        except OSError as error:
-            unseen.append(folder)
-            found.left_out.append((folder, "unreadable: %s" % error.strerror))
-            return
-        for name, status in listed:
-            yield
-            path = folder + "/" + as_path(name) if folder else as_path(name)
-            present.add(path)
-            why = self._take(at, name, path, status, found)
-            if not why and stat.S_ISDIR(status.st_mode):
-                why = self._descend(at, name, path, stack)
-            if why:
-                found.left_out.append((path, why))
-                if stat.S_ISDIR(status.st_mode):
-                    unseen.append(path)
-
-    def _descend(self, at: int, name: bytes, path: Path, stack: list[tuple[Path, int]]) -> str:
+    def _descend(self, at: int, name: bytes, path: Path, stack: Stack) -> str:
+        """Go on in a folder; return why not."""
         if path.count("/") >= MAX_DEPTH:
             return "too deep"
         try:
-            stack.append((path, self.opened(at, name, LIST)))
+            return self._enter(path, self.opened(at, name, LIST), stack)
         except OSError as error:
+            return "unreadable: %s" % error.strerror
+
+    def _enter(self, path: Path, at: int, stack: Stack) -> str:
+        """Go on in an open folder; return why not, and close it then."""
+        try:
+            stack.append((path, at, iter(self.names(at))))
+        except OSError as error:
+            os.close(at)
             return "unreadable: %s" % error.strerror
         return ""
 
