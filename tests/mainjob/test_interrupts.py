@@ -43,6 +43,13 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
     os.killpg(process.pid, signal.SIGINT)
 
 
+def hears(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a command has begun its work: before, Python may lose an interrupt among imports."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught & 1 << (signal.SIGTERM - 1))
+
+
 def begun(desk: Desk, *words: str, **further: str) -> subprocess.Popen[bytes]:
     """Start a command and return once its git is slow."""
     process = desk.start(*words, **further)
@@ -81,7 +88,9 @@ def test_an_apply_that_waits_its_turn_is_left_untouched(desk: Desk) -> None:
     assert desk.run(write("one.txt", "1"), finish()).code == 0
     with taken(desk):
         process = desk.start("plan", "apply", "@last")
-        time.sleep(1.5)
+        while not hears(process):
+            time.sleep(0.02)
+        time.sleep(1.0)
         assert process.poll() is None
         interrupt(process)
         _, err = process.communicate(timeout=20)
