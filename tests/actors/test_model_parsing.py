@@ -134,11 +134,12 @@ TWO = ("write_file", "read_file")
     [
         "<tool_call>" + "\n" * 100_000,
         "<tool_call>" * 50_000,
+        "<tool_call></tool_call>" * 50_000,
         "```json\n" + " " * 100_000,
         "```\n{" * 50_000,
         "```\n{" + "}\n\n" * 50_000,
     ],
-    ids=["line breaks", "tags", "blanks", "fences", "ends"],
+    ids=["line breaks", "tags", "closed tags", "blanks", "fences", "ends"],
 )
 def test_no_text_takes_more_time_than_its_length(text: str) -> None:
     assert find_calls(text, ["read_file"]) == []

@@ -35,10 +35,11 @@ def parse_arguments(text: str) -> Parsed:
         return Parsed(arguments={})
     for mending, read in _READERS:
         found = read(plain)
-        if found is not None and is_deeper(found, DEEPEST):
+        if found is None:
+            continue
+        if is_deeper(found, DEEPEST):
             return Parsed(problem=f"the arguments are no use ({TOO_DEEP})")
-        if found is not None:
-            return Parsed(arguments=found, mended=mending)
+        return Parsed(arguments=found, mended=mending)
     return Parsed(problem=_diagnosis(plain))
 
 
@@ -58,24 +59,24 @@ def find_calls(text: str, names: Collection[str]) -> list[tuple[str, str]]:
 
 def _tagged(text: str) -> Iterator[str]:
     """Yield what stands between tags; a text without end takes no more time than its length."""
-    while True:
-        _, opened, text = text.partition(OPENED)
-        inner, closed, text = text.partition(CLOSED)
-        if not (opened and closed):
+    place = 0
+    while (opened := text.find(OPENED, place)) >= 0:
+        closed = text.find(CLOSED, opened)
+        if closed < 0:
             return
-        yield inner.strip()
+        yield text[opened + len(OPENED) : closed].strip()
+        place = closed + len(CLOSED)
 
 
 def _in_fences(text: str) -> Iterator[str]:
     """Yield each object that fills a code fence; fences in its texts do not end it."""
     place = 0
     while opened := _OPENED_FENCE.search(text, place):
-        for closed in _CLOSED_FENCE.finditer(text, opened.end()):
-            yield text[opened.end() - 1 : closed.start() + 1]
-            place = closed.end()
-            break
-        else:
+        closed = _CLOSED_FENCE.search(text, opened.end())
+        if closed is None:
             return
+        yield text[opened.end() - 1 : closed.start() + 1]
+        place = closed.end()
 
 
 OPENED, CLOSED = "<tool_call>", "</tool_call>"

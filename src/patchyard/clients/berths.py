@@ -33,7 +33,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import EnvironmentBroken, JournalBroken, PatchyardError, UsageError
 from patchyard.domain.ids import is_ulid
-from patchyard.domain.machine import refused_by_machine
+from patchyard.domain.machine import refusal_of
 
 LISTEN_FD = 3  # where a toolbox finds its listening socket
 SAID_BYTES = 16 * 1024
@@ -276,7 +276,7 @@ async def try_out(kind: ExecutionEnvironment, attempt: Awaitable[Mapping[str, An
     try:
         facts = await attempt
     except (PatchyardError, OSError) as error:
-        found = refused_by_machine(error) if isinstance(error, OSError) else error
+        found = refusal_of(error)
         return Readiness(kind=kind, is_ready=False, cause=found.message, cure=found.hint)
     return Readiness(kind=kind, is_ready=True, facts=facts)
 

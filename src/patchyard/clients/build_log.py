@@ -9,9 +9,8 @@ from patchyard.domain.errors import EnvironmentUnavailable
 STEP = re.compile(r"step \d+/\d+ ?: ?(?P<text>.+)", re.IGNORECASE)
 LAST_LINES, LINE_CHARS = 8, 300
 ENGINES_OWN = ("--->", "Removing intermediate container")  # beside what a step prints
-ESCAPE = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"
-)  # of colours (ECMA-48): engines put red around errors
+ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""Of colours (ECMA-48): engines put red around errors."""
 OUTPUT_CHARS = 8000  # kept of a build that failed
 KEPT_CHARS = 64 * 1024  # while it runs
 NO_NETWORK = re.compile(

@@ -80,9 +80,10 @@ class Replica:
         Unavailable where this machine's disk is the trouble.
         """
         self._tenure.begin()
+        is_busy = False
         if takes_home:
             await self._at_home(self._home.sweep)
-        is_busy = await self.bring_home() if takes_home else False
+            is_busy = await self.bring_home()
         known = {
             path: self._translated(entry, self._mapping.outward)
             for path, entry in (await self._known()).items()

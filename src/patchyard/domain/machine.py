@@ -3,7 +3,7 @@
 import errno
 import os
 
-from patchyard.domain.errors import Unavailable
+from patchyard.domain.errors import PatchyardError, Unavailable
 
 CURES = {
     errno.ENOSPC: "free some space and resume; nothing is lost",
@@ -46,6 +46,11 @@ def refused_by_machine(error: OSError) -> Unavailable:
     )
 
 
+def refusal_of(error: PatchyardError | OSError) -> PatchyardError:
+    """Return `error` as one of ours, with its cause and cure."""
+    return refused_by_machine(error) if isinstance(error, OSError) else error
+
+
 def _number_in(text: str) -> int:
     """Return the number that an error made of several ones speaks of, 0 when it is none of ours."""
     return next((number for number in CURES if os.strerror(number) in text), 0)
@@ -58,5 +63,6 @@ __all__ = [
     "OF_WRITING",
     "is_full_disk",
     "is_of_machine",
+    "refusal_of",
     "refused_by_machine",
 ]

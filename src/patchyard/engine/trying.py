@@ -18,7 +18,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.environment_limits import limits_for
 from patchyard.domain.errors import PatchyardError, UnknownName, UsageError
-from patchyard.domain.machine import refused_by_machine
+from patchyard.domain.machine import refusal_of
 from patchyard.domain.resource import DEVCONTAINER_INSTANCE, KINDS, LOCALHOST, Resource
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
@@ -137,7 +137,7 @@ async def check_at(
             if isinstance(adapter, Describing):
                 facts |= await adapter.described(ready)
     except (PatchyardError, OSError) as error:
-        found = refused_by_machine(error) if isinstance(error, OSError) else error
+        found = refusal_of(error)
         cause, cure = found.message, found.hint
         return Readiness(kind=kind, is_ready=False, cause=cause, cure=cure, facts=facts)
     facts[WEAKER] = list(handle.details.get(WEAKER, ()))
