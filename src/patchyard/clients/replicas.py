@@ -9,10 +9,9 @@ attaches next brings it, once more where some of it had come already.
 
 import asyncio
 import base64
-import binascii
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from patchyard.clients.far_claims import (
     Bounds,
@@ -24,6 +23,7 @@ from patchyard.clients.far_claims import (
     require_folders,
 )
 from patchyard.clients.path_mapping import PathMapping
+from patchyard.clients.pieces import Piece, decoded, grouped
 from patchyard.clients.tenures import Tenure
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.errors import EnvironmentBroken
@@ -37,14 +37,6 @@ BATCH_ROWS = 5000
 OP_TIMEOUT_S = 300.0  # one batch over a slow line
 PAGE_ROWS = 1000  # that each page but the last brings at least: an honest one brings 20,000
 TRIES = 3  # of bringing home what changes under our eyes
-
-
-class Piece(NamedTuple):
-    """A part of a file."""
-
-    path: str
-    offset: int
-    length: int
 
 
 class Replica:
@@ -253,9 +245,10 @@ class Replica:
     async def _take(self, look: FarLook) -> set[str]:
         """Do at home what was done there; return the files whose content was another by then."""
         files: list[str] = await self._at_home(self._prepared, look)
+        sizes = [(path, look.entries[path].size) for path in files]
         lacking: set[str] = set()
         try:
-            for group in _grouped(files, look.entries):
+            for group in grouped(sizes, most_bytes=BATCH_BYTES, most_pieces=BATCH_ROWS):
                 lacking |= await self._fetch(look, group)
         finally:
             await whole(asyncio.to_thread(self._home.give_up))
@@ -287,7 +280,7 @@ class Replica:
         answer = (await self._ask("replica_get", args)).get("pieces")
         if not isinstance(answer, list) or len(answer) != len(group):
             raise lying("an answer without the pieces that were asked for")
-        contents = [_decoded(each) for each in answer]
+        contents = [decoded(each) for each in answer]
 
         def write() -> set[str]:
             return {
@@ -372,30 +365,4 @@ def _texts(values: object) -> set[str]:
     return {each for each in values if isinstance(each, str)} if isinstance(values, list) else set()
 
 
-def _decoded(data: object) -> bytes | None:
-    if data is None:
-        return None
-    try:
-        return base64.b64decode(data, validate=True) if isinstance(data, str) else None
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _grouped(files: Sequence[str], entries: Mapping[str, Entry]) -> Iterator[list[Piece]]:
-    """Yield pieces to ask for together, a file's in their order."""
-    group: list[Piece] = []
-    size = 0
-    for path in files:
-        total = entries[path].size
-        for offset in range(0, max(total, 1), BATCH_BYTES):
-            piece = Piece(path, offset, min(BATCH_BYTES, total - offset))
-            if group and (size + piece.length > BATCH_BYTES or len(group) >= BATCH_ROWS):
-                yield group
-                group, size = [], 0
-            group.append(piece)
-            size += piece.length
-    if group:
-        yield group
-
-
-__all__ = ["BATCH_BYTES", "BATCH_ROWS", "OP_TIMEOUT_S", "PAGE_ROWS", "TRIES", "Piece", "Replica"]
+__all__ = ["BATCH_BYTES", "BATCH_ROWS", "OP_TIMEOUT_S", "PAGE_ROWS", "TRIES", "Replica"]
