@@ -179,8 +179,11 @@ class ContainerEngine:
                     timeout=None,
                 ) as response,
             ):
-                async for line in response.content:
-                    log.take(line)
+                try:
+                    async for line in response.content:
+                        log.take(line)
+                finally:
+                    response.close()  # the library leaves what is not read to its end open
 
     async def remove_images(self, *, label: str) -> Sequence[str]:
         """Take away the names of the images that were built with `label`, and return them."""
