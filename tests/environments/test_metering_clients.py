@@ -49,6 +49,20 @@ def sleeper() -> Iterator[int]:
     process.wait()
 
 
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many bytes are free on every disk, to be changed."""
+    there = [10**9]
+    monkeypatch.setattr(growth.Disk, "free", lambda _self: there[0])
+    return there
+
+
+def apart(folder: Path) -> LocalMeter:
+    """Return a meter that nobody tells what was written, of a folder that holds what is new."""
+    details = {"written": str(folder), "is_apart": True, "limits": {"disk_bytes": 800_000}}
+    return LocalMeter(replace(HANDLE, details=details), "init")
+
+
 def handle_of(pid: int, *group: Path, **details: object) -> EnvironmentHandle:
     own = {"boot": boot_id(), "init": to_details(identify(pid)), "group": list(map(str, group))}
     return replace(HANDLE, details={**own, **details})
@@ -133,14 +147,12 @@ async def test_of_a_process_that_is_gone_nothing_is_known() -> None:
 
 @pytest.mark.anyio
 async def test_the_workspace_is_looked_through_when_much_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: list[int]
 ) -> None:
     folder = tmp_path / "upper"
     folder.mkdir()
-    free = [10**9]
-    monkeypatch.setattr(growth.Disk, "free", lambda _self: free[0])
-    details = {"written": str(folder), "is_apart": True, "limits": {"disk_bytes": 800_000}}
-    meter = LocalMeter(replace(HANDLE, details=details), "init")
+    monkeypatch.setattr(growth, "USUAL", 0)  # so that it is not looked through each time
+    meter = apart(folder)
     first = await meter.look()
     (folder / "f").write_bytes(b"x" * 500_000)
     free[0] -= 90_000
@@ -159,11 +171,9 @@ async def test_the_workspace_is_looked_through_when_much_was_written(
 
 @pytest.mark.anyio
 async def test_a_tree_with_the_base_in_it_has_grown_by_no_more_than_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: list[int]
 ) -> None:
     (tmp_path / "base").write_bytes(b"x" * 900_000)
-    free = [10**9]
-    monkeypatch.setattr(growth.Disk, "free", lambda _self: free[0])
     monkeypatch.setattr(growth, "USUAL", 0)  # so that nobody looks what lay there before
     details = {"written": str(tmp_path), "limits": {"disk_bytes": 800_000}}
     meter = LocalMeter(replace(HANDLE, details=details), "init")
@@ -174,11 +184,9 @@ async def test_a_tree_with_the_base_in_it_has_grown_by_no_more_than_was_written(
 
 @pytest.mark.anyio
 async def test_what_others_write_to_the_disk_and_what_was_deleted_is_no_growth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, free: list[int]
 ) -> None:
     (tmp_path / "base").write_bytes(b"x" * 900_000)
-    free = [10**9]
-    monkeypatch.setattr(growth.Disk, "free", lambda _self: free[0])
     details = {"written": str(tmp_path), "limits": {"disk_bytes": 800_000}}
     meter = LocalMeter(replace(HANDLE, details=details), "init")
     await meter.look()
@@ -193,16 +201,14 @@ async def test_what_others_write_to_the_disk_and_what_was_deleted_is_no_growth(
 
 @pytest.mark.anyio
 async def test_what_others_take_away_hides_no_growth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: list[int]
 ) -> None:
-    free = [10**9]
-    monkeypatch.setattr(growth.Disk, "free", lambda _self: free[0])
     monkeypatch.setattr(growth, "REST", 0)
-    details = {"written": str(tmp_path), "is_apart": True, "limits": {"disk_bytes": 800_000}}
-    meter = LocalMeter(replace(HANDLE, details=details), "init")
+    meter = apart(tmp_path)
     await meter.look()
     (tmp_path / "more").write_bytes(b"x" * 900_000)
     free[0] += 5_000_000
+    assert meter.read().is_due
     grown = (await meter.look()).disk_bytes
     meter.close()
     assert grown is not None
@@ -362,13 +368,8 @@ def test_the_tasks_of_a_user_are_counted_with_their_threads() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_was_too_much_and_is_gone_stops_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    free = [10**9]
-    monkeypatch.setattr(growth.Disk, "free", lambda _self: free[0])
-    details = {"written": str(tmp_path), "is_apart": True, "limits": {"disk_bytes": 800_000}}
-    meter = LocalMeter(replace(HANDLE, details=details), "init")
+async def test_what_was_too_much_and_is_gone_stops_nobody(tmp_path: Path, free: list[int]) -> None:
+    meter = apart(tmp_path)
     (tmp_path / "much").write_bytes(b"x" * 900_000)
     free[0] -= 900_000
     looked = (await meter.look()).disk_bytes

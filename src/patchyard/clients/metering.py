@@ -113,6 +113,7 @@ class LocalMeter:
         written = self._written.read()
         if written is None or written != self._seen:  # else nothing was written meanwhile
             self._seen, self._free = written, self._disk.free()
+        is_guessed = written is None and self._disk.is_tight  # others' deletions hide what is new
         return Reading(
             cpu_s=_seconds(cpu, self._cpu_unit) if ticks is None else ticks / TICKS,
             memory_bytes=memory,
@@ -122,7 +123,7 @@ class LocalMeter:
             refused_processes=self._refused.read(),
             disk_bytes=self._disk.grown,
             has_room=self._free > PAGE_BYTES,
-            is_due=self._disk.is_due(self._disk.estimate(written, self._free)),
+            is_due=is_guessed or self._disk.is_due(self._disk.estimate(written, self._free)),
         )
 
     async def look(self) -> Reading:
