@@ -85,11 +85,11 @@ class Spring:
     def ready(self) -> Sequence[Any]:
         return self.pool._ready
 
-    async def until(self, is_so: Any) -> None:
+    async def until(self, is_so: Any, *, pause_s: float = 0.01) -> None:
         deadline = time.monotonic() + LONGEST_S
         while not is_so():
             assert time.monotonic() < deadline, self.told
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(pause_s)
 
     async def started(self, plan_id: str) -> list[EnvironmentStarted]:
         """Return the environments of a plan's work."""

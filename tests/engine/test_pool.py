@@ -145,7 +145,9 @@ async def test_a_place_that_was_made_with_other_settings_is_not_given(
 
 
 async def test_a_place_is_made_again_where_other_programs_are_found(spring: Spring) -> None:
-    wish = await spring.filled()
+    wish = await spring.wish()
+    spring.pool.prepare(wish)
+    await spring.until(lambda: spring.ready, pause_s=0)  # and its task is still to be let go of
     old = await spring.waiting(wish)
     assert wish.programs
     spring.pool.prepare(wish)

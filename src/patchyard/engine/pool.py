@@ -63,6 +63,11 @@ class WarmPool:
         """Those that wait for a plan, the oldest first."""
         return tuple(self._ready)
 
+    @property
+    def _coming(self) -> Sequence[Wish]:
+        """What is being made. One that is made waits already, though its task is told of later."""
+        return [wish for task, wish in self._making.items() if not task.done()]
+
     def prepare(self, wish: Wish) -> None:
         """See contracts.pool.Pool."""
         for each in self.waiting:
@@ -133,14 +138,14 @@ class WarmPool:
 
     def _has_room(self, wish: Wish) -> bool:
         """Whether one more of `wish` may be made; others go for it where there are too many."""
-        wanted = [each.wish for each in self._ready] + list(self._making.values())
+        wanted = [*(each.wish for each in self._ready), *self._coming]
         if wanted.count(wish) >= self._pooling.size:
             return False
         own = [each for each in self._ready if each.wish.project == wish.project]
         is_full = sum(each.project == wish.project for each in wanted) >= self._pooling.size
         if is_full and not self._make_room([each for each in own if each.wish != wish]):
             return False
-        is_full = len(self._ready) + len(self._making) >= self._pooling.total
+        is_full = len(self._ready) + len(self._coming) >= self._pooling.total
         return not is_full or self._make_room([e for e in self._ready if e.wish != wish])
 
     def _make_room(self, those: list[Ready]) -> bool:
@@ -183,7 +188,7 @@ class WarmPool:
         if self._shown is None or not self._is_open:
             return
         ready = Counter(each.wish.project for each in self._ready)
-        making = Counter(wish.project for wish in self._making.values())
+        making = Counter(wish.project for wish in self._coming)
         names = sorted({*ready, *making})
         rows = [PoolRow(project=n, ready=ready[n], making=making[n]) for n in names]
         self._shown(rows)
