@@ -12,6 +12,7 @@ from benchmarks.measuring import measured, median_ms
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.trial_image import trial_image, trial_mounts
 from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.errors import EnvironmentUnavailable
 
 NAMES: Mapping[str, str] = {
     "start": "start, cold",
@@ -52,7 +53,10 @@ def _docker(*words: str) -> float:
             await engine.load(name, archive)
         return name
 
-    image = asyncio.run(loaded())
+    try:
+        image = asyncio.run(loaded())
+    except EnvironmentUnavailable as error:
+        raise NotImplementedError(error.message) from error
     shown = [word for m in trial_mounts() for word in ("-v", f"{m.source}:{m.target}:ro")]
     base = ("--rm", "--network=none", "--read-only", "--cap-drop=ALL", *shown)
     if words == ("run",):

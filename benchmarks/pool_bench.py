@@ -1,7 +1,7 @@
 """How long a plan waits for the place of its work: started when it is needed, or from the pool.
 
 From the moment when its tree is wanted until its toolbox could take the first call: tree,
-environment and journal, as a plan's execute does it. A machine's cold start is in vm_bench.
+environment and journal, as a plan's execute does it. A machine's cold start is in kinds_bench.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from benchmarks.measuring import measured
 from benchmarks.yard import Yard, opened
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.trial_image import trial_image, trial_mounts
+from patchyard.contracts.environment import Foreseeing
 from patchyard.domain.changeset import Base
 from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Site
 from patchyard.domain.plan import Phase, PlanSpec
@@ -27,10 +28,11 @@ from patchyard.engine.grounds import working_ground
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.places import Places
 from patchyard.engine.pool import WarmPool
-from patchyard.engine.sites import general_site, specs_for
+from patchyard.engine.sites import general_site, image_of, specs_for
 from patchyard.engine.wishing import prepared
 
 FILES = 200
+LONGEST_S = 120.0  # until a place waits, a machine's by emulation too
 
 
 def _checkout(yard: Yard) -> Path:
@@ -63,8 +65,9 @@ async def _wait_ms(equipment: Equipment, spec: PlanSpec, base: Base) -> float:
     ledger = await PlanLifecycleService(equipment).create(spec, base=base)
     if isinstance(equipment.pool, WarmPool):
         await prepared(equipment, ledger.state, base)
-        while not equipment.pool.waiting:  # noqa: ASYNC110 - a pool tells nobody
-            await asyncio.sleep(0.005)
+        async with asyncio.timeout(LONGEST_S):
+            while not equipment.pool.waiting:  # noqa: ASYNC110 - a pool tells nobody
+                await asyncio.sleep(0.005)
     begun = time.perf_counter()
     async with working_ground(equipment, ledger, base, ()) as workspace:
 
@@ -90,6 +93,9 @@ async def _median_ms(kind: ExecutionEnvironment, *, is_pooled: bool, repeats: in
     async with opened() as yard:
         repository = _checkout(yard)
         spec = await _spec(kind, repository)
+        adapter = yard.equipment.environment(kind)
+        if isinstance(adapter, Foreseeing):
+            await adapter.foresee(image=image_of(general_site(spec), spec))
         base = await yard.equipment.trees.snapshot(repository)
         pool = WarmPool(yard.equipment, Pooling(), told=print)
         equipment = replace(yard.equipment, pool=pool if is_pooled else None)
