@@ -320,6 +320,9 @@ def test_an_empty_change_set_and_an_applied_one_are_said() -> None:
     assert "none" in plan_screen(sample(changed=False))
     applied = plan_screen(sample(applied={"to": "branch"}, state="applied"))
     assert "agents plan unapply 01J" in applied
+    back = plan_screen(sample(state="applied"))
+    assert "agents plan diff 01J   (what was applied is taken back)" in back
+    assert "taken back" not in plan_screen(sample())
     placed = {"to": "patch", "reference": "/r/01J.patch"}
     assert "patch (/r/01J.patch)" in plan_screen(sample(applied=placed, state="applied"))
 

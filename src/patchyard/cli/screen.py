@@ -184,9 +184,10 @@ def _next(data: Mapping[str, Any]) -> list[str]:
         where = f" ({visible(applied['reference'])})" if applied.get("reference") else ""
         done = f"applied to {applied['to']}{where}; take it back with `agents plan unapply {plan}`"
         return [_row("next", done)]
-    if data["changed"] and data["state"] in {"complete", "applied"}:  # applied: taken back since
+    if data["changed"] and data["state"] in {"complete", "applied"}:
+        since = "   (what was applied is taken back)" if data["state"] == "applied" else ""
         return [
-            _row("next", f"agents plan diff {plan}"),
+            _row("next", f"agents plan diff {plan}{since}"),
             f"           agents plan apply {plan} --to worktree   (or branch, merge)",
             *_allowed(data.get("findings", [])),
         ]
