@@ -3,11 +3,10 @@
 Knows no price and retries nothing.
 """
 
-import difflib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from patchyard.clients.http import Answer, HttpClient, HttpTrouble, Trouble, parsed
@@ -24,10 +23,10 @@ from patchyard.domain.messages import (
 )
 from patchyard.models.answering import Assembly, Enough, mapping, whole_number
 from patchyard.models.encoding import Encoded, to_json
+from patchyard.models.event_streams import events_of
+from patchyard.models.listings import advised, names_in, require_listed
 from patchyard.models.troubles import Provider, said_by
 
-SHOWN = 4  # models named to whom asked for one that is not there
-WITHOUT_LIST = (404, 405, 501)  # answers of providers that list no models
 STOPS: Mapping[str, StopReason] = {
     "stop": StopReason.DONE,
     "tool_calls": StopReason.CALLS,
@@ -72,13 +71,7 @@ class ChatCompletionsModel:
 
     async def prepare(self) -> ModelFacts:
         """Check what can be checked without a charge: that a key is there when one is named."""
-        key = self._provider.key
-        if key.variable and not key.is_set:
-            raise ModelUnavailable(
-                f"{self._provider.name} needs a key",
-                hint=f"put it into the variable {key.variable}",
-                details={"kind": "no_key", "provider": self._provider.name},
-            )
+        self._provider.require_key()
         return self._facts
 
     async def offered(self) -> tuple[str, ...]:
@@ -87,9 +80,7 @@ class ChatCompletionsModel:
             data = await self._client.fetch("/models", headers=self._provider.key.headers())
         except HttpTrouble as trouble:
             raise self._provider.translated(trouble) from trouble
-        rows = mapping(data).get("data")
-        listed = rows if isinstance(rows, list) else []
-        return tuple(str(mapping(row)["id"]) for row in listed if "id" in mapping(row))
+        return names_in(data)
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Ask once. Raises ModelFailed or ModelUnavailable; cancelling closes the connection."""
@@ -103,8 +94,7 @@ class ChatCompletionsModel:
                 ) as answer:
                     await self._receive(answer, assembly)
         except HttpTrouble as trouble:
-            provider = await self._advised() if trouble.status == 404 else self._provider
-            raise provider.translated(trouble) from trouble
+            raise await advised(self._provider, trouble, self.offered) from trouble
         return assembly.reply()
 
     async def require_listed(self) -> None:
@@ -112,27 +102,7 @@ class ChatCompletionsModel:
 
         Raises as `complete` does where the list cannot be had; a provider may well have none.
         """
-        try:
-            names = await self.offered()
-        except (ModelFailed, ModelUnavailable) as error:
-            if error.details.get("status") in WITHOUT_LIST:
-                return
-            raise
-        if names and self._provider.model not in names:
-            trouble = HttpTrouble(Trouble.STATUS, "", status=404, body="its list lacks the name")
-            raise self._naming(names).translated(trouble)
-
-    async def _advised(self) -> Provider:
-        """Return the provider with the models nearest to one that is missing, if it lists any."""
-        try:
-            return self._naming(await self.offered())
-        except (ModelFailed, ModelUnavailable):
-            return self._provider
-
-    def _naming(self, names: Sequence[str]) -> Provider:
-        near = difflib.get_close_matches(self._provider.model, names, n=SHOWN) or names[:SHOWN]
-        listed = ", ".join(f"`{name[:80]}`" for name in near)
-        return replace(self._provider, missing_hint=f"it has {listed}" if listed else "")
+        await require_listed(self._provider, self.offered)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -158,7 +128,7 @@ class ChatCompletionsModel:
             self._take(mapping(parsed(whole)), assembly, part="message")
             return
         try:
-            async with aclosing(_events(answer.lines)) as events:
+            async with aclosing(events_of(answer.lines)) as events:
                 async for data in events:
                     if data == b"[DONE]":
                         break
@@ -220,20 +190,6 @@ def encoded(message: Message) -> dict[str, Any]:
             for call in message.calls
         ]
     return said
-
-
-async def _events(lines: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield the data of server-sent events; comments and other fields are passed over."""
-    data: list[bytes] = []
-    async for raw in lines:
-        line = raw.rstrip(b"\r")
-        if not line and data:
-            yield b"\n".join(data)
-            data = []
-        elif line.startswith(b"data:"):
-            data.append(line[5:].removeprefix(b" "))
-    if data:
-        yield b"\n".join(data)
 
 
 def _usage(data: Mapping[str, Any]) -> Usage:

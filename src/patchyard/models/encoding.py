@@ -11,24 +11,35 @@ from patchyard.domain.tooling import ToolSpec
 class Encoded:
     """Bytes of messages and tools, remembered by identity; records are immutable."""
 
-    def __init__(self, encode: Callable[[Message], Any]) -> None:
+    def __init__(
+        self,
+        encode: Callable[[Message], Any],
+        *,
+        tool: Callable[[ToolSpec], Any] | None = None,
+    ) -> None:
+        """Take how a message is encoded, and a tool: as a function where nothing is said."""
         self._encode = encode
+        self._tool = tool or _function
         self._known: dict[int, tuple[Message, bytes]] = {}
         self._tools: tuple[Sequence[ToolSpec], bytes] = ((), b"[]")
 
     def messages(self, messages: Sequence[Message]) -> bytes:
         """Return the JSON array of all messages; what was not sent this time is forgotten."""
+        return b"[" + b",".join(self.each(messages)) + b"]"
+
+    def each(self, messages: Sequence[Message]) -> Sequence[bytes]:
+        """Return the JSON of each message; what was not sent this time is forgotten."""
         known: dict[int, tuple[Message, bytes]] = {}
         for message in messages:
             found = self._known.get(id(message))
             known[id(message)] = found or (message, to_json(self._encode(message)))
         self._known = known
-        return b"[" + b",".join([known[id(message)][1] for message in messages]) + b"]"
+        return [known[id(message)][1] for message in messages]
 
     def tools(self, tools: Sequence[ToolSpec]) -> bytes:
-        """Return the JSON array of all tools, in the shape that both formats share."""
+        """Return the JSON array of all tools, in the shape of this format."""
         if self._tools[0] is not tools:
-            self._tools = (tools, to_json([_function(tool) for tool in tools]))
+            self._tools = (tools, to_json([self._tool(tool) for tool in tools]))
         return self._tools[1]
 
 
@@ -39,6 +50,15 @@ def to_json(value: Any) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace")
+
+
+def object_of(arguments: str) -> dict[str, Any]:
+    """Return the arguments of a call as an object, an empty one where they are none."""
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _function(tool: ToolSpec) -> dict[str, Any]:
@@ -52,4 +72,4 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-__all__ = ["Encoded", "to_json"]
+__all__ = ["Encoded", "object_of", "to_json"]

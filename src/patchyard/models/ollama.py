@@ -24,7 +24,7 @@ from patchyard.domain.messages import (
     Usage,
 )
 from patchyard.models.answering import Assembly, Enough, mapping, whole_number
-from patchyard.models.encoding import Encoded, to_json
+from patchyard.models.encoding import Encoded, object_of, to_json
 from patchyard.models.troubles import Provider, said_by
 
 LEAST_TOKENS = 8_192  # a window in which the smallest task with its tools fits
@@ -263,7 +263,7 @@ class OllamaModel:
         if message.calls:
             self._names.update({call.id: call.name for call in message.calls})
             said["tool_calls"] = [
-                {"id": c.id, "function": {"name": c.name, "arguments": _object(c.arguments)}}
+                {"id": c.id, "function": {"name": c.name, "arguments": object_of(c.arguments)}}
                 for c in message.calls
             ]
         return said
@@ -287,14 +287,6 @@ def _largest_window(shown: Mapping[str, Any]) -> int | None:
 
 def _is_loading(trouble: HttpTrouble) -> bool:
     return trouble.status in {500, 503} and "loading model" in trouble.body.lower()
-
-
-def _object(arguments: str) -> Any:
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 __all__ = ["LEAST_TOKENS", "WANTED_TOKENS", "Loading", "OllamaModel"]

@@ -43,6 +43,15 @@ class Provider:
         """PROVIDER:MODEL."""
         return f"{self.name}:{self.model}"
 
+    def require_key(self) -> None:
+        """Raise ModelUnavailable where a key is named and not there."""
+        if self.key.variable and not self.key.is_set:
+            raise ModelUnavailable(
+                f"{self.name} needs a key",
+                hint=f"put it into the variable {self.key.variable}",
+                details={"kind": "no_key", "provider": self.name},
+            )
+
     def translated(self, trouble: HttpTrouble) -> ModelFailed | ModelUnavailable:
         """Return the error that says what is wrong and what cures it; the caller chains it."""
         if trouble.kind is Trouble.STATUS:
