@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.worksite import Worksite
+from models.messages_server import MessagesServer
 from models.ollama_server import OllamaServer
 from models.servers import ChatServer
 from patchyard.assembly import open_equipment
@@ -24,9 +25,14 @@ WORK = (
     ScriptedReply(calls=(("search_replace", EDIT),)),
     ScriptedReply(calls=(("finish", {"summary": "greets right"}),)),
 )
-SERVERS: dict[str, type[ChatServer | OllamaServer]] = {"chat": ChatServer, "ollama": OllamaServer}
+Server = ChatServer | MessagesServer | OllamaServer
+SERVERS: dict[str, type[Server]] = {
+    "chat": ChatServer,
+    "messages": MessagesServer,
+    "ollama": OllamaServer,
+}
 TASK = Asked(task="Mend the greeting", model="house:tiny", kind="process")
-KINDS = {"chat": "openai-compatible", "ollama": "ollama"}
+KINDS = {"chat": "openai-compatible", "messages": "anthropic", "ollama": "ollama"}
 
 
 @dataclass(kw_only=True)
@@ -34,7 +40,7 @@ class Scene:
     """A repository, a provider and an engine's home."""
 
     site: Worksite
-    server: ChatServer | OllamaServer
+    server: Server
     fmt: str
     waited: list[str] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
@@ -91,15 +97,23 @@ def set_up(fmt: str, folder: Path) -> Scene:
     return Scene(site=site, server=SERVERS[fmt](key=KEY), fmt=fmt)
 
 
-def working(server: ChatServer | OllamaServer) -> ScriptedReply:
+def working(server: Server) -> ScriptedReply:
     """The right reply to the request at hand."""
     asked = server.requests[-1]
-    if "write_file" not in {tool["function"]["name"] for tool in asked["tools"]}:
+    if "write_file" not in {tool.get("function", tool)["name"] for tool in asked["tools"]}:
         return PLAN
-    results = [str(m["content"]) for m in asked["messages"] if m["role"] == "tool"]
+    results = [text for message in asked["messages"] for text in _results(message)]
     if any("replaced: +" in text for text in results):
         return WORK[2]
     return WORK[1] if any("helo" in text for text in results) else WORK[0]
+
+
+def _results(message: dict[str, Any]) -> list[str]:
+    """What a message of any format says of calls."""
+    if message["role"] == "tool":
+        return [str(message["content"])]
+    blocks = message["content"] if isinstance(message["content"], list) else []
+    return [str(block.get("content")) for block in blocks if block["type"] == "tool_result"]
 
 
 def leaks(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""One behaviour for all models: both wire formats, streaming and not, recorded and scripted."""
+"""One behaviour for all models: each wire format, streaming and not, recorded and scripted."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from models.loopback import Answering
+from models.messages_server import MessagesServer
 from models.ollama_server import OllamaServer
 from models.servers import ChatServer
 from patchyard.actors.model import ModelActor
@@ -25,6 +26,7 @@ from patchyard.domain.messages import (
 from patchyard.domain.tooling import Effect, ToolResult, ToolSpec
 from patchyard.models.chat_completions import ChatCompletionsModel, Dialect
 from patchyard.models.keys import Key
+from patchyard.models.messages import Manner, MessagesModel
 from patchyard.models.ollama import Loading, OllamaModel
 from patchyard.models.recorded import RecordedModel, RecordingModel
 from patchyard.models.scripted import ScriptedModel, ScriptedReply
@@ -97,6 +99,24 @@ async def ollama(
 
 
 @asynccontextmanager
+async def messages(
+    answering: Answering, _folder: Path, *, is_streaming: bool = True
+) -> AsyncIterator[Model]:
+    async with MessagesServer(answering=answering, key="sk-test").running() as url:
+        provider = Provider(
+            name="house",
+            base_url=url,
+            model="tiny",
+            key=Key(variable="HOUSE_KEY", environ={"HOUSE_KEY": "sk-test"}),
+        )
+        model = MessagesModel(
+            provider, HttpClient(url, waits=WAITS), manner=Manner(is_streaming=is_streaming)
+        )
+        yield model
+        await model.close()
+
+
+@asynccontextmanager
 async def scripted(answering: Answering, _folder: Path) -> AsyncIterator[Model]:
     yield ScriptedModel(answering=lambda request: answering(request.turn))
 
@@ -116,6 +136,8 @@ async def recorded(answering: Answering, folder: Path) -> AsyncIterator[Model]:
 OPENINGS: dict[str, Opening] = {
     "chat": chat,
     "chat-whole": lambda a, f: chat(a, f, is_streaming=False),
+    "messages": messages,
+    "messages-whole": lambda a, f: messages(a, f, is_streaming=False),
     "ollama": ollama,
     "ollama-whole": lambda a, f: ollama(a, f, is_streaming=False),
     "scripted": scripted,

@@ -1,4 +1,4 @@
-"""Whatever goes wrong at a provider ends in one clear error, the same for both wire formats."""
+"""Whatever goes wrong at a provider ends in one clear error, the same for each wire format."""
 
 import asyncio
 import socket
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from models.loopback import LoopbackServer
+from models.messages_server import MessagesServer
 from models.ollama_server import OllamaServer
 from models.servers import ChatServer
 from patchyard.clients.http import HttpClient, Waits
@@ -17,6 +18,7 @@ from patchyard.domain.errors import ModelFailed, ModelUnavailable, PatchyardErro
 from patchyard.domain.messages import Message, ModelRequest, Speaker, StopReason
 from patchyard.models.chat_completions import ChatCompletionsModel, Dialect
 from patchyard.models.keys import Key
+from patchyard.models.messages import Manner, MessagesModel
 from patchyard.models.ollama import Loading, OllamaModel
 from patchyard.models.scripted import ScriptedReply
 from patchyard.models.troubles import Provider
@@ -45,10 +47,17 @@ def ollama_model(url: str, *, waits: Waits = QUICK, **more: Any) -> OllamaModel:
     return OllamaModel(provider(url, **more), HttpClient(url, waits=waits), loading=loading)
 
 
-SPEAKERS: dict[str, tuple[type[ChatServer | OllamaServer], Any]] = {
+def messages_model(url: str, *, waits: Waits = QUICK, **more: Any) -> MessagesModel:
+    manner = Manner(is_streaming=more.pop("is_streaming", True))
+    return MessagesModel(provider(url, **more), HttpClient(url, waits=waits), manner=manner)
+
+
+SPEAKERS: dict[str, tuple[type[ChatServer | MessagesServer | OllamaServer], Any]] = {
     "chat": (ChatServer, chat_model),
+    "messages": (MessagesServer, messages_model),
     "ollama": (OllamaServer, ollama_model),
 }
+KEYED = ("chat", "messages")  # formats of providers that need a key
 
 
 @asynccontextmanager
@@ -70,7 +79,7 @@ async def broken(fmt: str, *faults: str, **more: Any) -> AsyncIterator[tuple[Any
         ("silent", "sent nothing for 0.2 s", True),
         ("drop", "ended in the middle", True),
         ("server-error", "answered 500", True),
-        ("late-error", "answered 50", True),
+        ("late-error", "answered 5", True),
         ("too-long", "too long", False),
     ],
 )
@@ -196,33 +205,42 @@ async def test_one_connection_serves_many_requests(fmt: str) -> None:
         assert server.connections == 1
 
 
-async def test_slowing_down_says_how_long_and_no_money_is_not_asked_again() -> None:
-    async with broken("chat", "busy", "no-quota", "policy") as (_, model):
+@pytest.mark.parametrize(
+    ("fmt", "money"), [("chat", "no money"), ("messages", "credit balance is too low")]
+)
+async def test_slowing_down_says_how_long_and_no_money_is_not_asked_again(
+    fmt: str, money: str
+) -> None:
+    async with broken(fmt, "busy", "no-quota", "policy") as (_, model):
         with pytest.raises(ModelFailed) as busy:
             await model.complete(ASKED)
         assert busy.value.retryable
         assert busy.value.details["retry_after_s"] == 7
-        for words in ("no money", "content filter"):
+        for words in (money, "content filter"):
             with pytest.raises(ModelFailed, match=words) as caught:
                 await model.complete(ASKED)
             assert not caught.value.retryable
 
 
-async def test_an_answer_that_is_no_json_is_said() -> None:
-    async with broken("chat", "garbage", is_streaming=False) as (_, model):
+@pytest.mark.parametrize("fmt", KEYED)
+async def test_an_answer_that_is_no_json_is_said(fmt: str) -> None:
+    async with broken(fmt, "garbage", is_streaming=False) as (_, model):
         with pytest.raises(ModelFailed, match="no JSON"):
             await model.complete(ASKED)
 
 
-async def test_the_content_filter_is_a_reason_for_stopping() -> None:
-    async with broken("chat", "filtered") as (_, model):
+@pytest.mark.parametrize("fmt", KEYED)
+async def test_the_content_filter_is_a_reason_for_stopping(fmt: str) -> None:
+    async with broken(fmt, "filtered") as (_, model):
         assert (await model.complete(ASKED)).stop is StopReason.FILTERED
 
 
-async def test_a_missing_key_is_refused_before_anything_is_sent() -> None:
-    server: LoopbackServer = ChatServer()
+@pytest.mark.parametrize("fmt", KEYED)
+async def test_a_missing_key_is_refused_before_anything_is_sent(fmt: str) -> None:
+    kind, build = SPEAKERS[fmt]
+    server: LoopbackServer = kind()
     async with server.running() as url:
-        model = chat_model(url, variable="NOT_SET")
+        model = build(url, variable="NOT_SET")
         with pytest.raises(ModelUnavailable, match="needs a key") as caught:
             await model.prepare()
         await model.close()

@@ -107,7 +107,7 @@ def fail(scene: Scene, fault: Fault) -> None:
 
 
 CASES = [
-    *(("chat", name) for name in FAULTS),
+    *((fmt, name) for fmt in ("chat", "messages") for name in FAULTS),
     *(
         ("ollama", name)
         for name in (

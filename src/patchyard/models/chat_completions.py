@@ -74,6 +74,10 @@ class ChatCompletionsModel:
         self._provider.require_key()
         return self._facts
 
+    def require_key(self) -> None:
+        """Raise ModelUnavailable where a key is named and not there."""
+        self._provider.require_key()
+
     async def offered(self) -> tuple[str, ...]:
         """Return the names of the models the provider lists. Raises as `complete` does."""
         try:

@@ -20,6 +20,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "context_tokens": (int,),
     "is_streaming": (bool,),
     "asks_usage": (bool,),
+    "is_caching": (bool,),
     "limit_field": (str,),
     "first_byte_s": (int, float),
     "idle_s": (int, float),

@@ -33,9 +33,10 @@ class Key:
         """Whether the variable holds anything."""
         return bool(self.environ.get(self.variable, ""))
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, name: str = "") -> dict[str, str]:
         """Return the header that authorises a request; empty without a key.
 
+        `name` is the header that takes the bare key; without it the key is a bearer's.
         Raises ModelUnavailable for a key that no header can hold.
         """
         if not self._value:
@@ -46,7 +47,7 @@ class Key:
                 hint=f"put the key alone into {self.variable}",
                 details={"kind": "bad_key"},
             )
-        return {"authorization": f"Bearer {self._value}"}
+        return {name: self._value} if name else {"authorization": f"Bearer {self._value}"}
 
     def hide(self, text: str) -> str:
         """Return `text` without the key, passwords of proxies and whatever else looks like one."""

@@ -7,7 +7,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from patchyard.clients.waits import Waits
@@ -25,14 +25,17 @@ from patchyard.models.transcript import Placeholders
 if TYPE_CHECKING:
     from patchyard.clients.http import HttpClient
     from patchyard.models.chat_completions import ChatCompletionsModel
+    from patchyard.models.messages import MessagesModel
     from patchyard.models.ollama import Loading, OllamaModel
     from patchyard.models.troubles import Provider
 
+    Wire = ChatCompletionsModel | MessagesModel | OllamaModel
+
 OLLAMA = "ollama"
 OPENAI_COMPATIBLE = "openai-compatible"
-KINDS = (OLLAMA, OPENAI_COMPATIBLE)
+ANTHROPIC = "anthropic"
+KINDS = (ANTHROPIC, OLLAMA, OPENAI_COMPATIBLE)
 FILES = ("recorded", "scripted")  # not providers: the rest of the name is a file
-LATER = ("anthropic",)
 OLLAMA_PORT = 11434
 PROXY_HINT = (
     "HTTPS_PROXY, HTTP_PROXY and ALL_PROXY are written http://HOST:PORT; NO_PROXY lists the hosts "
@@ -40,17 +43,31 @@ PROXY_HINT = (
 )
 
 
+@runtime_checkable
+class Listing(Protocol):
+    """A model of a provider with a key, whose list may lack it."""
+
+    def require_key(self) -> None:
+        """Raise ModelUnavailable where a key is named and not there."""
+        ...
+
+    async def require_listed(self) -> None:
+        """Raise ModelUnavailable where the provider's list lacks the model."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProviderSettings:
     """One provider, as built in or as a configuration file states it."""
 
     kind: str  # one of KINDS
-    base_url: str  # openai-compatible: what comes before /chat/completions
+    base_url: str  # what comes before /chat/completions, /v1/messages or /api
     api_key_env: str = ""  # name of the variable; empty: no key
     default_model: str = ""  # taken when only the provider is known
-    context_tokens: int | None = None  # openai-compatible: the window; ollama: the one asked for
+    context_tokens: int | None = None  # the window; ollama: the one asked for
     is_streaming: bool = True
     asks_usage: bool = True
+    is_caching: bool = True  # anthropic: asks to keep what was read of a request
     limit_field: str = "max_tokens"
     first_byte_s: float | None = None  # how long an answer may be waited for; None: the default
     idle_s: float | None = None  # and its next piece
@@ -86,13 +103,6 @@ class Catalogue:
 
     def provider(self, name: str) -> ProviderSettings:
         """Return a provider. Raises UnknownName with those there are."""
-        if name in LATER and name not in self.configured:
-            raise UnknownName(
-                f"the provider {name!r} is not supported yet",
-                hint="name an openai-compatible endpoint as a provider, or use one of: "
-                + ", ".join(sorted(self.providers)),
-                details={"name": name, "known": sorted(self.providers)},
-            )
         if name not in self.providers:
             raise UnknownName.among("model provider", name, [*self.providers, *FILES])
         return self.providers[name]
@@ -121,13 +131,11 @@ class Catalogue:
 
         Raises UsageError or UnknownName for the name, ModelUnavailable or ModelFailed for the rest.
         """
-        from patchyard.models.chat_completions import ChatCompletionsModel  # noqa: PLC0415 - loads the HTTP library
-
         provider, model = split_name(name)
         opened = self.open(name) if provider in FILES else self._wire(provider, model)
         try:
             await opened.prepare()
-            if isinstance(opened, ChatCompletionsModel):
+            if isinstance(opened, Listing):
                 await opened.require_listed()
             return MeteredModel(opened, self.prices).facts
         finally:
@@ -138,12 +146,10 @@ class Catalogue:
 
         Raises UnknownName for the provider, ModelUnavailable or ModelFailed for the rest.
         """
-        from patchyard.models.chat_completions import ChatCompletionsModel  # noqa: PLC0415 - loads the HTTP library
-
         opened = self._wire(provider, "")
         try:
-            if isinstance(opened, ChatCompletionsModel):
-                await opened.prepare()  # without its key nobody is asked
+            if isinstance(opened, Listing):
+                opened.require_key()  # without it nobody is asked
             return await opened.offered()
         finally:
             await opened.close()
@@ -160,11 +166,12 @@ class Catalogue:
             on_wait=self.on_wait,
         )
 
-    def _wire(self, provider: str, model: str) -> "ChatCompletionsModel | OllamaModel":
+    def _wire(self, provider: str, model: str) -> "Wire":
         from patchyard.models.chat_completions import (  # noqa: PLC0415 - loads the HTTP library
             ChatCompletionsModel,
             Dialect,
         )
+        from patchyard.models.messages import Manner, MessagesModel  # noqa: PLC0415 - likewise
         from patchyard.models.ollama import OllamaModel  # noqa: PLC0415 - likewise
 
         settings = self.provider(provider)
@@ -172,6 +179,13 @@ class Catalogue:
         client = self._client(settings, self.waits)
         if settings.kind == OLLAMA:
             return OllamaModel(described, client, loading=_loading(settings), on_wait=self.on_wait)
+        if settings.kind == ANTHROPIC:
+            return MessagesModel(
+                described,
+                client,
+                manner=Manner(is_streaming=settings.is_streaming, is_caching=settings.is_caching),
+                context_tokens=settings.context_tokens,
+            )
         return ChatCompletionsModel(
             described,
             client,
@@ -217,6 +231,11 @@ class Catalogue:
 def built_in(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
     """Return the providers that need no configuration; vendors' own variables are honoured."""
     return {
+        "anthropic": ProviderSettings(
+            kind=ANTHROPIC,
+            base_url=environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
+            api_key_env="ANTHROPIC_API_KEY",
+        ),
         "ollama": ProviderSettings(
             kind=OLLAMA,
             base_url=ollama_url(environ.get("OLLAMA_HOST", "")),
@@ -285,6 +304,7 @@ __all__ = [
     "OPENAI_COMPATIBLE",
     "PROXY_HINT",
     "Catalogue",
+    "Listing",
     "ProviderSettings",
     "built_in",
     "is_loopback",

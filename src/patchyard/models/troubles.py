@@ -15,6 +15,7 @@ TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 NO_QUOTA = re.compile(r"billing|quota", re.IGNORECASE)
+NO_CREDIT = "credit balance is too low"  # said with 400
 AGAIN = "nothing is lost: `agents plan resume` asks again"
 _TAGS = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 UNREACHED: Mapping[Trouble, str] = {  # and the cure, where it is not the address
@@ -24,7 +25,7 @@ UNREACHED: Mapping[Trouble, str] = {  # and the cure, where it is not the addres
     Trouble.PROXY: "check HTTPS_PROXY (http://USER:PASSWORD@HOST:PORT), or name the host in "
     "NO_PROXY",
 }
-FILTERED = re.compile(r"content_filter|content policy|content_policy", re.IGNORECASE)
+FILTERED = re.compile(r"content_filter|content filtering|content[ _]policy", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +105,7 @@ class Provider:
         self, trouble: HttpTrouble, status: int, said: str, details: dict[str, object]
     ) -> ModelFailed:
         wait = trouble.retry_after_s
-        if status == 402 or (status == 429 and _is_out_of_money(trouble)):
+        if status == 402 or _is_out_of_money(trouble, status):
             return ModelFailed(
                 f"{self.name}: {said}",
                 hint="the account behind the key has no credit left",
@@ -153,8 +154,10 @@ class Provider:
         return ModelUnavailable(f"{self.name} refused the key: {said}", hint=hint, details=details)
 
 
-def _is_out_of_money(trouble: HttpTrouble) -> bool:
+def _is_out_of_money(trouble: HttpTrouble, status: int) -> bool:
     """Whether waiting is of no use; some speak of a quota and say when to come again."""
+    if status != 429:
+        return status == 400 and NO_CREDIT in trouble.body
     if "insufficient_quota" in trouble.body:
         return True
     return trouble.retry_after_s is None and bool(NO_QUOTA.search(trouble.body))

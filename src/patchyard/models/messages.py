@@ -1,0 +1,308 @@
+"""The messages format, as Anthropic defined it.
+
+Knows no price and retries nothing. The provider is asked to keep what it has read of a request, so
+that the next one, which begins alike, costs less.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+from patchyard.clients.http import Answer, HttpClient, HttpTrouble, Trouble, parsed
+from patchyard.contracts.model import OnText
+from patchyard.domain.errors import ModelFailed, ModelUnavailable
+from patchyard.domain.messages import (
+    Message,
+    ModelFacts,
+    ModelReply,
+    ModelRequest,
+    Speaker,
+    StopReason,
+    Usage,
+)
+from patchyard.domain.tooling import ToolSpec
+from patchyard.models.answering import Assembly, Enough, mapping, whole_number
+from patchyard.models.encoding import Encoded, object_of, to_json
+from patchyard.models.event_streams import events_of
+from patchyard.models.listings import advised, names_in, require_listed
+from patchyard.models.troubles import Provider, said_by
+
+VERSION = "2023-06-01"  # of the format
+LONGEST_ANSWER = 8_192  # tokens asked for where nobody says; the format demands a number
+LISTED = 1_000  # models on one page, the most there is
+STOPS: Mapping[str, StopReason] = {
+    "end_turn": StopReason.DONE,
+    "stop_sequence": StopReason.DONE,
+    "pause_turn": StopReason.DONE,
+    "tool_use": StopReason.CALLS,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.LENGTH,
+    "refusal": StopReason.FILTERED,
+}
+STATUSES: Mapping[str, int] = {  # of errors that come as events of a successful answer
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")  # in the id of a call that another provider gave
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """Where servers of this format differ."""
+
+    is_streaming: bool = True
+    is_caching: bool = True  # asks to keep what was read of a request
+
+
+class MessagesModel:
+    """One model behind a base URL that ends before `/v1/messages`."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        client: HttpClient,
+        *,
+        manner: Manner | None = None,
+        context_tokens: int | None = None,
+    ) -> None:
+        self._provider = provider
+        self._client = client
+        self._manner = manner or Manner()
+        self._encoded = Encoded(encoded, tool=_tool)
+        self._window = context_tokens
+        self._longest: int | None = None  # tokens of an answer, as the provider says
+        self._facts = ModelFacts(
+            name=f"{provider.name}:{provider.model}", context_tokens=context_tokens
+        )
+
+    @property
+    def facts(self) -> ModelFacts:
+        """The name, and the window where the configuration or the provider states it."""
+        return self._facts
+
+    async def prepare(self) -> ModelFacts:
+        """Look the model up, which costs nothing; servers that know no such question are passed.
+
+        Raises ModelUnavailable without a key, and as `complete` does.
+        """
+        self._provider.require_key()
+        try:
+            found = mapping(await self._fetch(f"/v1/models/{quote(self._provider.model, safe='')}"))
+        except HttpTrouble as trouble:
+            if trouble.status in {400, 404, 405, 501}:
+                return self._facts  # or there is no such model: the first request says so
+            raise self._provider.translated(trouble) from trouble
+        window = self._window or whole_number(found.get("max_input_tokens")) or None
+        self._longest = whole_number(found.get("max_tokens")) or None
+        self._facts = replace(self._facts, context_tokens=window)
+        return self._facts
+
+    def require_key(self) -> None:
+        """Raise ModelUnavailable where a key is named and not there."""
+        self._provider.require_key()
+
+    async def offered(self) -> tuple[str, ...]:
+        """Return the names of the models the provider lists. Raises as `complete` does."""
+        try:
+            return names_in(await self._fetch(f"/v1/models?limit={LISTED}"))
+        except HttpTrouble as trouble:
+            raise self._provider.translated(trouble) from trouble
+
+    async def require_listed(self) -> None:
+        """Raise ModelUnavailable where the provider's list lacks the model.
+
+        Raises as `complete` does where the list cannot be had; a provider may well have none.
+        """
+        await require_listed(self._provider, self.offered)
+
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+        """Ask once. Raises ModelFailed or ModelUnavailable; cancelling closes the connection."""
+        assembly = Assembly(request=request, model=self._provider.model, on_text=on_text)
+        try:
+            with suppress(Enough):
+                async with self._client.ask(
+                    "/v1/messages", body=self._body(request), headers=self._headers()
+                ) as answer:
+                    await self._receive(answer, assembly)
+        except HttpTrouble as trouble:
+            raise await advised(self._provider, trouble, self.offered) from trouble
+        return assembly.reply()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _fetch(self, path: str) -> Any:
+        return await self._client.fetch(path, headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        return {**self._provider.key.headers("x-api-key"), "anthropic-version": VERSION}
+
+    def _body(self, request: ModelRequest) -> bytes:
+        most = request.max_output_tokens or LONGEST_ANSWER
+        settings: dict[str, Any] = {
+            "model": self._provider.model,
+            "max_tokens": min(most, self._longest or most),
+            "stream": self._manner.is_streaming,
+        }
+        if request.temperature is not None:
+            settings["temperature"] = min(request.temperature, 1.0)  # the scale ends there
+        if self._manner.is_caching:
+            settings["cache_control"] = {"type": "ephemeral"}
+        rules = [m.text for m in request.messages if m.speaker is Speaker.SYSTEM and m.text.strip()]
+        if rules:
+            settings["system"] = [{"type": "text", "text": text} for text in rules]
+        parts = [to_json(settings)[:-1], b',"messages":', self._turns(request.messages)]
+        if request.tools:
+            parts += [b',"tools":', self._encoded.tools(request.tools)]
+        return b"".join([*parts, b"}"])
+
+    def _turns(self, messages: Sequence[Message]) -> bytes:
+        """Return the JSON array of turns: what one side says before the other is one of them."""
+        turns: list[tuple[bytes, list[bytes]]] = []
+        for message, blocks in zip(messages, self._encoded.each(messages), strict=True):
+            role = b"assistant" if message.speaker is Speaker.ASSISTANT else b"user"
+            if blocks == b"[]":
+                continue
+            if not turns or turns[-1][0] != role:
+                turns.append((role, []))
+            turns[-1][1].append(blocks[1:-1])
+        said = [b'{"role":"%s","content":[%s]}' % (role, b",".join(b)) for role, b in turns]
+        return b"[" + b",".join(said) + b"]"
+
+    async def _receive(self, answer: Answer, assembly: Assembly) -> None:
+        if answer.is_json:
+            whole = b"\n".join([line async for line in answer.lines])
+            self._take_whole(mapping(parsed(whole)), assembly)
+            return
+        stated: dict[str, Any] = {}
+        try:
+            async with aclosing(events_of(answer.lines)) as events:
+                async for data in events:
+                    if self._take(mapping(parsed(data)), assembly, stated):
+                        break
+                    if assembly.is_full:
+                        raise Enough
+        except HttpTrouble:
+            if assembly.stop is None:
+                raise
+        if assembly.stop is None:
+            raise HttpTrouble(Trouble.CUT, "the answer ended in the middle")
+
+    def _take_whole(self, data: Mapping[str, Any], assembly: Assembly) -> None:
+        if data.get("type") == "error":
+            raise self._error(data)
+        blocks = data.get("content")
+        if not isinstance(blocks, list):
+            raise HttpTrouble(Trouble.GARBLED, "the answer holds no content")
+        for index, block in enumerate(blocks):
+            _begin(mapping(block), index, assembly)
+        self._end(data, assembly, mapping(data.get("usage")))
+
+    def _take(self, data: Mapping[str, Any], assembly: Assembly, stated: dict[str, Any]) -> bool:
+        """Take an event in; return whether it is the last. `stated` is the usage said so far."""
+        kind, index = data.get("type"), data.get("index")
+        if kind == "error":
+            raise self._error(data)
+        if kind == "message_start":
+            message = mapping(data.get("message"))
+            stated |= _told(message.get("usage"))
+            if isinstance(message.get("model"), str) and message["model"]:
+                assembly.model = message["model"]
+        elif kind == "content_block_start":
+            _begin(mapping(data.get("content_block")), index, assembly)
+        elif kind == "content_block_delta":
+            delta = mapping(data.get("delta"))
+            assembly.add_text(delta.get("text"))
+            assembly.add_thinking(delta.get("thinking"))
+            if "partial_json" in delta:
+                assembly.add_call(index, None, {"arguments": delta["partial_json"]})
+        elif kind == "message_delta":
+            stated |= _told(data.get("usage"))
+            self._end(mapping(data.get("delta")), assembly, stated)
+        return kind == "message_stop"
+
+    def _end(self, data: Mapping[str, Any], assembly: Assembly, stated: Mapping[str, Any]) -> None:
+        if isinstance(data.get("model"), str) and data["model"]:
+            assembly.model = data["model"]
+        if stated:
+            assembly.usage = _usage(stated)
+        reason = data.get("stop_reason")
+        if isinstance(reason, str):
+            assembly.stop = STOPS.get(reason, StopReason.DONE)
+
+    def _error(self, data: Mapping[str, Any]) -> ModelFailed | ModelUnavailable:
+        """Translate an error that came as an event of a successful answer."""
+        status = STATUSES.get(str(mapping(data.get("error")).get("type")), 500)
+        body = json.dumps({"error": {"message": said_by(json.dumps(data))}})
+        trouble = HttpTrouble(Trouble.STATUS, "an error in the answer", status=status, body=body)
+        return self._provider.translated(trouble)
+
+
+def encoded(message: Message) -> list[dict[str, Any]]:
+    """Return the blocks of a message; none where it says nothing, which the format refuses."""
+    if message.speaker is Speaker.SYSTEM:
+        return []  # stands apart
+    if message.speaker is Speaker.TOOL:
+        answered: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(message.answers)}
+        return [{**answered, "content": message.text} if message.text.strip() else answered]
+    blocks: list[dict[str, Any]] = []
+    if message.text.strip():
+        blocks.append({"type": "text", "text": message.text})
+    for call in message.calls:
+        own = {"id": _id(call.id), "name": call.name, "input": object_of(call.arguments)}
+        blocks.append({"type": "tool_use", **own})
+    return blocks
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.parameters,
+    }
+
+
+def _id(given: str | None) -> str:
+    return _FOREIGN.sub("_", given or "") or "_"
+
+
+def _begin(block: Mapping[str, Any], index: object, assembly: Assembly) -> None:
+    """Take in a block as it begins, or the whole of it where nothing is streamed."""
+    assembly.add_text(block.get("text"))
+    assembly.add_thinking(block.get("thinking"))
+    if block.get("type") == "tool_use":
+        given = block.get("input")
+        function = {"name": block.get("name"), "arguments": given or None}
+        assembly.add_call(index, block.get("id"), function)
+
+
+def _told(usage: object) -> dict[str, Any]:
+    return {name: count for name, count in mapping(usage).items() if count is not None}
+
+
+def _usage(stated: Mapping[str, Any]) -> Usage:
+    """Return the tokens of a request; the format counts those of its cache apart."""
+    fresh, written, kept = (
+        whole_number(stated.get(f"{name}input_tokens"))
+        for name in ("", "cache_creation_", "cache_read_")
+    )
+    return Usage(
+        input_tokens=fresh + written + kept,
+        output_tokens=whole_number(stated.get("output_tokens")),
+        cached_tokens=kept,
+    )
+
+
+__all__ = ["LONGEST_ANSWER", "VERSION", "Manner", "MessagesModel", "encoded"]
