@@ -20,7 +20,7 @@ USAGE: Json = {
 }
 SAID = 7  # tokens of the answer, as they are told at its end
 _FIELDS = {
-    *("model", "messages", "max_tokens", "system", "stream", "temperature", "tools"),
+    *("model", "messages", "max_tokens", "system", "stream", "tools"),
     *("cache_control", "tool_choice", "stop_sequences", "metadata", "thinking"),
 }
 _ID = re.compile(r"[A-Za-z0-9_-]+")
@@ -130,9 +130,12 @@ class MessagesServer(LoopbackServer):
         return {**said, "content": content, "stop_reason": _reason(reply, ""), "usage": usage}
 
     def _authorise(self, headers: Mapping[str, str]) -> None:
-        if headers.get("anthropic-version") != "2023-06-01":
+        if headers.get("anthropic-version") != "2026-10-21":
             raise _refusal(400, "invalid_request_error", "anthropic-version: header is required")
-        given = headers.get("x-api-key", "")
+        bearer = headers.get("authorization", "").removeprefix(
+            "Bearer "
+        )  # as the vendor's SDK does
+        given = headers.get("x-api-key", bearer)
         if self.key and given != self.key:
             raise _refusal(401, "authentication_error", f"invalid x-api-key {given}")
 
@@ -168,8 +171,6 @@ def check_messages(data: Json) -> None:
         raise _invalid(f"{unknown[0]}: Extra inputs are not permitted")
     if type(data.get("max_tokens")) is not int or data["max_tokens"] < 1:
         raise _invalid("max_tokens: Field required")
-    if not 0 <= data.get("temperature", 0) <= 1:
-        raise _invalid("temperature: range: 0..1")
     for tool in data.get("tools", []):
         if set(tool) - {"name", "description", "input_schema", "cache_control"}:
             raise _invalid("tools: Extra inputs are not permitted")

@@ -1,7 +1,8 @@
 """The messages format, as Anthropic defined it.
 
 Knows no price and retries nothing. The provider is asked to keep what it has read of a request, so
-that the next one, which begins alike, costs less.
+that the next one, which begins alike, costs less. What a model thinks aloud does not go back to it:
+the format asks for that only where thinking was asked for.
 """
 
 import json
@@ -31,7 +32,7 @@ from patchyard.models.event_streams import events_of
 from patchyard.models.listings import advised, names_in, require_listed
 from patchyard.models.troubles import Provider, said_by
 
-VERSION = "2023-06-01"  # of the format
+VERSION = "2026-10-21"  # of the format; it has no temperature any more
 LONGEST_ANSWER = 8_192  # tokens asked for where nobody says; the format demands a number
 LISTED = 1_000  # models on one page, the most there is
 STOPS: Mapping[str, StopReason] = {
@@ -156,8 +157,6 @@ class MessagesModel:
             "max_tokens": min(most, self._longest or most),
             "stream": self._manner.is_streaming,
         }
-        if request.temperature is not None:
-            settings["temperature"] = min(request.temperature, 1.0)  # the scale ends there
         if self._manner.is_caching:
             settings["cache_control"] = {"type": "ephemeral"}
         rules = [m.text for m in request.messages if m.speaker is Speaker.SYSTEM and m.text.strip()]
