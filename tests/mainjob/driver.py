@@ -9,6 +9,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -291,6 +292,24 @@ class Waiting:
             if json.loads(line).get("event") == "ToolCallRequested":
                 return process
         raise AssertionError(process.communicate()[1].decode())
+
+    @contextlib.contextmanager
+    def released(self) -> Iterator[None]:
+        """Let it go on, also where its call is made anew in a tree that is made only then."""
+        is_over = threading.Event()
+
+        def release() -> None:
+            while not is_over.wait(0.05):
+                with contextlib.suppress(OSError):  # a tree that goes meanwhile
+                    self.release()
+
+        thread = threading.Thread(target=release)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
 
     def release(self) -> None:
         """Let it go on, where there is still something that waits."""

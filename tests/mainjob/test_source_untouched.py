@@ -143,8 +143,8 @@ def test_a_plan_that_is_stopped_leaves_the_checkout_and_goes_on(
 
     assert code in STOPS[stop][1]
     assert bits(desk.repo) == before
-    waiting.release()
-    end = desk.agents("plan", "resume")
+    with waiting.released():
+        end = desk.agents("plan", "resume")
     assert end.code == 0, end.message
     assert end.changed == {"result": "added"}
     assert bits(desk.repo) == before
