@@ -132,9 +132,7 @@ class MessagesServer(LoopbackServer):
     def _authorise(self, headers: Mapping[str, str]) -> None:
         if headers.get("anthropic-version") != "2026-10-21":
             raise _refusal(400, "invalid_request_error", "anthropic-version: header is required")
-        bearer = headers.get("authorization", "").removeprefix(
-            "Bearer "
-        )  # as the vendor's SDK does
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")  # the vendor's SDK
         given = headers.get("x-api-key", bearer)
         if self.key and given != self.key:
             raise _refusal(401, "authentication_error", f"invalid x-api-key {given}")

@@ -66,20 +66,19 @@ def by_turn(turn: int) -> ScriptedReply:
 Opening = Callable[[Answering, Path], Any]
 
 
+def house(url: str) -> Provider:
+    key = Key(variable="HOUSE_KEY", environ={"HOUSE_KEY": "sk-test"})
+    return Provider(name="house", base_url=url, model="tiny", key=key)
+
+
 @asynccontextmanager
 async def chat(
     answering: Answering, _folder: Path, *, is_streaming: bool = True
 ) -> AsyncIterator[Model]:
     server = ChatServer(answering=answering, key="sk-test")
     async with server.running() as url:
-        provider = Provider(
-            name="house",
-            base_url=url,
-            model="tiny",
-            key=Key(variable="HOUSE_KEY", environ={"HOUSE_KEY": "sk-test"}),
-        )
         model = ChatCompletionsModel(
-            provider, HttpClient(url, waits=WAITS), dialect=Dialect(is_streaming=is_streaming)
+            house(url), HttpClient(url, waits=WAITS), dialect=Dialect(is_streaming=is_streaming)
         )
         yield model
         await model.close()
@@ -103,14 +102,8 @@ async def messages(
     answering: Answering, _folder: Path, *, is_streaming: bool = True
 ) -> AsyncIterator[Model]:
     async with MessagesServer(answering=answering, key="sk-test").running() as url:
-        provider = Provider(
-            name="house",
-            base_url=url,
-            model="tiny",
-            key=Key(variable="HOUSE_KEY", environ={"HOUSE_KEY": "sk-test"}),
-        )
         model = MessagesModel(
-            provider, HttpClient(url, waits=WAITS), manner=Manner(is_streaming=is_streaming)
+            house(url), HttpClient(url, waits=WAITS), manner=Manner(is_streaming=is_streaming)
         )
         yield model
         await model.close()

@@ -3,7 +3,6 @@
 Knows no price and retries nothing.
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from patchyard.models.answering import Assembly, Enough, mapping, whole_number
 from patchyard.models.encoding import Encoded, to_json
 from patchyard.models.event_streams import events_of
 from patchyard.models.listings import advised, names_in, require_listed
-from patchyard.models.troubles import Provider, said_by
+from patchyard.models.troubles import Provider
 
 STOPS: Mapping[str, StopReason] = {
     "stop": StopReason.DONE,
@@ -173,9 +172,7 @@ class ChatCompletionsModel:
         error = mapping(data["error"])
         code = error.get("code")
         status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        body = json.dumps({"error": {"message": said_by(json.dumps(data))}})
-        trouble = HttpTrouble(Trouble.STATUS, "an error in the answer", status=status, body=body)
-        return self._provider.translated(trouble)
+        return self._provider.told_late(data, status)
 
 
 def encoded(message: Message) -> dict[str, Any]:

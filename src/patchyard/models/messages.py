@@ -1,11 +1,9 @@
 """The messages format, as Anthropic defined it.
 
 Knows no price and retries nothing. The provider is asked to keep what it has read of a request, so
-that the next one, which begins alike, costs less. What a model thinks aloud does not go back to it:
-the format asks for that only where thinking was asked for.
+that the next one, which begins alike, costs less. What a model thinks aloud does not go back to it.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -30,7 +28,7 @@ from patchyard.models.answering import Assembly, Enough, mapping, whole_number
 from patchyard.models.encoding import Encoded, object_of, to_json
 from patchyard.models.event_streams import events_of
 from patchyard.models.listings import advised, names_in, require_listed
-from patchyard.models.troubles import Provider, said_by
+from patchyard.models.troubles import Provider
 
 VERSION = "2026-10-21"  # of the format; it has no temperature any more
 LONGEST_ANSWER = 8_192  # tokens asked for where nobody says; the format demands a number
@@ -159,26 +157,31 @@ class MessagesModel:
         }
         if self._manner.is_caching:
             settings["cache_control"] = {"type": "ephemeral"}
-        rules = [m.text for m in request.messages if m.speaker is Speaker.SYSTEM and m.text.strip()]
+        rules, turns = self._said(request.messages)
+        parts = [to_json(settings)[:-1], b',"messages":[', turns, b"]"]
         if rules:
-            settings["system"] = [{"type": "text", "text": text} for text in rules]
-        parts = [to_json(settings)[:-1], b',"messages":', self._turns(request.messages)]
+            parts += [b',"system":[', rules, b"]"]
         if request.tools:
             parts += [b',"tools":', self._encoded.tools(request.tools)]
         return b"".join([*parts, b"}"])
 
-    def _turns(self, messages: Sequence[Message]) -> bytes:
-        """Return the JSON array of turns: what one side says before the other is one of them."""
+    def _said(self, messages: Sequence[Message]) -> tuple[bytes, bytes]:
+        """Return the rules, and the turns: what one side says before the other is one of them."""
+        rules: list[bytes] = []
         turns: list[tuple[bytes, list[bytes]]] = []
         for message, blocks in zip(messages, self._encoded.each(messages), strict=True):
-            role = b"assistant" if message.speaker is Speaker.ASSISTANT else b"user"
             if blocks == b"[]":
                 continue
+            said = blocks[1:-1]
+            if message.speaker is Speaker.SYSTEM:
+                rules.append(said)
+                continue
+            role = b"assistant" if message.speaker is Speaker.ASSISTANT else b"user"
             if not turns or turns[-1][0] != role:
                 turns.append((role, []))
-            turns[-1][1].append(blocks[1:-1])
-        said = [b'{"role":"%s","content":[%s]}' % (role, b",".join(b)) for role, b in turns]
-        return b"[" + b",".join(said) + b"]"
+            turns[-1][1].append(said)
+        whole = [b'{"role":"%s","content":[%s]}' % (role, b",".join(b)) for role, b in turns]
+        return b",".join(rules), b",".join(whole)
 
     async def _receive(self, answer: Answer, assembly: Assembly) -> None:
         if answer.is_json:
@@ -244,15 +247,11 @@ class MessagesModel:
     def _error(self, data: Mapping[str, Any]) -> ModelFailed | ModelUnavailable:
         """Translate an error that came as an event of a successful answer."""
         status = STATUSES.get(str(mapping(data.get("error")).get("type")), 500)
-        body = json.dumps({"error": {"message": said_by(json.dumps(data))}})
-        trouble = HttpTrouble(Trouble.STATUS, "an error in the answer", status=status, body=body)
-        return self._provider.translated(trouble)
+        return self._provider.told_late(data, status)
 
 
 def encoded(message: Message) -> list[dict[str, Any]]:
     """Return the blocks of a message; none where it says nothing, which the format refuses."""
-    if message.speaker is Speaker.SYSTEM:
-        return []  # stands apart
     if message.speaker is Speaker.TOOL:
         answered: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(message.answers)}
         return [{**answered, "content": message.text} if message.text.strip() else answered]

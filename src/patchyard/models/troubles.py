@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from patchyard.clients.http import HttpTrouble, Trouble
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
@@ -68,6 +69,13 @@ class Provider:
             hint=AGAIN,
             details={"kind": str(trouble.kind), "provider": self.name},
             retryable=True,
+        )
+
+    def told_late(self, data: Mapping[str, Any], status: int) -> ModelFailed | ModelUnavailable:
+        """Return the error that came as an event of an answer that had begun well."""
+        body = json.dumps({"error": {"message": said_by(json.dumps(data))}})
+        return self.translated(
+            HttpTrouble(Trouble.STATUS, "an error in the answer", status=status, body=body)
         )
 
     def _cure(self, kind: Trouble) -> str:
