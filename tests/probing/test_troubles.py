@@ -14,12 +14,13 @@ import pytest
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.probing import bait, listeners
 from patchyard.probing.aftermath import borrowed, followed, setuid_carried, unnoticed
-from patchyard.probing.attack import Attack, Control, Group, Run
+from patchyard.probing.attack import Attack, Control, Group, Run, Verdict
 from patchyard.probing.evidence import said
 from patchyard.probing.listeners import Listeners
 from patchyard.probing.running import Inside, run_control
 from patchyard.probing.scene import Scene
 from patchyard.probing.victims import start_victim
+from probing.halls import Hall
 
 pytestmark = pytest.mark.anyio
 
@@ -74,6 +75,25 @@ class Mute:
 async def test_a_place_that_breaks_is_what_came_of_it(tmp_path: Path) -> None:
     run = await Inside(Mute(None), lambda: "1").run(ATTACK, scene(tmp_path))
     assert (run.has_begun, run.refusal) == (False, "it is gone")
+
+
+@pytest.mark.service("bubblewrap")
+async def test_an_attack_that_a_broken_place_cut_off_gets_a_place_of_its_own(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Inside.run
+    cut: set[Inside] = set()
+
+    async def broken(inside: Inside, attack: Attack, scene: Scene) -> Run:
+        if not cut:
+            cut.add(inside)
+            inside = Inside(Mute(None), lambda: "1")
+        return await real(inside, attack, scene)
+
+    monkeypatch.setattr(Inside, "run", broken)
+    names = ("kernel-setting", "kernel-log")
+    assert await hall.verdicts("process", *names) == dict.fromkeys(names, Verdict.HELD)
+    assert cut
 
 
 async def test_a_script_that_says_nothing_did_not_begin(tmp_path: Path) -> None:

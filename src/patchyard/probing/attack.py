@@ -63,6 +63,7 @@ class Run:
     scene: Scene
     text: str = ""  # what the script printed
     results: list[Mapping[str, Any]] = field(default_factory=list)  # of calls
+    is_broken: bool = False  # the environment, while it ran
     aftermath: Any = None  # of the trees' attacks: what capture and hand-over made of it
 
     @property

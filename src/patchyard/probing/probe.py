@@ -101,16 +101,21 @@ class Prober:
         return await work(attacks, bait)
 
     async def _working(self, attacks: Sequence[Attack], bait: Bait) -> list[Ruling]:
+        """Try them beside each other; one that did not begin as the place broke gets its own."""
         async with self._opened(bait, attacks[0].where) as place:
             tried = (self._one(attack, place, bait) for attack in attacks)
-            return list(await asyncio.gather(*tried))
+            found = await asyncio.gather(*tried)
+        cut = {ruling.attack for ruling, was_cut in found if was_cut}
+        alone = await self._bounded([each for each in attacks if each.name in cut], bait)
+        return [*(ruling for ruling, was_cut in found if not was_cut), *alone]
 
     async def _bounded(self, attacks: Sequence[Attack], bait: Bait) -> list[Ruling]:
         """Give each a place of its own: it may take that with it."""
         rulings = []
         for attack in attacks:
             async with self._opened(bait, attack.where, name=attack.name) as place:
-                rulings.append(await self._one(attack, place, bait))
+                ruling, _ = await self._one(attack, place, bait)
+                rulings.append(ruling)
         return rulings
 
     async def _ending(self, attacks: Sequence[Attack], bait: Bait) -> list[Ruling]:
@@ -164,17 +169,18 @@ class Prober:
         async with self._slots:
             return await checkout.control(attack)
 
-    async def _one(self, attack: Attack, place: Place, bait: Bait) -> Ruling:
-        """Try one inside and as a control, and judge at once."""
+    async def _one(self, attack: Attack, place: Place, bait: Bait) -> tuple[Ruling, bool]:
+        """Try one inside and as a control, and judge at once; True: the place broke before it."""
         refused = without_root(attack)
         if refused is not None:
-            return refused
+            return refused, False
         async with self._slots:
             scene = await self._scene(attack, place, bait, is_control=False)
             inside, control = await asyncio.gather(
                 place.inside.run(attack, scene), self._control(attack, place, bait)
             )
-            return await self._judged(attack, inside, control)
+            is_cut = inside.is_broken and not inside.has_begun
+            return await self._judged(attack, inside, control), is_cut
 
     async def _control(self, attack: Attack, place: Place, bait: Bait) -> Run:
         scene = await self._scene(attack, place, bait, is_control=True)

@@ -43,6 +43,7 @@ class Inside:
                     for turn in turns:
                         await turn
         except (EnvironmentBroken, TimeoutError) as error:
+            run.is_broken = isinstance(error, EnvironmentBroken)
             run.text += f"\nrefused: {str(error) or 'no answer'}\n"
         finally:
             script.close()
