@@ -31,22 +31,24 @@ pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 class Busy(Recorder):
     """An actor whose model is busy at first."""
 
-    def __init__(self, turns: Sequence[Turn], busy: int) -> None:
+    def __init__(self, turns: Sequence[Turn], busy: int, kind: str = "") -> None:
         super().__init__(turns)
         self.busy = busy
+        self.kind = kind
 
     async def next(self, answers: Sequence[Answered], *, note: str = "") -> Turn:
         if self.busy:
             self.busy -= 1
-            raise ModelFailed("slow down", retryable=True, details={"retry_after_s": 0.01})
+            details = {"retry_after_s": 0.01, "kind": self.kind}
+            raise ModelFailed("slow down", retryable=True, details=details)
         return await super().next(answers, note=note)
 
 
 async def busy_plan(
-    site: Worksite, equipment: Equipment, busy: int, most: int = 3
+    site: Worksite, equipment: Equipment, busy: int, most: int = 3, kind: str = ""
 ) -> tuple[Workflow, str]:
     workflow = Workflow(
-        with_actor(equipment, Busy([writing(1), ENDING], busy)),
+        with_actor(equipment, Busy([writing(1), ENDING], busy, kind)),
         watching=Watching(on_event=site.heard.append),
     )
     asked: Asked = site.asked(ADD)
@@ -83,6 +85,20 @@ async def test_retries_end_where_the_plan_says_so(
         state = await state_of(site, equipment, plan_id)
         assert (state.phase, state.state) == (Phase.EXECUTE, State.ERRORED)
         assert (await workflow.resume(plan_id)).state == State.COMPLETE
+
+
+async def test_an_outage_is_waited_for_as_long_as_the_plan_has_time(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persisting, "wait_before", lambda *_, **__: 0.01)
+    async with site.open() as (equipment, _):
+        workflow, plan_id = await busy_plan(site, equipment, 5, most=1, kind="rate_limited")
+        ended = await workflow.run(plan_id)
+        workflow, plan_id = await busy_plan(site, equipment, 5, most=0, kind="rate_limited")
+        with pytest.raises(ModelFailed):
+            await workflow.run(plan_id)
+    assert ended.state == State.COMPLETE
+    assert [event.most for event in heard(site, RetryPlanned)] == [0] * 5
 
 
 async def test_a_wait_for_a_busy_model_is_shown_and_ends_with_a_pause(site: Worksite) -> None:

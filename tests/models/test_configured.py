@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from patchyard.assembly import model_catalogue
+from patchyard.casting import model_catalogue
 from patchyard.clients.yaml import parse_yaml
 from patchyard.domain.errors import UsageError
-from patchyard.models.configured import configured, providers_of
+from patchyard.models.configured import ModelsFile, Reading
 
 HOUSE = """\
 providers:
@@ -33,8 +33,8 @@ def test_a_file_states_providers_and_may_state_roles(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "providers:\n", "{}"])
 def test_a_file_without_providers_adds_none(text: str, tmp_path: Path) -> None:
     (tmp_path / "models.yaml").write_text(text)
-    assert configured(tmp_path / "models.yaml") == {}
-    assert configured(tmp_path / "nothing.yaml") == {}
+    assert Reading().file(tmp_path / "models.yaml") == ModelsFile()
+    assert Reading().file(tmp_path / "nothing.yaml") == ModelsFile()
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def test_a_file_without_providers_adds_none(text: str, tmp_path: Path) -> None:
 def test_a_mistake_is_named_with_its_place(body: str, words: str) -> None:
     document = parse_yaml(f"providers:\n  h: {body}\n", name="models.yaml")
     with pytest.raises(UsageError) as caught:
-        providers_of(document)
+        Reading().document(document)
     assert words in caught.value.message
     assert caught.value.code == "bad_file"
 
 
 def test_a_list_of_providers_is_refused() -> None:
     with pytest.raises(UsageError, match="providers: must be a mapping"):
-        providers_of(parse_yaml("providers: [a]", name="models.yaml"))
+        Reading().document(parse_yaml("providers: [a]", name="models.yaml"))

@@ -122,9 +122,20 @@ async def test_scripts_and_recordings_are_opened_from_files(tmp_path: Path) -> N
 async def test_what_is_named_comes_first_then_the_role_then_the_configuration() -> None:
     house = ProviderSettings(kind="openai-compatible", base_url="http://h/v1", default_model="tiny")
     made = catalogue({"OPENAI_API_KEY": "k"}, configured={"house": house})
-    assert (await choose(made, named="a:b", role="c:d")).name == "a:b"
-    assert (await choose(made, role="c:d")).name == "c:d"
-    assert (await choose(made)).name == "house:tiny"
+    made = replace(made, roles={"tester": ("c:d", "e:f")})
+    assert (await choose(made, named="a:b", role="tester")).names == ("a:b",)
+    assert (await choose(made, role="tester")).names == ("c:d", "e:f")
+    assert (await choose(made, role="architect")).names == ("house:tiny",)
+
+
+async def test_a_chain_that_is_shipped_for_a_role_counts_as_far_as_it_is_there() -> None:
+    async with OllamaServer().running() as url:
+        made = catalogue({"OLLAMA_HOST": url, "OPENAI_API_KEY": "k"})
+        shipped = ("resetdata:a", "ollama:big", "ollama:tiny:latest", "openai:gpt-4o")
+        made = replace(made, shipped_roles={"architect": shipped})
+        choice = await choose(made, role="architect")
+        assert choice.names == ("ollama:tiny:latest", "openai:gpt-4o")
+        assert (await choose(made, role="tester")).names == ("ollama:tiny:latest",)
 
 
 async def test_a_reachable_ollama_comes_before_a_vendor_key() -> None:

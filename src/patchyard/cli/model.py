@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import click
 
-from patchyard.assembly import model_catalogue
+from patchyard.casting import model_catalogue
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
 from patchyard.clients.http_trouble import shown

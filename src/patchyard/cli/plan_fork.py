@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import click
 
-from patchyard.assembly import require_actor
+from patchyard.casting import require_actor
 from patchyard.cli.asking import TerminalApprover
 from patchyard.cli.opening import opened
 from patchyard.cli.outcome import JSON, Outcome, carry_out, counted, format_option

@@ -30,6 +30,7 @@ from patchyard.domain.events import (
     TurnRequested,
     Validated,
 )
+from patchyard.domain.failover import ModelSwitched
 from patchyard.domain.limit_hits import LIMIT
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.safety import UNCONFINED
@@ -260,8 +261,13 @@ def _paused(_event: Paused) -> str:
 
 
 def _retry(event: RetryPlanned) -> str:
-    said = _whole(event.message)
-    return f"  {_mark('retry')} {event.number} of {event.most} in {event.wait_s:g} s: {said}"
+    said, of = _whole(event.message), f" of {event.most}" if event.most else ""
+    return f"  {_mark('retry')} {event.number}{of} in {event.wait_s:g} s: {said}"
+
+
+def _switched(event: ModelSwitched) -> str:
+    why = f": {_whole(event.message)}" if event.message else ""
+    return f"  {_mark('model')} {visible(event.to_model)} goes on{why}"
 
 
 def _reverted(event: Reverted) -> str:
@@ -313,6 +319,7 @@ _LINES: Mapping[type[Event], Line] = {
     Guided: _guided,
     Paused: _paused,
     RetryPlanned: _retry,
+    ModelSwitched: _switched,
     Reverted: _reverted,
     Approved: _approved,
     Rejected: _rejected,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from patchyard.assembly import open_equipment, require_actor
+from patchyard.assembly import open_equipment
+from patchyard.casting import require_actor
 from patchyard.cli.asking import TerminalApprover
 from patchyard.cli.outcome import Interrupted, Outcome, heard, is_open, paint, say_warnings, visible
 from patchyard.cli.progress import JsonLines, SpokenLines

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from patchyard.contracts.model import Meter, OnText, OnWait
+from patchyard.contracts.model import Meter, OnSwitch, OnText, OnWait
 from patchyard.domain.decision import Proposal
 from patchyard.domain.messages import Usage
 from patchyard.domain.plan import PlanSpec
@@ -41,6 +41,7 @@ class Casting:
     on_text: OnText | None = None  # what a model says, piece by piece; never journalled
     on_wait: OnWait | None = None  # what a model is waited for, in words
     meter: Meter | None = None  # who pays; None: nobody counts
+    on_switch: OnSwitch | None = None  # that another model of a chain is asked
 
 
 @dataclass(frozen=True, kw_only=True)

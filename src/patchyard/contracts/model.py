@@ -1,13 +1,16 @@
 """The seam to language models: one question, one answer; and to who pays for it."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from patchyard.domain.budget import Ask
+from patchyard.domain.failover import ModelSwitched
 from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest
 
 OnText = Callable[[str], None]
 OnWait = Callable[[str], None]  # what a model is waited for, in words: loading, slowing down
+
+OnSwitch = Callable[[ModelSwitched], Awaitable[None]]  # that another model is asked; journals it
 
 
 class Model(Protocol):
@@ -59,4 +62,4 @@ class Meter(Protocol):
         ...
 
 
-__all__ = ["Meter", "Model", "OnText", "OnWait"]
+__all__ = ["Meter", "Model", "OnSwitch", "OnText", "OnWait"]

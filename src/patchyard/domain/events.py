@@ -10,6 +10,7 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointEvent
 from patchyard.domain.decision import Decision
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Site
+from patchyard.domain.failover import ModelSwitched
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.preference import PreferenceFell
@@ -326,6 +327,7 @@ Event = (
     | PreferenceFell
     | Resumed
     | Taken
+    | ModelSwitched
     | SpendingEvent
     | SteeringEvent
     | CheckpointEvent

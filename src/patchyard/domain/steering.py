@@ -84,7 +84,7 @@ class RetryPlanned:
     code: str  # of the error
     message: str
     number: int  # 1, 2, 3 ... of this step
-    most: int
+    most: int  # 0: as long as the plan's time allows
     wait_s: float
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from patchyard.domain.errors import EnvironmentBroken, ModelUnavailable, PatchyardError
-from patchyard.domain.retry import PASSING_TROUBLES, spread_of, wait_before
+from patchyard.domain.errors import EnvironmentBroken, ModelFailed, ModelUnavailable, PatchyardError
+from patchyard.domain.retry import PASSING_TROUBLES, is_outage, spread_of, wait_before
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import RetryPlanned
 from patchyard.engine.ledger import Ledger
@@ -19,26 +19,39 @@ async def persisting(
     steering: Steering,
     passes: Callable[[PatchyardError, PlanState], bool],
 ) -> T:
-    """Do `work`, again after each failure that `passes`, for as often as the plan allows a step."""
-    number = 0
+    """Do `work`, again after each failure that `passes`, for as often as the plan allows a step.
+
+    A provider's outage does not count: it is waited for as long as the plan's time allows.
+    """
+    number = counted = 0
     while True:
         try:
             return await work()
         except PatchyardError as error:
             number += 1
-            most = ledger.state.known.safety.max_retries_per_step
-            if number > most or not passes(error, ledger.state):
+            most = _most(error, ledger.state)
+            counted += most is not None
+            if (most is not None and counted > most) or not passes(error, ledger.state):
                 raise
             wait_s = wait_before(number, details=error.details, spread=spread_of(ledger.plan_id))
             planned = RetryPlanned(
                 code=error.code,
                 message=error.message[:1000],
                 number=number,
-                most=most,
+                most=most or 0,
                 wait_s=wait_s,
             )
             await ledger.record(planned)
         await steering.wait(planned.wait_s)
+
+
+def _most(error: PatchyardError, state: PlanState) -> int | None:
+    """Return how often the same is tried again; None: until the plan's time is up."""
+    most = state.known.safety.max_retries_per_step
+    is_of_model = isinstance(error, (ModelFailed, ModelUnavailable))
+    if most and state.limits.seconds and is_of_model and is_outage(error.details):
+        return None
+    return most
 
 
 def model_recovers(error: PatchyardError, state: PlanState) -> bool:

@@ -59,7 +59,7 @@ async def at_work(
         tools = equipment.tools(path)
         brief = _brief(ledger.state, phase, workspace_path=path, tools=tools)
         meter = PlanMeter(equipment, ledger, steering, on_wait=watching.on_wait)
-        session = await _session(equipment, ledger.state, brief, watching, meter)
+        session = await _session(equipment, ledger, brief, watching, meter)
         closing.push_async_callback(session.close)
         reached = await closing.enter_async_context(reaching(equipment, ledger, phase, places))
         runner = ToolRunner(
@@ -87,15 +87,16 @@ def _checkpoints(
 
 
 async def _session(
-    equipment: Equipment, state: PlanState, brief: Brief, watching: Watching, meter: PlanMeter
+    equipment: Equipment, ledger: Ledger, brief: Brief, watching: Watching, meter: PlanMeter
 ) -> Session:
     casting = Casting(
-        plan_id=state.plan_id,
-        spec=state.known,
+        plan_id=ledger.plan_id,
+        spec=ledger.state.known,
         phase=brief.phase,
         on_text=watching.on_text,
         on_wait=watching.on_wait,
         meter=meter,
+        on_switch=ledger.record,
     )
     actor = await equipment.actor(casting)
     return await actor.begin(brief)

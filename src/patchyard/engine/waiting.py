@@ -52,7 +52,8 @@ def _working(state: PlanState) -> str:
         return ""
     retry = state.steered.retry
     if retry is not None:
-        return f"retry {retry.number} of {retry.most}, {retry.wait_s:g} s after: {retry.message}"
+        of = f" of {retry.most}" if retry.most else ""
+        return f"retry {retry.number}{of}, {retry.wait_s:g} s after: {retry.message}"
     if state.open_calls:
         call = list(state.open_calls.values())[-1]
         return f"{call.name} in {call.kind or 'the engine'}"

@@ -2,14 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from patchyard.clients.waits import Waits
 from patchyard.domain.budget import UNPRICED_TOKENS, PlanLimits
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.domain.messages import ModelFacts
+from patchyard.domain.model_names import split_name
 from patchyard.models.providers import Catalogue
 
+if TYPE_CHECKING:
+    from patchyard.models.ollama import OllamaModel
+
 NAMED = "named"
+OLLAMA_PREFIX = "ollama:"
 LOOKED_AT = 12  # pulled models that are looked at for the ability to call tools
 # Families that write code with tools, best first; a pulled model outside them comes after.
 PREFERRED = ("qwen3-coder", "gpt-oss", "devstral", "qwen3", "qwen2.5-coder", "llama3.1")
@@ -18,32 +24,53 @@ QUICK = Waits(connect_s=1.0, first_byte_s=3.0, idle_s=3.0, whole_s=5.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The model that is taken, and why; said before the first call."""
+    """The model that is taken, those after it, and why; said before the first call."""
 
     name: str  # PROVIDER:MODEL
     reason: str
+    fallbacks: tuple[str, ...] = ()  # asked in this order where it fails
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The whole chain."""
+        return (self.name, *self.fallbacks)
 
 
 async def choose(catalogue: Catalogue, *, named: str = "", role: str = "") -> Choice:
-    """Return the model by the order: named, role, configured, reachable Ollama, vendor key.
+    """Return the model by the order: named, role, configured, shipped, Ollama, vendor key.
 
+    A chain that is shipped for the role counts as far as its models are there.
     Raises ModelUnavailable with three cures when there is none.
     """
     if named:
         return Choice(name=named, reason=NAMED)
-    if role:
-        return Choice(name=role, reason="of the role")
+    if role in catalogue.roles:
+        return _chain(catalogue.roles[role], f"role {role}")
     for provider, settings in sorted(catalogue.configured.items()):
         if settings.default_model:
             return Choice(name=f"{provider}:{settings.default_model}", reason="configured")
-    pulled = await _pulled(catalogue)
+    pulled = await _pulled(catalogue, catalogue.shipped_roles.get(role, ()))
+    there = [each for each in catalogue.shipped_roles.get(role, ()) if _is_there(each, catalogue)]
+    there = [each for each in there if each in pulled or not each.startswith(OLLAMA_PREFIX)]
+    if there:
+        return _chain(tuple(there), f"shipped for role {role}")
     if pulled:
-        return Choice(name=f"ollama:{pulled}", reason="Ollama runs here and has it")
+        return Choice(name=pulled[0], reason="Ollama runs here and has it")
     for provider, settings in catalogue.providers.items():
         key = settings.api_key_env
         if settings.default_model and key and catalogue.environ.get(key):
             return Choice(name=f"{provider}:{settings.default_model}", reason=f"{key} is set")
     raise no_model()
+
+
+def _chain(names: Sequence[str], reason: str) -> Choice:
+    return Choice(name=names[0], fallbacks=tuple(names[1:]), reason=reason)
+
+
+def _is_there(name: str, catalogue: Catalogue) -> bool:
+    """Whether nothing is known to be missing for a model, without asking anybody."""
+    key = catalogue.provider(split_name(name)[0]).api_key_env
+    return not key or bool(catalogue.environ.get(key))
 
 
 def terms(choice: Choice, facts: ModelFacts, limits: PlanLimits) -> str:
@@ -74,18 +101,26 @@ def no_model() -> ModelUnavailable:
     )
 
 
-async def _pulled(catalogue: Catalogue) -> str:
+async def _pulled(catalogue: Catalogue, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return which of the `wanted` models of Ollama can be asked here, else the best of all."""
     model = catalogue.ollama(waits=QUICK)
     try:
-        names = await model.offered()
-        for name in _ordered(names)[:LOOKED_AT]:
-            if await model.has_tools(name):
-                return name
+        names = [f"{OLLAMA_PREFIX}{name}" for name in _ordered(await model.offered())]
+        able = [name for name in wanted if name in names and await _has_tools(model, name)]
+        if able:
+            return tuple(able)
+        for name in names[:LOOKED_AT]:
+            if await _has_tools(model, name):
+                return (name,)
     except (ModelUnavailable, ModelFailed):
-        return ""
+        return ()
     finally:
         await model.close()
-    return ""
+    return ()
+
+
+async def _has_tools(model: "OllamaModel", name: str) -> bool:
+    return await model.has_tools(name.removeprefix(OLLAMA_PREFIX))
 
 
 def _ordered(names: Sequence[str]) -> list[str]:

@@ -1,17 +1,30 @@
-"""Providers of the user's own `models.yaml`: endpoints by name, keys by the name of a variable."""
+"""The user's own `models.yaml`: endpoints by name, keys by the name of a variable, who is asked."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from patchyard.clients.yaml import Document, read_yaml
+from patchyard.clients.yaml import Document, parse_yaml, read_yaml
+from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
-from patchyard.models.providers import KINDS, OPENAI_COMPATIBLE, ProviderSettings
+from patchyard.models.chains import Chain, chains_of
+from patchyard.models.providers import (
+    FILES,
+    KINDS,
+    OPENAI_COMPATIBLE,
+    ProviderSettings,
+    built_in,
+)
 
-SECTIONS = ("providers", "roles")  # roles are read by nobody yet
+SECTIONS = ("providers", "roles")
+ENVIRONMENTS = "environments"
+NAME = "configs/models.yaml"  # of the file that comes with the package
 _ADDRESS = re.compile(r"https?://[^/\s@]+(?:/\S*)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_EXPANDED = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "kind": (str,),
     "base_url": (str,),
@@ -27,26 +40,103 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def configured(path: Path) -> Mapping[str, ProviderSettings]:
-    """Return the providers of the file at `path`; none when there is no file.
+@dataclass(frozen=True, kw_only=True)
+class ModelsFile:
+    """What a `models.yaml` states."""
 
-    Raises UsageError with file, line and column.
-    """
-    return providers_of(read_yaml(path)) if path.exists() else {}
+    providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
+    roles: Mapping[str, Chain] = field(default_factory=dict)
 
 
-def providers_of(document: Document) -> Mapping[str, ProviderSettings]:
-    """Return the providers that `document` states. Raises UsageError with the place."""
-    if document.value is None:
-        return {}
-    try:
-        sections = check_keys(document.value, (), SECTIONS)
-        stated = sections.get("providers") or {}
-        names = stated if isinstance(stated, Mapping) else ()
-        bodies = check_keys(stated, ("providers",), names)
-        return {name: _settings(body, ("providers", name)) for name, body in bodies.items()}
-    except Fault as fault:
-        raise document.refused(fault) from fault
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a `models.yaml` is read with."""
+
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)  # for ${NAME}
+    roles: Collection[str] = ()  # the roles there are
+    stage: str = ""  # which of its `environments` counts; empty: none
+
+    def file(self, path: Path) -> ModelsFile:
+        """Return what the file at `path` states; nothing where there is none.
+
+        Raises UsageError with file, line and column.
+        """
+        return self.document(read_yaml(path)) if path.exists() else ModelsFile()
+
+    def shipped_roles(self) -> Mapping[str, Chain]:
+        """Return the roles of the file that comes with the package."""
+        data = files("patchyard").joinpath(NAME).read_bytes()
+        return replace(self, stage="").document(parse_yaml(data, name=NAME)).roles
+
+    def document(self, document: Document) -> ModelsFile:
+        """Return what `document` states. Raises UsageError with the place."""
+        if document.value is None:
+            return ModelsFile()
+        try:
+            said = check_keys(document.value, (), (*SECTIONS, ENVIRONMENTS))
+            base = self._sections({k: v for k, v in said.items() if k != ENVIRONMENTS}, (), {})
+            return self._staged(said.get(ENVIRONMENTS), base)
+        except Fault as fault:
+            raise document.refused(fault) from fault
+
+    def _staged(self, stated: Any, base: ModelsFile) -> ModelsFile:
+        """Return what counts: all environments are checked, the chosen one goes over the rest."""
+        stages = check_keys(stated, (ENVIRONMENTS,), stated) if stated is not None else {}
+        read = {
+            name: self._sections(
+                check_keys(body, (ENVIRONMENTS, name), SECTIONS),
+                (ENVIRONMENTS, name),
+                base.providers,
+            )
+            for name, body in stages.items()
+        }
+        if not self.stage:
+            return base
+        if self.stage not in read:
+            unknown = UnknownName.among("environment of models", self.stage, read)
+            raise Fault.at((ENVIRONMENTS,), unknown)
+        over = read[self.stage]
+        return ModelsFile(
+            providers={**base.providers, **over.providers}, roles={**base.roles, **over.roles}
+        )
+
+    def _sections(
+        self, said: Mapping[str, Any], place: Place, known: Mapping[str, ProviderSettings]
+    ) -> ModelsFile:
+        at = (*place, "providers")
+        stated = self._expanded(said.get("providers") or {}, at)
+        bodies = check_keys(stated, at, stated if isinstance(stated, Mapping) else ())
+        providers = {name: _settings(body, (*at, name)) for name, body in bodies.items()}
+        at = (*place, "roles")
+        roles = chains_of(
+            self._expanded(said.get("roles"), at),
+            at,
+            known=self.roles,
+            word="role",
+            providers={*built_in(self.environ), *FILES, *known, *providers},
+        )
+        return ModelsFile(providers=providers, roles=roles)
+
+    def _expanded(self, value: Any, place: Place) -> Any:
+        """Return it with ${NAME} and ${NAME:-OTHERWISE} filled in; $$ is one $."""
+        if isinstance(value, Mapping):
+            return {key: self._expanded(each, (*place, key)) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._expanded(each, (*place, n)) for n, each in enumerate(value)]
+        return self._filled(value, place) if isinstance(value, str) else value
+
+    def _filled(self, text: str, place: Place) -> str:
+        def fill(found: re.Match[str]) -> str:
+            name, otherwise = found.groups()
+            if name is None:
+                return "$"
+            value = self.environ.get(name, "") or otherwise
+            if value is None:
+                hint = f"set {name}, or write ${{{name}:-OTHERWISE}}"
+                raise Fault(place, f"the variable {name} is not set", hint=hint)
+            return value
+
+        return _EXPANDED.sub(fill, text)
 
 
 def _settings(body: Any, place: Place) -> ProviderSettings:
@@ -71,4 +161,4 @@ def _settings(body: Any, place: Place) -> ProviderSettings:
     return ProviderSettings(**{**said, "kind": kind})
 
 
-__all__ = ["SECTIONS", "configured", "providers_of"]
+__all__ = ["ENVIRONMENTS", "NAME", "SECTIONS", "ModelsFile", "Reading"]

@@ -80,6 +80,8 @@ class Catalogue:
     environ: Mapping[str, str] = field(repr=False)
     prices: PriceTable
     configured: Mapping[str, ProviderSettings] = field(default_factory=dict)
+    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # PROVIDER:MODEL, in order
+    shipped_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of the package
     waits: Waits = field(default_factory=Waits)
     workspace: str = ""  # path of the work tree, for recordings
     plans: str = ""  # folder of the trees of unconfined plans, for recordings

@@ -1,0 +1,173 @@
+"""Who thinks for a plan: actors by name, and the models that they ask, in chains."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchyard.configuration import user_file
+from patchyard.contracts.actor import Actor, Casting
+from patchyard.contracts.journal import Journal
+from patchyard.contracts.model import Model
+from patchyard.domain.environment import strength_of_word
+from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.lineage import REPLAYS
+from patchyard.domain.plan import ROLES, PlanSpec
+from patchyard.engine.sites import general_site, walls_of
+from patchyard.models.circuits import Circuits
+from patchyard.registry import ACTORS, load
+
+if TYPE_CHECKING:
+    from patchyard.models.budgeted import BudgetedModel
+    from patchyard.models.failing_over import FailingOverModel
+    from patchyard.models.providers import Catalogue
+
+
+class Actors:
+    """Opens actors and their models; a plan's phases in one process share one model."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        stack: AsyncExitStack,
+        plans: Path,
+        journal: Journal,
+        circuits: Circuits,
+    ) -> None:
+        self._environ = environ
+        self._stack = stack
+        self._plans = plans
+        self._journal = journal
+        self._circuits = circuits
+        self._models: dict[str, _Asked] = {}  # by plan: a recording is at one plan's place
+
+    async def open(self, casting: Casting) -> Actor:
+        """Return the actor for one phase. Raises UnknownName, UsageError, ModelUnavailable."""
+        agent = casting.spec.agent
+        if agent == REPLAYS:
+            from patchyard.engine.replaying import replayer  # noqa: PLC0415 - only for a replay
+
+            return await replayer(self._journal, casting)
+        if agent not in ACTORS:
+            raise UnknownName.among("agent", agent, ACTORS)
+        kind = load(ACTORS[agent][casting.phase])
+        if agent != "model":
+            asks_nobody: Actor = kind()
+            return asks_nobody
+        if casting.plan_id not in self._models:
+            found = await self._model(casting)
+            self._stack.push_async_callback(found.model.close)
+            self._models[casting.plan_id] = found
+        found = self._models[casting.plan_id]
+        found.serve(casting)
+        made: Actor = kind(model=found.model, on_text=casting.on_text)
+        return made
+
+    async def _model(self, casting: Casting) -> "_Asked":
+        from patchyard.models.budgeted import BudgetedModel  # noqa: PLC0415 - only this actor needs it
+        from patchyard.models.choosing import choose, terms  # noqa: PLC0415 - only this actor needs it
+        from patchyard.models.failing_over import FailingOverModel  # noqa: PLC0415 - likewise
+        from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
+
+        spec = casting.spec
+        here = walls_of(general_site(spec), spec)
+        catalogue = replace(
+            model_catalogue(self._environ),
+            workspace=spec.repository,
+            plans=str(self._plans),
+            on_wait=casting.on_wait,
+        )
+        choice = await choose(catalogue, named=spec.model, role=spec.role)
+        models = [catalogue.open(name) for name in choice.names]
+        said = terms(choice, models[0].facts, spec.limits)
+        if said and casting.on_wait is not None:
+            casting.on_wait(said)
+        for model in models:
+            if isinstance(model, RecordedModel):
+                _require_strength(model.facts.name, model.head.environment, here)
+        budgeted = [BudgetedModel(model) for model in models]
+        chain = FailingOverModel(budgeted, self._circuits) if len(budgeted) > 1 else None
+        asked = chain or budgeted[0]
+        if spec.record_to is None:
+            return _Asked(model=asked, budgeted=budgeted, chain=chain)
+        recording = RecordingModel(
+            asked,
+            Path(spec.record_to),
+            places=catalogue.placeholders(),
+            environment=here,
+            plan=casting.plan_id,
+        )
+        return _Asked(model=recording, budgeted=budgeted, chain=chain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """A plan's model, and the wrappers in it that each phase's ears are given to."""
+
+    model: Model
+    budgeted: Sequence["BudgetedModel"]
+    chain: "FailingOverModel | None"
+
+    def serve(self, casting: Casting) -> None:
+        """Let the phase at hand pay, and hear of switches."""
+        for model in self.budgeted:
+            model.meter = casting.meter
+        if self.chain is not None:
+            self.chain.on_switch = casting.on_switch
+
+
+def model_catalogue(environ: Mapping[str, str]) -> "Catalogue":
+    """Return the providers there are: built in, and of the user's own `models.yaml`.
+
+    Raises UsageError with file, line and column.
+    """
+    from patchyard.models.configured import Reading  # noqa: PLC0415 - only for models
+    from patchyard.models.prices import shipped_prices  # noqa: PLC0415 - likewise
+    from patchyard.models.providers import Catalogue  # noqa: PLC0415 - likewise
+
+    stage = environ.get("PATCHYARD_MODELS_ENVIRONMENT", "")
+    reading = Reading(environ=environ, roles=ROLES, stage=stage)
+    own = reading.file(user_file(environ).with_name("models.yaml"))
+    return Catalogue(
+        environ=environ,
+        prices=shipped_prices(),
+        configured=own.providers,
+        roles=own.roles,
+        shipped_roles=reading.shipped_roles(),
+    )
+
+
+def require_actor(spec: PlanSpec, environ: Mapping[str, str]) -> None:
+    """Raise UsageError or UnknownName for an actor, a model or a file of one that there is not.
+
+    Asks nobody: whether a provider has the model shows when it is needed.
+    """
+    if spec.agent not in ACTORS:
+        raise UnknownName.among("agent", spec.agent, ACTORS)
+    if spec.agent == "model" and spec.model:
+        model_catalogue(environ).require(spec.model)
+    if spec.record_to is not None:
+        _require_new(Path(spec.record_to))
+
+
+def _require_new(path: Path) -> None:
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError(f"{path} cannot be written", hint="name a file in a folder of yours")
+    if path.exists() and path.stat().st_size:
+        raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
+
+
+def _require_strength(name: str, recorded_in: str, here: str) -> None:
+    """Raise UsageError where a recording would be played back behind weaker walls."""
+    if strength_of_word(here) >= strength_of_word(recorded_in):
+        return
+    raise UsageError(
+        f"{name} was recorded in {recorded_in}, and {here} is weaker than that",
+        hint=f"play it back with `--in {recorded_in}`, or in a stronger kind",
+        details={"recorded_in": recorded_in, "environment": here},
+    )
+
+
+__all__ = ["Actors", "model_catalogue", "require_actor"]

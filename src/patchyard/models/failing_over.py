@@ -1,0 +1,180 @@
+"""A chain of models as one: where one fails, the next is asked with the same conversation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from patchyard.contracts.model import Model, OnSwitch, OnText
+from patchyard.domain.errors import ModelFailed, ModelUnavailable
+from patchyard.domain.failover import (
+    FILTERED,
+    TOO_LONG,
+    Failure,
+    all_failed,
+    resting,
+    switched,
+)
+from patchyard.domain.messages import (
+    ModelFacts,
+    ModelReply,
+    ModelRequest,
+    StopReason,
+    Usage,
+    together,
+)
+from patchyard.domain.model_names import split_name
+from patchyard.models.circuits import Circuits
+
+
+@dataclass(kw_only=True)
+class Link:
+    """One model of a chain."""
+
+    model: Model
+    is_prepared: bool = False
+    refused_size: int | None = None  # bytes of the smallest request that was too long for it
+
+    @property
+    def name(self) -> str:
+        """PROVIDER:MODEL."""
+        return self.model.facts.name
+
+    @property
+    def provider(self) -> str:
+        """Whose circuit it is."""
+        return split_name(self.name)[0]
+
+
+class FailingOverModel:
+    """Asks the first model of a chain that answers; `on_switch` is of the plan at hand.
+
+    Which one was asked last is remembered by nobody: each request begins with the first again,
+    and passes over those whose circuit is open.
+    """
+
+    def __init__(
+        self, models: Sequence[Model], circuits: Circuits, *, on_switch: OnSwitch | None = None
+    ) -> None:
+        self._chain = [Link(model=model) for model in models]
+        self._circuits = circuits
+        self._current = self._chain[0]
+        self.on_switch = on_switch
+
+    @property
+    def facts(self) -> ModelFacts:
+        """The facts of the model that was asked last."""
+        return self._current.model.facts
+
+    async def prepare(self) -> ModelFacts:
+        """Prepare the first model that is there. Raises with all causes when there is none."""
+        failures: list[Failure] = []
+        for link in self._chain:
+            failure = await self._ready(link)
+            if failure is None:
+                await self._take(link, failures)
+                return link.model.facts
+            failures.append(failure)
+        raise _from(failures)
+
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+        """Ask them in order until one answers. Raises with all causes when none does."""
+        failures: list[Failure] = []
+        lost: list[Usage] = []  # of answers that a filter cut off: they are paid for
+        filtered: ModelReply | None = None
+        for link in self._chain:
+            failure = self._unfit(link, request) or await self._ready(link)
+            if failure is None:
+                await self._take(link, failures)
+                outcome = await self._asked(link, request, on_text)
+                if isinstance(outcome, ModelReply):
+                    if outcome.stop != StopReason.FILTERED or link is self._chain[-1]:
+                        return _paid(outcome, lost)
+                    lost.append(outcome.usage)
+                    filtered, failure = outcome, Failure(model=link.name, error=_cut_off(link))
+                else:
+                    failure = outcome
+            failures.append(failure)
+        if filtered is not None:
+            return _paid(filtered, lost[:-1])
+        raise _from(failures)
+
+    async def close(self) -> None:
+        """Close all of them."""
+        for link in self._chain:
+            await link.model.close()
+
+    async def _ready(self, link: Link) -> Failure | None:
+        """Prepare a model that may be asked now; return why it cannot be."""
+        wait_s = self._circuits.wait_s(link.name)
+        if wait_s is not None:
+            return Failure(model=link.name, error=resting(link.name, wait_s))
+        if link.is_prepared:
+            return None
+        self._circuits.begin(link.name)
+        try:
+            await link.model.prepare()
+        except (ModelFailed, ModelUnavailable) as error:
+            self._circuits.failed(link.name, error)
+            return Failure(model=link.name, error=error)
+        except BaseException:
+            self._circuits.let_go(link.name)
+            raise
+        link.is_prepared = True
+        return None
+
+    async def _asked(
+        self, link: Link, request: ModelRequest, on_text: OnText | None
+    ) -> ModelReply | Failure:
+        self._circuits.begin(link.name)
+        try:
+            reply = await link.model.complete(request, on_text=on_text)
+        except (ModelFailed, ModelUnavailable) as error:
+            self._circuits.failed(link.name, error)
+            failure = Failure(model=link.name, error=error)
+            if failure.kind == TOO_LONG and request.size:
+                link.refused_size = min(request.size, link.refused_size or request.size)
+            return failure
+        except BaseException:
+            self._circuits.let_go(link.name)
+            raise
+        self._circuits.succeeded(link.name)
+        return reply
+
+    def _unfit(self, link: Link, request: ModelRequest) -> Failure | None:
+        """Return the failure of a model that refused as long a request before."""
+        if link.refused_size is None or request.size < link.refused_size:
+            return None
+        error = ModelFailed(
+            f"the request is too long for {link.name}, as one before was",
+            details={"kind": TOO_LONG, "provider": link.provider},
+        )
+        return Failure(model=link.name, error=error)
+
+    async def _take(self, link: Link, failures: Sequence[Failure]) -> None:
+        """Make it the current one; say so where that is news."""
+        before, self._current = self._current, link
+        if before is link or self.on_switch is None:
+            return
+        why = next((each for each in failures if each.model == before.name), None)
+        await self.on_switch(switched(before.name, link.name, why))
+
+
+def _paid(reply: ModelReply, lost: Sequence[Usage]) -> ModelReply:
+    """Return a reply whose usage counts what earlier ones of the same question took."""
+    return replace(reply, usage=together(*lost, reply.usage)) if lost else reply
+
+
+def _cut_off(link: Link) -> ModelFailed:
+    return ModelFailed(
+        f"{link.provider}'s content filter stopped the answer", details={"kind": FILTERED}
+    )
+
+
+def _from(failures: Sequence[Failure]) -> ModelFailed | ModelUnavailable:
+    error = all_failed(failures)
+    if len(failures) > 1:
+        causes = [each.error for each in failures]
+        error.__cause__ = ExceptionGroup("each model of the chain", causes)
+    return error
+
+
+__all__ = ["FailingOverModel", "Link"]
