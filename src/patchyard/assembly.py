@@ -49,6 +49,7 @@ from patchyard.workspaces.handover import GitHandOver
 from patchyard.workspaces.layers import LayerCache
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.selection import plan_folder, select_workspaces
+from patchyard.workspaces.subjects import GitSubjects
 
 if TYPE_CHECKING:
     from patchyard.probing.probe import Prober
@@ -89,6 +90,7 @@ async def open_equipment(
             crew=queue,
             clock=clock,
             trees=trees,
+            subjects=GitSubjects(trees),
             workspaces=select_workspaces(trees, folder),
             blobs=FileBlobSpaces(where.home / CHECKPOINTS),
             layers=LayerCache(folder / ".layers", str(where.home)),

@@ -14,10 +14,11 @@ from patchyard.contracts.model import Model
 from patchyard.domain.environment import strength_of_word
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.lineage import REPLAYS
-from patchyard.domain.plan import ROLES, PlanSpec
+from patchyard.domain.plan import PlanSpec
 from patchyard.engine.sites import general_site, walls_of
 from patchyard.models.circuits import Circuits
 from patchyard.registry import ACTORS, load
+from patchyard.roles.library import FOLDER, role_names
 
 if TYPE_CHECKING:
     from patchyard.models.budgeted import BudgetedModel
@@ -128,7 +129,8 @@ def model_catalogue(environ: Mapping[str, str]) -> "Catalogue":
     from patchyard.models.providers import Catalogue  # noqa: PLC0415 - likewise
 
     stage = environ.get("PATCHYARD_MODELS_ENVIRONMENT", "")
-    reading = Reading(environ=environ, roles=ROLES, stage=stage)
+    own_roles = role_names(user_file(environ).with_name(FOLDER))
+    reading = Reading(environ=environ, roles=own_roles, stage=stage)
     own = reading.file(user_file(environ).with_name("models.yaml"))
     return Catalogue(
         environ=environ,

@@ -31,12 +31,14 @@ from patchyard.domain.plan import AUTO, PlanSpec
 from patchyard.domain.project import LimitSettings, seconds_of
 from patchyard.domain.reach import looks_secret
 from patchyard.domain.safety import SafetyProfile
-from patchyard.domain.settings import DESTINATIONS, Settings, known_role
+from patchyard.domain.settings import DESTINATIONS, Settings
 from patchyard.intake_devcontainers import discovered_in, with_devcontainers
 from patchyard.intake_mounts import includes_of, mounts_of
 from patchyard.intake_names import require_names
 from patchyard.intake_network import asked_network, granted
 from patchyard.intake_places import Wish, placed, with_image
+from patchyard.intake_roles import require_role_fits, role_folder, tool_names
+from patchyard.roles.library import role_named, role_names
 
 N = TypeVar("N", int, float)
 
@@ -114,7 +116,8 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
         is_trusted=holdings.is_trusted(str(top), files.digest),
         linked=linked,
     )
-    require_names(settings, str(top), holdings=holdings, project=project)
+    roles = role_names(role_folder(environ))
+    require_names(settings, str(top), holdings=holdings, project=project, roles=roles)
     filled = use(asked.action, asked.arguments) if asked.action else None
     spec = _spec(asked, environ, settings, filled, top)
     wish = Wish(
@@ -136,6 +139,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
         says_setup=_said("setup", settings, filled) is not None,
     )
     spec = replace(spec, invariants=_invariants(settings, holdings, spec, filled))
+    require_role_fits(spec)
     return Intake(spec=spec, notes=(*notes, *said, *more), warnings=settings.warnings)
 
 
@@ -202,6 +206,8 @@ def _spec(
     agent = settings.value("agent") or ("recipe" if steps else "model")
     own_variables = settings.value("variables") or {}
     safety = settings.value("safety") or SafetyProfile()
+    said = settings.value("role") or (action.role if action else "") or "developer"
+    charter = role_named(said, role_folder(environ), tools=tool_names())
     return PlanSpec(
         task=filled.task if filled else asked.task,
         repository=str(top),
@@ -212,7 +218,8 @@ def _spec(
         definition_of_done=filled.definition_of_done if filled else (),
         agent=agent,
         model=_found_again(settings.value("model") or ""),
-        role=known_role(settings.value("role") or (action.role if action else "") or "developer"),
+        role=charter.name,
+        charter=charter,
         limits=_limits(settings, agent, safety),
         rounds=settings.value("limits.rounds"),
         apply_to=settings.value("apply") or "none",
@@ -289,7 +296,7 @@ def _with_commands(
     if found.validate:
         off = "`--validate ''` switches it off"
         notes.append(f"proof found by {found.because}: {' && '.join(found.validate)} ({off})")
-    else:
+    elif spec.charter.is_writing:
         notes.append(UNPROVEN)
     return replace(spec, setup=found.setup, validate=found.validate), tuple(notes)
 

@@ -15,7 +15,12 @@ from patchyard.registry import ACTORS
 
 
 def require_names(
-    settings: Configuration, workspace: str, *, holdings: Holdings, project: Project | None
+    settings: Configuration,
+    workspace: str,
+    *,
+    holdings: Holdings,
+    project: Project | None,
+    roles: Collection[str],
 ) -> None:
     """Raise UsageError, with the place, for a setting that names what there is not.
 
@@ -25,7 +30,7 @@ def require_names(
     linked = names_of(project.linked(holdings.resources)) if project else ()
     for layer in settings.layers:
         for what, place, name in _named(layer.settings):
-            known = _known(what, workspace)
+            known = roles if what == "role" else _known(what, workspace)
             if name not in known:
                 error = UnknownName.among(what, name, known)
                 raise layer.refused(Fault.at(place, error)) from error
@@ -46,6 +51,8 @@ def require_tools(names: Iterable[str], workspace: str) -> None:
 def _named(said: Settings) -> Iterator[tuple[str, Place, str]]:
     if said.agent:
         yield "agent", ("agent",), said.agent
+    if said.role:
+        yield "role", ("role",), said.role
     for number, name in enumerate(said.approvals or ()):
         yield "approval", ("approvals", number), name
     for name in said.tools or ():

@@ -17,6 +17,7 @@ GROUPS = {
     ("project",): "shwo",
     ("project", "context"): "shwo",
     ("resource",): "lsit",
+    ("role",): "lsit",
 }
 
 

@@ -31,8 +31,12 @@ from patchyard.domain.events import (
     TurnTaken,
     Validated,
 )
+from patchyard.domain.failover import ModelSwitched
 from patchyard.domain.invariant import Scope
 from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.removal import RemovalProven
+from patchyard.domain.review import Reviewed, Verdict
+from patchyard.engine.capture import PROOF_FAILED
 
 BASE = Base(
     repository="/r", store="/s", commit="1a2b3c4d5e", branch="main", tree="t", uncommitted=3
@@ -128,12 +132,14 @@ def test_the_first_line_for_programs_names_the_plan(capsys: pytest.CaptureFixtur
 
 def test_a_broken_invariant_is_no_failed_proof() -> None:
     passed = Validated(round=1, changeset_id="c", tree="t", passed=True, results=Body())
-    assert "an invariant does not hold" in spoken(passed, TurnRequested(turn=2, note="n"))[-1]
+    assert (
+        "an invariant does not hold" in spoken(passed, TurnRequested(turn=2, note=PROOF_FAILED))[-1]
+    )
 
 
 def test_a_broken_invariant_is_no_failed_proof_where_no_gate_is_set() -> None:
     broken = InvariantChecked(text="t", scope=Scope.GLOBAL, when="after", passed=False)
-    again = TurnRequested(turn=2, note="n")
+    again = TurnRequested(turn=2, note=PROOF_FAILED)
     assert "an invariant does not hold" in spoken(broken, again)[-1]
     failed = Validated(round=1, changeset_id="c", tree="t", passed=False, results=Body())
     assert "proof" in spoken(broken, failed, again)[-1]
@@ -153,7 +159,12 @@ def test_control_characters_of_others_never_reach_the_terminal() -> None:
             ToolCallSettled(call_id="C", success=False, message="no\nway", error="TIMEOUT"),
             "TIMEOUT",
         ),
-        (TurnRequested(turn=2, note="it failed"), "back to the actor"),
+        (TurnRequested(turn=2, note=PROOF_FAILED), "failed: back to the actor"),
+        (TurnRequested(turn=2, note="add a\ntest"), "to the actor: add a"),
+        (Reviewed(verdict=Verdict.REQUEST_CHANGES, findings=2), "request changes, 2 findings"),
+        (RemovalProven(subject="commit 1", tree="t", noticed=("a",)), "fails, as it should: a"),
+        (RemovalProven(subject="commit 1", tree="t"), "without commit 1: passes too"),
+        (ModelSwitched(from_model="a:1", to_model="b:2", message="gone"), "b:2 goes on: gone"),
         (SetupFinished(key="k", layer="/l", is_cached=True), "layer found"),
         (SetupFinished(key="k", layer="/l", is_cached=False, commands=("a",)), "1 command"),
         (StrategyRecorded(summary="first\nsecond", decision_root_id="D"), "plan: first"),

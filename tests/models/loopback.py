@@ -80,12 +80,14 @@ class LoopbackServer:
     connections: int = 0
     asked: asyncio.Event = field(default_factory=asyncio.Event)  # a request has come
     gone: asyncio.Event = field(default_factory=asyncio.Event)  # a client left in mid-answer
+    _listener: asyncio.Server | None = None
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
         """Serve, and give the address."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
+        self._listener = server
         port = server.sockets[0].getsockname()[1]
         scheme = "https" if self.tls else "http"
         try:
@@ -95,6 +97,11 @@ class LoopbackServer:
             for writer in list(self._writers):
                 writer.close()
             await server.wait_closed()
+
+    def stop_listening(self) -> None:
+        """Accept no further connection; those that are open stay."""
+        if self._listener is not None:
+            self._listener.close()
 
     async def handle(self, method: str, path: str, data: Json, peer: Peer) -> bool:
         """Answer one request; return whether the connection stays."""
@@ -119,7 +126,7 @@ class LoopbackServer:
         finally:
             self._writers.discard(writer)
             writer.close()
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
                 await writer.wait_closed()
 
     async def _one(self, peer: Peer) -> bool:

@@ -1,5 +1,6 @@
 """Providers of the user's `models.yaml`, and what is said of its mistakes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from patchyard.casting import model_catalogue
 from patchyard.clients.yaml import parse_yaml
 from patchyard.domain.errors import UsageError
 from patchyard.models.configured import ModelsFile, Reading
+from patchyard.roles.library import SHIPPED
 
 HOUSE = """\
 providers:
@@ -63,3 +65,113 @@ def test_a_mistake_is_named_with_its_place(body: str, words: str) -> None:
 def test_a_list_of_providers_is_refused() -> None:
     with pytest.raises(UsageError, match="providers: must be a mapping"):
         Reading().document(parse_yaml("providers: [a]", name="models.yaml"))
+
+
+CHAINED = """\
+providers:
+  house: {base_url: "http://${HOST:-h}/v1"}
+roles:
+  developer:
+    default_model: "codellama:13b"
+    provider: "ollama"
+    fallback_model: "llama3.1:8b"
+    fallback_provider: "resetdata"
+  tester:
+    default_model: ${TESTING}
+    provider: house
+    fallbacks: [{model: "llama3.1:8b", provider: ollama}]
+environments:
+  prod:
+    providers: {vault: {base_url: "https://vault/v1"}}
+    roles: {tester: {default_model: big, provider: vault}}
+"""
+
+
+def reading(**environ: str) -> Reading:
+    return Reading(environ=environ, roles=SHIPPED)
+
+
+def test_roles_have_chains_and_variables_are_filled_in() -> None:
+    document = parse_yaml(CHAINED, name="models.yaml")
+    found = reading(TESTING="qwen3-coder").document(document)
+    assert found.providers["house"].base_url == "http://h/v1"
+    assert found.roles == {
+        "developer": ("ollama:codellama:13b", "resetdata:llama3.1:8b"),
+        "tester": ("house:qwen3-coder", "ollama:llama3.1:8b"),
+    }
+    with pytest.raises(UsageError) as caught:
+        reading().document(document)
+    assert caught.value.message.startswith("models.yaml:10:5: roles.tester.default_model: the var")
+    assert "TESTING:-OTHERWISE" in caught.value.hint
+
+
+def test_an_environment_goes_over_the_rest_and_is_checked_though_it_does_not_count() -> None:
+    document = parse_yaml(CHAINED, name="models.yaml")
+    chosen = replace(reading(TESTING="t"), stage="prod").document(document)
+    assert chosen.roles["tester"] == ("vault:big",)
+    assert chosen.roles["developer"][0] == "ollama:codellama:13b"
+    assert set(chosen.providers) == {"house", "vault"}
+    with pytest.raises(UsageError) as caught:
+        replace(reading(TESTING="t"), stage="pord").document(document)
+    assert "Did you mean 'prod'?" in caught.value.message
+    wrong = parse_yaml(f"{CHAINED}  dev: {{roles: {{tester: 1}}}}\n", name="models.yaml")
+    with pytest.raises(UsageError, match=r"models.yaml:17:17: environments.dev.roles.tester: must"):
+        reading(TESTING="t").document(wrong)
+
+
+def test_the_shipped_chains_are_those_of_the_source() -> None:
+    shipped = Reading(roles=SHIPPED).shipped_roles()
+    assert shipped["developer"] == ("ollama:codellama:13b", "resetdata:llama3.1:8b")
+    assert shipped["architect"] == ("openai:gpt-4o", "ollama:llama3.1:8b")
+    assert {chain[0].partition(":")[0] for chain in (shipped["reviewer"], shipped["tester"])} == {
+        "ollama"
+    }
+
+
+AGAIN = "[{model: b, provider: openai}, {model: a, provider: ollama}]"
+CYCLE = f"default_model: a, provider: ollama, fallbacks: {AGAIN}"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            "{develper: {}}",
+            "2:4: roles.develper: unknown role 'develper'. Did you mean 'developer'?",
+        ),
+        ("[developer]", "roles: must be a mapping of roles, not a list"),
+        ("{tester: {provider: ollama}}", "2:4: roles.tester: 'default_model' is missing"),
+        ("{tester: {default_model: a}}", "roles.tester: 'provider' is missing"),
+        (
+            "{tester: {default_model: a, provider: olama}}",
+            "2:31: roles.tester.provider: unknown model provider 'olama'. Did you mean 'ollama'?",
+        ),
+        (
+            "{tester: {default_model: 3, provider: ollama}}",
+            "default_model: must be text, not a num",
+        ),
+        ("{tester: {model: a, provider: ollama}}", "unknown key 'model'"),
+        (
+            "{tester: {default_model: a, provider: ollama, fallback_model: b}}",
+            "roles.tester: 'fallback_provider' is missing",
+        ),
+        (
+            f"{{tester: {{{CYCLE}}}}}",
+            "roles.tester.fallbacks[1]: a cycle of fallbacks: ollama:a -> openai:b -> ollama:a",
+        ),
+        ("{tester: {default_model: a, provider: ollama, fallbacks: 1}}", "must be a list"),
+        ("{tester: {default_model: a, default_model: b}}", "the key 'default_model' stands twice"),
+    ],
+)
+def test_a_mistake_in_a_role_is_named_with_its_place(body: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        reading().document(parse_yaml(f"roles:\n  {body}\n", name="models.yaml"))
+    assert words in caught.value.message
+    assert caught.value.exit_code == 2
+
+
+def test_a_chain_is_bounded() -> None:
+    further = ", ".join(f"{{model: m{n}, provider: ollama}}" for n in range(8))
+    body = f"{{tester: {{default_model: a, provider: ollama, fallbacks: [{further}]}}}}"
+    with pytest.raises(UsageError, match="at most 8 models"):
+        reading().document(parse_yaml(f"roles: {body}", name="models.yaml"))

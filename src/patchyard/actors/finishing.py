@@ -1,10 +1,13 @@
 """The call that ends a phase: `finish`, answered by the actor itself and never by a toolbox."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from patchyard.domain.decision import DecisionKind, Proposal
+from patchyard.domain.design_record import RECORD_SCHEMA
+from patchyard.domain.review import REVIEW_SCHEMA
+from patchyard.domain.role import Output
 from patchyard.domain.tooling import Effect, ToolSpec
 
 FINISH = "finish"
@@ -31,9 +34,16 @@ class Finish:
     summary: str
     is_failure: bool = False
     proposals: tuple[Proposal, ...] = ()
+    product: Mapping[str, Any] = field(default_factory=dict)  # what a role's output is read from
 
 
-def finish_spec(phase: str) -> ToolSpec:
+_PRODUCTS: Mapping[Output, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
+    Output.FINDINGS: ("End the review with its verdict.", REVIEW_SCHEMA, ("verdict",)),
+    Output.RECORD: ("End the work with the decision.", RECORD_SCHEMA, tuple(RECORD_SCHEMA)),
+}
+
+
+def finish_spec(phase: str, output: Output = Output.CHANGES) -> ToolSpec:
     """Return `finish` as the model of that phase sees it."""
     if phase == "strategize":
         return _spec(
@@ -48,10 +58,16 @@ def finish_spec(phase: str) -> ToolSpec:
                 "failed": _FAILED,
             },
         )
-    return _spec("End the work with a summary.", {"summary": _SUMMARY, "failed": _FAILED})
+    usual = {"summary": _SUMMARY, "failed": _FAILED}
+    if output in _PRODUCTS:
+        description, schema, required = _PRODUCTS[output]
+        return _spec(description, {**schema, **usual}, required=("summary", *required))
+    return _spec("End the work with a summary.", usual)
 
 
-def read_finish(phase: str, arguments: Mapping[str, Any]) -> Finish:
+def read_finish(
+    phase: str, arguments: Mapping[str, Any], output: Output = Output.CHANGES
+) -> Finish:
     """Take a finish call as it comes; whatever is missing is filled from what is there."""
     texts = [v.strip() for v in arguments.values() if isinstance(v, str) and v.strip()]
     named = arguments.get("summary")
@@ -59,7 +75,9 @@ def read_finish(phase: str, arguments: Mapping[str, Any]) -> Finish:
     failed = arguments.get("failed")
     is_failure = failed is True or (isinstance(failed, str) and failed.lower() == "true")
     if phase != "strategize" or is_failure:
-        return Finish(summary=summary or "no summary was given", is_failure=is_failure)
+        product = arguments if output in _PRODUCTS and not is_failure else {}
+        said = summary or "no summary was given"
+        return Finish(summary=said, is_failure=is_failure, product=product)
     return Finish(summary=summary or "no plan was given", proposals=_proposals(arguments, summary))
 
 
@@ -68,7 +86,9 @@ def strategy(summary: str) -> Finish:
     return Finish(summary=summary, proposals=_proposals({}, summary))
 
 
-def _spec(description: str, properties: Mapping[str, Any]) -> ToolSpec:
+def _spec(
+    description: str, properties: Mapping[str, Any], *, required: Sequence[str] = ("summary",)
+) -> ToolSpec:
     return ToolSpec(
         name=FINISH,
         description=description,
@@ -76,7 +96,7 @@ def _spec(description: str, properties: Mapping[str, Any]) -> ToolSpec:
         parameters={
             "type": "object",
             "properties": dict(properties),
-            "required": ["summary"],
+            "required": list(required),
             "additionalProperties": False,
         },
     )

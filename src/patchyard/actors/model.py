@@ -27,6 +27,7 @@ from patchyard.domain.messages import (
     StopReason,
     Usage,
 )
+from patchyard.domain.role import WRITING
 from patchyard.domain.tooling import Effect, ToolSpec
 
 BYTES_PER_TOKEN = 3  # code has more in most tokenizers
@@ -83,7 +84,7 @@ class ModelSession:
         self._actor = actor
         self._brief = brief
         self._facts = facts
-        self._tools = (*_offered(brief), finish_spec(brief.phase))
+        self._tools = (*_offered(brief), finish_spec(brief.phase, brief.output))
         self._names = [tool.name for tool in self._tools]
         self._effects = {tool.name: tool.effect for tool in self._tools}
         self._talk = Conversation(entry(m, is_pinned=True) for m in opening(brief))
@@ -232,7 +233,8 @@ class ModelSession:
 
     def _verdict(self, finish: Finish, *, failed: bool = False, is_noted: bool = False) -> str:
         """Return what a finish call is answered with; an idle one is asked back once."""
-        idle = self._brief.phase == "execute" and not self._changed and not finish.is_failure
+        is_writing = self._brief.phase == "execute" and self._brief.output in WRITING
+        idle = is_writing and not self._changed and not finish.is_failure
         verdict = ACCEPTED
         if failed or is_noted:
             verdict = NOT_YET
@@ -268,7 +270,8 @@ class ModelSession:
         others = [call for call in calls if call.name != FINISH]
         finishing = [item for item in self._open if item.is_finish]
         if finishing:
-            finish = read_finish(self._brief.phase, finishing[-1].call.arguments or {})
+            heard = finishing[-1].call.arguments or {}
+            finish = read_finish(self._brief.phase, heard, self._brief.output)
             if others:
                 self._held = finish
             else:
@@ -293,7 +296,7 @@ class ModelSession:
         if text and reply.stop is StopReason.DONE:
             if self._brief.phase == "strategize":
                 return _final(strategy(text), **said)
-            if self._changed:
+            if self._changed and self._brief.output in WRITING:
                 return _final(Finish(summary=text), **said)
         return _failed(silence(reply), **said)
 
@@ -352,6 +355,7 @@ def _final(finish: Finish, **said: Any) -> Turn:
         failure=failure,
         can_go_on=finish.is_failure,
         proposals=finish.proposals,
+        product=finish.product,
         **said,
     )
 

@@ -5,15 +5,20 @@ from string import Template
 
 from patchyard.contracts.actor import Brief
 from patchyard.domain.messages import Message, Speaker
+from patchyard.domain.role import WRITING
 
 
 def opening(brief: Brief) -> tuple[Message, Message]:
     """Return the system prompt and the task; both stay in every request."""
     name = "strategize.md" if brief.phase == "strategize" else "execute.md"
+    if brief.phase != "strategize" and brief.output not in WRITING:
+        name = "judge.md"
     prompt = files("patchyard.actors").joinpath("prompts", name).read_text(encoding="utf-8")
-    system = Template(prompt).substitute(workspace=brief.workspace_path)
+    system = Template(prompt).substitute(workspace=brief.workspace_path).strip()
+    if brief.role:
+        system = f"{system}\n\n{brief.role}"
     return (
-        Message(speaker=Speaker.SYSTEM, text=system.strip()),
+        Message(speaker=Speaker.SYSTEM, text=system),
         Message(speaker=Speaker.USER, text=_task(brief)),
     )
 
@@ -30,6 +35,8 @@ def _task(brief: Brief) -> str:
         )
         if lines
     ]
+    if brief.subject:
+        parts.append(f"# The change this is about\n\n{brief.subject}")
     if brief.strategy:
         parts.append(f"# The plan\n\n{brief.strategy.strip()}")
     if brief.findings:

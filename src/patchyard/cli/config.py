@@ -1,5 +1,6 @@
 """`agents config`: each setting, where it came from, and whether the files are right."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +96,19 @@ def check(output_format: str) -> None:
         everything = repository_settings(top, is_trusted=True)
         everything.files.require_readable()
         from patchyard.intake_names import require_names  # noqa: PLC0415 - heavy, and only for this
+        from patchyard.intake_roles import role_folder  # noqa: PLC0415 - likewise
+        from patchyard.roles.library import role_names  # noqa: PLC0415 - likewise
 
         holdings = await catalogue.holdings()
         project = holdings.project_of(top)
         linked = project.linked(holdings.resources) if project else ()
-        require_names(everything.configuration, top, holdings=holdings, project=project)
+        require_names(
+            everything.configuration,
+            top,
+            holdings=holdings,
+            project=project,
+            roles=role_names(role_folder(os.environ)),
+        )
         is_trusted = holdings.is_trusted(top, everything.files.digest)
         seen = repository_settings(top, is_trusted=is_trusted, linked=linked)
         data = {

@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "plan": ("patchyard.cli.plan:plan", "Follow, show, apply and control plans."),
     "project": ("patchyard.cli.project:project", "Name repositories and set what counts there."),
     "resource": ("patchyard.cli.resource:resource", "Say what projects may use."),
+    "role": ("patchyard.cli.role:role", "Say who can work on a task."),
     "run": ("patchyard.cli.run:run", "Carry out a task on this repository, with proof."),
     "worker": ("patchyard.cli.worker:worker", "Carry out plans that wait in the queue."),
     "trust": ("patchyard.cli.trust:trust", "Let a repository's own settings decide."),

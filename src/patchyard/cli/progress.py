@@ -33,9 +33,12 @@ from patchyard.domain.events import (
 from patchyard.domain.failover import ModelSwitched
 from patchyard.domain.limit_hits import LIMIT
 from patchyard.domain.plan import Phase, State
+from patchyard.domain.removal import RemovalProven
+from patchyard.domain.review import Reviewed
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.steering import Approved, Guided, Paused, Rejected, RetryPlanned, Reverted
 from patchyard.domain.traffic import NetworkUsed
+from patchyard.engine.capture import PROOF_FAILED
 from patchyard.engine.report import base_line
 
 Line = Callable[[Any], str | None]
@@ -43,6 +46,7 @@ Line = Callable[[Any], str | None]
 ABOUT = ("command", "pattern", "query", "path")  # the argument that a call's line shows
 PLACES_SHOWN = 3  # of what one call tried to reach
 CALL_SHOWN = 90  # of what a call is about
+NOTE_SHOWN = 160  # of why something goes back to the actor
 PLAN_SHOWN = 110  # characters of a strategy's first line
 ERROR_SHOWN = 2000  # of what is said of an error, which begins with it and ends with the cure
 OUTPUT_LINE = 4000  # characters of a line that does not end; then it is shown in pieces
@@ -103,7 +107,7 @@ class SpokenLines:
             self._has_passed = not event.passed or self._has_passed
         elif isinstance(event, ChangeSetCaptured):
             self._has_passed = False
-        elif text and isinstance(event, TurnRequested) and self._has_passed:
+        elif text and _is_of_proof(event) and self._has_passed:
             text = f"  {_mark('check')} an invariant does not hold: back to the actor"
         if not text:
             return
@@ -222,7 +226,25 @@ def _reached(event: NetworkUsed) -> str:
 
 
 def _asked(event: TurnRequested) -> str | None:
-    return f"  {_mark('proof')} failed: back to the actor" if event.note else None
+    if not event.note:
+        return None
+    if event.note.startswith(PROOF_FAILED):
+        return f"  {_mark('proof')} failed: back to the actor"
+    return f"  {_mark('back')} to the actor: {_cut(event.note.splitlines()[0], NOTE_SHOWN)}"
+
+
+def _is_of_proof(event: Event) -> bool:
+    return isinstance(event, TurnRequested) and event.note.startswith(PROOF_FAILED)
+
+
+def _noticed(event: RemovalProven) -> str:
+    said = f"fails, as it should: {', '.join(event.noticed)}" if event.noticed else "passes too"
+    return f"{_mark('proof')} without {_cut(event.subject, PLAN_SHOWN)}: {_whole(said)}"
+
+
+def _reviewed(event: Reviewed) -> str:
+    verdict = str(event.verdict).replace("_", " ")
+    return f"{_mark('review')} {verdict}, {counted(event.findings, 'finding')}"
 
 
 def _set_up(event: SetupFinished) -> str:
@@ -320,7 +342,9 @@ _LINES: Mapping[type[Event], Line] = {
     Paused: _paused,
     RetryPlanned: _retry,
     ModelSwitched: _switched,
+    RemovalProven: _noticed,
     Reverted: _reverted,
+    Reviewed: _reviewed,
     Approved: _approved,
     Rejected: _rejected,
 }
@@ -329,6 +353,7 @@ __all__ = [
     "ABOUT",
     "CALL_SHOWN",
     "ERROR_SHOWN",
+    "NOTE_SHOWN",
     "OUTPUT_LINE",
     "PLACES_SHOWN",
     "PLAN_SHOWN",

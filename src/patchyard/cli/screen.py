@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchyard.cli.outcome import counted, one_line, paint, visible
+from patchyard.cli.screen_rows import product_rows, row
 from patchyard.domain.errors import LimitReached, ProofFailed
 from patchyard.domain.safety import UNCONFINED
 
@@ -16,15 +17,16 @@ def plan_screen(data: Mapping[str, Any]) -> str:
     """Return the screen for the `data` of one plan."""
     parts = [
         _head(data),
-        _row("base", _base(data.get("base"))),
-        _row("what", visible(_first_line(data.get("summary") or data["strategy"]["summary"]))),
+        row("base", _base(data.get("base"))),
+        row("what", visible(_first_line(data.get("summary") or data["strategy"]["summary"]))),
         *_changes(data),
         *_findings(data.get("findings", [])),
         *_checks(data["strategy"].get("invariants", [])),
+        *product_rows(data),
         *_proof(data),
-        _row("reach", _reach(data["reach"])),
-        _row("cost", _cost(data["cost"])),
-        _row("head", data["journal_head"] if data.get("applied") else ""),
+        row("reach", _reach(data["reach"])),
+        row("cost", _cost(data["cost"])),
+        row("head", data["journal_head"] if data.get("applied") else ""),
         *_error(data),
         *_next(data),
     ]
@@ -44,10 +46,6 @@ def _head(data: Mapping[str, Any]) -> str:
     return f"plan {data['plan_id']}  {state}"
 
 
-def _row(name: str, text: str) -> str:
-    return f"  {paint(name.ljust(8), 'cyan')} {text}" if text else ""
-
-
 def _base(base: Mapping[str, Any] | None) -> str:
     if base is None:
         return ""
@@ -63,9 +61,9 @@ def _changes(data: Mapping[str, Any]) -> list[str]:
         return []
     counts = changeset["counts"]
     if not data["changed"]:
-        return [_row("changes", "none")]
+        return [row("changes", "none")]
     rows = [
-        _row(
+        row(
             "changes",
             f"{counted(counts['files'], 'file')},"
             f" {paint('+' + str(counts['added']), 'green')}"
@@ -86,7 +84,7 @@ def _changes(data: Mapping[str, Any]) -> list[str]:
 
 def _findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
-        _row("look at", paint(one_line(f"{finding['path']}: {finding['message']}"), "yellow"))
+        row("look at", paint(one_line(f"{finding['path']}: {finding['message']}"), "yellow"))
         for finding in findings
     ]
 
@@ -97,7 +95,7 @@ def _checks(checked: Sequence[Mapping[str, Any]]) -> list[str]:
     for check in checked:
         held.setdefault((check["scope"], check["text"]), {})[check["when"]] = check["passed"]
     return [
-        _row(
+        row(
             "check",
             f"{one_line(text)}: {' → '.join(paint(*HELD[kept]) for kept in found.values())}",
         )
@@ -110,14 +108,14 @@ def _proof(data: Mapping[str, Any]) -> list[str]:
     touched = data.get("touched_proof") or []
     if touched:
         listed = one_line(", ".join(touched))
-        rows.append(_row("touched", paint(f"tests and tool settings changed: {listed}", "yellow")))
+        rows.append(row("touched", paint(f"tests and tool settings changed: {listed}", "yellow")))
     if not data["validation"] and data.get("changeset"):
         why = "it has not come to that" if data.get("gates") else "no validation command is set"
-        rows.append(_row("proof", paint(f"unproven: {why}", "yellow")))
+        rows.append(row("proof", paint(f"unproven: {why}", "yellow")))
     for gate in data["validation"]:
         before = gate.get("before")
         was = _verdict(before) if before else "not run"
-        rows.append(_row("proof", f"{visible(gate['command'])}: {was} → {_verdict(gate)}"))
+        rows.append(row("proof", f"{visible(gate['command'])}: {was} → {_verdict(gate)}"))
         if not gate["passed"]:
             rows += [f"           {visible(line)}" for line in gate["output"].splitlines()[-12:]]
     return rows
@@ -172,22 +170,22 @@ def _error(data: Mapping[str, Any]) -> list[str]:
         return []
     lines = visible(message).splitlines()
     hint = (data.get("error_details") or {}).get("hint", "")
-    return [_row("stopped", paint("\n           ".join(lines), "red")), _row("cure", visible(hint))]
+    return [row("stopped", paint("\n           ".join(lines), "red")), row("cure", visible(hint))]
 
 
 def _next(data: Mapping[str, Any]) -> list[str]:
     plan = data["plan_id"]
     if data.get("approval"):
         yes = f"agents plan approve {plan}   (or reject; then agents plan resume {plan})"
-        return [_row("next", yes)]
+        return [row("next", yes)]
     if applied := data.get("applied"):
         where = f" ({visible(applied['reference'])})" if applied.get("reference") else ""
         done = f"applied to {applied['to']}{where}; take it back with `agents plan unapply {plan}`"
-        return [_row("next", done)]
+        return [row("next", done)]
     if data["changed"] and data["state"] in {"complete", "applied"}:
         since = "   (what was applied is taken back)" if data["state"] == "applied" else ""
         return [
-            _row("next", f"agents plan diff {plan}{since}"),
+            row("next", f"agents plan diff {plan}{since}"),
             f"           agents plan apply {plan} --to worktree   (or branch, merge)",
             *_allowed(data.get("findings", [])),
         ]
@@ -197,11 +195,11 @@ def _next(data: Mapping[str, Any]) -> list[str]:
         "execute/queued": "execute",
     }
     if step := begin.get(f"{data['phase']}/{data['state']}"):
-        return [_row("next", f"agents plan {step} {plan}   (or the whole way: plan resume)")]
+        return [row("next", f"agents plan {step} {plan}   (or the whole way: plan resume)")]
     if data["state"] == "processing":
         follow = f"agents plan watch {plan}   (after a crash: agents plan resume {plan})"
         onward = f"agents plan resume {plan}" if data.get("is_paused") else follow
-        return [_row("next", onward)]
+        return [row("next", onward)]
     return _onward(data) if data["state"] in {"errored", "constrained", "cancelled"} else []
 
 
@@ -210,16 +208,16 @@ def _onward(data: Mapping[str, Any]) -> list[str]:
     plan, details = data["plan_id"], data.get("error_details") or {}
     if data["phase"] == "apply" and data["state"] == "errored":
         to = f" --to {details['to']}" if details.get("to") else ""
-        return [_row("next", f"agents plan apply {plan}{to}")]
+        return [row("next", f"agents plan apply {plan}{to}")]
     if details.get("code") == LimitReached.code:
         raised = f"agents plan limit {plan} …   (what is raised: agents plan limit --help)"
         if shared := details.get("setting"):
             raised = f"raise {shared}   (where it is set: agents config show --origin)"
-        return [_row("next", raised), f"           agents plan resume {plan}"]
+        return [row("next", raised), f"           agents plan resume {plan}"]
     if details.get("code") == ProofFailed.code:
         seen = f"agents plan diff {plan}   (what was tried; `agents plan shell` looks inside)"
-        return [_row("next", seen), f"           agents plan resume {plan}   (proves it again)"]
-    return [_row("next", f"agents plan resume {plan}   (or: agents plan events {plan})")]
+        return [row("next", seen), f"           agents plan resume {plan}   (proves it again)"]
+    return [row("next", f"agents plan resume {plan}   (or: agents plan events {plan})")]
 
 
 def _allowed(findings: Sequence[Mapping[str, Any]]) -> list[str]:

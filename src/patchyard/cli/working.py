@@ -11,14 +11,24 @@ import click
 from patchyard.assembly import open_equipment
 from patchyard.casting import require_actor
 from patchyard.cli.asking import TerminalApprover
-from patchyard.cli.outcome import Interrupted, Outcome, heard, is_open, paint, say_warnings, visible
+from patchyard.cli.outcome import (
+    Interrupted,
+    Outcome,
+    counted,
+    heard,
+    is_open,
+    paint,
+    say_warnings,
+    visible,
+)
 from patchyard.cli.progress import JsonLines, SpokenLines
 from patchyard.cli.screen import plan_screen
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
-from patchyard.domain.errors import PatchyardError, WorkFailed
+from patchyard.domain.errors import PatchyardError, ReviewRejected, WorkFailed
 from patchyard.domain.events import BaseRecorded, Event, PlanCreated
 from patchyard.domain.plan import MANUAL, PlanSpec
+from patchyard.domain.review import Verdict
 from patchyard.domain.routing import sites_of
 from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
@@ -144,6 +154,9 @@ async def carried(equipment: Equipment, plan_id: str, work: Awaitable[PlanState]
     data = await plan_data(ledger)
     if error is None and ledger.state.known.requires_changes and not data["changed"]:
         error = WorkFailed("nothing was changed", hint="--require-changes asked for a change")
+    if error is None and data["review"] and data["review"]["verdict"] == Verdict.REQUEST_CHANGES:
+        count = counted(len(data["review"]["findings"]), "finding")
+        error = ReviewRejected(f"the review asks for changes: {count}")
     if isinstance(error, Interrupted):
         return Outcome(data=data, error=error)
     said = data["error_message"]

@@ -8,6 +8,7 @@ from patchyard.contracts.model import Meter, OnSwitch, OnText, OnWait
 from patchyard.domain.decision import Proposal
 from patchyard.domain.messages import Usage
 from patchyard.domain.plan import PlanSpec
+from patchyard.domain.role import Output
 from patchyard.domain.tooling import ToolResult, ToolSpec
 
 
@@ -29,6 +30,9 @@ class Brief:
     arguments: Mapping[str, str] = field(default_factory=dict)  # of the action
     findings: tuple[str, ...] = ()  # what earlier attempts came to, oldest first
     network: tuple[str, ...] = ()  # what commands can reach, a sentence each; empty: nothing
+    role: str = ""  # the prompt of the role
+    output: Output = Output.CHANGES  # what must come of execute
+    subject: str = ""  # the change that a review or a test is about, as a patch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +75,7 @@ class Turn:
     has_more: bool = False  # final of a round that others follow, whatever its proof says
     sent_back: str = ""  # why the actor was set right, for people who watch; no end of the work
     proposals: tuple[Proposal, ...] = ()  # decisions made in this turn
+    product: Mapping[str, Any] = field(default_factory=dict)  # final only: what else finish said
     usage: Usage | None = None  # None: no model was asked
     usd: float | None = None  # price of it; None: unknown, or no model was asked
     model: str = ""

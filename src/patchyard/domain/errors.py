@@ -21,6 +21,7 @@
         ├── EnvironmentBroken     the place a call ran in is gone
         ├── ProofFailed           the gates do not pass on the result
         ├── ModelFailed           the provider answered with an error
+        ├── ReviewRejected        the review asks for changes
         └── JournalBroken         stored data is not what was written
 
 Expected failures of a tool (non-zero exit, missing file) are results, never one of these.
@@ -217,6 +218,12 @@ class ProofFailed(WorkFailed):
     code = "validation_failed"
 
 
+class ReviewRejected(WorkFailed):
+    """A review is done, and asks for changes."""
+
+    code = "review_rejected"
+
+
 class ReconciliationBlockedError(StateRefusal):
     """An invariant does not hold, so the plan may not go on."""
 
@@ -248,6 +255,7 @@ __all__ = [
     "PlanPaused",
     "ProofFailed",
     "ReconciliationBlockedError",
+    "ReviewRejected",
     "StateRefusal",
     "Unavailable",
     "UnknownName",

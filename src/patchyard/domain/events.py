@@ -9,13 +9,16 @@ from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointEvent
 from patchyard.domain.decision import Decision
+from patchyard.domain.design_record import DesignRecorded
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Site
 from patchyard.domain.failover import ModelSwitched
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.preference import PreferenceFell
 from patchyard.domain.queue import Taken
+from patchyard.domain.removal import RemovalProven
 from patchyard.domain.resource import Resource
+from patchyard.domain.review import Reviewed
 from patchyard.domain.spending import SpendingEvent
 from patchyard.domain.steering import SteeringEvent
 from patchyard.domain.traffic import NetworkUsed
@@ -328,6 +331,9 @@ Event = (
     | Resumed
     | Taken
     | ModelSwitched
+    | DesignRecorded
+    | RemovalProven
+    | Reviewed
     | SpendingEvent
     | SteeringEvent
     | CheckpointEvent

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from patchyard.domain import checkpoint_fold, spending_fold, steering_fold, usage_fold
+from patchyard.domain import checkpoint_fold, judging_fold, spending_fold, steering_fold, usage_fold
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import (
     Applied,
@@ -290,6 +290,7 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     Unapplied: _unapplied,
     PhaseFailed: _failed,
     **checkpoint_fold.HANDLERS,
+    **judging_fold.HANDLERS,
     **steering_fold.HANDLERS,
     **spending_fold.HANDLERS,
 }

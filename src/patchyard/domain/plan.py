@@ -16,6 +16,7 @@ from patchyard.domain.lineage import Lineage
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.preference import ToolPreference
 from patchyard.domain.resource import Resource
+from patchyard.domain.role import Role
 from patchyard.domain.safety import SafetyProfile
 
 
@@ -41,8 +42,6 @@ class State(StrEnum):
 
 
 Step = tuple[Phase, State]
-
-ROLES = ("architect", "developer", "reviewer", "tester")  # C17; only names as yet
 
 MANUAL = "manual"  # nothing goes on by itself
 AUTO = "auto"  # all goes on by itself, but for apply
@@ -135,6 +134,7 @@ class PlanSpec:
     agent: str = "model"  # model, recipe, or the name of another actor
     model: str = ""  # PROVIDER:MODEL; empty: chosen when needed
     role: str = "developer"
+    charter: Role = field(default_factory=lambda: Role(name="developer"))  # what the role says
     environment: str | None = None  # plan level of the chain: a kind or a linked resource
     environment_source: str = "plan"  # who set it: an option, run-default
     environment_priority: Priority | None = None  # None: not set (A+)
@@ -186,7 +186,6 @@ __all__ = [
     "AUTO",
     "MANUAL",
     "PROFILES",
-    "ROLES",
     "TRANSITIONS",
     "Phase",
     "PlanSpec",

@@ -16,7 +16,6 @@ from patchyard.domain.keeping import Keep, keep_of
 from patchyard.domain.languages import BASE, IMAGES
 from patchyard.domain.model_names import split_name
 from patchyard.domain.network_settings import NetworkSettings, network_of, secrets_of
-from patchyard.domain.plan import ROLES
 from patchyard.domain.pooling import Pooling, pooling_of
 from patchyard.domain.preference import ToolSetting
 from patchyard.domain.project import LimitSettings, context_value, limits_of
@@ -92,18 +91,10 @@ def _read(name: str, body: Mapping[str, Any]) -> Any:
     return _PARSERS[name](body[name])
 
 
-def known_role(name: str) -> str:
-    """Return `name`. Raises UnknownName."""
-    if name not in ROLES:
-        raise UnknownName.among("role", name, ROLES)
-    return name
-
-
-# Which agents there are is the registry's to say; empty text is nothing said.
+# Which agents and roles there are is others' to say; empty text is nothing said.
 _CHECKS: Mapping[str, Callable[[str], object]] = {
     "automation_profile": known_profile,
     "model": split_name,
-    "role": known_role,
 }
 
 
@@ -161,6 +152,5 @@ __all__ = [
     "RESERVED",
     "TEXTS",
     "Settings",
-    "known_role",
     "parse_settings",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 from patchyard.domain.budget import PlanLimits, Spent
 from patchyard.domain.changeset import Base
 from patchyard.domain.decision import Decision
+from patchyard.domain.design_record import DesignRecorded
 from patchyard.domain.environment import EnvironmentHandle
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import (
@@ -23,6 +24,8 @@ from patchyard.domain.events import (
 from patchyard.domain.growing import Growing
 from patchyard.domain.marks import Mark
 from patchyard.domain.plan import Phase, PlanSpec, State
+from patchyard.domain.removal import RemovalProven
+from patchyard.domain.review import Reviewed
 from patchyard.domain.spending import Held
 from patchyard.domain.steering import Steered
 from patchyard.domain.traffic import Traffic
@@ -70,6 +73,9 @@ class PlanState:
     network: tuple[Traffic, ...] = ()  # what went through the gateways, by place
     changeset: ChangeSetCaptured | None = None
     validation: Validated | None = None
+    removal: RemovalProven | None = None  # of tests: they fail without their subject
+    review: Reviewed | None = None
+    record: DesignRecorded | None = None
     rounds: int = 0  # failed proofs that were given back to the actor in this phase
     intended: ApplyIntended | None = None
     handed: tuple[Applied, ...] = ()  # hand-overs that were not taken back, oldest first

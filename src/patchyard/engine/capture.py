@@ -17,6 +17,8 @@ from patchyard.engine.rows import body_of
 from patchyard.engine.setup import Setup, SetupFailed
 from patchyard.engine.sites import general_kind
 
+PROOF_FAILED = "The proof failed on a fresh copy of the base with your changes and nothing else."
+
 
 class Capture:
     """Captures and proves one plan's workspace, round by round."""
@@ -146,7 +148,7 @@ def _windows(events: Sequence[object]) -> Sequence[CallWindow]:
 
 
 def _complaint(failed: Sequence[Compared], broken: Sequence[str]) -> str:
-    parts = ["The proof failed on a fresh copy of the base with your changes and nothing else."]
+    parts = [PROOF_FAILED]
     for result in failed:
         how = "did not end" if result.exit_code is None else f"ended with {result.exit_code}"
         parts.append(f"$ {result.command}\n({how})\n{result.output[-6000:]}")
@@ -155,4 +157,4 @@ def _complaint(failed: Sequence[Compared], broken: Sequence[str]) -> str:
     return "\n\n".join(parts)
 
 
-__all__ = ["Capture", "rounds_of"]
+__all__ = ["PROOF_FAILED", "Capture", "rounds_of"]

@@ -17,6 +17,7 @@ from patchyard.contracts.pool import Pool
 from patchyard.contracts.pruning import Pruning
 from patchyard.contracts.queue import Crew, Queue
 from patchyard.contracts.room import Room
+from patchyard.contracts.subjects import Subjects
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
 from patchyard.contracts.workspace import Workspaces
@@ -34,6 +35,7 @@ class Equipment:
     crew: Crew  # this process as a worker
     clock: Clock
     trees: Trees
+    subjects: Subjects
     workspaces: Workspaces
     blobs: BlobSpaces  # what checkpoints keep
     layers: Layers

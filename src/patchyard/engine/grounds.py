@@ -54,8 +54,10 @@ async def ground(
 
 
 @asynccontextmanager
-async def reading_ground(equipment: Equipment, ledger: Ledger, base: Base) -> AsyncIterator[Ground]:
-    """Lend a tree for planning, made when the first call needs it; after the block it is gone."""
+async def reading_ground(
+    equipment: Equipment, ledger: Ledger, base: Base, *, layers: Sequence[Path] = ()
+) -> AsyncIterator[Ground]:
+    """Lend a tree for who only reads, made for the first call; after the block it is gone."""
     workspaces = equipment.workspaces
     name = ground_name(ledger.plan_id, "plan")
     folders = ledger.state.known.include
@@ -63,7 +65,7 @@ async def reading_ground(equipment: Equipment, ledger: Ledger, base: Base) -> As
 
     async def give() -> WorkspaceRef:
         if not made:
-            creating = workspaces.create(base, workspace_id=name, folders=folders)
+            creating = workspaces.create(base, workspace_id=name, layers=layers, folders=folders)
             async with ledger.sole():
                 made.append(await whole(creating))
         return made[0]

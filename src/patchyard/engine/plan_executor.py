@@ -1,9 +1,12 @@
 """Connects the life of a plan with its actors, for strategize and for execute (B2)."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Protocol
 
 from patchyard.contracts.actor import Turn
+from patchyard.contracts.subjects import Subject
 from patchyard.domain.changeset import Base
 from patchyard.domain.decision import Decision, DecisionKind, Proposal
 from patchyard.domain.errors import LimitReached, PatchyardError, WorkFailed
@@ -16,12 +19,14 @@ from patchyard.domain.events import (
     WorkSummarised,
 )
 from patchyard.domain.plan import Phase, State
+from patchyard.domain.role import Output
 from patchyard.engine import invariants
 from patchyard.engine.agent_loop import AgentLoop
 from patchyard.engine.capture import Capture
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.foreseeing import require_places
 from patchyard.engine.grounds import Ground, given, reading_ground, working_ground
+from patchyard.engine.judging import Judging, shown_subject
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import (
     begin,
@@ -33,6 +38,7 @@ from patchyard.engine.lifecycle import (
 from patchyard.engine.persisting import persisting, place_recovers
 from patchyard.engine.places import Places
 from patchyard.engine.proof import Prover
+from patchyard.engine.removal_proof import removal_proof
 from patchyard.engine.restarts import after_restart
 from patchyard.engine.reverting import freshened
 from patchyard.engine.sessions import at_work
@@ -43,6 +49,14 @@ from patchyard.engine.watching import Watching
 from patchyard.engine.wishing import prepared
 
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
+
+
+class Proving(Protocol):
+    """One way in which a round of work is proven."""
+
+    async def prove(self) -> str | None:
+        """Return what to tell the actor, None when all is well. Raises ProofFailed at the end."""
+        ...
 
 
 class PlanExecutor:
@@ -82,7 +96,7 @@ class PlanExecutor:
         await prepared(self._equipment, self._ledger.state, base)
         async with (
             reading_ground(self._equipment, self._ledger, base) as ground,
-            self._at_work(Phase.STRATEGIZE, ground) as (loop, _),
+            self._at_work(Phase.STRATEGIZE, ground, await self._subject(base)) as (loop, _),
         ):
             turn = await self._last_turn(loop)
         await self._conclude(turn, root_id)
@@ -119,23 +133,52 @@ class PlanExecutor:
         if not has_steps(self._ledger.state):
             held = await invariants.check(self._ledger, prover, base, tree=None, when="before")
             invariants.require_held(held)
+        subject = await self._subject(base)
+        if not self._ledger.state.known.charter.is_writing:
+            await self._judge(base, layers, subject)
+            return
+        removal = removal_proof(self._equipment, self._ledger, prover, base, subject)
         async with (
             working_ground(self._equipment, self._ledger, base, layers) as workspace,
-            self._at_work(Phase.EXECUTE, given(workspace)) as (loop, places),
+            self._at_work(Phase.EXECUTE, given(workspace), subject) as (loop, places),
         ):
             capture = Capture(self._equipment, self._ledger, prover, workspace)
+            proofs = (capture, removal) if removal else (capture,)
             turn = await self._last_turn(loop)
-            while (word := await self._next_word(turn, loop, places, capture)) is not None:
+            while (word := await self._next_word(turn, loop, places, proofs)) is not None:
                 turn = await loop.run(note=word)
 
+    async def _subject(self, base: Base) -> Subject | None:
+        """Return the change that the role's work is about; None for a role that makes one."""
+        if self._ledger.state.known.charter.output == Output.CHANGES:
+            return None
+        return await self._equipment.subjects.subject(base)
+
+    async def _judge(self, base: Base, layers: Sequence[Path], subject: Subject | None) -> None:
+        """Let a role that writes nothing say what it is for."""
+        judging = Judging(self._equipment, self._ledger, base, subject)
+        async with (
+            reading_ground(self._equipment, self._ledger, base, layers=layers) as ground,
+            self._at_work(Phase.EXECUTE, ground, subject) as (loop, _),
+        ):
+            turn = await self._last_turn(loop)
+            while (word := await self._judged(turn, judging)) is not None:
+                turn = await loop.run(note=word)
+
+    async def _judged(self, turn: Turn, judging: Judging) -> str | None:
+        if turn.failure:
+            raise _unable(turn)
+        await self._ledger.record(WorkSummarised(summary=turn.summary[:4000]))
+        return await judging.take(turn)
+
     async def _next_word(
-        self, turn: Turn, loop: AgentLoop, places: Places, capture: Capture
+        self, turn: Turn, loop: AgentLoop, places: Places, proofs: Sequence[Proving]
     ) -> str | None:
         """Prove a round of work; return what to go on with, None when all is done and said."""
         is_over = turn.failure and not turn.can_go_on
         if not is_over and await self._is_guided():
             return ""
-        complaint = await self._proven(turn, loop, places, capture)
+        complaint = await self._proven(turn, loop, places, proofs)
         if complaint is None and (turn.has_more or await self._is_guided()):
             return ""
         return complaint
@@ -159,7 +202,7 @@ class PlanExecutor:
             await self._ledger.record(Noted(text=f"it could not be captured: {error.message}"))
 
     async def _proven(
-        self, turn: Turn, loop: AgentLoop, places: Places, capture: Capture
+        self, turn: Turn, loop: AgentLoop, places: Places, proofs: Sequence[Proving]
     ) -> str | None:
         """End a round of work: what the actor left running ends before anything is looked at."""
         if turn.failure:
@@ -167,7 +210,11 @@ class PlanExecutor:
         await self._ledger.record(WorkSummarised(summary=turn.summary[:4000]))
         await places.end()
         await loop.end_round()
-        return await capture.prove()
+        for proof in proofs:
+            complaint = await proof.prove()
+            if complaint is not None:
+                return complaint
+        return None
 
     async def _last_turn(self, loop: AgentLoop) -> Turn:
         """Return the final turn, the one of an earlier life when that settled the matter."""
@@ -178,10 +225,16 @@ class PlanExecutor:
         return await loop.run(note=asked.note if asked is not None else "")
 
     def _at_work(
-        self, phase: Phase, ground: Ground
+        self, phase: Phase, ground: Ground, subject: Subject | None
     ) -> AbstractAsyncContextManager[tuple[AgentLoop, Places]]:
         return at_work(
-            self._equipment, self._ledger, phase, ground, self._steering, watching=self._watching
+            self._equipment,
+            self._ledger,
+            phase,
+            ground,
+            self._steering,
+            watching=self._watching,
+            subject=shown_subject(subject),
         )
 
     async def _base(self) -> Base:
@@ -252,4 +305,4 @@ def _placed(proposal: Proposal, decision_id: str, parent_id: str) -> Decision:
     )
 
 
-__all__ = ["PlanExecutor"]
+__all__ = ["PlanExecutor", "Proving"]

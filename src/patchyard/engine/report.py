@@ -16,6 +16,7 @@ from patchyard.domain.state import PlanState
 from patchyard.domain.usage import usage_data
 from patchyard.engine.accounts import shared_budgets
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.products import product_data
 from patchyard.engine.sites import general_kind, may_have_setup, weakest_walls, working_sites
 from patchyard.engine.waiting import approval, waiting
 
@@ -45,6 +46,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "changeset_id": changeset.id if changeset else None,
         "changed": bool(changeset and not changeset.is_empty),
         "changeset": changeset_data(changeset),
+        **await product_data(ledger),
         "validation": await _validation(ledger),
         "gates": list(spec.validate),
         "touched_proof": list(state.validation.touched) if state.validation else [],

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 from patchyard.contracts.actor import Brief, Casting, Session
 from patchyard.contracts.tool import Tool
@@ -35,9 +36,15 @@ async def at_work(
     steering: Steering,
     *,
     watching: Watching,
+    subject: str = "",
 ) -> AsyncIterator[tuple[AgentLoop, Places]]:
-    """Open the actor's session and its environments; both end with the block."""
+    """Open the actor's session and its environments; both end with the block.
+
+    `subject` is the change that a review or a test is about, as the actor is shown it.
+    """
     spec = ledger.state.known
+    is_writing = phase == Phase.EXECUTE and spec.charter.is_writing
+    manner = Phase.EXECUTE if is_writing else Phase.STRATEGIZE  # who judges reads as who plans
 
     async def specs() -> Mapping[Site, EnvironmentSpec]:
         return specs_for(
@@ -46,7 +53,7 @@ async def at_work(
             spec,
             await ground(),
             purpose=str(phase),
-            is_writable=phase == Phase.EXECUTE,
+            is_writable=is_writing,
         )
 
     places = Places(equipment, ledger, specs, str(phase))
@@ -56,8 +63,10 @@ async def at_work(
         path = spec.repository
         if general_kind(spec) in IN_PLACE:
             path = (await ground()).root
-        tools = equipment.tools(path)
+        known = equipment.tools(path).items()
+        tools = {name: tool for name, tool in known if spec.charter.may_use(name)}
         brief = _brief(ledger.state, phase, workspace_path=path, tools=tools)
+        brief = replace(brief, subject=subject)
         meter = PlanMeter(equipment, ledger, steering, on_wait=watching.on_wait)
         session = await _session(equipment, ledger, brief, watching, meter)
         closing.push_async_callback(session.close)
@@ -67,9 +76,9 @@ async def at_work(
             ledger,
             places,
             tools=tools,
-            phase=phase,
+            phase=manner,
             on_output=watching.on_output,
-            checkpoints=_checkpoints(equipment, ledger, phase, ground, places),
+            checkpoints=_checkpoints(equipment, ledger, manner, ground, places),
             steering=steering,
             reaching=reached,
         )
@@ -108,7 +117,7 @@ def _brief(
     """Return what the actor is told; while planning it is not even shown what writes."""
     spec = state.known
     specs = [tool.spec for tool in tools.values()]
-    if phase == Phase.STRATEGIZE:
+    if phase == Phase.STRATEGIZE or not spec.charter.is_writing:
         specs = [each for each in specs if each.effect != Effect.WRITE]
     return Brief(
         plan_id=state.plan_id,
@@ -124,6 +133,8 @@ def _brief(
         steps=spec.steps,
         arguments=spec.arguments,
         findings=state.steered.findings,
+        role=spec.charter.prompt,
+        output=spec.charter.output,
         network=() if is_closed(spec.network, phase) else instructions(spec.network),
     )
 

@@ -1,0 +1,86 @@
+"""`agents role list|show`: who can work on a task."""
+
+import os
+
+import click
+
+from patchyard.cli.main import Group
+from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
+from patchyard.domain.codec import to_json
+from patchyard.domain.role import Role
+
+
+@click.group(cls=Group, epilog="Example: agents role show reviewer")
+def role() -> None:
+    """Say which roles there are."""
+
+
+@role.command("list", short_help="List the roles there are.", epilog="Example: agents role list")
+@format_option
+def list_roles(output_format: str) -> None:
+    """List the roles: those of the package, and your own beside `config.yaml`."""
+
+    async def work() -> Outcome:
+        from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
+        from patchyard.intake_roles import role_folder, tool_names  # noqa: PLC0415 - likewise
+        from patchyard.roles.library import all_roles  # noqa: PLC0415 - likewise
+
+        found = all_roles(role_folder(os.environ), tools=tool_names())
+        catalogue = model_catalogue(os.environ)
+        rows, lines = [], []
+        for name, each in found.items():
+            models = catalogue.roles.get(name, ())
+            rows.append({**_short(each), "models": list(models)})
+            shown = f"  {paint(' -> '.join(models), 'blue')}" if models else ""
+            lines.append(f"{name:12} {each.output!s:9} {visible(each.purpose)}{shown}")
+        return Outcome(data={"roles": rows}, text="\n".join(lines))
+
+    carry_out("role list", output_format, work)
+
+
+@role.command(short_help="Show one role.", epilog="Example: agents role show tester")
+@click.argument("name")
+@format_option
+def show(name: str, output_format: str) -> None:
+    """Show role NAME: its policy, the models it is given, and its prompt."""
+
+    async def work() -> Outcome:
+        from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
+        from patchyard.intake_roles import role_folder, tool_names  # noqa: PLC0415 - likewise
+        from patchyard.roles.library import role_named  # noqa: PLC0415 - likewise
+
+        found = role_named(name, role_folder(os.environ), tools=tool_names())
+        catalogue = model_catalogue(os.environ)
+        own = catalogue.roles.get(name, ())
+        shipped = catalogue.shipped_roles.get(name, ())
+        data = {**to_json(found), "models": list(own), "shipped_models": list(shipped)}
+        usual = f"{' -> '.join(shipped) or 'none'} (shipped; as far as it is there)"
+        models = " -> ".join(own) or usual
+        rows = {
+            "output": str(found.output),
+            "tools": ", ".join(found.tools) or "all",
+            "environments": ", ".join(found.environments) or "any",
+            "models": models,
+            "can": ", ".join((*found.capabilities, *found.expertise)),
+            "from": found.source,
+        }
+        head = f"{paint(found.title, 'cyan', bold=True)}: {visible(found.purpose)}"
+        lines = [f"  {key.ljust(13)} {visible(value)}" for key, value in rows.items() if value]
+        return Outcome(data=data, text="\n".join([head, *lines, "", visible(found.prompt)]))
+
+    carry_out("role show", output_format, work)
+
+
+def _short(found: Role) -> dict[str, object]:
+    return {
+        "name": found.name,
+        "title": found.title,
+        "purpose": found.purpose,
+        "output": str(found.output),
+        "capabilities": list(found.capabilities),
+        "expertise": list(found.expertise),
+        "source": found.source,
+    }
+
+
+__all__ = ["role"]

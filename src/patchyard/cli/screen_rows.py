@@ -1,0 +1,54 @@
+"""Rows of a plan's screen: their form, and those of what came of a role."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchyard.cli.outcome import counted, one_line, paint, visible
+
+COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
+
+
+def row(name: str, text: str) -> str:
+    """Return one row; empty without text."""
+    return f"  {paint(name.ljust(8), 'cyan')} {text}" if text else ""
+
+
+def product_rows(data: Mapping[str, Any]) -> list[str]:
+    """Return the rows of a review, a decision record, and of tests that were proven."""
+    return [*_review(data.get("review")), *_record(data.get("record")), *_removal(data)]
+
+
+def _review(review: Mapping[str, Any] | None) -> list[str]:
+    if review is None:
+        return []
+    is_good = review["verdict"] == "approve"
+    verdict = paint(review["verdict"].replace("_", " "), "green" if is_good else "red")
+    about = f" of {one_line(review['subject'])}" if review.get("subject") else ""
+    found = counted(len(review["findings"]), "finding")
+    rows = [row("review", f"{verdict}{about}, {found}")]
+    for each in review["findings"]:
+        where = one_line(f"{each['path']}:{each['line']}")
+        severity = paint(each["severity"], COLOURS[each["severity"]])
+        rows.append(f"           {where} {severity} {one_line(each['message'])}")
+    return rows
+
+
+def _record(record: Mapping[str, Any] | None) -> list[str]:
+    if record is None:
+        return []
+    lines = record["markdown"].rstrip().splitlines()
+    return [row("record", one_line(record["title"])), *(f"           {visible(x)}" for x in lines)]
+
+
+def _removal(data: Mapping[str, Any]) -> list[str]:
+    removal = data.get("removal")
+    if removal is None:
+        return []
+    without = f"without {one_line(removal['subject'])}"
+    if removal["noticed"]:
+        named = one_line(", ".join(removal["noticed"]))
+        return [row("noticed", f"{named}: {paint('fails', 'green')} {without}")]
+    return [row("noticed", paint(f"no test fails {without}", "red"))]
+
+
+__all__ = ["COLOURS", "product_rows", "row"]

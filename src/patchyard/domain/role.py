@@ -1,0 +1,53 @@
+"""Roles: who works on a task, with which words, tools and places, and what must come of it.
+
+A role is data, a prompt and a policy; what it says is fixed when a plan is made.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+COMPANIONS = ("read_output", "job_output", "job_kill")  # of other tools; always there
+
+
+class Output(StrEnum):
+    """What must come of a role's work."""
+
+    CHANGES = "changes"  # a change set, which the gates prove
+    TESTS = "tests"  # likewise, and its tests fail where the change they are about is removed
+    FINDINGS = "findings"  # a verdict on a change, and what is wrong with it; nothing is written
+    RECORD = "record"  # a decision record; nothing is written
+
+
+WRITING = frozenset({Output.CHANGES, Output.TESTS})
+
+
+class Unusable(ValueError):
+    """What came of a role's work is not what must come of it; says what is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """One role."""
+
+    name: str
+    title: str = ""
+    purpose: str = ""  # one line for people
+    prompt: str = ""  # Markdown, before what every actor is told
+    output: Output = Output.CHANGES
+    tools: tuple[str, ...] = ()  # that it may use, beside COMPANIONS; empty: all
+    environments: tuple[str, ...] = ()  # kinds that it may work in; empty: any
+    capabilities: tuple[str, ...] = ()
+    expertise: tuple[str, ...] = ()
+    source: str = ""  # the file of its policy, or "shipped"
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a change set comes of its work."""
+        return self.output in WRITING
+
+    def may_use(self, tool: str) -> bool:
+        """Whether a tool is its to use."""
+        return not self.tools or tool in self.tools or tool in COMPANIONS
+
+
+__all__ = ["COMPANIONS", "WRITING", "Output", "Role", "Unusable"]

@@ -1,0 +1,64 @@
+"""How a role is read from plain data: its policy, and the prompt beside it."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from patchyard.domain.action import text_of, texts_of
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.errors import UnknownName
+from patchyard.domain.faults import Fault, check_keys
+from patchyard.domain.role import Output, Role
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+KINDS = tuple(str(kind) for kind in ExecutionEnvironment)
+PROMPT_CHARS = 6_000  # of a role's prompt
+KEYS = ("capabilities", "environments", "expertise", "output", "purpose", "title", "tools")
+
+
+def parse_role(
+    name: str, policy: Any, prompt: str, *, tools: Collection[str], source: str = ""
+) -> Role:
+    """Return the role that a policy's plain data and a prompt describe.
+
+    `tools` are the names there are; those of other servers (`mcp__...`) are taken as they stand.
+    Raises Fault with the place in the policy.
+    """
+    if not NAME.fullmatch(name):
+        hint = "small letters, digits and dashes, a letter first"
+        raise Fault((), f"{name!r} is no name of a role", hint=hint)
+    body = check_keys({} if policy is None else policy, (), KEYS)
+    if len(prompt) > PROMPT_CHARS:
+        raise Fault((), f"the prompt has {len(prompt):,} characters, at most {PROMPT_CHARS:,}")
+    return Role(
+        name=name,
+        title=text_of(body, "title", (), default=name.replace("-", " ").capitalize()),
+        purpose=text_of(body, "purpose", (), default=""),
+        prompt=prompt.strip(),
+        output=_output(body),
+        tools=_known(body, "tools", "tool", tools),
+        environments=_known(body, "environments", "kind of environment", KINDS),
+        capabilities=texts_of(body, "capabilities") or (),
+        expertise=texts_of(body, "expertise") or (),
+        source=source,
+    )
+
+
+def _output(body: Mapping[str, Any]) -> Output:
+    said = text_of(body, "output", (), default=str(Output.CHANGES))
+    if said not in list(Output):
+        raise Fault.at(("output",), UnknownName.among("output", said, Output))
+    return Output(said)
+
+
+def _known(body: Mapping[str, Any], key: str, word: str, known: Collection[str]) -> tuple[str, ...]:
+    names = texts_of(body, key) or ()
+    for number, name in enumerate(names):
+        if name not in set(known) and not (key == "tools" and name.startswith("mcp__")):
+            raise Fault.at((key, number), UnknownName.among(word, name, known))
+        if name in names[:number]:
+            raise Fault((key, number), f"{name!r} stands twice")
+    return names
+
+
+__all__ = ["KEYS", "KINDS", "NAME", "PROMPT_CHARS", "parse_role"]

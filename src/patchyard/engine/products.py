@@ -1,0 +1,56 @@
+"""What came of a plan's role, for programs: the role itself, its review, record or proof."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.design_record import DesignRecord, markdown_of
+from patchyard.domain.review import Review, sarif_of
+from patchyard.engine.ledger import Ledger
+
+TOOL = "patchyard-review"
+
+
+async def product_data(ledger: Ledger) -> Mapping[str, Any]:
+    """Return `role`, `review`, `record` and `removal` of a plan's data."""
+    charter = ledger.state.known.charter
+    return {
+        "role": {"name": ledger.state.known.role, "output": str(charter.output)},
+        "review": await _review(ledger),
+        "record": await _record(ledger),
+        "removal": _removal(ledger),
+    }
+
+
+async def _review(ledger: Ledger) -> Mapping[str, Any] | None:
+    event = ledger.state.review
+    if event is None:
+        return None
+    review = from_json(Review, await ledger.value(event.body))
+    sarif = sarif_of(review, tool=TOOL)
+    return {
+        "verdict": str(review.verdict),
+        "subject": event.subject,
+        "summary": review.summary,
+        "findings": [{"rule": "", **to_json(each)} for each in review.findings],
+        "sarif": sarif,
+    }
+
+
+async def _record(ledger: Ledger) -> Mapping[str, Any] | None:
+    event = ledger.state.record
+    if event is None:
+        return None
+    record = from_json(DesignRecord, await ledger.value(event.body))
+    options = [{"reason": "", **to_json(each)} for each in record.options]
+    return {**to_json(record), "options": options, "markdown": markdown_of(record)}
+
+
+def _removal(ledger: Ledger) -> Mapping[str, Any] | None:
+    event = ledger.state.removal
+    if event is None:
+        return None
+    return {"subject": event.subject, "tree": event.tree, "noticed": list(event.noticed)}
+
+
+__all__ = ["TOOL", "product_data"]

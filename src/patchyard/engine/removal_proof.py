@@ -1,0 +1,118 @@
+"""Whether added tests notice: the change they are about is taken away, and the proof run again."""
+
+from collections.abc import Sequence
+
+from patchyard.contracts.subjects import Subject
+from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.codec import from_json
+from patchyard.domain.errors import JournalBroken, ProofFailed, UsageError
+from patchyard.domain.proofread import touched_proof
+from patchyard.domain.removal import RemovalProven
+from patchyard.domain.role import Output
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.proof import GateResult, Prover
+from patchyard.engine.rows import body_of
+
+NOTHING = (
+    "there is no change that the tests could be about: nothing is uncommitted, and there is no "
+    "commit before this one"
+)
+
+
+class RemovalProof:
+    """Proves the tests of one plan against the tree without their subject."""
+
+    def __init__(
+        self, equipment: Equipment, ledger: Ledger, prover: Prover, base: Base, subject: Subject
+    ) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+        self._prover = prover
+        self._base = base
+        self._subject = subject
+        self._sent_back = 0
+
+    async def prove(self) -> str | None:
+        """Run the proof without the subject; return what to tell the actor where it passes too.
+
+        Raises ProofFailed when it was sent back as often as the plan allows.
+        """
+        changeset = await self._changeset()
+        problem = _strays(changeset) or await self._unnoticed(changeset)
+        if not problem:
+            return None
+        if self._sent_back >= self._ledger.state.known.rounds:
+            raise ProofFailed(problem, hint="`agents plan diff` shows the tests")
+        self._sent_back += 1
+        return f"{problem}. Mend that, then finish again."
+
+    async def _unnoticed(self, changeset: ChangeSet) -> str:
+        """Return why the tests prove nothing; empty where they notice."""
+        commands = self._ledger.state.known.validate
+        bare = await self._prover.run(self._base, commands, tree=self._subject.before)
+        tree = await self._equipment.subjects.without(self._base, self._subject, changeset)
+        with_tests = await self._prover.run(self._base, commands, tree=tree)
+        noticed = _noticed(bare, with_tests)
+        title = self._subject.title
+        results = body_of(with_tests)
+        await self._ledger.record(
+            RemovalProven(subject=title, tree=tree, noticed=noticed, results=results)
+        )
+        return "" if noticed else _problem(bare, with_tests)
+
+    async def _changeset(self) -> ChangeSet:
+        captured = self._ledger.state.changeset
+        if captured is None:
+            raise JournalBroken("the plan has no change set although it was captured")
+        return from_json(ChangeSet, await self._ledger.value(captured.body))
+
+
+def removal_proof(
+    equipment: Equipment, ledger: Ledger, prover: Prover, base: Base, subject: Subject | None
+) -> RemovalProof | None:
+    """Return what proves added tests; None for a role that is not there to add them.
+
+    Raises UsageError where nothing can be taken away, or nobody would notice.
+    """
+    spec = ledger.state.known
+    if spec.charter.output != Output.TESTS:
+        return None
+    if subject is None:
+        raise UsageError(NOTHING, hint="commit the change or leave it in the checkout")
+    if not spec.validate:
+        raise UsageError(
+            "there is no validation command, so that no test can be seen to fail",
+            hint="name one with --validate COMMAND",
+        )
+    return RemovalProof(equipment, ledger, prover, base, subject)
+
+
+def _strays(changeset: ChangeSet) -> str:
+    """Return what is wrong where something else than tests was changed."""
+    tests = touched_proof(changeset.changes)
+    others = sorted({change.path for change in changeset.changes} - set(tests))
+    return f"a tester changes tests only, and {', '.join(others[:5])} is none" if others else ""
+
+
+def _noticed(bare: Sequence[GateResult], with_tests: Sequence[GateResult]) -> tuple[str, ...]:
+    """Return the commands that pass without the change and fail there with the tests."""
+    passed = {result.command for result in bare if result.passed}
+    return tuple(
+        result.command
+        for result in with_tests
+        if result.command in passed and not result.passed and result.exit_code is not None
+    )
+
+
+def _problem(bare: Sequence[GateResult], with_tests: Sequence[GateResult]) -> str:
+    red = [result.command for result in bare if not result.passed]
+    if red and all(not result.passed for result in with_tests):
+        return (
+            f"without the change the proof fails before any test is added ({red[0]}), so that"
+            " it cannot be seen whether the new tests notice"
+        )
+    return "the tests pass without the change they are about too, so that they prove nothing"
+
+
+__all__ = ["NOTHING", "RemovalProof", "removal_proof"]

@@ -1,0 +1,61 @@
+"""The roles there are: those of the package, and the user's own beside `config.yaml`."""
+
+from collections.abc import Collection, Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from patchyard.clients.yaml import Document, parse_yaml, read_yaml
+from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.faults import Fault
+from patchyard.domain.role import Role
+from patchyard.domain.role_policy import PROMPT_CHARS, parse_role
+
+SHIPPED = ("architect", "developer", "reviewer", "tester")
+FOLDER = "roles"  # of the user's own, beside config.yaml
+
+
+def role_names(folder: Path) -> tuple[str, ...]:
+    """Return the names of the roles there are; `folder` holds the user's own."""
+    own = {path.stem for path in folder.glob("*.yaml")} if folder.is_dir() else set()
+    return tuple(sorted({*SHIPPED, *own}))
+
+
+def role_named(name: str, folder: Path, *, tools: Collection[str]) -> Role:
+    """Return a role; one of the user's own goes before one of the package.
+
+    Raises UnknownName, UsageError with file, line and column.
+    """
+    if name not in role_names(folder):
+        raise UnknownName.among("role", name, role_names(folder))
+    path = folder / f"{name}.yaml"
+    if path.exists():
+        return _role(name, read_yaml(path), _prompt(path.with_suffix(".md")), tools, str(path))
+    here = files("patchyard.roles")
+    policy = parse_yaml(here.joinpath(f"{name}.yaml").read_bytes(), name=f"roles/{name}.yaml")
+    prompt = here.joinpath(f"{name}.md").read_text(encoding="utf-8")
+    return _role(name, policy, prompt, tools, "shipped")
+
+
+def all_roles(folder: Path, *, tools: Collection[str]) -> Mapping[str, Role]:
+    """Return all roles by name. Raises UsageError for the first that cannot be read."""
+    return {name: role_named(name, folder, tools=tools) for name in role_names(folder)}
+
+
+def _role(name: str, policy: Document, prompt: str, tools: Collection[str], source: str) -> Role:
+    try:
+        return parse_role(name, policy.value, prompt, tools=tools, source=source)
+    except Fault as fault:
+        raise policy.refused(fault) from fault
+
+
+def _prompt(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.read(PROMPT_CHARS + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} cannot be read: {error}", hint="a role has its prompt there, in Markdown"
+        ) from error
+
+
+__all__ = ["FOLDER", "SHIPPED", "all_roles", "role_named", "role_names"]

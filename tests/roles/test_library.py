@@ -1,0 +1,85 @@
+"""Roles as files: those of the package, the user's own, and what is said of their mistakes."""
+
+from pathlib import Path
+
+import pytest
+
+from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.role import Output
+from patchyard.roles.library import SHIPPED, all_roles, role_named, role_names
+from patchyard.tools.toolset import NINE
+
+
+def own(folder: Path, policy: str, prompt: str = "Translate.", name: str = "translator") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.yaml").write_text(policy)
+    (folder / f"{name}.md").write_text(prompt)
+    return folder
+
+
+def test_the_shipped_roles_have_words_and_capabilities(tmp_path: Path) -> None:
+    found = all_roles(tmp_path, tools=NINE)
+    assert tuple(found) == SHIPPED
+    for each in found.values():
+        assert each.prompt
+        assert each.purpose
+        assert each.capabilities
+        assert each.expertise
+    assert [str(found[name].output) for name in SHIPPED] == [
+        *("record", "changes", "findings", "tests")
+    ]
+    assert not found["reviewer"].may_use("write_file")
+    assert found["reviewer"].may_use("read_output")
+    assert found["developer"].may_use("anything")
+
+
+def test_own_roles_stand_beside_them_and_go_before_them(tmp_path: Path) -> None:
+    policy = "purpose: p\noutput: findings\ntools: [read_file, mcp__x__y]\nenvironments: [vm]\n"
+    folder = own(tmp_path / "roles", policy)
+    own(folder, "", "Mine.", name="developer")
+    assert "translator" in role_names(folder)
+    found = role_named("translator", folder, tools=NINE)
+    assert (found.output, found.environments, found.prompt) == (
+        Output.FINDINGS,
+        ("vm",),
+        "Translate.",
+    )
+    assert found.may_use("mcp__x__y")
+    mine = role_named("developer", folder, tools=NINE)
+    assert (mine.prompt, mine.source) == ("Mine.", str(folder / "developer.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("output: nothing\n", ":1:1: output: unknown output 'nothing'"),
+        ("purpose: p\ntools: [read_fil]\n", ":2:9: tools[0]: unknown tool 'read_fil'. Did you me"),
+        ("environments: [moon]\n", "unknown kind of environment 'moon'"),
+        ("tools: [read_file, read_file]\n", "'read_file' stands twice"),
+        ("tolls: []\n", "unknown key 'tolls'; did you mean 'tools'?"),
+        ("title: [a]\n", "title: must be text"),
+        ("- a\n", "must be a mapping, not a list"),
+    ],
+)
+def test_a_mistake_in_a_policy_is_named_with_its_place(
+    policy: str, words: str, tmp_path: Path
+) -> None:
+    folder = own(tmp_path / "roles", policy)
+    with pytest.raises(UsageError) as caught:
+        role_named("translator", folder, tools=NINE)
+    assert words in caught.value.message
+    assert caught.value.message.startswith(str(folder))
+
+
+def test_a_role_needs_a_prompt_of_a_bounded_length_and_a_plain_name(tmp_path: Path) -> None:
+    folder = own(tmp_path / "roles", "", "x" * 6001)
+    with pytest.raises(UsageError, match="at most 6,000"):
+        role_named("translator", folder, tools=NINE)
+    (folder / "translator.md").unlink()
+    with pytest.raises(UsageError, match=r"translator.md cannot be read"):
+        role_named("translator", folder, tools=NINE)
+    own(folder, "", name="Big Role")
+    with pytest.raises(UsageError, match="no name of a role"):
+        role_named("Big Role", folder, tools=NINE)
+    with pytest.raises(UnknownName, match="Did you mean 'tester'"):
+        role_named("testr", folder, tools=NINE)
