@@ -5,7 +5,7 @@ import json
 import random
 from dataclasses import dataclass, field
 
-from models.loopback import Json, Peer, Refusal
+from models.loopback import Cue, Json, Peer, Refusal
 from models.servers import ChatServer
 from patchyard.models.scripted import ScriptedReply
 
@@ -33,7 +33,7 @@ class CountingServer(ChatServer):
         data["model"] = "tiny"
         return await super().handle(method, path, data, peer)
 
-    async def _answer(self, data: Json, peer: Peer) -> bool:
+    async def answer(self, data: Json, _turn: int, peer: Peer) -> bool:
         allowed = data.get("max_tokens") or data["max_completion_tokens"]
         self.longest.append(allowed)
         if len(self.longest) == 6:
@@ -58,7 +58,8 @@ class CountingServer(ChatServer):
             await peer.begin("text/event-stream; charset=utf-8")
             return False
         await asyncio.sleep(self.pause_s)
-        await peer.whole({**self._document(reply, number), "usage": usage})
+        cue = Cue(data=data, turn=number, reply=reply)
+        await peer.whole({**self.document(cue), "usage": usage})
         return True
 
 

@@ -6,7 +6,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from patchyard.models.scripted import ScriptedReply
 
@@ -26,6 +26,16 @@ class Refusal(Exception):
         self.status = status
         self.body = body
         self.headers = dict(headers or {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cue:
+    """What is to be answered, to which request, and what goes wrong with it."""
+
+    data: Json
+    turn: int
+    reply: ScriptedReply
+    fault: str = ""
 
 
 class Peer:
@@ -74,6 +84,8 @@ class LoopbackServer:
     faults: list[str] = field(default_factory=list)
     key: str = ""
     prefix: str = ""
+    refusals: ClassVar[Mapping[str, Refusal]] = {}  # by the fault that asks for one
+    streamed_as: ClassVar[str] = "text/event-stream; charset=utf-8"
     tls: ssl.SSLContext | None = None
     requests: list[Json] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -114,6 +126,68 @@ class LoopbackServer:
         if kind == "status":
             raise Refusal(int(status), {"error": f"no: {status}"})
         return fault
+
+    def document(self, cue: Cue) -> Json:
+        """The answer in one piece."""
+        raise NotImplementedError
+
+    def pieces(self, cue: Cue) -> list[bytes]:
+        """What a stream says until it ends."""
+        raise NotImplementedError
+
+    def endings(self, cue: Cue) -> list[bytes]:
+        """What a stream ends with; after a `late-error` it ends there."""
+        raise NotImplementedError
+
+    def said(self, text: str) -> bytes:
+        """The piece of a stream that says `text`."""
+        raise NotImplementedError
+
+    async def answer(self, data: Json, turn: int, peer: Peer) -> bool:
+        """Answer as scripted, or fail as asked for; return whether the connection stays."""
+        fault = self.fault()
+        if fault in self.refusals:
+            raise self.refusals[fault]
+        if fault == "drop":
+            return False
+        if fault == "mute":
+            await peer.left()
+            return False
+        reply = ScriptedReply() if fault == "empty" else self.answering(turn)
+        cue = Cue(data=data, turn=turn, reply=reply, fault=fault)
+        if not data.get("stream"):
+            await peer.whole(b"<html>" if fault == "garbage" else self.document(cue))
+            return True
+        await peer.begin(self.streamed_as)
+        if fault == "endless":
+            return await self._endless(peer)
+        return await self._stream(cue, peer)
+
+    async def _stream(self, cue: Cue, peer: Peer) -> bool:
+        said = self.pieces(cue)
+        for number, piece in enumerate(said):
+            if cue.fault == "cut" and number == len(said) // 2:
+                return False
+            if cue.fault == "silent" and number == 1:
+                await peer.left()
+                self.gone.set()
+                return False
+            for half in (piece[: len(piece) // 2], piece[len(piece) // 2 :]):
+                await peer.chunk(half)
+        for piece in self.endings(cue):
+            await peer.chunk(piece)
+        if cue.fault == "late-error":
+            return False
+        await peer.end()
+        return True
+
+    async def _endless(self, peer: Peer) -> bool:
+        piece = self.said("word " * 20)
+        for _ in range(ENDLESS_TOKENS // 20):
+            await peer.chunk(piece)
+        await peer.left()
+        self.gone.set()
+        return False
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

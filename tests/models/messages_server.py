@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from models.loopback import ENDLESS_TOKENS, Json, LoopbackServer, Peer, Refusal, pieces
+from models.loopback import Cue, Json, LoopbackServer, Peer, Refusal, pieces
 from patchyard.models.scripted import ScriptedReply
 
 USAGE: Json = {
@@ -27,6 +27,24 @@ _ID = re.compile(r"[A-Za-z0-9_-]+")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
+def _refusal(status: int, kind: str, words: str, **headers: str) -> Refusal:
+    body = {"type": "error", "error": {"type": kind, "message": words}}
+    return Refusal(status, body, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+
+def _invalid(words: str) -> Refusal:
+    return _refusal(400, "invalid_request_error", words)
+
+
+_REFUSALS = {
+    "busy": _refusal(429, "rate_limit_error", "slow down", retry_after="7"),
+    "no-quota": _refusal(400, "invalid_request_error", "Your credit balance is too low"),
+    "server-error": _refusal(500, "api_error", "oops"),
+    "too-long": _invalid("prompt is too long: 210000 tokens > 200000 maximum"),
+    "policy": _invalid("Output blocked by content filtering policy"),
+}
+
+
 @dataclass(kw_only=True)
 class MessagesServer(LoopbackServer):
     """`/v1/messages` and `/v1/models`."""
@@ -34,6 +52,7 @@ class MessagesServer(LoopbackServer):
     window: int = 200_000  # tokens, as the model's page says
     longest: int = 64_000  # tokens of an answer
     has_list: bool = True
+    refusals = _REFUSALS
 
     async def handle(self, method: str, path: str, data: Json, peer: Peer) -> bool:
         place, _, _ = path.partition("?")
@@ -46,7 +65,8 @@ class MessagesServer(LoopbackServer):
         check_messages(data)
         if data["model"] != "tiny":
             raise _refusal(404, "not_found_error", f"model: {data['model']}")
-        return await self._answer(data, peer)
+        turn = sum(m["role"] == "assistant" for m in data["messages"])
+        return await self.answer(data, turn, peer)
 
     def _listed(self, place: str) -> Json:
         row = {"id": "tiny", "type": "model", "max_input_tokens": self.window}
@@ -57,64 +77,24 @@ class MessagesServer(LoopbackServer):
             raise _refusal(404, "not_found_error", f"model: {place}")
         return row
 
-    async def _answer(self, data: Json, peer: Peer) -> bool:
-        fault = self.fault()
-        if fault in _REFUSALS:
-            raise _REFUSALS[fault]
-        if fault == "drop":
-            return False
-        if fault == "mute":
-            await peer.left()
-            return False
-        turn = sum(m["role"] == "assistant" for m in data["messages"])
-        reply = ScriptedReply() if fault == "empty" else self.answering(turn)
-        if not data.get("stream"):
-            await peer.whole(self._document(reply, turn) if fault != "garbage" else b"<html>")
-            return True
-        await peer.begin("text/event-stream; charset=utf-8")
-        if fault == "endless":
-            return await self._endless(peer)
-        return await self._stream(reply, turn, fault, peer)
-
-    async def _stream(self, reply: ScriptedReply, turn: int, fault: str, peer: Peer) -> bool:
+    def pieces(self, cue: Cue) -> list[bytes]:
         start: Json = {"id": "m", "type": "message", "role": "assistant", "content": []}
         start |= {"model": "tiny-2026", "usage": USAGE}
         events: list[Json] = [{"type": "message_start", "message": start}, {"type": "ping"}]
-        for index, block in enumerate(self._blocks(reply, turn)):
+        for index, block in enumerate(self._blocks(cue.reply, cue.turn)):
             events += _streamed(index, block)
-        for number, event in enumerate(events):
-            if fault == "cut" and number == len(events) // 2:
-                return False
-            if fault == "silent" and number == 1:
-                await peer.left()
-                self.gone.set()
-                return False
-            text = _event(event)
-            for piece in (text[: len(text) // 2], text[len(text) // 2 :]):
-                await peer.chunk(piece)
-        if fault == "late-error":
-            error = {"type": "overloaded_error", "message": "overloaded"}
-            await peer.chunk(_event({"type": "error", "error": error}))
-            return False
-        reason = _reason(reply, fault)
-        told = {"delta": {"stop_reason": reason}, "usage": {"output_tokens": SAID}}
-        await peer.chunk(_event({"type": "message_delta", **told}))
-        await peer.chunk(_event({"type": "message_stop"}))
-        await peer.end()
-        return True
+        return [_event(event) for event in events]
 
-    async def _endless(self, peer: Peer) -> bool:
-        block = {"type": "text", "text": ""}
-        await peer.chunk(
-            _event({"type": "content_block_start", "index": 0, "content_block": block})
-        )
-        delta = {"type": "text_delta", "text": "word " * 20}
-        for _ in range(ENDLESS_TOKENS // 20):
-            event = {"type": "content_block_delta", "index": 0, "delta": delta}
-            await peer.chunk(_event(event))
-        await peer.left()
-        self.gone.set()
-        return False
+    def endings(self, cue: Cue) -> list[bytes]:
+        if cue.fault == "late-error":
+            error = {"type": "overloaded_error", "message": "overloaded"}
+            return [_event({"type": "error", "error": error})]
+        told = {"delta": {"stop_reason": _reason(cue)}, "usage": {"output_tokens": SAID}}
+        return [_event({"type": "message_delta", **told}), _event({"type": "message_stop"})]
+
+    def said(self, text: str) -> bytes:
+        delta = {"type": "text_delta", "text": text}
+        return _event({"type": "content_block_delta", "index": 0, "delta": delta})
 
     def _blocks(self, reply: ScriptedReply, turn: int) -> list[Json]:
         blocks: list[Json] = [{"type": "text", "text": reply.text}] if reply.text else []
@@ -123,11 +103,11 @@ class MessagesServer(LoopbackServer):
             blocks.append({"type": "tool_use", **own})
         return blocks
 
-    def _document(self, reply: ScriptedReply, turn: int) -> Json:
+    def document(self, cue: Cue) -> Json:
         said = {"type": "message", "role": "assistant", "model": "tiny-2026"}
         usage = {**USAGE, "output_tokens": SAID}
-        content = self._blocks(reply, turn)
-        return {**said, "content": content, "stop_reason": _reason(reply, ""), "usage": usage}
+        content = self._blocks(cue.reply, cue.turn)
+        return {**said, "content": content, "stop_reason": _reason(cue), "usage": usage}
 
     def _authorise(self, headers: Mapping[str, str]) -> None:
         if headers.get("anthropic-version") != "2026-10-21":
@@ -138,10 +118,10 @@ class MessagesServer(LoopbackServer):
             raise _refusal(401, "authentication_error", f"invalid x-api-key {given}")
 
 
-def _reason(reply: ScriptedReply, fault: str) -> str:
-    if fault == "filtered":
+def _reason(cue: Cue) -> str:
+    if cue.fault == "filtered":
         return "refusal"
-    return "tool_use" if reply.calls else "end_turn"
+    return "tool_use" if cue.reply.calls else "end_turn"
 
 
 def _streamed(index: int, block: Json) -> list[Json]:
@@ -221,24 +201,6 @@ def _check_text(block: Json) -> None:
         raise _invalid("text content blocks must contain non-whitespace text")
     if block["type"] not in {"text", "tool_use", "tool_result"}:
         raise _invalid(f"a block of type {block['type']!r}")
-
-
-def _refusal(status: int, kind: str, words: str, **headers: str) -> Refusal:
-    body = {"type": "error", "error": {"type": kind, "message": words}}
-    return Refusal(status, body, headers={k.replace("_", "-"): v for k, v in headers.items()})
-
-
-def _invalid(words: str) -> Refusal:
-    return _refusal(400, "invalid_request_error", words)
-
-
-_REFUSALS = {
-    "busy": _refusal(429, "rate_limit_error", "slow down", retry_after="7"),
-    "no-quota": _refusal(400, "invalid_request_error", "Your credit balance is too low"),
-    "server-error": _refusal(500, "api_error", "oops"),
-    "too-long": _invalid("prompt is too long: 210000 tokens > 200000 maximum"),
-    "policy": _invalid("Output blocked by content filtering policy"),
-}
 
 
 def _event(data: Json) -> bytes:

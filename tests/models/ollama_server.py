@@ -4,13 +4,22 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from models.loopback import ENDLESS_TOKENS, Json, LoopbackServer, Peer, Refusal, pieces
+from models.loopback import Cue, Json, LoopbackServer, Peer, Refusal, pieces
 from patchyard.models.scripted import ScriptedReply
 
 _OLLAMA_FIELDS = {
     *("model", "messages", "tools", "stream", "options", "keep_alive", "truncate", "think"),
 }
 _OLLAMA_MESSAGE = {"role", "content", "thinking", "tool_calls", "tool_name", "tool_call_id"}
+
+_BUSY = Refusal(500, {"error": "unexpected server status"})
+_MEMORY = "model requires more system memory (9.3 GiB) than is available (4.0 GiB)"
+_REFUSALS = {
+    "busy": _BUSY,
+    "server-error": _BUSY,
+    "memory": Refusal(500, {"error": _MEMORY}),
+    "too-long": Refusal(400, {"error": "the input length exceeds the context length"}),
+}
 
 
 @dataclass(kw_only=True)
@@ -23,6 +32,8 @@ class OllamaServer(LoopbackServer):
     loaded: int | None = None  # window of the loaded model
     most_memory: int = 1_000_000  # tokens of window that there is memory for
     still_loading: int = 0  # answers that say so, before it is there
+    refusals = _REFUSALS
+    streamed_as = "application/x-ndjson"
 
     async def handle(self, method: str, path: str, data: Json, peer: Peer) -> bool:
         routes: dict[tuple[str, str], Callable[[Json], Json]] = {
@@ -40,7 +51,8 @@ class OllamaServer(LoopbackServer):
         check_ollama(data)
         self._known(data)
         self._load(data)
-        return await self._answer(data, peer)
+        turn = sum(m["role"] == "assistant" for m in data["messages"])
+        return await self.answer(data, turn, peer)
 
     def _known(self, data: Json) -> None:
         wanted = data.get("model", "")
@@ -68,54 +80,22 @@ class OllamaServer(LoopbackServer):
         self.loaded = min(data["options"]["num_ctx"], self.most_memory)
         return {"model": self.model, "response": "", "done": True, "done_reason": "load"}
 
-    async def _answer(self, data: Json, peer: Peer) -> bool:
-        fault = self.fault()
-        if fault in {"busy", "server-error"}:
-            raise Refusal(500, {"error": "unexpected server status"})
-        if fault == "memory":
-            words = "model requires more system memory (9.3 GiB) than is available (4.0 GiB)"
-            raise Refusal(500, {"error": words})
-        if fault == "drop":
-            return False
-        if fault == "mute":
-            await peer.left()
-            return False
-        if fault == "too-long":
-            words = "the input length exceeds the context length"
-            raise Refusal(400, {"error": words})
-        turn = sum(m["role"] == "assistant" for m in data["messages"])
-        reply = ScriptedReply() if fault == "empty" else self.answering(turn)
-        if not data["stream"]:
-            await peer.whole(self._line(reply.text, calls=reply, is_done=True))
-            return True
-        await peer.begin("application/x-ndjson")
-        return await self._stream(reply, fault, peer)
+    def document(self, cue: Cue) -> Json:
+        return self._line(cue.reply.text, calls=cue.reply, is_done=True)
 
-    async def _stream(self, reply: ScriptedReply, fault: str, peer: Peer) -> bool:
-        if fault == "endless":
-            line = json.dumps(self._line("word " * 20)).encode() + b"\n"
-            for _ in range(ENDLESS_TOKENS // 20):
-                await peer.chunk(line)
-            await peer.left()
-            self.gone.set()
-            return False
-        lines = [self._line("", thinking="hm"), *map(self._line, pieces(reply.text))]
-        if reply.calls:
-            lines.append(self._line("", calls=reply))
-        for number, piece in enumerate(lines):
-            if fault == "cut" and number == len(lines) // 2:
-                return False
-            if fault == "silent" and number == 1:
-                await peer.left()
-                self.gone.set()
-                return False
-            await peer.chunk(json.dumps(piece).encode() + b"\n")
-        if fault == "late-error":
-            await peer.chunk(b'{"error":"an error was encountered while running the model"}\n')
-            return False
-        await peer.chunk(json.dumps(self._line("", is_done=True)).encode() + b"\n")
-        await peer.end()
-        return True
+    def pieces(self, cue: Cue) -> list[bytes]:
+        lines = [self._line("", thinking="hm"), *map(self._line, pieces(cue.reply.text))]
+        if cue.reply.calls:
+            lines.append(self._line("", calls=cue.reply))
+        return [_encoded(line) for line in lines]
+
+    def endings(self, cue: Cue) -> list[bytes]:
+        if cue.fault == "late-error":
+            return [_encoded({"error": "an error was encountered while running the model"})]
+        return [_encoded(self._line("", is_done=True))]
+
+    def said(self, text: str) -> bytes:
+        return _encoded(self._line(text))
 
     def _line(
         self,
@@ -137,6 +117,10 @@ class OllamaServer(LoopbackServer):
         if is_done:
             line |= {"done_reason": "stop", "prompt_eval_count": 11, "eval_count": 7}
         return line
+
+
+def _encoded(line: Json) -> bytes:
+    return json.dumps(line).encode() + b"\n"
 
 
 def check_ollama(data: Json) -> None:

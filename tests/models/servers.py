@@ -8,8 +8,17 @@ import json
 import re
 from dataclasses import dataclass
 
-from models.loopback import ENDLESS_TOKENS, Json, LoopbackServer, Peer, Refusal, pieces
+from models.loopback import Cue, Json, LoopbackServer, Peer, Refusal, pieces
 from patchyard.models.scripted import ScriptedReply
+
+_LONG = "This model's maximum context length is 8192 tokens"
+_REFUSALS: dict[str, Refusal] = {
+    "busy": Refusal(429, {"error": {"message": "slow down"}}, headers={"retry-after": "7"}),
+    "no-quota": Refusal(429, {"error": {"message": "no money", "code": "insufficient_quota"}}),
+    "server-error": Refusal(500, {"error": {"message": "oops"}}),
+    "too-long": Refusal(400, {"error": {"message": _LONG, "code": "context_length_exceeded"}}),
+    "policy": Refusal(400, {"error": {"message": "flagged", "code": "content_filter"}}),
+}
 
 
 @dataclass(kw_only=True)
@@ -19,6 +28,7 @@ class ChatServer(LoopbackServer):
     prefix: str = "/v1"
     states_usage: bool = True
     ends_with_done: bool = True
+    refusals = _REFUSALS
 
     async def handle(self, method: str, path: str, data: Json, peer: Peer) -> bool:
         if (method, path) == ("GET", "/models"):
@@ -30,67 +40,27 @@ class ChatServer(LoopbackServer):
         check_chat(data)
         if data["model"] != "tiny":
             raise Refusal(404, {"error": {"message": "The model does not exist"}})
-        return await self._answer(data, peer)
-
-    async def _answer(self, data: Json, peer: Peer) -> bool:
-        fault = self.fault()
-        refusal = _REFUSALS.get(fault)
-        if refusal:
-            raise refusal
-        if fault == "drop":
-            return False
-        if fault == "mute":
-            await peer.left()
-            return False
         turn = sum(m["role"] == "assistant" for m in data["messages"])
-        reply = self.answering(turn)
-        if fault == "empty":
-            reply = ScriptedReply()
-        if not data.get("stream"):
-            await peer.whole(self._document(reply, turn) if fault != "garbage" else b"<html>")
-            return True
-        await peer.begin("text/event-stream; charset=utf-8")
-        if fault == "endless":
-            return await self._endless(peer)
-        return await self._stream(reply, turn, fault, data, peer)
+        return await self.answer(data, turn, peer)
 
-    async def _stream(
-        self, reply: ScriptedReply, turn: int, fault: str, data: Json, peer: Peer
-    ) -> bool:
-        events = list(self._deltas(reply, turn))
-        await peer.chunk(b": keep-alive\n\n")
-        for number, delta in enumerate(events):
-            if fault == "cut" and number == len(events) // 2:
-                return False
-            if fault == "silent" and number == 1:
-                await peer.left()
-                self.gone.set()
-                return False
-            text = _event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-            for piece in (text[: len(text) // 2], text[len(text) // 2 :]):
-                await peer.chunk(piece)
-        if fault == "late-error":
-            await peer.chunk(_event({"error": {"message": "overloaded", "code": 503}}))
-            return False
-        reason = "tool_calls" if reply.calls else "stop"
-        if fault == "filtered":
-            reason = "content_filter"
-        last = {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
-        await peer.chunk(_event({"model": "tiny-2026", **last}))
-        if self.states_usage and data.get("stream_options", {}).get("include_usage"):
-            await peer.chunk(_event({"choices": [], "usage": USAGE}))
-        if self.ends_with_done:
-            await peer.chunk(b"data: [DONE]\r\n\r\n")
-        await peer.end()
-        return True
+    def pieces(self, cue: Cue) -> list[bytes]:
+        deltas = [
+            _event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+            for delta in self._deltas(cue.reply, cue.turn)
+        ]
+        return [b": keep-alive\n\n", *deltas]
 
-    async def _endless(self, peer: Peer) -> bool:
-        delta = _event({"choices": [{"index": 0, "delta": {"content": "word " * 20}}]})
-        for _ in range(ENDLESS_TOKENS // 20):
-            await peer.chunk(delta)
-        await peer.left()
-        self.gone.set()
-        return False
+    def endings(self, cue: Cue) -> list[bytes]:
+        if cue.fault == "late-error":
+            return [_event({"error": {"message": "overloaded", "code": 503}})]
+        last = {"choices": [{"index": 0, "delta": {}, "finish_reason": _reason(cue)}]}
+        said = [_event({"model": "tiny-2026", **last})]
+        if self.states_usage and cue.data.get("stream_options", {}).get("include_usage"):
+            said.append(_event({"choices": [], "usage": USAGE}))
+        return [*said, b"data: [DONE]\r\n\r\n"] if self.ends_with_done else said
+
+    def said(self, text: str) -> bytes:
+        return _event({"choices": [{"index": 0, "delta": {"content": text}}]})
 
     def _deltas(self, reply: ScriptedReply, turn: int) -> list[Json]:
         deltas: list[Json] = [{"role": "assistant", "content": ""}]
@@ -106,12 +76,12 @@ class ChatServer(LoopbackServer):
             ]
         return deltas
 
-    def _document(self, reply: ScriptedReply, turn: int) -> Json:
-        message: Json = {"role": "assistant", "content": reply.text or None}
-        if reply.calls:
+    def document(self, cue: Cue) -> Json:
+        message: Json = {"role": "assistant", "content": cue.reply.text or None}
+        if cue.reply.calls:
             message["tool_calls"] = [
                 {
-                    "id": f"call_{turn}_{index}",
+                    "id": f"call_{cue.turn}_{index}",
                     "type": "function",
                     "function": {
                         "name": name,
@@ -120,13 +90,10 @@ class ChatServer(LoopbackServer):
                         else json.dumps(arguments),
                     },
                 }
-                for index, (name, arguments) in enumerate(reply.calls)
+                for index, (name, arguments) in enumerate(cue.reply.calls)
             ]
-        reason = "tool_calls" if reply.calls else "stop"
-        document: Json = {
-            "model": "tiny-2026",
-            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-        }
+        choice = {"index": 0, "message": message, "finish_reason": _reason(cue)}
+        document: Json = {"model": "tiny-2026", "choices": [choice]}
         return {**document, "usage": USAGE} if self.states_usage else document
 
 
@@ -137,14 +104,12 @@ USAGE: Json = {
     "prompt_tokens_details": {"cached_tokens": 3},
 }
 
-_LONG = "This model's maximum context length is 8192 tokens"
-_REFUSALS = {
-    "busy": Refusal(429, {"error": {"message": "slow down"}}, headers={"retry-after": "7"}),
-    "no-quota": Refusal(429, {"error": {"message": "no money", "code": "insufficient_quota"}}),
-    "server-error": Refusal(500, {"error": {"message": "oops"}}),
-    "too-long": Refusal(400, {"error": {"message": _LONG, "code": "context_length_exceeded"}}),
-    "policy": Refusal(400, {"error": {"message": "flagged", "code": "content_filter"}}),
-}
+
+def _reason(cue: Cue) -> str:
+    if cue.fault == "filtered":
+        return "content_filter"
+    return "tool_calls" if cue.reply.calls else "stop"
+
 
 _CHAT_FIELDS = {
     *("model", "messages", "tools", "stream", "stream_options", "temperature"),

@@ -150,10 +150,11 @@ async def test_an_answer_that_goes_wrong_is_one_clear_error(
     event: object, words: str, *, retryable: bool
 ) -> None:
     class Odd(MessagesServer):
-        async def _stream(self, _reply: Any, _turn: int, _fault: str, peer: Any) -> bool:
-            await peer.chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
-            await peer.end()
-            return True
+        def pieces(self, _cue: Any) -> list[bytes]:
+            return [b"data: " + json.dumps(event).encode() + b"\n\n"]
+
+        def endings(self, *_: Any) -> list[bytes]:
+            return []
 
     async with opened(Odd()) as (_, model):
         with pytest.raises(ModelFailed, match=words) as caught:
@@ -163,7 +164,7 @@ async def test_an_answer_that_goes_wrong_is_one_clear_error(
 
 async def test_a_whole_answer_without_content_is_said() -> None:
     class Odd(MessagesServer):
-        def _document(self, _reply: Any, _turn: int) -> dict[str, Any]:
+        def document(self, _cue: Any) -> dict[str, Any]:
             return {"type": "message"}
 
     async with opened(Odd(), manner=Manner(is_streaming=False)) as (_, model):

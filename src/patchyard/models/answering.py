@@ -42,6 +42,7 @@ class Assembly:
     on_text: OnText | None = None
     stop: StopReason | None = None
     usage: Usage | None = None
+    told: dict[str, Any] = field(default_factory=dict)  # said so far of what it took, as it came
     _text: list[str] = field(default_factory=list)
     _calls: dict[int, _CallPieces] = field(default_factory=dict)
     _characters: int = 0
@@ -56,6 +57,11 @@ class Assembly:
     def calls_begun(self) -> int:
         """How many calls have begun."""
         return len(self._calls)
+
+    def name(self, model: object) -> None:
+        """Take in the name that the provider answers with, if it does."""
+        if isinstance(model, str) and model:
+            self.model = model
 
     def add_text(self, text: object) -> None:
         """Take in a piece of the text; some servers give it as a list of parts."""

@@ -1,29 +1,14 @@
-"""The chat completions format, as OpenAI defined it and many servers speak it.
-
-Knows no price and retries nothing.
-"""
+"""The chat completions format, as OpenAI defined it and many servers speak it."""
 
 from collections.abc import Mapping
-from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from patchyard.clients.http import Answer, HttpClient, HttpTrouble, Trouble, parsed
-from patchyard.contracts.model import OnText
-from patchyard.domain.errors import ModelFailed, ModelUnavailable
-from patchyard.domain.messages import (
-    Message,
-    ModelFacts,
-    ModelReply,
-    ModelRequest,
-    Speaker,
-    StopReason,
-    Usage,
-)
-from patchyard.models.answering import Assembly, Enough, mapping, whole_number
+from patchyard.clients.http import HttpClient, HttpTrouble, Trouble
+from patchyard.domain.messages import Message, ModelRequest, Speaker, StopReason, Usage
+from patchyard.models.answering import Assembly, mapping, whole_number
 from patchyard.models.encoding import Encoded, to_json
-from patchyard.models.event_streams import events_of
-from patchyard.models.listings import advised, names_in, require_listed
+from patchyard.models.keyed import KeyedModel
 from patchyard.models.troubles import Provider
 
 STOPS: Mapping[str, StopReason] = {
@@ -44,8 +29,10 @@ class Dialect:
     limit_field: str = "max_tokens"  # OpenAI itself: max_completion_tokens
 
 
-class ChatCompletionsModel:
+class ChatCompletionsModel(KeyedModel):
     """One model behind a base URL that ends before `/chat/completions`."""
+
+    asked_at = "/chat/completions"
 
     def __init__(
         self,
@@ -55,61 +42,9 @@ class ChatCompletionsModel:
         dialect: Dialect | None = None,
         context_tokens: int | None = None,
     ) -> None:
-        self._provider = provider
-        self._client = client
+        super().__init__(provider, client, context_tokens=context_tokens)
         self._dialect = dialect or Dialect()
         self._encoded = Encoded(encoded)
-        self._facts = ModelFacts(
-            name=f"{provider.name}:{provider.model}", context_tokens=context_tokens
-        )
-
-    @property
-    def facts(self) -> ModelFacts:
-        """The name, and the window where the configuration states it."""
-        return self._facts
-
-    async def prepare(self) -> ModelFacts:
-        """Check what can be checked without a charge: that a key is there when one is named."""
-        self._provider.require_key()
-        return self._facts
-
-    def require_key(self) -> None:
-        """Raise ModelUnavailable where a key is named and not there."""
-        self._provider.require_key()
-
-    async def offered(self) -> tuple[str, ...]:
-        """Return the names of the models the provider lists. Raises as `complete` does."""
-        try:
-            data = await self._client.fetch("/models", headers=self._provider.key.headers())
-        except HttpTrouble as trouble:
-            raise self._provider.translated(trouble) from trouble
-        return names_in(data)
-
-    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
-        """Ask once. Raises ModelFailed or ModelUnavailable; cancelling closes the connection."""
-        assembly = Assembly(request=request, model=self._provider.model, on_text=on_text)
-        try:
-            with suppress(Enough):
-                async with self._client.ask(
-                    "/chat/completions",
-                    body=self._body(request),
-                    headers=self._provider.key.headers(),
-                ) as answer:
-                    await self._receive(answer, assembly)
-        except HttpTrouble as trouble:
-            raise await advised(self._provider, trouble, self.offered) from trouble
-        return assembly.reply()
-
-    async def require_listed(self) -> None:
-        """Raise ModelUnavailable where the provider's list lacks the model.
-
-        Raises as `complete` does where the list cannot be had; a provider may well have none.
-        """
-        await require_listed(self._provider, self.offered)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.close()
 
     def _body(self, request: ModelRequest) -> bytes:
         settings: dict[str, Any] = {"model": self._provider.model}
@@ -125,54 +60,51 @@ class ChatCompletionsModel:
             parts += [b',"tools":', self._encoded.tools(request.tools)]
         return b"".join([*parts, b"}"])
 
-    async def _receive(self, answer: Answer, assembly: Assembly) -> None:
-        if answer.is_json:
-            whole = b"\n".join([line async for line in answer.lines])
-            self._take(mapping(parsed(whole)), assembly, part="message")
-            return
-        try:
-            async with aclosing(events_of(answer.lines)) as events:
-                async for data in events:
-                    if data == b"[DONE]":
-                        break
-                    self._take(mapping(parsed(data)), assembly, part="delta")
-                    if assembly.is_full:
-                        raise Enough
-        except HttpTrouble:
-            if assembly.stop is None:
-                raise
-        if assembly.stop is None:
-            raise HttpTrouble(Trouble.CUT, "the answer ended in the middle")
+    def _take_whole(self, data: Mapping[str, Any], assembly: Assembly) -> None:
+        choice = self._choice(data, assembly)
+        if not choice:
+            raise HttpTrouble(Trouble.GARBLED, "the answer holds no choice")
+        said = mapping(choice.get("message"))
+        for place, call in enumerate(_calls(said)):
+            _take_call(call, place, assembly)
+        _take_said(choice, said, assembly)
 
-    def _take(self, data: Mapping[str, Any], assembly: Assembly, *, part: str) -> None:
+    def _take(self, data: Mapping[str, Any], assembly: Assembly) -> bool:
+        choice = self._choice(data, assembly)
+        said = mapping(choice.get("delta"))
+        for call in _calls(said):
+            _take_call(call, None, assembly)
+        _take_said(choice, said, assembly)
+        return False
+
+    def _choice(self, data: Mapping[str, Any], assembly: Assembly) -> Mapping[str, Any]:
+        """Return what is said, empty where nothing is; take in what stands beside it."""
         if data.get("error"):
-            raise self._error(data)
-        if isinstance(data.get("model"), str) and data["model"]:
-            assembly.model = data["model"]
+            code = mapping(data["error"]).get("code")
+            status = code if isinstance(code, int) and 400 <= code < 600 else 500
+            raise self._told_late(data, status)
+        assembly.name(data.get("model"))
         if isinstance(data.get("usage"), Mapping):
             assembly.usage = _usage(data["usage"])
         choices = data.get("choices")
-        choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
-        if part == "message" and not choice:
-            raise HttpTrouble(Trouble.GARBLED, "the answer holds no choice")
-        said = mapping(choice.get(part))
-        assembly.add_text(said.get("content") or said.get("refusal"))
-        assembly.add_thinking(said.get("reasoning_content") or said.get("reasoning"))
-        calls = said.get("tool_calls")
-        for place, call in enumerate(calls if isinstance(calls, list) else []):
-            piece = mapping(call)
-            index = piece.get("index", place if part == "message" else None)
-            assembly.add_call(index, piece.get("id"), piece.get("function"))
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str):
-            assembly.stop = STOPS.get(reason, StopReason.DONE)
+        return mapping(choices[0]) if isinstance(choices, list) and choices else {}
 
-    def _error(self, data: Mapping[str, Any]) -> ModelFailed | ModelUnavailable:
-        """Translate an error that came as an event of a successful answer."""
-        error = mapping(data["error"])
-        code = error.get("code")
-        status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        return self._provider.told_late(data, status)
+
+def _calls(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    calls = said.get("tool_calls")
+    return [mapping(call) for call in calls] if isinstance(calls, list) else []
+
+
+def _take_call(piece: Mapping[str, Any], place: int | None, assembly: Assembly) -> None:
+    assembly.add_call(piece.get("index", place), piece.get("id"), piece.get("function"))
+
+
+def _take_said(choice: Mapping[str, Any], said: Mapping[str, Any], assembly: Assembly) -> None:
+    assembly.add_text(said.get("content") or said.get("refusal"))
+    assembly.add_thinking(said.get("reasoning_content") or said.get("reasoning"))
+    reason = choice.get("finish_reason")
+    if isinstance(reason, str):
+        assembly.stop = STOPS.get(reason, StopReason.DONE)
 
 
 def encoded(message: Message) -> dict[str, Any]:

@@ -1,33 +1,29 @@
 """The messages format, as Anthropic defined it.
 
-Knows no price and retries nothing. The provider is asked to keep what it has read of a request, so
-that the next one, which begins alike, costs less. What a model thinks aloud does not go back to it.
+The provider is asked to keep what it has read of a request, so that the next one, which begins
+alike, costs less. What a model thinks aloud does not go back to it.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from patchyard.clients.http import Answer, HttpClient, HttpTrouble, Trouble, parsed
-from patchyard.contracts.model import OnText
+from patchyard.clients.http import HttpClient, HttpTrouble, Trouble
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.domain.messages import (
     Message,
     ModelFacts,
-    ModelReply,
     ModelRequest,
     Speaker,
     StopReason,
     Usage,
 )
 from patchyard.domain.tooling import ToolSpec
-from patchyard.models.answering import Assembly, Enough, mapping, whole_number
+from patchyard.models.answering import Assembly, mapping, whole_number
 from patchyard.models.encoding import Encoded, object_of, to_json
-from patchyard.models.event_streams import events_of
-from patchyard.models.listings import advised, names_in, require_listed
+from patchyard.models.keyed import KeyedModel
 from patchyard.models.troubles import Provider
 
 VERSION = "2026-10-21"  # of the format; it has no temperature any more
@@ -64,8 +60,11 @@ class Manner:
     is_caching: bool = True  # asks to keep what was read of a request
 
 
-class MessagesModel:
+class MessagesModel(KeyedModel):
     """One model behind a base URL that ends before `/v1/messages`."""
+
+    asked_at = "/v1/messages"
+    listed_at = f"/v1/models?limit={LISTED}"
 
     def __init__(
         self,
@@ -75,20 +74,11 @@ class MessagesModel:
         manner: Manner | None = None,
         context_tokens: int | None = None,
     ) -> None:
-        self._provider = provider
-        self._client = client
+        super().__init__(provider, client, context_tokens=context_tokens)
         self._manner = manner or Manner()
         self._encoded = Encoded(encoded, tool=_tool)
         self._window = context_tokens
         self._longest: int | None = None  # tokens of an answer, as the provider says
-        self._facts = ModelFacts(
-            name=f"{provider.name}:{provider.model}", context_tokens=context_tokens
-        )
-
-    @property
-    def facts(self) -> ModelFacts:
-        """The name, and the window where the configuration or the provider states it."""
-        return self._facts
 
     async def prepare(self) -> ModelFacts:
         """Look the model up, which costs nothing; servers that know no such question are passed.
@@ -106,44 +96,6 @@ class MessagesModel:
         self._longest = whole_number(found.get("max_tokens")) or None
         self._facts = replace(self._facts, context_tokens=window)
         return self._facts
-
-    def require_key(self) -> None:
-        """Raise ModelUnavailable where a key is named and not there."""
-        self._provider.require_key()
-
-    async def offered(self) -> tuple[str, ...]:
-        """Return the names of the models the provider lists. Raises as `complete` does."""
-        try:
-            return names_in(await self._fetch(f"/v1/models?limit={LISTED}"))
-        except HttpTrouble as trouble:
-            raise self._provider.translated(trouble) from trouble
-
-    async def require_listed(self) -> None:
-        """Raise ModelUnavailable where the provider's list lacks the model.
-
-        Raises as `complete` does where the list cannot be had; a provider may well have none.
-        """
-        await require_listed(self._provider, self.offered)
-
-    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
-        """Ask once. Raises ModelFailed or ModelUnavailable; cancelling closes the connection."""
-        assembly = Assembly(request=request, model=self._provider.model, on_text=on_text)
-        try:
-            with suppress(Enough):
-                async with self._client.ask(
-                    "/v1/messages", body=self._body(request), headers=self._headers()
-                ) as answer:
-                    await self._receive(answer, assembly)
-        except HttpTrouble as trouble:
-            raise await advised(self._provider, trouble, self.offered) from trouble
-        return assembly.reply()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.close()
-
-    async def _fetch(self, path: str) -> Any:
-        return await self._client.fetch(path, headers=self._headers())
 
     def _headers(self) -> dict[str, str]:
         return {**self._provider.key.headers("x-api-key"), "anthropic-version": VERSION}
@@ -183,25 +135,6 @@ class MessagesModel:
         whole = [b'{"role":"%s","content":[%s]}' % (role, b",".join(b)) for role, b in turns]
         return b",".join(rules), b",".join(whole)
 
-    async def _receive(self, answer: Answer, assembly: Assembly) -> None:
-        if answer.is_json:
-            whole = b"\n".join([line async for line in answer.lines])
-            self._take_whole(mapping(parsed(whole)), assembly)
-            return
-        stated: dict[str, Any] = {}
-        try:
-            async with aclosing(events_of(answer.lines)) as events:
-                async for data in events:
-                    if self._take(mapping(parsed(data)), assembly, stated):
-                        break
-                    if assembly.is_full:
-                        raise Enough
-        except HttpTrouble:
-            if assembly.stop is None:
-                raise
-        if assembly.stop is None:
-            raise HttpTrouble(Trouble.CUT, "the answer ended in the middle")
-
     def _take_whole(self, data: Mapping[str, Any], assembly: Assembly) -> None:
         if data.get("type") == "error":
             raise self._error(data)
@@ -210,18 +143,16 @@ class MessagesModel:
             raise HttpTrouble(Trouble.GARBLED, "the answer holds no content")
         for index, block in enumerate(blocks):
             _begin(mapping(block), index, assembly)
-        self._end(data, assembly, mapping(data.get("usage")))
+        _end(data, data.get("usage"), assembly)
 
-    def _take(self, data: Mapping[str, Any], assembly: Assembly, stated: dict[str, Any]) -> bool:
-        """Take an event in; return whether it is the last. `stated` is the usage said so far."""
+    def _take(self, data: Mapping[str, Any], assembly: Assembly) -> bool:
         kind, index = data.get("type"), data.get("index")
         if kind == "error":
             raise self._error(data)
         if kind == "message_start":
             message = mapping(data.get("message"))
-            stated |= _told(message.get("usage"))
-            if isinstance(message.get("model"), str) and message["model"]:
-                assembly.model = message["model"]
+            assembly.name(message.get("model"))
+            assembly.told |= _told(message.get("usage"))
         elif kind == "content_block_start":
             _begin(mapping(data.get("content_block")), index, assembly)
         elif kind == "content_block_delta":
@@ -231,23 +162,12 @@ class MessagesModel:
             if "partial_json" in delta:
                 assembly.add_call(index, None, {"arguments": delta["partial_json"]})
         elif kind == "message_delta":
-            stated |= _told(data.get("usage"))
-            self._end(mapping(data.get("delta")), assembly, stated)
+            _end(mapping(data.get("delta")), data.get("usage"), assembly)
         return kind == "message_stop"
 
-    def _end(self, data: Mapping[str, Any], assembly: Assembly, stated: Mapping[str, Any]) -> None:
-        if isinstance(data.get("model"), str) and data["model"]:
-            assembly.model = data["model"]
-        if stated:
-            assembly.usage = _usage(stated)
-        reason = data.get("stop_reason")
-        if isinstance(reason, str):
-            assembly.stop = STOPS.get(reason, StopReason.DONE)
-
     def _error(self, data: Mapping[str, Any]) -> ModelFailed | ModelUnavailable:
-        """Translate an error that came as an event of a successful answer."""
         status = STATUSES.get(str(mapping(data.get("error")).get("type")), 500)
-        return self._provider.told_late(data, status)
+        return self._told_late(data, status)
 
 
 def encoded(message: Message) -> list[dict[str, Any]]:
@@ -284,6 +204,17 @@ def _begin(block: Mapping[str, Any], index: object, assembly: Assembly) -> None:
         given = block.get("input")
         function = {"name": block.get("name"), "arguments": given or None}
         assembly.add_call(index, block.get("id"), function)
+
+
+def _end(data: Mapping[str, Any], usage: object, assembly: Assembly) -> None:
+    """Take in why the answer ended, and what it took."""
+    assembly.name(data.get("model"))
+    assembly.told |= _told(usage)
+    if assembly.told:
+        assembly.usage = _usage(assembly.told)
+    reason = data.get("stop_reason")
+    if isinstance(reason, str):
+        assembly.stop = STOPS.get(reason, StopReason.DONE)
 
 
 def _told(usage: object) -> dict[str, Any]:

@@ -1,0 +1,129 @@
+"""What the formats of providers with a key share: asking, listing, and receiving streamed or whole.
+
+Knows no format: what is sent, and what an answer's pieces mean, a format says. Knows no price and
+retries nothing.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
+from typing import Any
+
+from patchyard.clients.http import Answer, HttpClient, HttpTrouble, Trouble, parsed
+from patchyard.contracts.model import OnText
+from patchyard.domain.errors import ModelFailed, ModelUnavailable
+from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest
+from patchyard.models.answering import Assembly, Enough, mapping
+from patchyard.models.event_streams import events_of
+from patchyard.models.listings import advised, names_in, require_listed
+from patchyard.models.troubles import Provider
+
+LAST = b"[DONE]"  # with which some servers end a stream, whatever its format
+
+
+class KeyedModel(ABC):
+    """One model behind a base URL; a format says the rest."""
+
+    asked_at: str  # path of a request
+    listed_at: str = "/models"
+
+    def __init__(
+        self, provider: Provider, client: HttpClient, *, context_tokens: int | None = None
+    ) -> None:
+        self._provider = provider
+        self._client = client
+        self._facts = ModelFacts(
+            name=f"{provider.name}:{provider.model}", context_tokens=context_tokens
+        )
+
+    @property
+    def facts(self) -> ModelFacts:
+        """The name, and the window where the configuration or the provider states it."""
+        return self._facts
+
+    async def prepare(self) -> ModelFacts:
+        """Check what can be checked without a charge: that a key is there when one is named."""
+        self._provider.require_key()
+        return self._facts
+
+    def require_key(self) -> None:
+        """Raise ModelUnavailable where a key is named and not there."""
+        self._provider.require_key()
+
+    async def offered(self) -> tuple[str, ...]:
+        """Return the names of the models the provider lists. Raises as `complete` does."""
+        try:
+            return names_in(await self._fetch(self.listed_at))
+        except HttpTrouble as trouble:
+            raise self._provider.translated(trouble) from trouble
+
+    async def require_listed(self) -> None:
+        """Raise ModelUnavailable where the provider's list lacks the model.
+
+        Raises as `complete` does where the list cannot be had; a provider may well have none.
+        """
+        await require_listed(self._provider, self.offered)
+
+    async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
+        """Ask once. Raises ModelFailed or ModelUnavailable; cancelling closes the connection."""
+        assembly = Assembly(request=request, model=self._provider.model, on_text=on_text)
+        try:
+            with suppress(Enough):
+                async with self._client.ask(
+                    self.asked_at, body=self._body(request), headers=self._headers()
+                ) as answer:
+                    await self._receive(answer, assembly)
+        except HttpTrouble as trouble:
+            raise await advised(self._provider, trouble, self.offered) from trouble
+        return assembly.reply()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _fetch(self, path: str) -> Any:
+        return await self._client.fetch(path, headers=self._headers())
+
+    async def _receive(self, answer: Answer, assembly: Assembly) -> None:
+        if answer.is_json:
+            whole = b"\n".join([line async for line in answer.lines])
+            self._take_whole(mapping(parsed(whole)), assembly)
+            return
+        try:
+            async with aclosing(events_of(answer.lines)) as events:
+                async for data in events:
+                    if data == LAST or self._take(mapping(parsed(data)), assembly):
+                        break
+                    if assembly.is_full:
+                        raise Enough
+        except HttpTrouble:
+            if assembly.stop is None:
+                raise
+        if assembly.stop is None:
+            raise HttpTrouble(Trouble.CUT, "the answer ended in the middle")
+
+    def _headers(self) -> dict[str, str]:
+        """Return what authorises a request."""
+        return self._provider.key.headers()
+
+    @abstractmethod
+    def _body(self, request: ModelRequest) -> bytes:
+        """Return a request as this format has it."""
+
+    @abstractmethod
+    def _take_whole(self, data: Mapping[str, Any], assembly: Assembly) -> None:
+        """Take in an answer that came whole. Raises what `_take` raises."""
+
+    @abstractmethod
+    def _take(self, data: Mapping[str, Any], assembly: Assembly) -> bool:
+        """Take in an event of a stream; return whether it is the last.
+
+        Raises HttpTrouble, and ModelFailed or ModelUnavailable for an error that comes late.
+        """
+
+    def _told_late(self, data: Mapping[str, Any], status: int) -> ModelFailed | ModelUnavailable:
+        """Translate an error that came as an event of a successful answer."""
+        return self._provider.told_late(data, status)
+
+
+__all__ = ["LAST", "KeyedModel"]
