@@ -8,6 +8,7 @@ from typing import Any
 from engine.worksite import Worksite
 from models.messages_server import MessagesServer
 from models.ollama_server import OllamaServer
+from models.responses_server import ResponsesServer
 from models.servers import ChatServer
 from patchyard.assembly import open_equipment
 from patchyard.domain.errors import PatchyardError
@@ -25,14 +26,20 @@ WORK = (
     ScriptedReply(calls=(("search_replace", EDIT),)),
     ScriptedReply(calls=(("finish", {"summary": "greets right"}),)),
 )
-Server = ChatServer | MessagesServer | OllamaServer
+Server = ChatServer | MessagesServer | OllamaServer | ResponsesServer
 SERVERS: dict[str, type[Server]] = {
     "chat": ChatServer,
     "messages": MessagesServer,
     "ollama": OllamaServer,
+    "responses": ResponsesServer,
 }
 TASK = Asked(task="Mend the greeting", model="house:tiny", kind="process")
-KINDS = {"chat": "openai-compatible", "messages": "anthropic", "ollama": "ollama"}
+KINDS = {
+    "chat": "openai-compatible",
+    "messages": "anthropic",
+    "ollama": "ollama",
+    "responses": "openai-responses",
+}
 
 
 @dataclass(kw_only=True)
@@ -102,14 +109,24 @@ def working(server: Server) -> ScriptedReply:
     asked = server.requests[-1]
     if "write_file" not in {tool.get("function", tool)["name"] for tool in asked["tools"]}:
         return PLAN
-    results = [text for message in asked["messages"] for text in _results(message)]
+    results = [text for message in said_to(asked) for text in _results(message)]
     if any("replaced: +" in text for text in results):
         return WORK[2]
     return WORK[1] if any("helo" in text for text in results) else WORK[0]
 
 
+def said_to(asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """The conversation of a request in any format."""
+    talk: list[dict[str, Any]] = asked["input"] if "input" in asked else asked["messages"]
+    return talk
+
+
 def _results(message: dict[str, Any]) -> list[str]:
     """What a message of any format says of calls."""
+    if message.get("type") == "function_call_output":
+        return [str(message["output"])]
+    if message.get("type") == "function_call":
+        return []
     if message["role"] == "tool":
         return [str(message["content"])]
     blocks = message["content"] if isinstance(message["content"], list) else []

@@ -10,6 +10,7 @@ import pytest
 from models.loopback import Answering
 from models.messages_server import MessagesServer
 from models.ollama_server import OllamaServer
+from models.responses_server import ResponsesServer
 from models.servers import ChatServer
 from patchyard.actors.model import ModelActor
 from patchyard.clients.http import HttpClient, Waits
@@ -29,6 +30,7 @@ from patchyard.models.keys import Key
 from patchyard.models.messages import Manner, MessagesModel
 from patchyard.models.ollama import Loading, OllamaModel
 from patchyard.models.recorded import RecordedModel, RecordingModel
+from patchyard.models.responses import Bearing, ResponsesModel
 from patchyard.models.scripted import ScriptedModel, ScriptedReply
 from patchyard.models.transcript import Placeholders
 from patchyard.models.troubles import Provider
@@ -110,6 +112,18 @@ async def messages(
 
 
 @asynccontextmanager
+async def responses(
+    answering: Answering, _folder: Path, *, is_streaming: bool = True
+) -> AsyncIterator[Model]:
+    async with ResponsesServer(answering=answering, key="sk-test").running() as url:
+        model = ResponsesModel(
+            house(url), HttpClient(url, waits=WAITS), bearing=Bearing(is_streaming=is_streaming)
+        )
+        yield model
+        await model.close()
+
+
+@asynccontextmanager
 async def scripted(answering: Answering, _folder: Path) -> AsyncIterator[Model]:
     yield ScriptedModel(answering=lambda request: answering(request.turn))
 
@@ -133,6 +147,8 @@ OPENINGS: dict[str, Opening] = {
     "messages-whole": lambda a, f: messages(a, f, is_streaming=False),
     "ollama": ollama,
     "ollama-whole": lambda a, f: ollama(a, f, is_streaming=False),
+    "responses": responses,
+    "responses-whole": lambda a, f: responses(a, f, is_streaming=False),
     "scripted": scripted,
     "recorded": recorded,
 }

@@ -11,6 +11,7 @@ import pytest
 from models.loopback import LoopbackServer
 from models.messages_server import MessagesServer
 from models.ollama_server import OllamaServer
+from models.responses_server import ResponsesServer
 from models.servers import ChatServer
 from patchyard.clients.http import HttpClient, Waits
 from patchyard.contracts.model import Model
@@ -20,6 +21,7 @@ from patchyard.models.chat_completions import ChatCompletionsModel, Dialect
 from patchyard.models.keys import Key
 from patchyard.models.messages import Manner, MessagesModel
 from patchyard.models.ollama import Loading, OllamaModel
+from patchyard.models.responses import Bearing, ResponsesModel
 from patchyard.models.scripted import ScriptedReply
 from patchyard.models.troubles import Provider
 
@@ -52,12 +54,18 @@ def messages_model(url: str, *, waits: Waits = QUICK, **more: Any) -> MessagesMo
     return MessagesModel(provider(url, **more), HttpClient(url, waits=waits), manner=manner)
 
 
-SPEAKERS: dict[str, tuple[type[ChatServer | MessagesServer | OllamaServer], Any]] = {
+def responses_model(url: str, *, waits: Waits = QUICK, **more: Any) -> ResponsesModel:
+    bearing = Bearing(is_streaming=more.pop("is_streaming", True))
+    return ResponsesModel(provider(url, **more), HttpClient(url, waits=waits), bearing=bearing)
+
+
+SPEAKERS: dict[str, tuple[type[LoopbackServer], Any]] = {
     "chat": (ChatServer, chat_model),
     "messages": (MessagesServer, messages_model),
     "ollama": (OllamaServer, ollama_model),
+    "responses": (ResponsesServer, responses_model),
 }
-KEYED = ("chat", "messages")  # formats of providers that need a key
+KEYED = ("chat", "messages", "responses")  # formats of providers that need a key
 
 
 @asynccontextmanager
@@ -206,7 +214,12 @@ async def test_one_connection_serves_many_requests(fmt: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fmt", "money"), [("chat", "no money"), ("messages", "credit balance is too low")]
+    ("fmt", "money"),
+    [
+        ("chat", "no money"),
+        ("messages", "credit balance is too low"),
+        ("responses", "no money"),
+    ],
 )
 async def test_slowing_down_says_how_long_and_no_money_is_not_asked_again(
     fmt: str, money: str

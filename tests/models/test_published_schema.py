@@ -6,11 +6,14 @@ from typing import Any
 import jsonschema
 import pytest
 
+from models.loopback import Refusal
+from models.responses_server import ResponsesServer, check_responses
 from models.servers import ChatServer
 from patchyard.clients.http import HttpClient
 from patchyard.domain.messages import Message, ModelRequest, RequestedCall, Speaker
 from patchyard.models.chat_completions import ChatCompletionsModel, Dialect
 from patchyard.models.keys import Key
+from patchyard.models.responses import Bearing, ResponsesModel
 from patchyard.models.troubles import Provider
 from patchyard.tools.toolset import toolset
 from services import PUBLISHED
@@ -69,6 +72,25 @@ async def test_a_request_fits_the_published_description(*, is_streaming: bool) -
         assert set(request) <= known
     with pytest.raises(jsonschema.ValidationError):
         validator.validate({**server.requests[0], "messages": [{"role": "tool"}]})
+
+
+@pytest.mark.parametrize("is_streaming", [True, False])
+async def test_a_request_for_responses_fits_it_too(*, is_streaming: bool) -> None:
+    tools = tuple(tool.spec for tool in toolset("/w").values())
+    server = ResponsesServer()  # holds requests, its answers and its events to the description
+    async with server.running() as url:
+        model = ResponsesModel(
+            Provider(name="openai", base_url=url, model="tiny", key=Key(variable="")),
+            HttpClient(url),
+            bearing=Bearing(is_streaming=is_streaming),
+        )
+        request = ModelRequest(messages=TALK, tools=tools, max_output_tokens=100, temperature=0.2)
+        await model.complete(request)
+        await model.close()
+    (asked,) = server.requests
+    for strange in ({"max_tokens": 5}, {"tools": [{"type": "function", "name": "x"}]}):
+        with pytest.raises(Refusal):
+            check_responses({**asked, **strange})
 
 
 def _fields(schemas: dict[str, Any]) -> set[str]:

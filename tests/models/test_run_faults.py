@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from models.ollama_server import OllamaServer
-from models.scenes import KEY, PLAN, SERVERS, TASK, Scene, leaks, set_up, working
+from models.scenes import KEY, PLAN, SERVERS, TASK, Scene, leaks, said_to, set_up, working
 from models.servers import USAGE
 from patchyard.assembly import open_equipment
 from patchyard.domain.errors import ModelFailed
@@ -107,7 +107,7 @@ def fail(scene: Scene, fault: Fault) -> None:
 
 
 CASES = [
-    *((fmt, name) for fmt in ("chat", "messages") for name in FAULTS),
+    *((fmt, name) for fmt in ("chat", "messages", "responses") for name in FAULTS),
     *(
         ("ollama", name)
         for name in (
@@ -271,8 +271,8 @@ async def test_a_resumed_plan_says_word_for_word_what_was_said_before(
         await scene.carry(environ, stopped.plan_id)  # its answer is lost
         resumed = await scene.carry(environ, stopped.plan_id)
     assert resumed.error is None, resumed.words
-    *before, last, lost, again = [request["messages"] for request in scene.server.requests]
+    *before, last, lost, again = [said_to(request) for request in scene.server.requests]
     assert before
     assert again == lost
     assert lost[: len(last)] == last
-    assert again[len(last) :][0]["role"] == "assistant"
+    assert again[len(last) :][0].get("role", "assistant") == "assistant"

@@ -96,6 +96,11 @@ class Assembly:
             pieces.arguments.append(arguments)
             self._characters += len(arguments)
 
+    def lacks_arguments(self, index: object) -> bool:
+        """Whether nothing of the arguments of that call has come yet."""
+        pieces = self._calls.get(index) if isinstance(index, int) else None
+        return pieces is None or not any(pieces.arguments)
+
     def _place(self, index: object, id_: object) -> int:
         if isinstance(index, int):
             return index

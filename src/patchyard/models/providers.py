@@ -27,14 +27,16 @@ if TYPE_CHECKING:
     from patchyard.models.chat_completions import ChatCompletionsModel
     from patchyard.models.messages import MessagesModel
     from patchyard.models.ollama import Loading, OllamaModel
+    from patchyard.models.responses import ResponsesModel
     from patchyard.models.troubles import Provider
 
-    Wire = ChatCompletionsModel | MessagesModel | OllamaModel
+    Wire = ChatCompletionsModel | MessagesModel | OllamaModel | ResponsesModel
 
 OLLAMA = "ollama"
 OPENAI_COMPATIBLE = "openai-compatible"
+OPENAI_RESPONSES = "openai-responses"
 ANTHROPIC = "anthropic"
-KINDS = (ANTHROPIC, OLLAMA, OPENAI_COMPATIBLE)
+KINDS = (ANTHROPIC, OLLAMA, OPENAI_COMPATIBLE, OPENAI_RESPONSES)
 FILES = ("recorded", "scripted")  # not providers: the rest of the name is a file
 OLLAMA_PORT = 11434
 PROXY_HINT = (
@@ -61,7 +63,7 @@ class ProviderSettings:
     """One provider, as built in or as a configuration file states it."""
 
     kind: str  # one of KINDS
-    base_url: str  # what comes before /chat/completions, /v1/messages or /api
+    base_url: str  # before /chat/completions, /responses, /v1/messages or /api
     api_key_env: str = ""  # name of the variable; empty: no key
     default_model: str = ""  # taken when only the provider is known
     context_tokens: int | None = None  # the window; ollama: the one asked for
@@ -175,6 +177,10 @@ class Catalogue:
         )
         from patchyard.models.messages import Manner, MessagesModel  # noqa: PLC0415 - likewise
         from patchyard.models.ollama import OllamaModel  # noqa: PLC0415 - likewise
+        from patchyard.models.responses import (  # noqa: PLC0415 - likewise
+            Bearing,
+            ResponsesModel,
+        )
 
         settings = self.provider(provider)
         described = self._described(provider, settings, model)
@@ -186,6 +192,13 @@ class Catalogue:
                 described,
                 client,
                 manner=Manner(is_streaming=settings.is_streaming, is_caching=settings.is_caching),
+                context_tokens=settings.context_tokens,
+            )
+        if settings.kind == OPENAI_RESPONSES:
+            return ResponsesModel(
+                described,
+                client,
+                bearing=Bearing(is_streaming=settings.is_streaming),
                 context_tokens=settings.context_tokens,
             )
         return ChatCompletionsModel(

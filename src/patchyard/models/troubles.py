@@ -26,7 +26,9 @@ UNREACHED: Mapping[Trouble, str] = {  # and the cure, where it is not the addres
     Trouble.PROXY: "check HTTPS_PROXY (http://USER:PASSWORD@HOST:PORT), or name the host in "
     "NO_PROXY",
 }
-FILTERED = re.compile(r"content_filter|content filtering|content[ _]policy", re.IGNORECASE)
+FILTERED = re.compile(
+    r"content_filter|content filtering|content[ _]policy|bio_policy", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, kw_only=True)

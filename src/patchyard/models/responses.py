@@ -1,0 +1,203 @@
+"""The responses format, as OpenAI defined it.
+
+Nothing of a conversation is left with the provider: each request says the whole of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from patchyard.clients.http import HttpClient, HttpTrouble, Trouble
+from patchyard.domain.errors import ModelFailed, ModelUnavailable
+from patchyard.domain.messages import Message, ModelRequest, Speaker, StopReason, Usage
+from patchyard.domain.tooling import ToolSpec
+from patchyard.models.answering import Assembly, mapping, whole_number
+from patchyard.models.encoding import Encoded, to_json
+from patchyard.models.keyed import KeyedModel
+from patchyard.models.troubles import Provider
+
+LEAST_ANSWER = 16  # tokens; the format takes no smaller limit
+ENDS: Mapping[str, StopReason] = {  # by the status of an answer
+    "completed": StopReason.DONE,
+    "incomplete": StopReason.LENGTH,
+}
+STATUSES: Mapping[str, int] = {  # of errors that come in a successful answer; others are 500
+    "bio_policy": 400,
+    "content_filter": 400,
+    "context_length_exceeded": 400,
+    "data_residency_mismatch": 400,
+    "insufficient_quota": 429,
+    "invalid_api_key": 401,
+    "invalid_prompt": 400,
+    "invalid_request_error": 400,
+    "model_not_found": 404,
+    "rate_limit_exceeded": 429,
+    "vector_store_timeout": 504,
+}
+_SAID = frozenset({"response.output_text.delta", "response.refusal.delta"})
+_THOUGHT = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
+_ITEMS = frozenset({"response.output_item.added", "response.output_item.done"})
+_ENDED = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bearing:
+    """Where servers of this format differ."""
+
+    is_streaming: bool = True
+
+
+class ResponsesModel(KeyedModel):
+    """One model behind a base URL that ends before `/responses`."""
+
+    asked_at = "/responses"
+
+    def __init__(
+        self,
+        provider: Provider,
+        client: HttpClient,
+        *,
+        bearing: Bearing | None = None,
+        context_tokens: int | None = None,
+    ) -> None:
+        super().__init__(provider, client, context_tokens=context_tokens)
+        self._bearing = bearing or Bearing()
+        self._encoded = Encoded(encoded, tool=_tool)
+
+    def _body(self, request: ModelRequest) -> bytes:
+        settings: dict[str, Any] = {
+            "model": self._provider.model,
+            "store": False,
+            "stream": self._bearing.is_streaming,
+        }
+        if request.max_output_tokens is not None:
+            settings["max_output_tokens"] = max(LEAST_ANSWER, request.max_output_tokens)
+        if request.temperature is not None:
+            settings["temperature"] = request.temperature
+        items = [each[1:-1] for each in self._encoded.each(request.messages) if each != b"[]"]
+        parts = [to_json(settings)[:-1], b',"input":[', b",".join(items), b"]"]
+        if request.tools:
+            parts += [b',"tools":', self._encoded.tools(request.tools)]
+        return b"".join([*parts, b"}"])
+
+    def _take_whole(self, data: Mapping[str, Any], assembly: Assembly) -> None:
+        self._require_well(data)
+        items = data.get("output")
+        if not isinstance(items, list):
+            raise HttpTrouble(Trouble.GARBLED, "the answer holds no output")
+        for index, item in enumerate(map(mapping, items)):
+            kind = item.get("type")
+            if kind == "function_call":
+                _take_call(item, index, assembly, is_whole=True)
+            elif kind == "message":
+                assembly.add_text(_texts(item.get("content")))
+            elif kind == "reasoning":
+                assembly.add_thinking(_thought(item))
+        _end(data, assembly)
+
+    def _take(self, data: Mapping[str, Any], assembly: Assembly) -> bool:
+        kind, index, piece = str(data.get("type")), data.get("output_index"), data.get("delta")
+        if kind == "error" or data.get("error"):
+            raise self._error(mapping(data.get("error")) or data)
+        if kind in _SAID:
+            assembly.add_text(piece)
+        elif kind in _THOUGHT:
+            assembly.add_thinking(piece)
+        elif kind == "response.function_call_arguments.delta":
+            assembly.add_call(index, None, {"arguments": piece})
+        elif kind in _ITEMS:
+            item = mapping(data.get("item"))
+            if item.get("type") == "function_call":
+                is_whole = kind == "response.output_item.done"
+                _take_call(item, index, assembly, is_whole=is_whole)
+        elif kind == "response.created":
+            assembly.name(mapping(data.get("response")).get("model"))
+        elif kind in _ENDED:
+            response = mapping(data.get("response"))
+            self._require_well(response)
+            _end(response, assembly)
+        return kind in _ENDED
+
+    def _require_well(self, data: Mapping[str, Any]) -> None:
+        """Raise what is wrong with an answer that ended."""
+        if data.get("error") or data.get("status") in {"failed", "cancelled"}:
+            raise self._error(mapping(data.get("error")))
+
+    def _error(self, error: Mapping[str, Any]) -> ModelFailed | ModelUnavailable:
+        code = str(error.get("code") or error.get("type") or "")
+        words = str(error.get("message") or "no reason given")
+        said = f"{words} ({code})" if code else words
+        return self._told_late({"error": {"message": said}}, STATUSES.get(code, 500))
+
+
+def encoded(message: Message) -> list[dict[str, Any]]:
+    """Return the items of a message; none where it says nothing."""
+    if message.speaker is Speaker.TOOL:
+        answered = {"call_id": message.answers or "", "output": message.text}
+        return [{"type": "function_call_output", **answered}]
+    said = {"type": "message", "role": str(message.speaker), "content": message.text}
+    calls = [
+        {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+        }
+        for call in message.calls
+    ]
+    return [said, *calls] if message.text else calls
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": False,  # else the format demands schemas without optional properties
+    }
+
+
+def _take_call(
+    item: Mapping[str, Any], index: object, assembly: Assembly, *, is_whole: bool
+) -> None:
+    """Take in a call as it begins, and the whole of it where its pieces did not come."""
+    is_missing = is_whole and assembly.lacks_arguments(index)
+    function = {
+        "name": item.get("name"),
+        "arguments": item.get("arguments") if is_missing else None,
+    }
+    assembly.add_call(index, item.get("call_id"), function)
+
+
+def _texts(content: object) -> str:
+    parts: Sequence[Any] = content if isinstance(content, list) else []
+    said = (part.get("text") or part.get("refusal") for part in map(mapping, parts))
+    return "".join(text for text in said if isinstance(text, str))
+
+
+def _thought(item: Mapping[str, Any]) -> str:
+    return _texts(item.get("summary")) + _texts(item.get("content"))
+
+
+def _end(data: Mapping[str, Any], assembly: Assembly) -> None:
+    """Take in why the answer ended, and what it took."""
+    assembly.name(data.get("model"))
+    if isinstance(data.get("usage"), Mapping):
+        assembly.usage = _usage(data["usage"])
+    reason = mapping(data.get("incomplete_details")).get("reason")
+    is_filtered = reason == "content_filter"
+    known = ENDS.get(str(data.get("status")), StopReason.DONE)
+    assembly.stop = StopReason.FILTERED if is_filtered else known
+
+
+def _usage(data: Mapping[str, Any]) -> Usage:
+    details = mapping(data.get("input_tokens_details"))
+    return Usage(
+        input_tokens=whole_number(data.get("input_tokens")),
+        output_tokens=whole_number(data.get("output_tokens")),
+        cached_tokens=whole_number(details.get("cached_tokens")),
+    )
+
+
+__all__ = ["LEAST_ANSWER", "Bearing", "ResponsesModel", "encoded"]
