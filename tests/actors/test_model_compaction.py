@@ -1,5 +1,7 @@
 """Room is made by rule, and always in the same way."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from models.servers import check_chat
 from patchyard.actors.compaction import LEFT_OUT, compact, total
 from patchyard.actors.conversation import Conversation, Entry, entry, spoken
 from patchyard.clients.http import HttpClient
-from patchyard.domain.messages import Message, RequestedCall, Speaker
+from patchyard.domain.messages import Message, RequestedCall, Speaker, Thought, Thoughts
 from patchyard.models.chat_completions import encoded
 from patchyard.models.keys import Key
 from patchyard.models.ollama import OllamaModel
@@ -77,6 +79,21 @@ def test_recent_outputs_give_way_in_the_end() -> None:
     made = compact(talk([9_000] * 3), budget=15_000)
     assert total(made) <= 15_000
     assert made[-1].message.text.startswith("2 xxx")
+
+
+def test_old_thoughts_go_first_and_the_last_stay_beside_their_calls() -> None:
+    thoughts = Thoughts(maker="m", blocks=(Thought(before=0, block='"' + "t" * 1_000 + '"'),))
+    whole = [
+        replace(one, message=replace(one.message, thoughts=thoughts)) if one.message.calls else one
+        for one in talk([10] * 12)
+    ]
+    whole = [spoken(one.message) if one.message.calls else one for one in whole]
+    assert total(whole) > 12_000
+    made = [one.message for one in compact(whole, budget=10_000) if one.message.calls]
+    assert made[0].thoughts is None
+    assert made[-1].thoughts == thoughts
+    tight = [one.message for one in compact(whole, budget=3_500) if one.message.calls]
+    assert [one.thoughts for one in tight] == [None] * (len(tight) - 1) + [thoughts]
 
 
 @pytest.mark.parametrize("budget", [1, 500])

@@ -18,6 +18,8 @@ USAGE: Json = {
     "cache_read_input_tokens": 3,
     "output_tokens": 1,
 }
+SECRETLY = "I think of this alone"
+THOUGHTS = {"redacted_thinking", "thinking"}
 SAID = 7  # tokens of the answer, as they are told at its end
 _FIELDS = {
     *("model", "messages", "max_tokens", "system", "stream", "tools"),
@@ -52,6 +54,8 @@ class MessagesServer(LoopbackServer):
     window: int = 200_000  # tokens, as the model's page says
     longest: int = 64_000  # tokens of an answer
     has_list: bool = True
+    is_thinking: bool = False  # before each answer, and wants to see again what it thought
+    forgotten: int = 0  # answers whose thoughts it refuses
     refusals = _REFUSALS
 
     async def handle(self, method: str, path: str, data: Json, peer: Peer) -> bool:
@@ -63,6 +67,7 @@ class MessagesServer(LoopbackServer):
             raise _refusal(404, "not_found_error", f"no route {place}")
         self.requests.append(data)
         check_messages(data)
+        self._check_thoughts(data["messages"])
         if data["model"] != "tiny":
             raise _refusal(404, "not_found_error", f"model: {data['model']}")
         turn = sum(m["role"] == "assistant" for m in data["messages"])
@@ -97,11 +102,23 @@ class MessagesServer(LoopbackServer):
         return _event({"type": "content_block_delta", "index": 0, "delta": delta})
 
     def _blocks(self, reply: ScriptedReply, turn: int) -> list[Json]:
-        blocks: list[Json] = [{"type": "text", "text": reply.text}] if reply.text else []
+        blocks = thoughts(turn) if self.is_thinking else []
+        blocks += [{"type": "text", "text": reply.text}] if reply.text else []
         for index, (name, given) in enumerate(reply.calls):
             own = {"id": f"toolu_{turn}_{index}", "name": name, "input": given}
             blocks.append({"type": "tool_use", **own})
         return blocks
+
+    def _check_thoughts(self, messages: list[Json]) -> None:
+        said = [message["content"] for message in messages if message["role"] == "assistant"]
+        for turn, blocks in enumerate(said):
+            is_known = self.is_thinking and turn >= self.forgotten
+            given = thoughts(turn) if is_known else []
+            sent = [block for block in blocks if block["type"] in THOUGHTS]
+            if sent and (sent != given or blocks[: len(sent)] != sent):
+                raise _invalid(f"messages.{turn}: `thinking` blocks cannot be modified")
+            if turn == len(said) - 1 and sent != given:
+                raise _invalid(f"messages.{turn}: Expected `thinking`")
 
     def document(self, cue: Cue) -> Json:
         said = {"type": "message", "role": "assistant", "model": "tiny-2026"}
@@ -124,8 +141,18 @@ def _reason(cue: Cue) -> str:
     return "tool_use" if cue.reply.calls else "end_turn"
 
 
+def thoughts(turn: int) -> list[Json]:
+    """What is thought before the answer of that number."""
+    return [
+        {"type": "thinking", "thinking": f"{SECRETLY} {turn}", "signature": f"sig+{turn}="},
+        {"type": "redacted_thinking", "data": f"opaque {turn}"},
+    ]
+
+
 def _streamed(index: int, block: Json) -> list[Json]:
     """Return the events of one block."""
+    if block["type"] in THOUGHTS:
+        return _thought(index, block)
     is_text = block["type"] == "text"
     begun = {**block, "text": ""} if is_text else {**block, "input": {}}
     given = "" if is_text else block["input"]
@@ -138,6 +165,21 @@ def _streamed(index: int, block: Json) -> list[Json]:
             {"type": "content_block_delta", **at, "delta": {"type": kind, name: piece}}
             for piece in pieces(whole)
         ),
+        {"type": "content_block_stop", **at},
+    ]
+
+
+def _thought(index: int, block: Json) -> list[Json]:
+    at = {"index": index}
+    if block["type"] == "redacted_thinking":
+        begun, deltas = block, []
+    else:
+        begun = {**block, "thinking": "", "signature": ""}
+        deltas = [{"type": "thinking_delta", "thinking": p} for p in pieces(block["thinking"])]
+        deltas.append({"type": "signature_delta", "signature": block["signature"]})
+    return [
+        {"type": "content_block_start", **at, "content_block": begun},
+        *({"type": "content_block_delta", **at, "delta": delta} for delta in deltas),
         {"type": "content_block_stop", **at},
     ]
 
@@ -199,7 +241,7 @@ def _called(block: Json, known: set[str]) -> str:
 def _check_text(block: Json) -> None:
     if block["type"] == "text" and not block["text"].strip():
         raise _invalid("text content blocks must contain non-whitespace text")
-    if block["type"] not in {"text", "tool_use", "tool_result"}:
+    if block["type"] not in {"text", "tool_use", "tool_result", *THOUGHTS}:
         raise _invalid(f"a block of type {block['type']!r}")
 
 

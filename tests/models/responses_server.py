@@ -24,10 +24,12 @@ USAGE: Json = {
     "output_tokens_details": {"reasoning_tokens": 0},
     "total_tokens": 18,
 }
+SECRETLY = "I think of this alone"
 _ITEMS = {  # names of the descriptions of what may stand in `input`
     "function_call": "FunctionToolCall",
     "function_call_output": "FunctionCallOutputItemParam",
     "message": "EasyInputMessage",
+    "reasoning": "ReasoningItem",
 }
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -53,6 +55,9 @@ class ResponsesServer(LoopbackServer):
     """`/v1/responses` and `/v1/models`."""
 
     prefix: str = "/v1"
+    is_thinking: bool = False  # before each answer, and can read again what it thought
+    forgotten: int = 0  # answers whose thoughts it refuses
+    has_no_thoughts: bool = False  # refuses to be asked for them
     refusals = _REFUSALS
 
     async def handle(self, method: str, path: str, data: Json, peer: Peer) -> bool:
@@ -64,9 +69,24 @@ class ResponsesServer(LoopbackServer):
             raise refusal(404, f"no route {path}")
         self.requests.append(data)
         check_responses(data)
+        self._check_thoughts(data)
         if data["model"] != "tiny":
             raise refusal(404, "The model does not exist", "model_not_found")
         return await self.answer(data, _turns(data["input"]), peer)
+
+    def _check_thoughts(self, data: Json) -> None:
+        if self.has_no_thoughts and data.get("include"):
+            raise refusal(400, "Encrypted content is not supported with this model.")
+        known = [thought(turn) for turn in range(self.forgotten, 99)] if self.is_thinking else []
+        for place, item in enumerate(data["input"]):
+            if item["type"] != "reasoning":
+                continue
+            if item not in known:
+                words = "The encrypted content could not be verified."
+                raise refusal(400, words, "invalid_encrypted_content")
+            (after,) = data["input"][place + 1 : place + 2] or [{}]
+            if after.get("role", after.get("type")) not in {"assistant", "function_call"}:
+                raise _invalid("'reasoning' was provided without its required following item.")
 
     def document(self, cue: Cue) -> Json:
         return held("Response", self._response(cue))
@@ -74,7 +94,7 @@ class ResponsesServer(LoopbackServer):
     def pieces(self, cue: Cue) -> list[bytes]:
         start = {"response": {**self._response(cue), "status": "in_progress", "output": []}}
         events: list[Json] = [{"type": "response.created", **start}]
-        for index, item in enumerate(_items(cue)):
+        for index, item in enumerate(self._items(cue)):
             events += _streamed(index, item)
         return [_event(event, number) for number, event in enumerate(events)]
 
@@ -102,11 +122,25 @@ class ResponsesServer(LoopbackServer):
             "status": status,
             "error": error,
             "incomplete_details": reason,
-            "output": [] if is_failed else _items(cue),
+            "output": [] if is_failed else self._items(cue),
             "parallel_tool_calls": True,
             "tool_choice": "auto",
             "usage": USAGE,
         }
+
+    def _items(self, cue: Cue) -> list[Json]:
+        if not self.is_thinking:
+            return _items(cue)
+        asked = "reasoning.encrypted_content" in cue.data.get("include", ())
+        given = thought(cue.turn)
+        return [given if asked else {**given, "encrypted_content": None}, *_items(cue)]
+
+
+def thought(turn: int) -> Json:
+    """What is thought before the answer of that number."""
+    summary = [{"type": "summary_text", "text": f"{SECRETLY} {turn}"}]
+    sealed = {"encrypted_content": f"gAAAA{turn}==", "status": "completed"}
+    return {"type": "reasoning", "id": f"rs_{turn}", "summary": summary, **sealed}
 
 
 _AT: Json = {"item_id": "msg_0", "output_index": 0, "content_index": 0, "logprobs": []}
@@ -114,7 +148,7 @@ _AT: Json = {"item_id": "msg_0", "output_index": 0, "content_index": 0, "logprob
 
 def _turns(items: list[Json]) -> int:
     """How many answers were given: each ends where something else is said."""
-    ours = {"assistant", "function_call"}
+    ours = {"assistant", "function_call", "reasoning"}
     is_ours = [item.get("role", item["type"]) in ours for item in items]
     return sum(own and not before for own, before in zip(is_ours, [False, *is_ours], strict=False))
 
@@ -139,7 +173,13 @@ def _message(cue: Cue) -> Json:
 def _streamed(index: int, item: Json) -> list[Json]:
     """The events of one item."""
     at = {"output_index": index}
-    if item["type"] == "message":
+    if item["type"] == "reasoning":
+        where = {**at, "item_id": item["id"], "summary_index": 0}
+        text = item["summary"][0]["text"]
+        begun = {**item, "status": "in_progress", "summary": []}
+        kind = "response.reasoning_summary_text.delta"
+        inner: list[Json] = [{"type": kind, **where, "delta": piece} for piece in pieces(text)]
+    elif item["type"] == "message":
         begun, inner = {**item, "status": "in_progress", "content": []}, _text_events(item, at)
     else:
         begun, inner = {**item, "status": "in_progress", "arguments": ""}, _call_events(item, at)
@@ -205,10 +245,11 @@ def _check_items(items: list[Json]) -> None:
         if item["type"] == "function_call":
             _check_call(item, known)
             waiting.append(item["call_id"])
-        elif waiting:
-            raise _invalid(f"No tool output found for function call {waiting[0]}")
-        elif not item["content"] or (item["role"] == "system" and place):
-            raise _invalid(f"input[{place}] cannot stand there")
+        elif item["type"] == "message":
+            if waiting:
+                raise _invalid(f"No tool output found for function call {waiting[0]}")
+            if not item["content"] or (item["role"] == "system" and place):
+                raise _invalid(f"input[{place}] cannot stand there")
     if waiting:
         raise _invalid(f"No tool output found for function call {waiting[0]}")
 

@@ -125,7 +125,7 @@ def _results(message: dict[str, Any]) -> list[str]:
     """What a message of any format says of calls."""
     if message.get("type") == "function_call_output":
         return [str(message["output"])]
-    if message.get("type") == "function_call":
+    if message.get("type") in {"function_call", "reasoning"}:
         return []
     if message["role"] == "tool":
         return [str(message["content"])]

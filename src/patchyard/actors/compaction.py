@@ -37,12 +37,13 @@ def total(entries: Sequence[Entry]) -> int:
 
 def _shorten_old(entries: list[Entry], goal: int, *, keep: int) -> list[Entry]:
     size = total(entries)
+    said = [index for index, one in enumerate(entries) if starts_exchange(one)]
     for index, old in enumerate(entries[: max(0, len(entries) - keep)]):
         if size <= goal:
             break
         if old.shorter is None or old.is_pinned:
             continue
-        entries[index] = shortened(old)
+        entries[index] = shortened(old, is_last=index in said[-1:])
         size += entries[index].size - old.size
     return entries
 

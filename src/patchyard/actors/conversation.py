@@ -72,23 +72,27 @@ def entry(message: Message, *, shorter: Message | None = None, is_pinned: bool =
     return Entry(message=message, size=size, shorter=shorter, is_pinned=is_pinned)
 
 
-def shortened(old: Entry) -> Entry:
-    """Return the entry in its shorter form, or itself when there is none."""
+def shortened(old: Entry, *, is_last: bool = False) -> Entry:
+    """Return the entry in its shorter form, or itself when there is none.
+
+    What was said last keeps its thoughts: a provider wants them beside the calls they led to.
+    """
     if old.shorter is None:
         return old
-    made = entry(old.shorter)
+    made = entry(replace(old.shorter, thoughts=old.message.thoughts) if is_last else old.shorter)
     return replace(made, is_pinned=old.is_pinned)
 
 
 def spoken(message: Message) -> Entry:
-    """Measure what a model said; its shorter form leaves out long texts."""
-    if not any(len(text) > 2 * KEPT_TEXT for text in (message.text, *_arguments(message))):
+    """Measure what a model said; its shorter form leaves out long texts and all thoughts."""
+    is_long = any(len(text) > 2 * KEPT_TEXT for text in (message.text, *_arguments(message)))
+    if not is_long and message.thoughts is None:
         return entry(message)
     calls = tuple(
         RequestedCall(id=c.id, name=c.name, arguments=_short_arguments(c.arguments))
         for c in message.calls
     )
-    shorter = replace(message, text=_short(message.text), calls=calls)
+    shorter = replace(message, text=_short(message.text), calls=calls, thoughts=None)
     return entry(message, shorter=shorter)
 
 
@@ -103,7 +107,12 @@ def starts_exchange(one: Entry) -> bool:
 
 def _size(message: Message) -> int:
     calls = sum(len(c.name) + _bytes(c.arguments) + OVERHEAD_BYTES for c in message.calls)
-    return _bytes(message.text) + calls + OVERHEAD_BYTES
+    thoughts = sum(_bytes(block) for block in _thoughts(message))
+    return _bytes(message.text) + calls + thoughts + OVERHEAD_BYTES
+
+
+def _thoughts(message: Message) -> tuple[str, ...]:
+    return tuple(one.block for one in message.thoughts.blocks) if message.thoughts else ()
 
 
 def _bytes(text: str) -> int:
@@ -118,6 +127,8 @@ def _digest(message: Message) -> bytes:
     for call in message.calls:
         line = f"{call.id}\0{call.name}\0{call.arguments}\0"
         whole.update(line.encode("utf-8", "surrogatepass"))
+    for block in _thoughts(message):
+        whole.update(block.encode("utf-8", "surrogatepass"))
     return whole.digest()
 
 

@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patchyard.actors.parsing import find_calls, parse_arguments
-from patchyard.domain.messages import Message, ModelReply, RequestedCall, StopReason, Usage
+from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.messages import (
+    Message,
+    ModelReply,
+    RequestedCall,
+    StopReason,
+    Thoughts,
+    Usage,
+)
 from patchyard.domain.messages import Speaker as Says
 
 # What other systems call our tools; a model that was trained on them is told ours.
@@ -83,6 +91,7 @@ def read(reply: ModelReply, *, names: Sequence[str], turn: int) -> Reading:
         speaker=Says.ASSISTANT,
         text=text if text.strip() or calls else SAID_NOTHING,
         calls=tuple(RequestedCall(id=c.ref, name=c.name, arguments=_repeated(c)) for c in calls),
+        thoughts=reply.message.thoughts,
     )
     return Reading(message=message, calls=calls)
 
@@ -98,12 +107,14 @@ def clipped(reply: ModelReply) -> ModelReply:
 
 def to_body(reply: ModelReply) -> dict[str, Any]:
     """Return a reply as JSON for the journal."""
-    return {
+    body = {
         "text": reply.message.text,
         "calls": [[c.id, c.name, c.arguments] for c in reply.message.calls],
         "stop": str(reply.stop),
         "model": reply.model,
     }
+    thoughts = reply.message.thoughts
+    return body if thoughts is None else {**body, "thoughts": to_json(thoughts)}
 
 
 def from_body(body: Mapping[str, Any]) -> ModelReply:
@@ -113,7 +124,12 @@ def from_body(body: Mapping[str, Any]) -> ModelReply:
         for id_, name, arguments in body["calls"]
     )
     return ModelReply(
-        message=Message(speaker=Says.ASSISTANT, text=body["text"], calls=calls),
+        message=Message(
+            speaker=Says.ASSISTANT,
+            text=body["text"],
+            calls=calls,
+            thoughts=from_json(Thoughts, body["thoughts"]) if "thoughts" in body else None,
+        ),
         usage=Usage(),
         stop=StopReason(body["stop"]),
         model=body["model"],

@@ -25,6 +25,25 @@ class RequestedCall:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Thought:
+    """A block of what a model thought, opaque."""
+
+    before: int  # parts of the answer (its text, each call) that came before it
+    block: str  # JSON, as the provider gave it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thoughts:
+    """What a model thought before it answered: for that model alone, and shown to nobody.
+
+    It goes back unchanged with the next request to whom it came from; any other is not sent it.
+    """
+
+    maker: str  # "KIND PROVIDER:MODEL"
+    blocks: tuple[Thought, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Message:
     """One turn of a conversation. Immutable, so that a wire format encodes it once."""
 
@@ -32,6 +51,7 @@ class Message:
     text: str = ""
     calls: tuple[RequestedCall, ...] = ()  # assistant only
     answers: str | None = None  # tool only: id of the RequestedCall
+    thoughts: Thoughts | None = None  # assistant only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +142,8 @@ __all__ = [
     "RequestedCall",
     "Speaker",
     "StopReason",
+    "Thought",
+    "Thoughts",
     "Usage",
     "estimated_usage",
     "together",

@@ -13,12 +13,15 @@ from patchyard.domain.messages import (
     RequestedCall,
     Speaker,
     StopReason,
+    Thought,
+    Thoughts,
     Usage,
     estimated_usage,
 )
 
 CHARACTERS_PER_TOKEN = 8  # more than any tokenizer needs, so the cap never cuts a fair answer
 DEFAULT_TOKENS = 32_768
+MOST_THOUGHT = 400_000  # characters that are kept of what one answer was thought of
 ABSURD = 8  # times what sizes say: no tokenizer takes that many tokens
 
 
@@ -39,12 +42,14 @@ class Assembly:
 
     request: ModelRequest
     model: str
+    maker: str = ""  # whose thoughts these are; empty: none are kept
     on_text: OnText | None = None
     stop: StopReason | None = None
     usage: Usage | None = None
     told: dict[str, Any] = field(default_factory=dict)  # said so far of what it took, as it came
     _text: list[str] = field(default_factory=list)
     _calls: dict[int, _CallPieces] = field(default_factory=dict)
+    _thoughts: dict[int, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     _characters: int = 0
 
     @property
@@ -74,9 +79,21 @@ class Assembly:
                 self.on_text(text)
 
     def add_thinking(self, text: object) -> None:
-        """Count what a model thinks aloud; it is neither kept nor shown."""
+        """Count what a model thinks aloud; it is not shown."""
         if isinstance(text, str):
             self._characters += len(text)
+
+    def begin_thought(self, index: object, block: Mapping[str, Any]) -> None:
+        """Take in a block of thought, as it begins or whole; it is kept and given back as it is."""
+        if isinstance(index, int):
+            before = len(self._calls) + any(text.strip() for text in self._text)
+            self._thoughts[index] = (before, dict(block))
+
+    def add_to_thought(self, index: object, name: str, piece: object) -> None:
+        """Take in the next piece of a field of a thought that has begun."""
+        if isinstance(index, int) and index in self._thoughts and isinstance(piece, str):
+            block = self._thoughts[index][1]
+            block[name] = f"{block.get(name) or ''}{piece}"
 
     def add_call(self, index: object, id_: object, function: object) -> None:
         """Take in a piece of a call; pieces of one call share their index."""
@@ -118,12 +135,28 @@ class Assembly:
             )
             for index, pieces in sorted(self._calls.items())
         )
-        message = Message(speaker=Speaker.ASSISTANT, text="".join(self._text), calls=calls)
+        text = "".join(self._text)
+        message = Message(
+            speaker=Speaker.ASSISTANT,
+            text=text,
+            calls=calls,
+            thoughts=self._kept(parts=len(calls) + bool(text.strip())),
+        )
         stop = StopReason.LENGTH if self.is_full else self.stop or StopReason.DONE
         if calls and stop is StopReason.DONE:
             stop = StopReason.CALLS
         usage = _believed(self.usage, self.request, message)
         return ModelReply(message=message, usage=usage, stop=stop, model=self.model)
+
+    def _kept(self, *, parts: int) -> Thoughts | None:
+        """Return the thoughts that led to something; providers refuse others, and cut ones."""
+        blocks = tuple(
+            Thought(before=before, block=json.dumps(block))
+            for _, (before, block) in sorted(self._thoughts.items())
+            if before < parts
+        )
+        is_kept = self.maker and blocks and sum(len(one.block) for one in blocks) <= MOST_THOUGHT
+        return Thoughts(maker=self.maker, blocks=blocks) if is_kept else None
 
 
 def _believed(stated: Usage | None, request: ModelRequest, answer: Message) -> Usage:

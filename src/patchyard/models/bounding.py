@@ -51,7 +51,8 @@ def _of_message(message: Message) -> int:
         CALL_TOKENS + len(call.id) + escaped(call.name) + escaped(call.arguments)
         for call in message.calls
     )
-    return MESSAGE_TOKENS + len(message.answers or "") + plain(message.text) + calls
+    thoughts = sum(plain(one.block) for one in message.thoughts.blocks) if message.thoughts else 0
+    return MESSAGE_TOKENS + len(message.answers or "") + plain(message.text) + calls + thoughts
 
 
 def _of_tool(tool: ToolSpec) -> int:

@@ -32,6 +32,7 @@ class Dialect:
 class ChatCompletionsModel(KeyedModel):
     """One model behind a base URL that ends before `/chat/completions`."""
 
+    kind = "openai-compatible"
     asked_at = "/chat/completions"
 
     def __init__(
@@ -44,7 +45,9 @@ class ChatCompletionsModel(KeyedModel):
     ) -> None:
         super().__init__(provider, client, context_tokens=context_tokens)
         self._dialect = dialect or Dialect()
-        self._encoded = Encoded(encoded)
+
+    def _encoding(self) -> Encoded:
+        return Encoded(encoded)
 
     def _body(self, request: ModelRequest) -> bytes:
         settings: dict[str, Any] = {"model": self._provider.model}

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from patchyard.domain.messages import Message
+from patchyard.domain.messages import Message, Thoughts
 from patchyard.domain.tooling import ToolSpec
 
 
@@ -52,6 +52,20 @@ def to_json(value: Any) -> bytes:
         return text.encode("utf-8", "replace")
 
 
+def with_thoughts(parts: Sequence[Any], thoughts: Thoughts) -> list[Any]:
+    """Return the parts of a message, the thoughts in their places among them."""
+    mixed: list[Any] = []
+    for place, part in enumerate(parts):
+        is_last = place == len(parts) - 1
+        mixed += [
+            json.loads(one.block)
+            for one in thoughts.blocks
+            if one.before == place or (is_last and one.before > place)
+        ]
+        mixed.append(part)
+    return mixed
+
+
 def object_of(arguments: str) -> dict[str, Any]:
     """Return the arguments of a call as an object, an empty one where they are none."""
     try:
@@ -72,4 +86,4 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-__all__ = ["Encoded", "object_of", "to_json"]
+__all__ = ["Encoded", "object_of", "to_json", "with_thoughts"]

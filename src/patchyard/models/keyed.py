@@ -4,16 +4,19 @@ Knows no format: what is sent, and what an answer's pieces mean, a format says. 
 retries nothing.
 """
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
+from http import HTTPStatus
 from typing import Any
 
 from patchyard.clients.http import Answer, HttpClient, HttpTrouble, Trouble, parsed
 from patchyard.contracts.model import OnText
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
-from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest
+from patchyard.domain.messages import Message, ModelFacts, ModelReply, ModelRequest, Thoughts
 from patchyard.models.answering import Assembly, Enough, mapping
+from patchyard.models.encoding import Encoded, with_thoughts
 from patchyard.models.event_streams import events_of
 from patchyard.models.listings import advised, names_in, require_listed
 from patchyard.models.troubles import Provider
@@ -24,8 +27,11 @@ LAST = b"[DONE]"  # with which some servers end a stream, whatever its format
 class KeyedModel(ABC):
     """One model behind a base URL; a format says the rest."""
 
+    kind: str  # of provider, as models.yaml names it
     asked_at: str  # path of a request
     listed_at: str = "/models"
+    asks_thoughts: bool = False  # else whatever comes is kept
+    refused_thoughts: re.Pattern[str] | None = None  # what says so; None: none are kept
 
     def __init__(
         self, provider: Provider, client: HttpClient, *, context_tokens: int | None = None
@@ -35,6 +41,9 @@ class KeyedModel(ABC):
         self._facts = ModelFacts(
             name=f"{provider.name}:{provider.model}", context_tokens=context_tokens
         )
+        self._asks_thoughts = self.asks_thoughts
+        self._unreadable: set[Thoughts] = set()  # that the provider refused
+        self._encoded = self._encoding()
 
     @property
     def facts(self) -> ModelFacts:
@@ -66,20 +75,58 @@ class KeyedModel(ABC):
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Ask once. Raises ModelFailed or ModelUnavailable; cancelling closes the connection."""
-        assembly = Assembly(request=request, model=self._provider.model, on_text=on_text)
-        try:
-            with suppress(Enough):
-                async with self._client.ask(
-                    self.asked_at, body=self._body(request), headers=self._headers()
-                ) as answer:
-                    await self._receive(answer, assembly)
-        except HttpTrouble as trouble:
-            raise await advised(self._provider, trouble, self.offered) from trouble
-        return assembly.reply()
+        while True:
+            try:
+                return await self._reply(request, on_text)
+            except HttpTrouble as trouble:
+                if not self._gives_way(trouble, request):
+                    raise await advised(self._provider, trouble, self.offered) from trouble
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+    async def _reply(self, request: ModelRequest, on_text: OnText | None) -> ModelReply:
+        assembly = Assembly(
+            request=request, model=self._provider.model, maker=self._maker, on_text=on_text
+        )
+        with suppress(Enough):
+            async with self._client.ask(
+                self.asked_at, body=self._body(request), headers=self._headers()
+            ) as answer:
+                await self._receive(answer, assembly)
+        return assembly.reply()
+
+    @property
+    def _maker(self) -> str:
+        return f"{self.kind} {self._facts.name}"
+
+    def _mixed(self, message: Message, parts: Sequence[Any]) -> list[Any]:
+        """Return the parts of a message, what this model thought in its places among them."""
+        thoughts = message.thoughts
+        is_ours = thoughts is not None and thoughts.maker == self._maker
+        if thoughts is None or not is_ours or thoughts in self._unreadable:
+            return list(parts)
+        return with_thoughts(parts, thoughts)
+
+    def _gives_way(self, trouble: HttpTrouble, request: ModelRequest) -> bool:
+        """Whether the request was refused for its thoughts, and is to be sent without them.
+
+        Such a refusal costs nothing. It comes where a key of another account is used from now on,
+        where what was said before a thought is not what it was (newer models of Anthropic bind
+        the two), and from models that have none to give.
+        """
+        refused = self.refused_thoughts
+        if refused is None or trouble.status != HTTPStatus.BAD_REQUEST:
+            return False
+        ours = {m.thoughts for m in request.messages if m.thoughts is not None}
+        sent = {one for one in ours if one.maker == self._maker} - self._unreadable
+        if not refused.search(trouble.body) or not (sent or self._asks_thoughts):
+            return False
+        self._asks_thoughts = self._asks_thoughts and bool(sent)
+        self._unreadable |= sent
+        self._encoded = self._encoding()
+        return True
 
     async def _fetch(self, path: str) -> Any:
         return await self._client.fetch(path, headers=self._headers())
@@ -105,6 +152,10 @@ class KeyedModel(ABC):
     def _headers(self) -> dict[str, str]:
         """Return what authorises a request."""
         return self._provider.key.headers()
+
+    @abstractmethod
+    def _encoding(self) -> Encoded:
+        """Return what encodes messages and tools, with nothing remembered yet."""
 
     @abstractmethod
     def _body(self, request: ModelRequest) -> bytes:

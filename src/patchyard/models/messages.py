@@ -1,7 +1,7 @@
 """The messages format, as Anthropic defined it.
 
 The provider is asked to keep what it has read of a request, so that the next one, which begins
-alike, costs less. What a model thinks aloud does not go back to it.
+alike, costs less.
 """
 
 import re
@@ -49,6 +49,7 @@ STATUSES: Mapping[str, int] = {  # of errors that come as events of a successful
     "timeout_error": 504,
     "overloaded_error": 529,
 }
+THOUGHTS = frozenset({"redacted_thinking", "thinking"})
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")  # in the id of a call that another provider gave
 
 
@@ -63,8 +64,10 @@ class Manner:
 class MessagesModel(KeyedModel):
     """One model behind a base URL that ends before `/v1/messages`."""
 
+    kind = "anthropic"
     asked_at = "/v1/messages"
     listed_at = f"/v1/models?limit={LISTED}"
+    refused_thoughts = re.compile(r"thinking", re.IGNORECASE)
 
     def __init__(
         self,
@@ -76,9 +79,11 @@ class MessagesModel(KeyedModel):
     ) -> None:
         super().__init__(provider, client, context_tokens=context_tokens)
         self._manner = manner or Manner()
-        self._encoded = Encoded(encoded, tool=_tool)
         self._window = context_tokens
         self._longest: int | None = None  # tokens of an answer, as the provider says
+
+    def _encoding(self) -> Encoded:
+        return Encoded(lambda said: self._mixed(said, encoded(said)), tool=_tool)
 
     async def prepare(self) -> ModelFacts:
         """Look the model up, which costs nothing; servers that know no such question are passed.
@@ -156,11 +161,7 @@ class MessagesModel(KeyedModel):
         elif kind == "content_block_start":
             _begin(mapping(data.get("content_block")), index, assembly)
         elif kind == "content_block_delta":
-            delta = mapping(data.get("delta"))
-            assembly.add_text(delta.get("text"))
-            assembly.add_thinking(delta.get("thinking"))
-            if "partial_json" in delta:
-                assembly.add_call(index, None, {"arguments": delta["partial_json"]})
+            _go_on(mapping(data.get("delta")), index, assembly)
         elif kind == "message_delta":
             _end(mapping(data.get("delta")), data.get("usage"), assembly)
         return kind == "message_stop"
@@ -200,10 +201,22 @@ def _begin(block: Mapping[str, Any], index: object, assembly: Assembly) -> None:
     """Take in a block as it begins, or the whole of it where nothing is streamed."""
     assembly.add_text(block.get("text"))
     assembly.add_thinking(block.get("thinking"))
+    if block.get("type") in THOUGHTS:
+        assembly.begin_thought(index, block)
     if block.get("type") == "tool_use":
         given = block.get("input")
         function = {"name": block.get("name"), "arguments": given or None}
         assembly.add_call(index, block.get("id"), function)
+
+
+def _go_on(delta: Mapping[str, Any], index: object, assembly: Assembly) -> None:
+    """Take in the next piece of a block."""
+    assembly.add_text(delta.get("text"))
+    assembly.add_thinking(delta.get("thinking"))
+    for name in ("thinking", "signature"):
+        assembly.add_to_thought(index, name, delta.get(name))
+    if "partial_json" in delta:
+        assembly.add_call(index, None, {"arguments": delta["partial_json"]})
 
 
 def _end(data: Mapping[str, Any], usage: object, assembly: Assembly) -> None:

@@ -3,6 +3,7 @@
 Nothing of a conversation is left with the provider: each request says the whole of it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +51,10 @@ class Bearing:
 class ResponsesModel(KeyedModel):
     """One model behind a base URL that ends before `/responses`."""
 
+    kind = "openai-responses"
     asked_at = "/responses"
+    asks_thoughts = True
+    refused_thoughts = re.compile(r'encrypted[_ ]content|"include"', re.IGNORECASE)
 
     def __init__(
         self,
@@ -62,7 +66,9 @@ class ResponsesModel(KeyedModel):
     ) -> None:
         super().__init__(provider, client, context_tokens=context_tokens)
         self._bearing = bearing or Bearing()
-        self._encoded = Encoded(encoded, tool=_tool)
+
+    def _encoding(self) -> Encoded:
+        return Encoded(lambda said: self._mixed(said, encoded(said)), tool=_tool)
 
     def _body(self, request: ModelRequest) -> bytes:
         settings: dict[str, Any] = {
@@ -70,6 +76,8 @@ class ResponsesModel(KeyedModel):
             "store": False,
             "stream": self._bearing.is_streaming,
         }
+        if self._asks_thoughts:
+            settings["include"] = ["reasoning.encrypted_content"]
         if request.max_output_tokens is not None:
             settings["max_output_tokens"] = max(LEAST_ANSWER, request.max_output_tokens)
         if request.temperature is not None:
@@ -92,7 +100,8 @@ class ResponsesModel(KeyedModel):
             elif kind == "message":
                 assembly.add_text(_texts(item.get("content")))
             elif kind == "reasoning":
-                assembly.add_thinking(_thought(item))
+                assembly.add_thinking(_texts(item.get("summary")) + _texts(item.get("content")))
+                _keep(item, index, assembly)
         _end(data, assembly)
 
     def _take(self, data: Mapping[str, Any], assembly: Assembly) -> bool:
@@ -107,9 +116,11 @@ class ResponsesModel(KeyedModel):
             assembly.add_call(index, None, {"arguments": piece})
         elif kind in _ITEMS:
             item = mapping(data.get("item"))
+            is_whole = kind == "response.output_item.done"
             if item.get("type") == "function_call":
-                is_whole = kind == "response.output_item.done"
                 _take_call(item, index, assembly, is_whole=is_whole)
+            elif item.get("type") == "reasoning" and is_whole:
+                _keep(item, index, assembly)
         elif kind == "response.created":
             assembly.name(mapping(data.get("response")).get("model"))
         elif kind in _ENDED:
@@ -145,7 +156,7 @@ def encoded(message: Message) -> list[dict[str, Any]]:
         }
         for call in message.calls
     ]
-    return [said, *calls] if message.text else calls
+    return [said, *calls] if message.text.strip() else calls
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
@@ -176,8 +187,10 @@ def _texts(content: object) -> str:
     return "".join(text for text in said if isinstance(text, str))
 
 
-def _thought(item: Mapping[str, Any]) -> str:
-    return _texts(item.get("summary")) + _texts(item.get("content"))
+def _keep(item: Mapping[str, Any], index: object, assembly: Assembly) -> None:
+    """Keep a thought that can be read again by whoever gave it."""
+    if item.get("encrypted_content"):
+        assembly.begin_thought(index, item)
 
 
 def _end(data: Mapping[str, Any], assembly: Assembly) -> None:

@@ -19,6 +19,8 @@ from patchyard.domain.messages import (
     RequestedCall,
     Speaker,
     StopReason,
+    Thought,
+    Thoughts,
     Usage,
 )
 from patchyard.domain.tooling import ToolSpec
@@ -169,7 +171,10 @@ def reply_from(data: Mapping[str, Any], places: Placeholders) -> ModelReply:
         for id_, name, arguments in said["calls"]
     )
     message = Message(
-        speaker=Speaker(said["speaker"]), text=places.fill_in(said["text"]), calls=calls
+        speaker=Speaker(said["speaker"]),
+        text=places.fill_in(said["text"]),
+        calls=calls,
+        thoughts=_thoughts_from(said["thoughts"], places) if "thoughts" in said else None,
     )
     return ModelReply(
         message=message,
@@ -177,6 +182,14 @@ def reply_from(data: Mapping[str, Any], places: Placeholders) -> ModelReply:
         stop=StopReason(data["stop"]),
         model=str(data["model"]),
     )
+
+
+def _thoughts_from(data: Mapping[str, Any], places: Placeholders) -> Thoughts:
+    blocks = (
+        Thought(before=whole_number(before), block=places.fill_in(block))
+        for before, block in data["blocks"]
+    )
+    return Thoughts(maker=str(data["maker"]), blocks=tuple(blocks))
 
 
 def _usage_from(data: Mapping[str, Any]) -> Usage:
@@ -205,12 +218,17 @@ def first_difference(expected: Mapping[str, Any], asked: Mapping[str, Any]) -> s
 
 
 def _message_data(message: Message, places: Placeholders) -> dict[str, Any]:
-    return {
+    data = {
         "speaker": str(message.speaker),
         "text": places.take_out(message.text),
         "calls": [[c.id, c.name, places.take_out(c.arguments)] for c in message.calls],
         "answers": message.answers,
     }
+    thoughts = message.thoughts
+    if thoughts is None:
+        return data
+    blocks = [[one.before, places.take_out(one.block)] for one in thoughts.blocks]
+    return {**data, "thoughts": {"maker": thoughts.maker, "blocks": blocks}}
 
 
 def _canonical_text(value: Any) -> str:
