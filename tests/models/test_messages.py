@@ -114,6 +114,7 @@ async def test_the_tokens_of_its_cache_are_part_of_what_was_read(*, is_streaming
         reply = await model.complete(ModelRequest(messages=(ASKED,)))
     usage = reply.usage
     assert (usage.input_tokens, usage.cached_tokens, usage.output_tokens) == (11, 3, 7)
+    assert usage.written_tokens == 2
     assert reply.model == "tiny-2026"
     assert server.requests[0]["cache_control"] == {"type": "ephemeral"}
 

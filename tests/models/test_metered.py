@@ -36,6 +36,30 @@ def test_cached_input_has_a_price_of_its_own() -> None:
     assert Price(input=1.0, output=10.0).cost(usage) == pytest.approx(3.0)
 
 
+def test_input_that_is_written_to_a_cache_has_one_too_and_is_what_is_set_aside() -> None:
+    usage = Usage(input_tokens=1_000_000, cached_tokens=300_000, written_tokens=500_000)
+    dear = Price(input=1.0, output=10.0, cached=0.1, written=1.25)
+    assert dear.cost(usage) == pytest.approx(0.2 + 0.03 + 0.625)
+    assert Price(input=1.0, output=10.0).cost(usage) == pytest.approx(1.0)
+    absurd = Usage(input_tokens=100, cached_tokens=90, written_tokens=90)
+    assert dear.cost(absurd) * 1e6 == pytest.approx(9 + 12.5)
+    table = PriceTable(as_of="2026-01-01", prices={"house": {"tiny": dear}})
+    facts = MeteredModel(ScriptedModel(name="house:tiny"), table).facts
+    assert facts.usd_per_million_input == 1.25
+
+
+def test_no_row_of_the_shipped_table_has_a_cache_dearer_than_what_it_saves() -> None:
+    table = shipped_prices()
+    rows = [price for models in table.prices.values() for price in models.values()]
+    assert len(rows) > 20
+    for price in rows:
+        assert (price.cached or 0.0) <= price.input <= price.most_input <= price.output
+    named = table.price("anthropic", "claude-haiku-4-5-20251001")
+    assert named is not None
+    assert named == table.price("anthropic", "claude-haiku-4-5")
+    assert table.price("anthropic", "claude-haiku-5-5") is None
+
+
 async def test_each_reply_says_what_it_cost() -> None:
     model = MeteredModel(
         ScriptedModel(name="house:tiny", answering=lambda _: ScriptedReply(text="y" * 400)), TABLE

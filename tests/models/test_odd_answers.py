@@ -108,7 +108,8 @@ async def test_a_usage_that_cannot_be_is_counted_from_sizes(
 
 
 async def test_more_cached_tokens_than_were_asked_are_as_many_as_were_asked() -> None:
-    stated = {"prompt_tokens": 11, "prompt_tokens_details": {"cached_tokens": 900}}
+    details = {"cached_tokens": 900, "cache_write_tokens": 900}
+    stated = {"prompt_tokens": 11, "prompt_tokens_details": details}
     body = b"data: " + json.dumps({"choices": [], "usage": stated}).encode() + b"\n\n" + LONG
     async with asking(OddServer(body=body)) as model:
         assert (await model.complete(ASKED)).usage.cached_tokens == 11

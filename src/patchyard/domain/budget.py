@@ -91,7 +91,7 @@ class Ask:
 
     input_tokens: int  # an upper bound, from the bytes
     output_tokens: int  # that are wanted at most
-    usd_per_million_input: float | None = None  # None: unknown price
+    usd_per_million_input: float | None = None  # at most; None: unknown price
     usd_per_million_output: float | None = None
 
     @property

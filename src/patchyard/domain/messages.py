@@ -74,6 +74,7 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0  # part of input_tokens read from the provider's cache
+    written_tokens: int = 0  # another part, written to it
     is_estimated: bool = False  # True where the provider said nothing and bytes were counted
     usd: float | None = None  # what it cost by the price table; None: unknown price
 
@@ -130,7 +131,7 @@ class ModelFacts:
     name: str  # "provider:model"
     context_tokens: int | None = None  # None: unknown
     has_tools: bool = True
-    usd_per_million_input: float | None = None  # None: unknown price
+    usd_per_million_input: float | None = None  # at most, whatever a cache does; None: unknown
     usd_per_million_output: float | None = None
 
 

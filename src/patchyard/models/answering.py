@@ -170,11 +170,13 @@ def _believed(stated: Usage | None, request: ModelRequest, answer: Message) -> U
     is_silent = not stated.output_tokens and (answer.text or answer.calls)
     is_said = stated.output_tokens <= most_said and not is_silent
     said = stated.output_tokens if is_said else counted.output_tokens
+    cached = min(stated.cached_tokens, asked)
     return replace(
         stated,
         input_tokens=asked,
         output_tokens=said,
-        cached_tokens=min(stated.cached_tokens, asked),
+        cached_tokens=cached,
+        written_tokens=min(stated.written_tokens, asked - cached),
         is_estimated=(asked, said) != (stated.input_tokens, stated.output_tokens),
     )
 

@@ -244,6 +244,7 @@ def _usage(stated: Mapping[str, Any]) -> Usage:
         input_tokens=fresh + written + kept,
         output_tokens=whole_number(stated.get("output_tokens")),
         cached_tokens=kept,
+        written_tokens=written,
     )
 
 

@@ -43,7 +43,7 @@ class MeteredModel:
         if price is None:
             return facts
         return replace(
-            facts, usd_per_million_input=price.input, usd_per_million_output=price.output
+            facts, usd_per_million_input=price.most_input, usd_per_million_output=price.output
         )
 
 

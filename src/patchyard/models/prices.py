@@ -9,7 +9,7 @@ from importlib.resources import files
 from patchyard.domain.errors import UsageError
 from patchyard.domain.messages import Usage
 
-_DATED = re.compile(r"-(?:20\d\d-\d\d-\d\d|latest)$")
+_DATED = re.compile(r"-(?:20\d\d-?\d\d-?\d\d|latest)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +19,24 @@ class Price:
     input: float
     output: float
     cached: float | None = None  # input read from the provider's cache; None: as other input
+    written: float | None = None  # input written to it; None: likewise
+
+    @property
+    def most_input(self) -> float:
+        """What a token of input costs at most, whatever the cache does."""
+        return max(self.input, self.cached or 0.0, self.written or 0.0)
 
     def cost(self, usage: Usage) -> float:
         """Return what a request cost, in USD."""
         cached = min(usage.cached_tokens, usage.input_tokens)
-        fresh = usage.input_tokens - cached
-        rate = self.input if self.cached is None else self.cached
-        return (fresh * self.input + cached * rate + usage.output_tokens * self.output) / 1e6
+        written = min(usage.written_tokens, usage.input_tokens - cached)
+        fresh = usage.input_tokens - cached - written
+        asked = (
+            fresh * self.input
+            + cached * (self.input if self.cached is None else self.cached)
+            + written * (self.input if self.written is None else self.written)
+        )
+        return (asked + usage.output_tokens * self.output) / 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +78,9 @@ def read_prices(text: str, *, source: str) -> PriceTable:
 
 
 def _price(where: str, row: object) -> Price:
-    known = {"input", "output", "cached"}
+    known = {"input", "output", "cached", "written"}
     if not isinstance(row, dict) or not {"input", "output"} <= set(row) <= known:
-        raise UsageError(f"{where}: a price has `input`, `output` and may have `cached`")
+        raise UsageError(f"{where}: a price has `input`, `output` and may have `cached`, `written`")
     numbers = [value for value in row.values() if isinstance(value, int | float)]
     if len(numbers) != len(row) or any(number < 0 for number in numbers):
         raise UsageError(f"{where}: prices are numbers, 0 or more")

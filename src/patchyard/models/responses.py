@@ -210,6 +210,7 @@ def _usage(data: Mapping[str, Any]) -> Usage:
         input_tokens=whole_number(data.get("input_tokens")),
         output_tokens=whole_number(data.get("output_tokens")),
         cached_tokens=whole_number(details.get("cached_tokens")),
+        written_tokens=whole_number(details.get("cache_write_tokens")),
     )
 
 

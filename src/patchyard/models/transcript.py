@@ -154,6 +154,7 @@ def reply_data(reply: ModelReply, places: Placeholders) -> dict[str, Any]:
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
             "cached_tokens": usage.cached_tokens,
+            "written_tokens": usage.written_tokens,
             "is_estimated": usage.is_estimated,
             "usd": usage.usd,
         },
@@ -198,6 +199,7 @@ def _usage_from(data: Mapping[str, Any]) -> Usage:
         input_tokens=whole_number(data["input_tokens"]),
         output_tokens=whole_number(data["output_tokens"]),
         cached_tokens=whole_number(data["cached_tokens"]),
+        written_tokens=whole_number(data.get("written_tokens")),
         is_estimated=bool(data["is_estimated"]),
         usd=None if usd is None else max(0.0, float(usd)),
     )
