@@ -37,7 +37,7 @@ from patchyard.engine.pool import Shown, WarmPool
 from patchyard.engine.trying import trial_of
 from patchyard.engine.worker import Terms, Worker
 from patchyard.models.circuits import Circuits
-from patchyard.registry import ENVIRONMENTS, load
+from patchyard.registry import ENVIRONMENTS, READERS, SCANNERS, load
 from patchyard.storage import make_home, open_storage
 from patchyard.stores.blobs import FileBlobSpaces
 from patchyard.stores.claims import LeaseClaims
@@ -101,6 +101,8 @@ async def open_equipment(
             room=DiskRoom([where.home, folder], lambda: rules(environ).free),
             tools=toolset,
             gateways=_LateGateways(environ),
+            reader=lambda reads: load(READERS[reads])(),
+            scanner=lambda reads: load(SCANNERS[reads])(),
             actor=Actors(environ, stack, folder, journal, circuits or Circuits()).open,
         )
 

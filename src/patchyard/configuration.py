@@ -210,6 +210,7 @@ def project_layer(project: Project) -> Layer:
             environment_limits=project.environment_limits,
             execution_env_discovery=project.execution_env_discovery,
             execution_env_priority=project.execution_env_priority,
+            gates=project.gates,
             limits=project.limits,
             network=project.network,
             protected_paths=project.protected_paths,

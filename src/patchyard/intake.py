@@ -25,6 +25,7 @@ from patchyard.domain.environment import Priority
 from patchyard.domain.environment_limits import of_words
 from patchyard.domain.errors import UnknownName, UsageError, quoted
 from patchyard.domain.faults import Fault
+from patchyard.domain.gates import Gate
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import AUTO, PlanSpec
@@ -281,6 +282,7 @@ def _with_commands(
 ) -> tuple[PlanSpec, tuple[str, ...]]:
     """Fill in setup and validation: said, the action's, or detected when neither is said."""
     setup, validate = _said("setup", settings, filled), _said("validate", settings, filled)
+    spec = replace(spec, gates=_gates(settings, filled))
     if setup is not None or validate is not None or sight is None:
         return replace(spec, setup=setup or (), validate=validate or ()), ()
     seen: Glimpse = sight
@@ -293,12 +295,26 @@ def _with_commands(
     notes = []
     if found.setup:
         notes.append(f"setup found by {found.because}: {' && '.join(found.setup)}")
+    if spec.gates:
+        return replace(spec, setup=found.setup), tuple(notes)
     if found.validate:
         off = "`--validate ''` switches it off"
         notes.append(f"proof found by {found.because}: {' && '.join(found.validate)} ({off})")
     elif spec.charter.is_writing:
         notes.append(UNPROVEN)
     return replace(spec, setup=found.setup, validate=found.validate), tuple(notes)
+
+
+def _gates(settings: Configuration, filled: Filled | None) -> tuple[Gate, ...]:
+    """Return the gates in force; those of the action stand before those of files.
+
+    Where a person's own line says `--validate ''` nothing is proven.
+    """
+    if settings.values["validate"] == Setting(value=(), origin="option"):
+        return ()
+    own = filled.gates if filled and filled.gates else {}
+    kept = [gate for gate in settings.value("gates") or () if gate.name not in own]
+    return (*kept, *(gate for gate in own.values() if gate is not None))
 
 
 def _said(name: str, settings: Configuration, filled: Filled | None) -> Any:

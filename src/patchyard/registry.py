@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.gates import Reads
 
 ENVIRONMENTS: Mapping[ExecutionEnvironment, str] = {
     ExecutionEnvironment.CONTAINER: "patchyard.environments.container:ContainerEnvironment",
@@ -30,10 +31,25 @@ ACTORS: Mapping[str, Mapping[str, str]] = {
 }
 
 
+READERS: Mapping[Reads, str] = {
+    Reads.COVERAGE: "patchyard.validators.coverage:CoverageReader",
+    Reads.JSON: "patchyard.validators.json_items:JsonReader",
+    Reads.JUNIT: "patchyard.validators.junit:JUnitReader",
+    Reads.NUMBER: "patchyard.validators.number:NumberReader",
+    Reads.SARIF: "patchyard.validators.sarif:SarifReader",
+    Reads.TEXT: "patchyard.validators.text:TextReader",
+}
+
+SCANNERS: Mapping[Reads, str] = {
+    Reads.LICENCES: "patchyard.validators.licences:LicenceScanner",
+    Reads.SECRETS: "patchyard.validators.secrets:SecretScanner",
+}
+
+
 def load(path: str) -> Any:
     """Import `module:attribute` and return the attribute."""
     module, _, attribute = path.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
-__all__ = ["ACTORS", "ENVIRONMENTS", "load"]
+__all__ = ["ACTORS", "ENVIRONMENTS", "READERS", "SCANNERS", "load"]

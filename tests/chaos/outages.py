@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.loopback import Json, Peer, Refusal
+from models.loopback import Cue, Json, Peer, Refusal
 from models.servers import ChatServer
 from patchyard.models.scripted import ScriptedReply
 
@@ -86,14 +86,12 @@ class FailingServer(ChatServer):
             raise STATUS[self.failing]
         return STREAM.get(self.failing, "")
 
-    async def _stream(
-        self, reply: ScriptedReply, turn: int, fault: str, data: Json, peer: Peer
-    ) -> bool:
-        if fault == "truncated":
+    async def _stream(self, cue: Cue, peer: Peer) -> bool:
+        if cue.fault == "truncated":
             await peer.chunk(b'data: {"choices": [{"index": 0, "delta": {"cont\n\n')
             await peer.end()
             return True
-        stays = await super()._stream(reply, turn, fault, data, peer)
+        stays = await super()._stream(cue, peer)
         if self.failing in TRANSPORT and len(self.requests) == self.at:
             self.leave()
             return False

@@ -9,6 +9,7 @@ from patchyard.cli.outcome import Outcome, carry_out, visible
 from patchyard.domain.ceilings import shown_limit
 from patchyard.domain.environment_limits import KEY
 from patchyard.domain.errors import UsageError
+from patchyard.domain.gate_settings import Gates
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.project import Project
 from patchyard.engine.catalogue import Catalogue
@@ -85,6 +86,12 @@ def _said(value: Any) -> str:
     return visible(str(value))
 
 
+def _gates(said: Gates | None) -> Mapping[str, str | bool] | None:
+    if said is None:
+        return None
+    return {name: False if gate is None else gate.shown for name, gate in said.items()}
+
+
 def project_data(project: Project, holdings: Holdings) -> dict[str, Any]:
     """Return a project as programs see it; an unset environment shows the chain's default (A5)."""
     kind = project.execution_environment
@@ -116,6 +123,7 @@ def context_data(project: Project) -> dict[str, Any]:
         "execution_env_discovery": project.execution_env_discovery,
         "setup": _list(project.setup),
         "validate": _list(project.validate),
+        "gates": _gates(project.gates),
         "protected_paths": _list(project.protected_paths),
         "limits": _said_of(project.limits),
         KEY: _said_of(project.environment_limits),

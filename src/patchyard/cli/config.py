@@ -74,6 +74,8 @@ def _said(name: str, setting: Setting) -> str:
         return duration(value)
     if value is None or value in ([], {}):
         return "-"
+    if name == "gates":
+        value = [f"{each['name']} ({each.get('command') or each['reads']})" for each in value]
     if name.startswith(f"{KEY}."):
         return MEASURES[name.removeprefix(f"{KEY}.")].show(value)
     return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)

@@ -148,8 +148,8 @@ def context() -> None:
 def set_value(words: tuple[str, ...], output_format: str) -> None:
     """Set KEY to VALUE, written as YAML; the word `unset` for VALUE takes away what was set.
 
-    Keys: execution_environment, execution_env_priority, execution_env_discovery, validate, setup,
-    protected_paths, limits (of each plan), environment_limits (memory, cpus, disk … of each
+    Keys: execution_environment, execution_env_priority, execution_env_discovery, validate, gates,
+    setup, protected_paths, limits (of each plan), environment_limits (memory, cpus, disk … of each
     environment), budget (of all plans together), automation_profile, network, secrets.
     Priority and discovery take the chain with six levels: docs/reference/execution_environment.md.
     """

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from patchyard.cli.gate_rows import gate_lines
 from patchyard.cli.outcome import counted, one_line, paint, visible
 from patchyard.cli.screen_rows import product_rows, row
 from patchyard.domain.errors import LimitReached, ProofFailed
@@ -109,12 +110,20 @@ def _proof(data: Mapping[str, Any]) -> list[str]:
     if touched:
         listed = one_line(", ".join(touched))
         rows.append(row("touched", paint(f"tests and tool settings changed: {listed}", "yellow")))
+    if silenced := data.get("silenced"):
+        rows.append(row("silenced", paint(one_line(", ".join(silenced)), "yellow")))
+    if held := data.get("held_from_base"):
+        rows.append(row("held", f"as the base has them: {one_line(', '.join(held))}"))
     if not data["validation"] and data.get("changeset"):
         why = "it has not come to that" if data.get("gates") else "no validation command is set"
         rows.append(row("proof", paint(f"unproven: {why}", "yellow")))
     for gate in data["validation"]:
         before = gate.get("before")
         was = _verdict(before) if before else "not run"
+        if gate.get("name", gate["command"]) != gate["command"]:
+            first, *more = gate_lines(gate)
+            rows += [row("gate", first), *(f"           {line}" for line in more)]
+            continue
         rows.append(row("proof", f"{visible(gate['command'])}: {was} → {_verdict(gate)}"))
         if not gate["passed"]:
             rows += [f"           {visible(line)}" for line in gate["output"].splitlines()[-12:]]

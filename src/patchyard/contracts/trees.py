@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.held import Entries
 
 
 class Trees(Protocol):
@@ -56,6 +57,19 @@ class Trees(Protocol):
 
     async def blob(self, base: Base, blob: str) -> bytes:
         """Return the content of one blob."""
+        ...
+
+    async def grafted(
+        self, base: Base, tree: str, entries: Entries, contents: Mapping[str, bytes]
+    ) -> str:
+        """Return `tree` with these entries instead of its own; those that are None are not in it.
+
+        `contents` are new files.
+        """
+        ...
+
+    async def mentions(self, base: Base, words: Sequence[str]) -> bool:
+        """Whether some text file of the base holds one of `words`, in upper or lower case."""
         ...
 
 

@@ -9,6 +9,7 @@ from patchyard.domain.automation import known_profile
 from patchyard.domain.environment import place_named
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
+from patchyard.domain.gate_settings import Gates, gates_of
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.preference import (
     Preference,
@@ -19,6 +20,7 @@ from patchyard.domain.preference import (
 )
 from patchyard.domain.recipe import parse_steps
 from patchyard.domain.template import fill, fill_command, names
+from patchyard.domain.texts import text_of, texts_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
@@ -29,6 +31,7 @@ KEYS = (
     "automation_profile",
     "definition_of_done",
     "description",
+    "gates",
     "goal",
     "invariants",
     "name",
@@ -72,6 +75,7 @@ class Action:
     automation_profile: str = ""  # empty: not said
     setup: tuple[str, ...] | None = None  # None: not said
     validate: tuple[str, ...] | None = None
+    gates: Gates | None = None  # their commands are no templates
     tools: Mapping[str, str] = field(default_factory=dict)  # where each of these runs
     preferences: Mapping[str, ToolPreference] = field(default_factory=dict)  # of these tools
     source: str = ""  # the file it was read from, or "shipped"
@@ -87,6 +91,7 @@ class Filled:
     invariants: tuple[Invariant, ...]
     setup: tuple[str, ...] | None
     validate: tuple[str, ...] | None
+    gates: Gates | None = None
 
 
 def parse_action(value: Any, *, source: str = "") -> Action:
@@ -114,39 +119,13 @@ def parse_action(value: Any, *, source: str = "") -> Action:
         automation_profile=profile_at(body.get("automation_profile", ""), ("automation_profile",)),
         setup=texts_of(body, "setup"),
         validate=texts_of(body, "validate"),
+        gates=gates_of(body["gates"], ("gates",)) if "gates" in body else None,
         tools=environments_of(tools),
         preferences=preferences_of(tools),
         source=source,
     )
     _check_placeholders(action)
     return action
-
-
-def text_of(body: Mapping[str, Any], key: str, place: Place, *, default: str | None = None) -> str:
-    """Return the text under `key`. Raises Fault when it is missing or something else."""
-    if key not in body:
-        if default is None:
-            raise Fault(place, f"{key!r} is missing")
-        return default
-    if not isinstance(body[key], str):
-        raise Fault(
-            (*place, key), f"must be text, not {kind_of(body[key])}", hint="put it in quotes"
-        )
-    return str(body[key])
-
-
-def texts_of(body: Mapping[str, Any], key: str, place: Place = ()) -> tuple[str, ...] | None:
-    """Return a list of texts, None when nothing is said; one text counts as a list of one."""
-    if key not in body:
-        return None
-    value = body[key]
-    listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, list):
-        raise Fault((*place, key), f"must be a list of texts, not {kind_of(value)}")
-    for number, item in enumerate(listed):
-        if not isinstance(item, str):
-            raise Fault((*place, key, number), f"must be text, not {kind_of(item)}")
-    return tuple(listed)
 
 
 def rules_of(value: Any, place: Place) -> tuple[Rule, ...]:
@@ -287,6 +266,7 @@ def use(action: Action, given: Mapping[str, str]) -> Filled:
         ),
         setup=_commands(action.setup, values),
         validate=_commands(action.validate, values),
+        gates=action.gates,
     )
 
 
@@ -308,8 +288,6 @@ __all__ = [
     "place_at",
     "profile_at",
     "rules_of",
-    "text_of",
-    "texts_of",
     "tools_of",
     "use",
 ]

@@ -8,6 +8,7 @@ from patchyard.domain.ceilings import shown_limit
 from patchyard.domain.environment_limits import KEY, EnvironmentLimits, given, in_force, merged
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
+from patchyard.domain.gate_settings import merged_gates
 from patchyard.domain.network_settings import NetworkSettings
 from patchyard.domain.project import LimitSettings
 from patchyard.domain.settings import KEYS, Settings
@@ -58,6 +59,9 @@ def effective(layers: Sequence[Layer]) -> Mapping[str, Setting]:
             continue
         if key == "budget":
             found.update(_budget(layers))
+            continue
+        if key == "gates":
+            found[key] = _gates(layers)
             continue
         if key == KEY:
             found.update(_of_environments(layers))
@@ -111,6 +115,16 @@ def _budget(layers: Sequence[Layer]) -> Mapping[str, Setting]:
             setting = Setting(value=shown_limit(key, value), origin=layer.origin)
             found.setdefault(f"budget.{key}", setting)
     return dict(sorted(found.items())) or {"budget": Setting(value=None, origin=DEFAULT)}
+
+
+def _gates(layers: Sequence[Layer]) -> Setting:
+    """Return the gates of all layers; the first that names one decides on it."""
+    said = [(layer.origin, layer.settings.gates) for layer in layers]
+    told = [(origin, gates) for origin, gates in said if gates is not None]
+    if not told:
+        return Setting(value=None, origin=DEFAULT)
+    value = merged_gates([gates for _, gates in told])
+    return Setting(value=value, origin=", ".join(origin for origin, _ in told))
 
 
 def _of_environments(layers: Sequence[Layer]) -> Mapping[str, Setting]:

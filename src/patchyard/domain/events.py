@@ -218,6 +218,8 @@ class Validated:
     results: Body  # a list of {command, exit_code, passed, before, output, elapsed_s}
     touched: tuple[str, ...] = ()  # changed tests and tool settings, for the eye
     kind: ExecutionEnvironment | None = None
+    held: tuple[str, ...] = ()  # paths that the gates took from the base
+    silenced: tuple[str, ...] = ()  # added lines that silence a tool, `path:line`
 
 
 @dataclass(frozen=True, kw_only=True)

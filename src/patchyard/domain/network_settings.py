@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from patchyard.domain.action import texts_of
 from patchyard.domain.addresses import Misnamed
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.network import GATEWAY, rule_of, secret_of
 from patchyard.domain.sizes import bytes_of
+from patchyard.domain.texts import texts_of
 
 KEYS = ("allow_hosts", "max_call_bytes", "max_connections", "max_plan_bytes", "planning")
 

@@ -11,6 +11,7 @@ from patchyard.domain.devcontainer import Devcontainer
 from patchyard.domain.environment import ExecutionEnvironment, Priority, Site
 from patchyard.domain.environment_limits import EnvironmentLimits
 from patchyard.domain.errors import GuardRefused
+from patchyard.domain.gates import Gate
 from patchyard.domain.invariant import Invariant
 from patchyard.domain.lineage import Lineage
 from patchyard.domain.network import NetworkGrant
@@ -151,6 +152,7 @@ class PlanSpec:
     image: str = ""  # of a container that names none: by the repository's language
     setup: tuple[str, ...] = ()
     validate: tuple[str, ...] = ()
+    gates: tuple[Gate, ...] = ()
     invariants: tuple[Invariant, ...] = ()
     limits: PlanLimits = field(default_factory=PlanLimits)
     environment_limits: EnvironmentLimits = field(default_factory=EnvironmentLimits)  # typed

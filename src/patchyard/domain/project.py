@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchyard.domain.action import place_at, profile_at, texts_of
+from patchyard.domain.action import place_at, profile_at
 from patchyard.domain.ceilings import BUDGET_KEYS, PROJECT, Budget, budget_of
 from patchyard.domain.durations import seconds_of
 from patchyard.domain.environment import Priority
 from patchyard.domain.environment_limits import KEY, EnvironmentLimits, environment_limits_of
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
+from patchyard.domain.gate_settings import Gates, gates_of
 from patchyard.domain.network_settings import NetworkSettings, network_of, secrets_of
 from patchyard.domain.resource import Resource
+from patchyard.domain.texts import texts_of
 
 CONTEXT_KEYS = (
     "automation_profile",
@@ -20,6 +22,7 @@ CONTEXT_KEYS = (
     "execution_env_discovery",
     "execution_env_priority",
     "execution_environment",
+    "gates",
     "limits",
     "network",
     "protected_paths",
@@ -54,6 +57,7 @@ class Project:
     execution_env_discovery: bool | None = None
     setup: tuple[str, ...] | None = None  # None: not said
     validate: tuple[str, ...] | None = None
+    gates: Gates | None = None
     protected_paths: tuple[str, ...] | None = None
     network: NetworkSettings | None = None
     secrets: tuple[str, ...] | None = None  # NAME@HOST
@@ -101,6 +105,7 @@ _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "execution_env_discovery": _switch,
     "execution_env_priority": _priority,
     "execution_environment": lambda key, value: place_at(value, (key,)),
+    "gates": lambda key, value: gates_of(value, (key,)),
     "limits": lambda key, value: limits_of(value, (key,)),
     "network": lambda key, value: network_of(value, (key,)),
     "secrets": lambda key, value: secrets_of(value, (key,)),

@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from patchyard.domain.action import text_of, texts_of
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, check_keys
 from patchyard.domain.role import Output, Role
+from patchyard.domain.texts import text_of, texts_of
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 KINDS = tuple(str(kind) for kind in ExecutionEnvironment)

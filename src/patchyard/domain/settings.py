@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchyard.domain.action import Rule, place_at, rules_of, text_of, texts_of, tools_of
+from patchyard.domain.action import Rule, place_at, rules_of, tools_of
 from patchyard.domain.automation import known_profile
 from patchyard.domain.ceilings import Budget, budget_of
 from patchyard.domain.checkpoint import Trigger
@@ -12,6 +12,7 @@ from patchyard.domain.environment import Priority
 from patchyard.domain.environment_limits import KEY, EnvironmentLimits, environment_limits_of
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault, check_keys, kind_of
+from patchyard.domain.gate_settings import Gates, gates_of
 from patchyard.domain.keeping import Keep, keep_of
 from patchyard.domain.languages import BASE, IMAGES
 from patchyard.domain.model_names import split_name
@@ -22,6 +23,7 @@ from patchyard.domain.project import LimitSettings, context_value, limits_of
 from patchyard.domain.queue import Limits
 from patchyard.domain.safety import SafetyProfile, parse_safety
 from patchyard.domain.slots import slots_of
+from patchyard.domain.texts import text_of, texts_of
 from patchyard.domain.triggers import triggers_of
 
 DESTINATIONS = ("none", "worktree", "branch", "merge", "patch")
@@ -45,6 +47,7 @@ class Settings:
     execution_env_discovery: bool | None = None
     execution_env_priority: Priority | None = None
     execution_environment: str | None = None  # a kind, or a linked resource's name
+    gates: Gates | None = None  # by name; all places together
     images: Mapping[str, str] | None = None  # of containers that name none, by language
     include: tuple[str, ...] | None = None  # ignored folders that come along read-only
     invariants: tuple[Rule, ...] | None = None
@@ -132,6 +135,7 @@ _PARSERS: Mapping[str, Any] = {
     "checkpoints": lambda value: triggers_of(value, ("checkpoints",)),
     KEY: lambda value: environment_limits_of(value, (KEY,)),
     "execution_environment": lambda value: place_at(value, ("execution_environment",)),
+    "gates": lambda value: gates_of(value, ("gates",)),
     "images": _images,
     "invariants": lambda value: rules_of(value, ("invariants",)),
     "keep": lambda value: keep_of(value, ("keep",)),

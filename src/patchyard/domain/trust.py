@@ -16,7 +16,7 @@ Said = TypeVar("Said", LimitSettings, EnvironmentLimits)
 
 # Says what work is, or tightens what it may reach: counts always. Limits count where stricter.
 ALWAYS = frozenset(
-    {"approvals", KEY, "invariants", "limits", "protected_paths", "setup", "validate"}
+    {"approvals", KEY, "gates", "invariants", "limits", "protected_paths", "setup", "validate"}
 )
 # Of plans beside those of this repository.
 NEVER = frozenset({"budget", "keep", "pool", "slots"})

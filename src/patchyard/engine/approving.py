@@ -107,7 +107,7 @@ def confidence(state: PlanState, phase: Phase) -> float:
     return result_confidence(
         is_proven=validation is not None and validation.passed,
         rounds=state.rounds,
-        is_touched=bool(validation is not None and validation.touched),
+        is_touched=validation is not None and bool(validation.touched or validation.silenced),
         has_findings=bool(state.changeset is not None and state.changeset.findings),
     )
 

@@ -1,16 +1,19 @@
 """The end of a round of work: what changed is captured outside, then proven in a fresh place."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from patchyard.contracts.workspace import CallWindow, WorkspaceRef
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import JournalBroken, ProofFailed
 from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, Validated
+from patchyard.domain.gate_verdicts import ONLY_AS_CHANGED, shown_finding
 from patchyard.domain.guarding import guarded
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.proofread import touched_proof
 from patchyard.engine import invariants
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.gating import Gating, Judged
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import Compared, GateResult, Prover, compare
 from patchyard.engine.rows import body_of
@@ -18,6 +21,7 @@ from patchyard.engine.setup import Setup, SetupFailed
 from patchyard.engine.sites import general_kind
 
 PROOF_FAILED = "The proof failed on a fresh copy of the base with your changes and nothing else."
+FINDINGS_TOLD = 50  # of each gate, to the actor
 
 
 class Capture:
@@ -31,6 +35,7 @@ class Capture:
         self._prover = prover
         self._workspace = workspace
         self._before: Sequence[GateResult] | None = None
+        self._gating = Gating(equipment, ledger, prover)
 
     async def prove(self) -> str | None:
         """Capture and run the gates; return None when all is well, else what to tell the actor.
@@ -48,18 +53,18 @@ class Capture:
             self._ledger, prover, base, tree=changeset.tree, when="after"
         )
         results = await self._gates(base, changeset, prover)
-        failed = [result for result in results if not result.passed]
+        failed = [result for result in results if result.stops]
         broken = [event for event in checked if not event.passed]
         if not failed and not broken:
             return None
         if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
             invariants.require_held(checked)
             raise ProofFailed(
-                f"{len(failed)} of {len(results)} validation commands fail on the result:"
-                f" {failed[0].command}",
+                f"{len(failed)} of {len(results)} {_kind(results)} fail on the result:"
+                f" {_named(failed[0])}",
                 hint=f"`agents plan status {self._ledger.plan_id}` shows their output;"
                 f" `agents plan diff {self._ledger.plan_id}` shows what was tried",
-                details={"output": failed[0].output[-2000:]},
+                details=_details(failed[0]),
             )
         return _complaint(failed, [f"{event.text}: {event.output}" for event in broken])
 
@@ -104,23 +109,26 @@ class Capture:
 
     async def _gates(self, base: Base, changeset: ChangeSet, prover: Prover) -> Sequence[Compared]:
         spec = self._ledger.state.known
-        if not spec.validate:
+        if not spec.validate and not spec.gates:
             return []
         if self._before is None:
             self._before = await self._prover.run(base, spec.validate)
         after: Sequence[GateResult] = self._before
         if not changeset.is_empty:
             after = await prover.run(base, spec.validate, tree=changeset.tree)
-        results = compare(self._before, after)
+        gated = await self._gating.judge(base, changeset, prover)
+        results = [*compare(self._before, after), *gated.rows]
         await self._ledger.record(
             Validated(
                 round=self._ledger.state.rounds + 1,
                 changeset_id=changeset.id,
                 tree=changeset.tree,
-                passed=all(result.passed for result in results),
+                passed=not any(result.stops for result in results),
                 results=body_of(results),
                 touched=touched_proof(changeset.changes),
                 kind=general_kind(spec),
+                held=gated.held,
+                silenced=gated.silenced,
             )
         )
         return results
@@ -150,11 +158,51 @@ def _windows(events: Sequence[object]) -> Sequence[CallWindow]:
 def _complaint(failed: Sequence[Compared], broken: Sequence[str]) -> str:
     parts = [PROOF_FAILED]
     for result in failed:
+        if isinstance(result, Judged):
+            parts.append(_of_gate(result))
+            continue
         how = "did not end" if result.exit_code is None else f"ended with {result.exit_code}"
         parts.append(f"$ {result.command}\n({how})\n{result.output[-6000:]}")
     parts.extend(f"An invariant no longer holds: {text}" for text in broken)
     parts.append("Mend it, then finish again.")
     return "\n\n".join(parts)
+
+
+def _kind(results: Sequence[Compared]) -> str:
+    has_gates = any(isinstance(each, Judged) for each in results)
+    return "gates" if has_gates else "validation commands"
+
+
+def _named(failed: Compared) -> str:
+    """Return the first that failed as the error names it, with the first thing it found."""
+    if not isinstance(failed, Judged):
+        return failed.command
+    first = failed.findings[0] if failed.findings else {}
+    said = shown_finding(first) if first else failed.problem
+    return f"{failed.name}{f': {said}' if said else ''}"
+
+
+def _details(failed: Compared) -> dict[str, Any]:
+    details: dict[str, Any] = {"output": failed.output[-2000:]}
+    if isinstance(failed, Judged):
+        details |= {"gate": failed.name, "findings": [*failed.findings[:20]]}
+    return details
+
+
+def _of_gate(row: Judged) -> str:
+    """Return what the actor is told of a gate that stops the plan."""
+    lines = [f"The gate `{row.name}` fails ($ {row.command})."]
+    lines += [shown_finding(each) for each in row.findings[:FINDINGS_TOLD]]
+    if row.new > FINDINGS_TOLD:
+        lines.append(f"... and {row.new - FINDINGS_TOLD} more")
+    if any(each["rule"] == ONLY_AS_CHANGED for each in row.findings):
+        lines.append(
+            "The tests of the base are run as the base has them: mend the code, not the tests."
+        )
+    lines += [row.problem, row.cure, *row.notes]
+    if not row.findings:
+        lines.append(row.output[-6000:])
+    return "\n".join(line for line in lines if line)
 
 
 __all__ = ["PROOF_FAILED", "Capture", "rounds_of"]

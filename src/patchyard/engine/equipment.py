@@ -20,8 +20,10 @@ from patchyard.contracts.room import Room
 from patchyard.contracts.subjects import Subjects
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
+from patchyard.contracts.validator import ReportReader, Scanner
 from patchyard.contracts.workspace import Workspaces
 from patchyard.domain.environment import ExecutionEnvironment, no_such_kind
+from patchyard.domain.gates import Reads
 from patchyard.engine.ledger import Store
 
 
@@ -43,6 +45,8 @@ class Equipment:
     environments: Mapping[ExecutionEnvironment, Environment]
     tools: Callable[[str], Mapping[str, Tool]]  # by the workspace's path inside
     gateways: Gateways
+    reader: Callable[[Reads], ReportReader]  # of the reports of gates
+    scanner: Callable[[Reads], Scanner]  # for gates without a command
     keepers: Sequence[Keeper]  # of what is on the machine of ours
     pruning: Pruning
     room: Room

@@ -109,6 +109,8 @@ async def _way(ledger: Ledger) -> Sequence[str]:
         steps += await _phase(ledger, Phase.EXECUTE)
         gates = len(state.known.validate)
         by = "1 command" if gates == 1 else f"{gates} commands"
+        if named := state.known.gates:
+            by += f" and the gates {', '.join(gate.name for gate in named)}"
         steps.append(f"capture the changes and prove them with {by}")
     return [*steps, *_hand_over(state)]
 

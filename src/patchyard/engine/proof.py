@@ -1,15 +1,18 @@
 """Gates: commands in a fresh environment, on a tree that the engine put together itself."""
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import Noted
+from patchyard.domain.gates import GATE_TIMEOUT_S
 from patchyard.domain.tooling import ToolResult, finite, result_from_wire
 from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
@@ -18,7 +21,8 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered
 from patchyard.engine.visits import visit
 
-GATE_TIMEOUT_S = 600.0  # a validation command (interface.md)
+T = TypeVar("T")
+
 OUTPUT_CHARS = 20_000  # kept of a gate's output, its end
 # What test runners say that leave with 0 although they ran no test: unittest before Python 3.12,
 # node's own, and jest or vitest told to pass without tests.
@@ -43,12 +47,17 @@ class GateResult:
 class Compared:
     """One gate on the base and on the result."""
 
-    command: str
+    command: str  # what it runs, or what stands for that
     exit_code: int | None
     passed: bool
     before: GateResult | None  # None: it was not run on the base
     output: str
     elapsed_s: float = 0.0
+
+    @property
+    def stops(self) -> bool:
+        """Whether it keeps the plan from going on."""
+        return not self.passed
 
 
 class Prover:
@@ -72,19 +81,35 @@ class Prover:
         A gate whose environment is lost is run once more; raises EnvironmentBroken when that is
         lost too, since neither says anything about the tree.
         """
-        return [await self._settled(base, command, tree=tree) for command in commands]
+        return [
+            await self.alone(base, command, partial(_gate, self._new_id, command), tree=tree)
+            for command in commands
+        ]
 
-    async def _settled(self, base: Base, command: str, *, tree: str | None) -> GateResult:
+    async def alone(
+        self,
+        base: Base,
+        name: str,
+        work: Callable[[Metered], Awaitable[T]],
+        *,
+        tree: str | None,
+    ) -> T:
+        """Do `work` in a fresh environment of its own; in another one where that is lost.
+
+        Raises EnvironmentBroken when both are, naming what was done as `name`.
+        """
         try:
-            return await self._alone(base, command, tree=tree)
+            async with self.fresh(base, tree=tree, purpose="proof") as toolbox:
+                return await work(toolbox)
         except EnvironmentBroken as lost:
-            again = f"the environment of `{command}` was lost ({lost.message}); run once more"
+            again = f"the environment of `{name}` was lost ({lost.message}); run once more"
             await self._ledger.record(Noted(text=again))
         try:
-            return await self._alone(base, command, tree=tree)
+            async with self.fresh(base, tree=tree, purpose="proof") as toolbox:
+                return await work(toolbox)
         except EnvironmentBroken as lost:
             twice = EnvironmentBroken(
-                f"the environment of `{command}` was lost twice ({lost.message}), so that it"
+                f"the environment of `{name}` was lost twice ({lost.message}), so that it"
                 " neither passed nor failed",
                 hint=f"look whether the machine runs out of memory, then"
                 f" `agents plan resume {self._ledger.plan_id}` proves again; nothing is lost",
@@ -92,9 +117,8 @@ class Prover:
             twice.retryable = False  # it was tried again
             raise twice from lost
 
-    async def _alone(self, base: Base, command: str, *, tree: str | None) -> GateResult:
-        async with self.fresh(base, tree=tree, purpose="proof") as toolbox:
-            return await _gate(toolbox, self._equipment.clock.new_id(), command)
+    def _new_id(self) -> str:
+        return self._equipment.clock.new_id()
 
     @asynccontextmanager
     async def fresh(self, base: Base, *, tree: str | None, purpose: str) -> AsyncIterator[Metered]:
@@ -115,10 +139,18 @@ class Prover:
             yield toolbox
 
 
-async def _gate(toolbox: Toolbox, call_id: str, command: str) -> GateResult:
-    args = {"command": command, "timeout_s": GATE_TIMEOUT_S}
-    payload = await answer_in_time(toolbox.call(call_id, "execute_command", args), args)
-    return gate_result(command, result_from_wire(call_id, payload))
+async def _gate(new_id: Callable[[], str], command: str, toolbox: Toolbox) -> GateResult:
+    result = await asked(toolbox, new_id(), "execute_command", command=command)
+    return gate_result(command, result)
+
+
+async def asked(
+    toolbox: Toolbox, call_id: str, op: str, *, timeout_s: float = GATE_TIMEOUT_S, **args: object
+) -> ToolResult:
+    """Ask a toolbox for one thing and return its settled answer."""
+    whole = {**args, "timeout_s": timeout_s}
+    payload = await answer_in_time(toolbox.call(call_id, op, whole), whole)
+    return result_from_wire(call_id, payload)
 
 
 def gate_result(command: str, result: ToolResult) -> GateResult:
@@ -162,12 +194,12 @@ def _shortened(result: GateResult | None) -> GateResult | None:
 
 
 __all__ = [
-    "GATE_TIMEOUT_S",
     "OUTPUT_CHARS",
     "RAN_NOTHING",
     "Compared",
     "GateResult",
     "Prover",
+    "asked",
     "compare",
     "gate_result",
 ]

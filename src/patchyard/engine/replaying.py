@@ -140,6 +140,7 @@ def spec_of_replay(original: PlanState) -> PlanSpec:
         network=NetworkGrant(),
         lineage=Lineage(plan_id=original.plan_id, kinship=Kinship.REPLAY),
         validate=(),
+        gates=(),
         invariants=(),
         apply_to="none",
         rounds=0,

@@ -48,8 +48,10 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "changeset": changeset_data(changeset),
         **await product_data(ledger),
         "validation": await _validation(ledger),
-        "gates": list(spec.validate),
+        "gates": [*spec.validate, *(gate.name for gate in spec.gates)],
         "touched_proof": list(state.validation.touched) if state.validation else [],
+        "held_from_base": list(state.validation.held) if state.validation else [],
+        "silenced": list(state.validation.silenced) if state.validation else [],
         "proven_tree": _proven(state),
         "applied": await _applied(ledger),
         "journal_head": await ledger.head(),
@@ -184,13 +186,28 @@ async def _validation(ledger: Ledger) -> Sequence[Mapping[str, Any]]:
     validation = ledger.state.validation
     if validation is None:
         return []
-    rows = []
-    for row in await ledger.value(validation.results):
-        filled = {"exit_code": None, "before": None, "output": "", **row}
-        if isinstance(filled["before"], Mapping):
-            filled["before"] = {"exit_code": None, "output": "", **filled["before"]}
-        rows.append(filled)
-    return rows
+    return [_gate(row) for row in await ledger.value(validation.results)]
+
+
+def _gate(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a journalled verdict with all its fields; a command is a gate by its exit."""
+    usual = {
+        "name": row["command"],
+        "parser": "exit",
+        "required": True,
+        "scope": "all",
+        "status": "passed" if row["passed"] else "failed",
+        "findings": [],
+        **dict.fromkeys(("new", "old", "gone"), 0),
+        "notes": [],
+        **dict.fromkeys(("problem", "cure", "output"), ""),
+        "exit_code": None,
+        "before": None,
+    }
+    filled = {**usual, **row}
+    if isinstance(filled["before"], Mapping):
+        filled["before"] = {"exit_code": None, "output": "", **filled["before"]}
+    return filled
 
 
 def _strategy(state: PlanState) -> dict[str, Any]:

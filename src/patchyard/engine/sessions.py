@@ -128,7 +128,7 @@ def _brief(
         tools=tuple(specs),
         definition_of_done=spec.definition_of_done,
         invariants=tuple(i.text for i in reconcile(spec.invariants).effective),
-        validation=spec.validate,
+        validation=(*spec.validate, *(gate.shown for gate in spec.gates)),
         strategy=state.strategy if phase == Phase.EXECUTE else "",
         steps=spec.steps,
         arguments=spec.arguments,

@@ -12,10 +12,13 @@ from patchyard.clients.scratch import sweep
 from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
+from patchyard.domain.held import Entries
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.workspaces import snapshot, source
 from patchyard.workspaces.bases import Bases
+from patchyard.workspaces.commits import tree_with
 from patchyard.workspaces.conversions import sizes_of
+from patchyard.workspaces.edits import Edit
 from patchyard.workspaces.sight import Tracked
 from patchyard.workspaces.store import Store, parts
 from patchyard.workspaces.view import HOME_KEY, XDG_KEY
@@ -88,6 +91,20 @@ class GitTrees:
     async def blob(self, base: Base, blob: str) -> bytes:
         """Return the content of one blob."""
         return await asyncio.to_thread(self.git_of(base).run, "cat-file", "blob", blob)
+
+    async def grafted(
+        self, base: Base, tree: str, entries: Entries, contents: Mapping[str, bytes]
+    ) -> str:
+        """Return `tree` with other entries in it; see contracts.trees."""
+        return await asyncio.to_thread(self._grafted, base, tree, entries, contents)
+
+    async def mentions(self, base: Base, words: Sequence[str]) -> bool:
+        """Whether the base holds one of `words`; see contracts.trees."""
+        given = [part for word in words for part in ("-e", word)]
+        found = await asyncio.to_thread(
+            self.git_of(base).attempt, "grep", "-q", "-I", "-i", "-F", *given, base.tree
+        )
+        return found.code == 0
 
     def git_of(self, base: Base) -> Git:
         """Return a git that looks at the store of this base; a deleted one is made again.
@@ -205,6 +222,18 @@ class GitTrees:
             "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/",
             changeset.base_tree, changeset.tree, "--", *paths,
         )  # fmt: skip
+
+    def _grafted(
+        self, base: Base, tree: str, entries: Entries, contents: Mapping[str, bytes]
+    ) -> str:
+        git = self.git_of(base)
+        made = dict(entries)
+        for path, content in contents.items():
+            stored = git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=content)
+            mode = (entries.get(path) or ("100644", ""))[0]
+            made[path] = (mode, stored.decode("ascii").strip())
+        edits = [Edit(path=path, before=None, after=entry) for path, entry in sorted(made.items())]
+        return tree_with(git, tree, edits)
 
     def _git_home(self) -> Path:
         place = self.home / "git-home"

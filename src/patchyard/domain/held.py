@@ -1,0 +1,109 @@
+"""Which changed files a proof takes from the base: settings of its gates, and tests."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from patchyard.domain.anywhere import anywhere
+from patchyard.domain.changeset import Change, ChangeStatus
+from patchyard.domain.protected import is_allowed
+
+Entry = tuple[str, str]  # mode and blob
+Entries = Mapping[str, Entry | None]  # by path; None: the base has no such file
+
+# fnmatch patterns for any folder: what steers test runners, linters, checkers and scanners.
+SETTINGS = (
+    "pytest.ini", ".pytest.ini", "tox.ini", "noxfile.py", ".coveragerc", "ruff.toml", ".ruff.toml",
+    "mypy.ini", ".mypy.ini", ".flake8", ".pylintrc", "pylintrc", ".pydocstyle", ".isort.cfg",
+    "pyrightconfig.json", "bandit.y*ml", ".bandit", ".semgrep/*", ".semgrep.y*ml",
+    ".semgrepignore", ".secrets.baseline",
+    "jest.config.*", "vitest.config.*", ".mocharc*", "karma.conf.*", ".nycrc*", ".c8rc*",
+    ".eslintrc*", "eslint.config.*", ".eslintignore", ".prettierrc*", "prettier.config.*",
+    ".prettierignore", ".stylelintrc*", "biome.json*", "tsconfig*.json",
+    ".golangci.y*ml", "clippy.toml", ".clippy.toml", "rustfmt.toml", ".rustfmt.toml",
+    "checkstyle*.xml", "phpunit.xml*", "sonar-project.properties", "codecov.y*ml", ".codecov.y*ml",
+    "[Mm]akefile", "GNUmakefile", "justfile", "Rakefile",
+)  # fmt: skip
+# Settings beside other things, so that only the settings are taken: see domain/held_parts.py.
+MIXED = ("pyproject.toml", "setup.cfg", "package.json")
+TESTS = (
+    "test/*", "tests/*", "__tests__/*", "spec/*", "src/test/*", "test_*.py", "*_test.py",
+    "tests.py", "conftest.py", "*_test.go", "*_spec.rb", "*.test.[cm][jt]s", "*.spec.[cm][jt]s",
+    "*.test.[jt]s", "*.spec.[jt]s", "*.test.[jt]sx", "*.spec.[jt]sx", "*.snap",
+)  # fmt: skip
+
+
+def held_settings(
+    changes: Iterable[Change], *, further: Sequence[str], allowed: Sequence[str]
+) -> Entries:
+    """Return what the base has where changed files steer gates, or fit a glob of `further`.
+
+    What the user allowed to change counts as it is.
+    """
+    return _held(changes, _fitting((*SETTINGS, *further)), allowed)
+
+
+def held_tests(changes: Iterable[Change], *, allowed: Sequence[str]) -> Entries:
+    """Return what the base has where tests were changed; nothing where all of them are new."""
+    found = _held(changes, _fitting(TESTS), allowed)
+    is_any = any(entry is not None for entry in found.values())
+    is_steered = any(path.rpartition("/")[2] == "conftest.py" for path in found)
+    return found if is_any or is_steered else {}
+
+
+def mixed(changes: Iterable[Change], *, allowed: Sequence[str]) -> tuple[Change, ...]:
+    """Return changed files that hold settings beside other things; none is a rename."""
+    fits = _fitting(MIXED)
+    return tuple(
+        change
+        for change in _unrenamed(changes)
+        if fits(change.path) and not is_allowed(change.path, tuple(allowed))
+    )
+
+
+def _unrenamed(changes: Iterable[Change]) -> Iterator[Change]:
+    """Yield a rename as what went and what came."""
+    for change in changes:
+        if change.old_path is None:
+            yield change
+            continue
+        yield Change(
+            path=change.old_path,
+            status=ChangeStatus.DELETED,
+            old_mode=change.old_mode,
+            old_blob=change.old_blob,
+        )
+        yield Change(
+            path=change.path, status=ChangeStatus.ADDED, mode=change.mode, blob=change.blob
+        )
+
+
+def old_entry(change: Change) -> Entry | None:
+    """Return what the base has where a change is."""
+    return (change.old_mode, change.old_blob) if change.old_mode and change.old_blob else None
+
+
+def _fitting(patterns: Sequence[str]) -> Callable[[str], bool]:
+    known = anywhere(tuple(patterns))
+    return lambda path: known.match(path) is not None
+
+
+def _held(
+    changes: Iterable[Change], fits: Callable[[str], bool], allowed: Sequence[str]
+) -> Entries:
+    found: dict[str, Entry | None] = {}
+    for change in _unrenamed(changes):
+        if fits(change.path) and not is_allowed(change.path, tuple(allowed)):
+            found[change.path] = old_entry(change)
+    return found
+
+
+__all__ = [
+    "MIXED",
+    "SETTINGS",
+    "TESTS",
+    "Entries",
+    "Entry",
+    "held_settings",
+    "held_tests",
+    "mixed",
+    "old_entry",
+]

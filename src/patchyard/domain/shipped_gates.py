@@ -1,0 +1,166 @@
+"""Gates that come with us, by name: data alone. A configuration takes one with `use`, or names it.
+
+Nothing here reaches a network, writes into the tree but for caches, or repairs what it finds.
+"""
+
+from collections.abc import Mapping
+
+from patchyard.domain.gates import Gate, Reach, Reads, Severity
+
+_PIP = "add it to setup: .venv/bin/python -m pip install {}"
+_NPM = "add it to the development dependencies: npm install --save-dev {}"
+
+
+def _python(name: str, command: str, reads: Reads, *, package: str) -> Gate:
+    return Gate(name=name, command=command, reads=reads, cure=_PIP.format(package))
+
+
+def _node(
+    name: str, command: str, reads: Reads, *, mapping: Mapping[str, str] | None = None
+) -> Gate:
+    program = f"npx --no-install {command}"
+    return Gate(
+        name=name, command=program, reads=reads, mapping=mapping or {}, cure=_NPM.format(name)
+    )
+
+
+_TABLE = (
+    # tests
+    Gate(
+        name="pytest",
+        command="python3 -m pytest -q -p no:cacheprovider -o junit_family=xunit1"
+        " --junitxml={report}",
+        reads=Reads.JUNIT,
+        is_tests=True,
+        cure=_PIP.format("pytest"),
+    ),
+    Gate(name="cargo-test", command="cargo test --offline", is_tests=True, cure="install cargo"),
+    Gate(name="go-test", command="go test ./...", is_tests=True, cure="install go"),
+    Gate(name="npm-test", command="npm test", is_tests=True, cure="install Node.js"),
+    Gate(name="mvn-test", command="mvn -o -q test", is_tests=True, cure="install Maven"),
+    # lint
+    _python(
+        "ruff",
+        "ruff check --no-cache --output-format sarif --output-file {report} .",
+        Reads.SARIF,
+        package="ruff",
+    ),
+    _node(
+        "eslint",
+        "eslint --format json --output-file {report} .",
+        Reads.JSON,
+        mapping={
+            "items": "*.messages.*",
+            "file": "filePath",
+            "line": "line",
+            "rule": "ruleId",
+            "message": "message",
+            "severity": "severity",
+        },
+    ),
+    Gate(name="go-vet", command="go vet ./... 2>&1", reads=Reads.TEXT, cure="install go"),
+    Gate(
+        name="clippy",
+        command="cargo clippy --offline --quiet --message-format short 2>&1",
+        reads=Reads.TEXT,
+        cure="rustup component add clippy",
+    ),
+    # format
+    _python("ruff-format", "ruff format --no-cache --check .", Reads.TEXT, package="ruff"),
+    _python("black", "black --check . 2>&1", Reads.TEXT, package="black"),
+    _node("prettier", "prettier --check . 2>&1", Reads.TEXT),
+    Gate(name="gofmt", command="gofmt -l .", reads=Reads.TEXT, cure="install go"),
+    Gate(
+        name="rustfmt",
+        command="cargo fmt --check -- -l",
+        reads=Reads.TEXT,
+        cure="rustup component add rustfmt",
+    ),
+    # types
+    Gate(
+        name="mypy",
+        command="mypy --no-incremental --output json .",
+        reads=Reads.JSON,
+        mapping={
+            "file": "file",
+            "line": "line",
+            "rule": "code",
+            "message": "message",
+            "severity": "severity",
+        },
+        severity=Severity.WARNING,  # its notes belong to an error
+        cure=_PIP.format("mypy"),
+    ),
+    _node("tsc", "tsc --noEmit --pretty false", Reads.TEXT),
+    # coverage of the changed lines
+    Gate(
+        name="coverage",
+        command="python3 -m coverage run --data-file=.git/patchyard-coverage --source=."
+        " -m pytest -q -p no:cacheprovider;"
+        " python3 -m coverage xml --data-file=.git/patchyard-coverage -q -o {report}",
+        reads=Reads.COVERAGE,
+        scope=Reach.CHANGED,
+        cure=_PIP.format("coverage pytest"),
+    ),
+    # complexity
+    _python(
+        "complexity",
+        "ruff check --no-cache --isolated --select C901 --output-format sarif"
+        " --output-file {report} .",
+        Reads.SARIF,
+        package="ruff",
+    ),
+    # security
+    Gate(
+        name="bandit",
+        command="bandit --quiet --recursive --format json --output {report}"
+        " --exclude ./.venv,./.git,./test,./tests .",
+        reads=Reads.JSON,
+        mapping={
+            "items": "results.*",
+            "file": "filename",
+            "line": "line_number",
+            "rule": "test_id",
+            "message": "issue_text",
+            "severity": "issue_severity",
+        },
+        severity=Severity.WARNING,
+        cure=_PIP.format("bandit"),
+    ),
+    Gate(
+        name="ruff-security",
+        command="ruff check --no-cache --isolated --select S --ignore S101 --output-format sarif"
+        " --output-file {report} .",
+        reads=Reads.SARIF,
+        cure=_PIP.format("ruff"),
+    ),
+    Gate(
+        name="semgrep",
+        command="semgrep scan --config .semgrep --metrics off --disable-version-check --quiet"
+        " --sarif --output {report} .",
+        reads=Reads.SARIF,
+        from_base=(".semgrep/*",),
+        cure=_PIP.format("semgrep"),
+    ),
+    Gate(name="secrets", reads=Reads.SECRETS),
+    Gate(name="licences", reads=Reads.LICENCES),
+    # documentation
+    _python(
+        "sphinx",
+        "python3 -m sphinx -q -W --keep-going -b html docs .git/patchyard-docs",
+        Reads.EXIT,
+        package="sphinx",
+    ),
+    _python(
+        "mkdocs",
+        "mkdocs build --quiet --strict --site-dir .git/patchyard-docs",
+        Reads.EXIT,
+        package="mkdocs",
+    ),
+    # what it costs: the configuration names the command
+    Gate(name="performance", reads=Reads.TIME, repeats=3, cure="install what the command needs"),
+)
+
+SHIPPED: Mapping[str, Gate] = {gate.name: gate for gate in sorted(_TABLE, key=lambda g: g.name)}
+
+__all__ = ["SHIPPED"]

@@ -1,0 +1,235 @@
+"""Gates that compare: run on the base and on the result, so that only what is new counts."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.events import Noted
+from patchyard.domain.gate_findings import GateFinding, Reading, with_texts
+from patchyard.domain.gate_verdicts import Run, Status, Verdict, judged
+from patchyard.domain.gates import Gate, Severity
+from patchyard.domain.silencing import silencing
+from patchyard.engine.comparing import Change, survey
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.gate_runs import GateRun, GateRunner
+from patchyard.engine.holding import Held, hold
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.proof import Compared, GateResult, Prover
+
+MOST_KEPT = 200  # findings of one gate that are journalled; all are counted
+BEFORE_CHARS = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged(Compared):
+    """One gate's verdict, as it is journalled."""
+
+    name: str = ""
+    parser: str = ""
+    required: bool = True
+    scope: str = ""
+    status: Status = Status.PASSED
+    findings: tuple[Mapping[str, Any], ...] = ()
+    new: int = 0  # findings that count, also those that are not kept
+    old: int = 0
+    gone: int = 0
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+    cure: str = ""
+
+    @property
+    def stops(self) -> bool:
+        """Whether it keeps the plan from going on."""
+        return self.required and not self.passed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gated:
+    """What all gates of a round came to."""
+
+    rows: tuple[Judged, ...] = ()
+    held: tuple[str, ...] = ()  # paths that the proof took from the base
+    silenced: tuple[str, ...] = ()  # added lines that silence a tool, `path:line`
+
+
+class Gating:
+    """Runs the gates of one plan; what the base came to is kept for its rounds."""
+
+    def __init__(self, equipment: Equipment, ledger: Ledger, prover: Prover) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+        self._prover = prover  # of the base
+        self._runner = GateRunner(equipment.clock.new_id, equipment.reader)
+        self._before: dict[str, GateRun] = {}  # by gate
+
+    async def judge(self, base: Base, changeset: ChangeSet, prover: Prover) -> Gated:
+        """Return the verdict of each gate on the result. Raises EnvironmentBroken."""
+        spec = self._ledger.state.known
+        if not spec.gates:
+            return Gated()
+        trees = self._equipment.trees
+        change = await survey(trees, base, changeset)
+        held = await hold(trees, base, changeset, spec.gates, allowed=spec.allow_paths)
+        if held.paths:
+            said = ", ".join(held.paths)[:1000]
+            await self._ledger.record(Noted(text=f"the proof takes from the base: {said}"))
+        rows = []
+        for gate in spec.gates:
+            judging = self._scanned if gate.is_scan else self._run
+            rows.append(await judging(_Case(gate, base, changeset, prover, change, held)))
+        silenced = silencing(change.lines.added)
+        return Gated(rows=tuple(rows), held=held.paths, silenced=silenced)
+
+    async def _run(self, case: "_Case") -> Judged:
+        gate = case.gate
+        before = self._before.get(gate.name)
+        if before is None:
+            before = await self._runner.run(self._prover, case.base, gate, tree=None)
+            self._before[gate.name] = before
+        if case.changeset.is_empty:
+            return await self._row(case, before, before, None)
+        after = await self._runner.run(case.prover, case.base, gate, tree=case.held.tree)
+        held = None
+        if gate.is_tests and case.held.tests_tree and after.run.is_good:
+            held = await self._runner.run(case.prover, case.base, gate, tree=case.held.tests_tree)
+        return await self._row(case, before, after, held)
+
+    async def _row(
+        self, case: "_Case", before: GateRun, after: GateRun, held: GateRun | None
+    ) -> Judged:
+        paths = {each.path for run in (before, after) for each in run.run.reading.findings}
+        texts = await case.change.texts(self._equipment.trees, case.base, paths)
+        verdict = judged(
+            case.gate,
+            _texted(before.run, texts.before),
+            _texted(after.run, texts.after),
+            case.change.ground,
+            held=held.run if held else None,
+        )
+        output = after.result.output
+        if held is not None and not held.result.passed and after.result.passed:
+            output = held.result.output
+        return _judged(case.gate, verdict, before=before, after=after, output=output)
+
+    async def _scanned(self, case: "_Case") -> Judged:
+        """Look at the lines of the change itself; those that it takes away are the base's."""
+        gate, lines = case.gate, case.change.lines
+        scanner = self._equipment.scanner(gate.reads)
+        was = await asyncio.to_thread(scanner.scan, lines.removed)
+        now = await asyncio.to_thread(scanner.scan, lines.added)
+        excusing = scanner.excusing
+        notes: tuple[str, ...] = ()
+        if now and excusing and await self._equipment.trees.mentions(case.base, excusing):
+            was, now = [], []
+            notes = ("the base has such already",)
+        verdict = judged(
+            gate,
+            Run(reading=Reading(findings=_lined(was, lines.removed))),
+            Run(reading=Reading(findings=_lined(now, lines.added))),
+            case.change.ground,
+        )
+        return _judged(gate, verdict, notes=notes)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What one gate is judged over."""
+
+    gate: Gate
+    base: Base
+    changeset: ChangeSet
+    prover: Prover
+    change: Change
+    held: Held
+
+
+def _lined(
+    found: Sequence[GateFinding], lines: Mapping[str, Mapping[int, str]]
+) -> tuple[GateFinding, ...]:
+    texts = {
+        path: _filled(known) for path, known in lines.items() if any(f.path == path for f in found)
+    }
+    return with_texts(found, texts)
+
+
+def _filled(known: Mapping[int, str]) -> list[str]:
+    return [known.get(number, "") for number in range(1, max(known, default=0) + 1)]
+
+
+def _texted(run: Run, texts: Mapping[str, Sequence[str]]) -> Run:
+    reading = run.reading
+    return Run(
+        reading=Reading(
+            findings=with_texts(reading.findings, texts),
+            tests=reading.tests,
+            lines=reading.lines,
+            number=reading.number,
+        ),
+        exit_code=run.exit_code,
+        problem=run.problem,
+        is_absent=run.is_absent,
+        elapsed=run.elapsed,
+    )
+
+
+def _judged(
+    gate: Gate,
+    verdict: Verdict,
+    *,
+    before: GateRun | None = None,
+    after: GateRun | None = None,
+    output: str = "",
+    notes: tuple[str, ...] = (),
+) -> Judged:
+    is_helpless = verdict.status in {Status.ABSENT, Status.BROKEN}
+    return Judged(
+        command=gate.shown,
+        exit_code=after.result.exit_code if after else None,
+        passed=verdict.passed,
+        before=_before(gate, before) if before else None,
+        output=output,
+        elapsed_s=after.result.elapsed_s if after else 0.0,
+        name=gate.name,
+        parser=str(gate.reads),
+        required=gate.is_required,
+        scope=str(gate.scope),
+        status=verdict.status,
+        findings=tuple(finding_data(each) for each in verdict.findings[:MOST_KEPT]),
+        new=len(verdict.findings),
+        old=verdict.old,
+        gone=verdict.gone,
+        notes=(*notes, *verdict.notes),
+        problem=verdict.problem,
+        cure=gate.cure if is_helpless else "",
+    )
+
+
+def _before(gate: Gate, before: GateRun) -> GateResult:
+    result, run = before.result, before.run
+    is_clean = run.is_good and not any(
+        each.severity.rank >= gate.severity.rank for each in run.reading.findings
+    )
+    return GateResult(
+        command=result.command,
+        exit_code=result.exit_code,
+        passed=is_clean and (result.exit_code == 0),
+        output=result.output[-BEFORE_CHARS:],
+        elapsed_s=result.elapsed_s,
+    )
+
+
+def finding_data(finding: GateFinding) -> Mapping[str, Any]:
+    """Return a finding as programs are told of it: each field, whatever it holds."""
+    return {
+        "path": finding.path or None,
+        "line": finding.line or None,
+        "rule": finding.rule,
+        "severity": str(Severity(finding.severity)),
+        "message": finding.message,
+        "fingerprint": finding.fingerprint,
+    }
+
+
+__all__ = ["BEFORE_CHARS", "MOST_KEPT", "Gated", "Gating", "Judged", "finding_data"]

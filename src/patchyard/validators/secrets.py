@@ -1,0 +1,93 @@
+"""Credentials that a change writes into files, by the forms that their makers gave them.
+
+What has no form of its own counts where a name says that it is a secret, and it looks made by
+chance. A finding never repeats what it found.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from patchyard.domain.gate_findings import GateFinding
+from patchyard.domain.gates import Severity
+from patchyard.domain.patch_lines import Lines
+
+LONGEST = 5000  # characters of a line that is looked at
+LEAST_BITS = 3.0  # a character, of what a name calls a secret
+_FORMS: Mapping[str, str] = {
+    "private-key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
+    "aws-key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "github-token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{60,})",
+    "gitlab-token": r"\bgl(?:pat|dt|rt|cbt|ptt)-[A-Za-z0-9_-]{20,}",
+    "slack-token": r"\bxox[abposr]-[A-Za-z0-9-]{10,}",
+    "slack-webhook": r"https://hooks\.slack\.com/services/T\w{6,}/B\w{6,}/\w{16,}",
+    "stripe-key": r"\b[sr]k_live_[A-Za-z0-9]{16,}",
+    "google-key": r"\bAIza[0-9A-Za-z_-]{35}",
+    "model-key": r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{32,}",
+    "npm-token": r"\bnpm_[A-Za-z0-9]{36}\b",
+    "pypi-token": r"\bpypi-AgE[A-Za-z0-9_-]{40,}",
+    "sendgrid-key": r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
+    "twilio-key": r"\bSK[0-9a-f]{32}\b",
+    "jwt": r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    "password-in-url": (
+        r"\b[a-z][a-z0-9+.-]{1,15}://[^\s:/@'\"<>{}$]{1,100}:(?!pass(?:word|wd)?@|secret@|pwd@)"
+        r"[^\s:/@'\"<>{}$]{3,100}@"
+    ),
+}
+_KNOWN = re.compile(
+    "|".join(f"(?P<{name.replace('-', '_')}>{form})" for name, form in _FORMS.items())
+)
+_NAMED = re.compile(
+    r"(?i)(?:password|passwd|pwd|secret|token|api_?key|auth_?key|access_?key|private_?key"
+    r"|credential)s?[\w.-]{0,40}[\"']?\s{0,4}(?:=>|:=|=|:)\s{0,4}"
+    r"(?:[\"'](?P<quoted>[^\"'\s]{8,200})[\"']|(?P<bare>[A-Za-z0-9+/=_-]{20,200})\s*$)"
+)
+_EXAMPLES = re.compile(
+    r"(?i)example|sample|dummy|changeme|change_me|placeholder|your[_-]|redacted|not[_-]?a[_-]"
+    r"|xxxx|\*\*\*|<[\w -]+>|\$\{|\{\{|%\(|\$\(|\bfake|test[_-]?(?:key|token|secret|password)"
+)
+
+
+class SecretScanner:
+    """contracts.validator.Scanner: one finding a line."""
+
+    excusing: Sequence[str] = ()
+
+    def scan(self, lines: Mapping[str, Lines]) -> Sequence[GateFinding]:
+        """Return the lines that hold a credential."""
+        return [
+            GateFinding(
+                path=path,
+                line=number,
+                rule=rule,
+                severity=Severity.ERROR,
+                message=f"it looks like a credential ({rule})",
+            )
+            for path, known in sorted(lines.items())
+            for number, text in sorted(known.items())
+            if (rule := _rule(text[:LONGEST]))
+        ]
+
+
+def _rule(text: str) -> str:
+    """Return what kind of credential a line holds; empty for none."""
+    for known in _KNOWN.finditer(text):
+        if not _EXAMPLES.search(known[0]):
+            return str(known.lastgroup).replace("_", "-")
+    for named in _NAMED.finditer(text):
+        value = named["quoted"] or named["bare"]
+        if _looks_made(value) and not _EXAMPLES.search(value):
+            return "named-secret"
+    return ""
+
+
+def _looks_made(value: str) -> bool:
+    """Whether a text could be made by chance: letters and digits, and none too often."""
+    counts = Counter(value)
+    bits = -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())
+    is_mixed = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
+    return is_mixed and bits >= LEAST_BITS
+
+
+__all__ = ["LEAST_BITS", "LONGEST", "SecretScanner"]

@@ -1,0 +1,65 @@
+"""Lines as compilers and formatters write them, for tools that have no better form."""
+
+import re
+
+from patchyard.domain.gate_findings import (
+    MESSAGE_CHARS,
+    MOST_FINDINGS,
+    GateFinding,
+    Reading,
+    UnreadableReport,
+)
+from patchyard.domain.gates import Gate, Severity
+from patchyard.domain.report_paths import path_in_tree
+
+LONGEST = 2000  # characters of a line that is looked at
+# `path:12:3: message` of most compilers, `path(12,3): message` of tsc.
+PLACED = re.compile(
+    r"(?:vet: )?(?P<path>[^\s:()][^:()]*)(?::(?P<line>\d{1,9})(?::\d+)?:|\((?P<at>\d{1,9}),\d+\):)"
+    r"\s*(?P<said>.*)"
+)
+# `Would reformat: path`, `would reformat path`, `[warn] path`, or the path alone.
+LISTED = re.compile(r"(?:would reformat:? |\[warn\] )(?P<path>\S.*)", re.IGNORECASE)
+ALONE = re.compile(r"(?P<path>[\w./@+-]+\.\w+)")
+_GRAVE = re.compile(r"error\b|fatal\b", re.IGNORECASE)
+_RULE = re.compile(r"(?:error|warning)\s+(?P<in>[A-Z]+\d+)\b|\[(?P<after>[\w:-]+)\]$")
+
+
+class TextReader:
+    """contracts.validator.ReportReader: one finding a line that names a file."""
+
+    def read(self, report: bytes, gate: Gate, *, root: str) -> Reading:
+        """Return the lines that name files; other lines say nothing."""
+        del gate
+        found = []
+        for line in report.decode("utf-8", "replace").splitlines():
+            finding = _finding(line[:LONGEST].rstrip(), root)
+            if finding is not None:
+                found.append(finding)
+            if len(found) > MOST_FINDINGS:
+                raise UnreadableReport(f"it holds more than {MOST_FINDINGS:,} lines")
+        return Reading(findings=tuple(found))
+
+
+def _finding(line: str, root: str) -> GateFinding | None:
+    if placed := PLACED.fullmatch(line):
+        path = path_in_tree(placed["path"], root)
+        number, said = int(placed["line"] or placed["at"]), placed["said"]
+        return _made(path, number, said) if path else None
+    listed = LISTED.fullmatch(line) or ALONE.fullmatch(line)
+    path = path_in_tree(listed["path"], root) if listed else ""
+    return _made(path, 0, "not as the formatter writes it") if path else None
+
+
+def _made(path: str, line: int, said: str) -> GateFinding:
+    rule = _RULE.search(said)
+    return GateFinding(
+        path=path,
+        line=line,
+        rule=(rule["in"] or rule["after"]) if rule else "",
+        severity=Severity.ERROR if _GRAVE.match(said) else Severity.WARNING,
+        message=said[:MESSAGE_CHARS],
+    )
+
+
+__all__ = ["ALONE", "LISTED", "LONGEST", "PLACED", "TextReader"]

@@ -1,0 +1,125 @@
+"""What a proof takes from the base: settings of gates whole or in part, and changed tests."""
+
+import json
+
+import pytest
+
+from patchyard.domain.changeset import Change, ChangeStatus
+from patchyard.domain.held import held_settings, held_tests, mixed
+from patchyard.domain.held_parts import with_base_settings
+
+ADDED, MODIFIED = ChangeStatus.ADDED, ChangeStatus.MODIFIED
+
+
+def change(path: str, status: ChangeStatus = MODIFIED, old_path: str | None = None) -> Change:
+    is_new = status == ADDED
+    return Change(
+        path=path,
+        status=status,
+        old_path=old_path,
+        old_mode=None if is_new else "100644",
+        old_blob=None if is_new else "old",
+        mode="100644",
+        blob="new",
+    )
+
+
+OLD = ("100644", "old")
+
+
+def held(*changes: Change, allowed: tuple[str, ...] = (), further: tuple[str, ...] = ()) -> object:
+    return held_settings(changes, further=further, allowed=allowed)
+
+
+def test_settings_are_as_the_base_has_them_wherever_they_lie() -> None:
+    found = held(
+        change("ruff.toml"),
+        change("web/.eslintrc.json", ADDED),
+        change("deep/mypy.ini", ChangeStatus.DELETED),
+        change("tox.ini.old", ChangeStatus.RENAMED, "tox.ini"),
+        change("src/app.py"),
+    )
+    assert found == {
+        "ruff.toml": OLD,
+        "web/.eslintrc.json": None,
+        "deep/mypy.ini": OLD,
+        "tox.ini": OLD,
+    }
+
+
+def test_what_the_user_allowed_counts_as_it_is_and_a_gate_may_name_more() -> None:
+    changes = (change("ruff.toml"), change("bench/run.py"))
+    assert held(*changes, allowed=("ruff.toml",)) == {}
+    assert held(*changes, further=("bench/*",)) == {"ruff.toml": OLD, "bench/run.py": OLD}
+
+
+def test_new_tests_alone_hold_nothing_and_touched_ones_bring_back_all() -> None:
+    new = change("tests/test_new.py", ADDED)
+    assert held_tests([new], allowed=()) == {}
+    both = held_tests([new, change("tests/test_old.py")], allowed=())
+    assert both == {"tests/test_new.py": None, "tests/test_old.py": OLD}
+    moved = change("tests/test_b.py", ChangeStatus.RENAMED, "tests/test_a.py")
+    assert held_tests([moved], allowed=()) == {"tests/test_a.py": OLD, "tests/test_b.py": None}
+    assert held_tests([change("tests/test_old.py")], allowed=("tests/*",)) == {}
+
+
+def test_a_new_conftest_can_steer_old_tests() -> None:
+    assert held_tests([change("conftest.py", ADDED)], allowed=()) == {"conftest.py": None}
+
+
+def test_a_renamed_settings_file_is_looked_at_under_both_names() -> None:
+    moved = change("other.toml", ChangeStatus.RENAMED, "pyproject.toml")
+    assert [each.path for each in mixed([moved], allowed=())] == ["pyproject.toml"]
+    assert mixed([change("package.json")], allowed=("package.json",)) == ()
+
+
+BASE = '[project]\nname = "a"\ndependencies = []\n\n[tool.ruff]\nline-length = 80\n'
+
+
+def test_a_dependency_comes_through_and_a_loosened_linter_does_not() -> None:
+    result = (
+        '[project]\nname = "a"\ndependencies = ["x"]\n[tool.hatch]\nx = 1\n'
+        '[tool.ruff]\nline-length = 500\n[tool.ruff.lint]\nignore = ["ALL"]\n'
+        "[[tool.mypy.overrides]]\nignore_errors = true\n"
+    )
+    merged = with_base_settings("pyproject.toml", BASE, result)
+    assert merged == (
+        '[project]\nname = "a"\ndependencies = ["x"]\n[tool.hatch]\nx = 1\n'
+        "[tool.ruff]\nline-length = 80\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "tool.ruff.line-length = 500\n",  # no header to find it by
+        "[tool]\nruff = {line-length = 500}\n",
+        'x = """\n[tool.ruff]\n"""\n[tool.mypy]\nstrict = false\n',  # a header that is none
+        "[project\n",
+        "x = " + "[" * 100_000,
+    ],
+)
+def test_what_cannot_be_put_together_for_certain_is_the_base_s_own(result: str) -> None:
+    assert with_base_settings("pyproject.toml", BASE, result) is None
+
+
+def test_nothing_is_touched_where_no_setting_changed() -> None:
+    result = BASE.replace('"a"', '"b"')
+    assert with_base_settings("pyproject.toml", BASE, result) is result
+    assert with_base_settings("pyproject.toml", BASE, "") == "[tool.ruff]\nline-length = 80\n"
+
+
+def test_setup_cfg_and_package_json_are_put_together_likewise() -> None:
+    base = "[metadata]\nname = a\n[flake8]\nmax-line-length = 80\n"
+    result = "[metadata]\nname = b\n[flake8]\nmax-line-length = 800\n[mypy]\nignore_errors = 1\n"
+    assert with_base_settings("setup.cfg", base, result) == (
+        "[metadata]\nname = b\n[flake8]\nmax-line-length = 80\n"
+    )
+    assert with_base_settings("setup.cfg", base, base) is base
+    assert with_base_settings("setup.cfg", base, "no section\n") is None
+    package = {"scripts": {"test": "jest"}, "dependencies": {"x": "1"}}
+    loosened = {"scripts": {"test": "true"}, "dependencies": {"x": "2"}, "jest": {"bail": 1}}
+    merged = with_base_settings("package.json", json.dumps(package), json.dumps(loosened))
+    assert json.loads(merged or "") == {"dependencies": {"x": "2"}, "scripts": {"test": "jest"}}
+    assert with_base_settings("package.json", "[]", json.dumps(loosened)) is None
+    assert with_base_settings("package.json", "", "") == ""

@@ -1,0 +1,165 @@
+"""One suite for all readers of reports: what they say of a good one, and of any other."""
+
+import random
+from typing import Any
+
+import pytest
+
+from patchyard.domain.gate_findings import Reading, UnreadableReport
+from patchyard.domain.gates import Gate, Reads
+from patchyard.domain.shipped_gates import SHIPPED
+from patchyard.registry import READERS, load
+
+ROOT = "/home/ada/shop"
+JUNIT = b"""<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite name="pytest" tests="3">
+<testcase classname="tests.test_shop" name="test_double" file="tests/test_shop.py" line="3">
+<failure message="assert 11 == 10">def test_double():
+>       assert shop.double(5) == 10
+tests/test_shop.py:5: AssertionError</failure></testcase>
+<testcase classname="tests.test_shop" name="test_fine" file="tests/test_shop.py" line="8" />
+<testcase classname="tests.test_shop" name="test_later"><skipped message="later"/></testcase>
+</testsuite></testsuites>"""
+SARIF = b"""{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "ruff"}}, "results": [
+ {"ruleId": "F401", "level": "error", "message": {"text": "`json` imported but unused"},
+  "locations": [{"physicalLocation": {"artifactLocation": {"uri": "file:///home/ada/shop/a%20b.py"},
+  "region": {"startLine": 5}}}]},
+ {"ruleId": "X", "suppressions": [{"kind": "inSource"}], "message": {"text": "silenced"}},
+ {"ruleId": "Y", "kind": "pass", "message": {"text": "fine"}}]}]}"""
+COVERAGE = b"""<?xml version="1.0" ?><!DOCTYPE coverage SYSTEM "http://example.invalid/coverage.dtd">
+<coverage><sources><source>/home/ada/shop/src</source></sources><packages><package><classes>
+<class filename="shop.py"><lines><line number="1" hits="1"/><line number="2" hits="0"/></lines>
+</class></classes></package></packages></coverage>"""
+MYPY = b"""{"file": "shop.py", "line": 23, "message": "Incompatible return value type",
+ "code": "return-value", "severity": "error"}
+""".replace(b"\n ", b" ")
+ESLINT = b"""[{"filePath": "/home/ada/shop/web/a.js", "messages": [{"ruleId": "no-unused-vars",
+ "severity": 2, "message": "'x' is defined but never used.", "line": 7}]}]"""
+BANDIT = b"""{"errors": [], "results": [{"filename": "./shop.py", "issue_severity": "MEDIUM",
+ "issue_text": "Possible SQL injection", "line_number": 21, "test_id": "B608"}]}"""
+TEXT = b"""src/a.ts(3,5): error TS2322: Type 'string' is not assignable to type 'number'.
+./main.go:12:2: unreachable code
+shop.py:4: error: Missing return statement  [return]
+Would reformat: pkg/x.py
+[warn] web/a.css
+cmd/b.go
+1 file would be reformatted
+Oh no!
+"""
+
+GOOD: list[tuple[str, bytes, Gate, list[tuple[str, int, str, str]]]] = [
+    (Reads.JUNIT, JUNIT, SHIPPED["pytest"], [("tests/test_shop.py", 5, "failed", "error")]),
+    (Reads.SARIF, SARIF, SHIPPED["ruff"], [("a b.py", 5, "F401", "error")]),
+    (Reads.COVERAGE, COVERAGE, SHIPPED["coverage"], []),
+    (Reads.JSON, MYPY, SHIPPED["mypy"], [("shop.py", 23, "return-value", "error")]),
+    (Reads.JSON, MYPY * 2, SHIPPED["mypy"], [("shop.py", 23, "return-value", "error")] * 2),
+    (Reads.JSON, ESLINT, SHIPPED["eslint"], [("web/a.js", 7, "no-unused-vars", "error")]),
+    (Reads.JSON, BANDIT, SHIPPED["bandit"], [("shop.py", 21, "B608", "warning")]),
+    (Reads.TEXT, TEXT, SHIPPED["tsc"], [
+        ("src/a.ts", 3, "TS2322", "error"), ("main.go", 12, "", "warning"),
+        ("shop.py", 4, "return", "error"), ("pkg/x.py", 0, "", "warning"),
+        ("web/a.css", 0, "", "warning"), ("cmd/b.go", 0, "", "warning"),
+    ]),
+    (Reads.NUMBER, b"1000 loops\nbest of 5: 12.5 usec, v2\n", Gate(name="n"), []),
+]  # fmt: skip
+
+
+def read(reads: str, report: bytes, gate: Gate | None = None) -> Reading:
+    reader = load(READERS[Reads(reads)])()
+    found: Reading = reader.read(report, gate or _gate(reads), root=ROOT)
+    return found
+
+
+def _gate(reads: str) -> Gate:
+    return next((gate for known, _, gate, _ in GOOD if known == reads), Gate(name="x"))
+
+
+@pytest.mark.parametrize(("reads", "report", "gate", "expected"), GOOD)
+def test_a_good_report_is_read_with_file_line_and_rule(
+    reads: str, report: bytes, gate: Gate, expected: list[Any]
+) -> None:
+    found = read(reads, report, gate).findings
+    assert [(f.path, f.line, f.rule, str(f.severity)) for f in found] == expected
+
+
+def test_what_is_no_finding_is_read_too() -> None:
+    assert read("junit", JUNIT).tests == {
+        "tests.test_shop::test_double": "failed",
+        "tests.test_shop::test_fine": "passed",
+        "tests.test_shop::test_later": "skipped",
+    }
+    assert read("coverage", COVERAGE).lines == {"src/shop.py": {1: True, 2: False}}
+    assert read("number", GOOD[-1][1]).number == 12.5
+
+
+ENTITIES = (
+    b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><testsuite>&b;</testsuite>'
+)
+FILE_ENTITY = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite>&a;</testsuite>'
+HOSTILE = {
+    "nothing": b"",
+    "text": b"all tests passed, honestly\n",
+    "nul": b"\0" * 5000,
+    "entities": ENTITIES,
+    "file": FILE_ENTITY,
+    "deep-xml": b"<testsuite>" * 100_000,
+    "deep-json": b"[" * 200_000,
+    "other-json": b'{"runs": {"a": 1}, "results": 7}',
+    "odd-runs": b'{"runs": [{"results": ["x"]}]}',
+    "no-lists": b'{"runs": [7]}',
+    "large-number": b'{"a": ' + b"9" * 10_000 + b"}",
+    "wrong-encoding": b'<?xml version="1.0" encoding="klingon"?><testsuite/>',
+    "utf-16": "<testsuite/>".encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE))
+@pytest.mark.parametrize("reads", sorted({known for known, *_ in GOOD} - {Reads.TEXT}))
+def test_a_hostile_report_is_refused_or_says_nothing(reads: str, name: str) -> None:
+    try:
+        found = read(reads, HOSTILE[name])
+    except UnreadableReport:
+        found = Reading()
+    assert not found.findings
+    assert not found.tests
+
+
+@pytest.mark.parametrize(("reads", "report", "gate", "expected"), GOOD)
+def test_damage_never_raises_anything_else(
+    reads: str, report: bytes, gate: Gate, expected: list[Any]
+) -> None:
+    del expected
+    chance = random.Random(5)
+    for _ in range(150):
+        data = bytearray(report)
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(len(data))
+            data[at : at + chance.randrange(9)] = chance.choice(
+                [b"", b"null", b"[]", b"{}", b'"', b"<", b"&#0;", b"\xff", b"-1", b"1e999", b"\n"]
+            )
+        try:
+            read(reads, bytes(data), gate)
+        except UnreadableReport:
+            continue
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x.py", "a/../../x.py", "/home/ada/shopping/x"])
+def test_a_path_outside_the_tree_is_taken_away_and_the_finding_stays(path: str) -> None:
+    report = SARIF.replace(b"file:///home/ada/shop/a%20b.py", path.encode())
+    assert [(f.path, f.rule) for f in read("sarif", report).findings] == [("", "F401")]
+
+
+def test_more_than_anybody_can_compare_is_refused() -> None:
+    with pytest.raises(UnreadableReport, match="more than 10,000"):
+        read("json", MYPY * 10_001)
+    with pytest.raises(UnreadableReport, match="more than 10,000"):
+        read("text", b"a.py:1: x\n" * 10_001, SHIPPED["tsc"])
+    cases = b'<testcase name="a"><failure/></testcase>' * 10_001
+    with pytest.raises(UnreadableReport, match="more than 10,000"):
+        read("junit", b"<testsuite>" + cases + b"</testsuite>")
+    result = b'{"ruleId": "a"},' * 10_001
+    with pytest.raises(UnreadableReport, match="more than 10,000"):
+        read("sarif", b'{"runs": [{"results": [' + result.rstrip(b",") + b"]}]}")
+
+
+def test_every_reader_has_a_good_report_here() -> None:
+    assert {known for known, *_ in GOOD} == set(READERS)
