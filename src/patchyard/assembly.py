@@ -41,8 +41,10 @@ from patchyard.registry import ENVIRONMENTS, READERS, SCANNERS, load
 from patchyard.storage import make_home, open_storage
 from patchyard.stores.blobs import FileBlobSpaces
 from patchyard.stores.claims import LeaseClaims
+from patchyard.stores.pins import FilePins
 from patchyard.stores.pruning import SQLitePruning
 from patchyard.stores.purse import SQLitePurse
+from patchyard.tools.mcp import served
 from patchyard.tools.toolset import toolset
 from patchyard.upkeep import rules
 from patchyard.workspaces.handover import GitHandOver
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from patchyard.probing.probe import Prober
 
 CHECKPOINTS = "checkpoints"  # folder in the home
+PINS = "mcp"  # likewise
 RUNTIME = "run"  # likewise, of environments
 JANITOR_S = 3600.0  # between two passes by workers
 
@@ -100,6 +103,8 @@ async def open_equipment(
             pruning=SQLitePruning(journal),
             room=DiskRoom([where.home, folder], lambda: rules(environ).free),
             tools=toolset,
+            served=served,
+            pins=FilePins(where.home / PINS),
             gateways=_LateGateways(environ),
             reader=lambda reads: load(READERS[reads])(),
             scanner=lambda reads: load(SCANNERS[reads])(),

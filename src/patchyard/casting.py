@@ -11,7 +11,7 @@ from patchyard.configuration import user_file
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.journal import Journal
 from patchyard.contracts.model import Model
-from patchyard.domain.environment import strength_of_word
+from patchyard.domain.environment import require_strength
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.lineage import REPLAYS
 from patchyard.domain.plan import PlanSpec
@@ -87,7 +87,7 @@ class Actors:
             casting.on_wait(said)
         for model in models:
             if isinstance(model, RecordedModel):
-                _require_strength(model.facts.name, model.head.environment, here)
+                require_strength(model.facts.name, model.head.environment, here)
         budgeted = [BudgetedModel(model) for model in models]
         chain = FailingOverModel(budgeted, self._circuits) if len(budgeted) > 1 else None
         asked = chain or budgeted[0]
@@ -159,17 +159,6 @@ def _require_new(path: Path) -> None:
         raise UsageError(f"{path} cannot be written", hint="name a file in a folder of yours")
     if path.exists() and path.stat().st_size:
         raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
-
-
-def _require_strength(name: str, recorded_in: str, here: str) -> None:
-    """Raise UsageError where a recording would be played back behind weaker walls."""
-    if strength_of_word(here) >= strength_of_word(recorded_in):
-        return
-    raise UsageError(
-        f"{name} was recorded in {recorded_in}, and {here} is weaker than that",
-        hint=f"play it back with `--in {recorded_in}`, or in a stronger kind",
-        details={"recorded_in": recorded_in, "environment": here},
-    )
 
 
 __all__ = ["Actors", "model_catalogue", "require_actor"]

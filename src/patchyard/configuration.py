@@ -212,6 +212,7 @@ def project_layer(project: Project) -> Layer:
             execution_env_priority=project.execution_env_priority,
             gates=project.gates,
             limits=project.limits,
+            mcp_servers=project.mcp_servers,
             network=project.network,
             protected_paths=project.protected_paths,
             secrets=project.secrets,

@@ -230,6 +230,7 @@ def _spec(
         include=includes_of(settings, str(top)),
         variables={**own_variables, **_variables(asked.variables, environ)},
         mounts=mounts_of(settings, environ, str(top)),
+        mcp_servers=tuple((settings.value("mcp_servers") or {}).values()),
         automation_profile=_profile(settings, action),
         checkpoints=_triggers(settings.value("checkpoints")),
         approvals=settings.value("approvals") or (),

@@ -203,7 +203,11 @@ def test_a_duration_is_said_as_it_is_written(seconds: float, said: str) -> None:
     [
         ("setup: [a]\nvaildate: [b]\n", ".patchyard/config.yaml:2:1: vaildate: unknown key"),
         ("execution_environment: dokcer\n", "config.yaml:1:1: execution_environment: unknown"),
-        ("mcp_servers: {}\n", "cannot be set in this version"),
+        (
+            "mcp_servers:\n  fs: {command: x, argz: []}\n",
+            "config.yaml:2:20: mcp_servers.fs.argz: unknown key 'argz'; did you mean 'args'?",
+        ),
+        ("providers: {}\n", "cannot be set in this version"),
     ],
 )
 def test_config_check_names_the_place_of_a_mistake(top: Path, text: str, said: str) -> None:

@@ -139,8 +139,8 @@ def test_a_settings_file_that_is_no_mapping_is_left_to_the_reader() -> None:
         ),
         ({"keep": {}, "budget": {}}, f": budget, keep {NOT_ITS}"),
         (
-            {"slots": {}, "mounts": ["/etc"], "mcp_servers": {}},
-            f" until `agents trust`: mounts; with or without it: slots, mcp_servers {NOT_ITS}",
+            {"slots": {}, "mcp_servers": {}, "hosts": {}},
+            f" until `agents trust`: mcp_servers; with or without it: slots, hosts {NOT_ITS}",
         ),
         (
             {"agent": "recipe", "tools": HOSTS},

@@ -1,6 +1,7 @@
 """Calls whose environment is lost: undone and run again where that is safe, else unknown."""
 
 import asyncio
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TypeVar
 import pytest
 
 from engine.worksite import Worksite, call
+from hostile_mcp import PROGRAM
 from patchyard.clients.berths import from_details
 from patchyard.clients.process import kill
 from patchyard.domain.changeset import ChangeSet
@@ -22,6 +24,7 @@ from patchyard.domain.environment import (
     Site,
 )
 from patchyard.domain.events import Event, ToolCallRequested, ToolCallSettled
+from patchyard.domain.mcp import McpServer
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
 from patchyard.engine.checkpoints import Checkpoints
@@ -167,6 +170,20 @@ async def test_without_a_checkpoint_before_the_call_nothing_is_run_again(site: W
     spec = spec_of(site.asked(LINGER, AFTER), site.environ)
     assert await ran(site, replace(spec, checkpoints=())) == ["once", "after"]
     assert errors(site) == ["OUTCOME_UNKNOWN", None]
+
+
+@pytest.mark.parametrize("is_idempotent", [False, True])
+async def test_a_lost_call_of_an_mcp_server_is_made_again_only_where_it_is_said_to_be_idempotent(
+    site: Worksite, *, is_idempotent: bool
+) -> None:
+    shutil.copy(PROGRAM, site.repository / "server.py")
+    server = McpServer(
+        name="h", command="python3", args=("server.py",), idempotent=is_idempotent, timeout_s=20
+    )
+    spec = spec_of(site.asked(call("mcp__h__linger", text=""), AFTER), site.environ)
+    added = await ran(site, replace(spec, mcp_servers=(server,)))
+    known = ["once", "then", "after"] if is_idempotent else ["once", "after"]
+    assert (added, errors(site)) == (known, [None if is_idempotent else "OUTCOME_UNKNOWN", None])
 
 
 class Killed(BaseException):

@@ -5,6 +5,7 @@ import re
 from patchyard.actors.conversation import WORTH_BYTES, Entry, entry
 from patchyard.actors.reading import ReadCall
 from patchyard.contracts.actor import Answered
+from patchyard.domain.mcp import PREFIX
 from patchyard.domain.messages import Message, Speaker
 from patchyard.domain.tooling import READ_OUTPUT, Effect
 
@@ -82,6 +83,8 @@ def looks_like_change(call: ReadCall, effect: Effect) -> bool:
     """Whether a call that went well can have changed the workspace."""
     if effect is not Effect.RUN:
         return effect is Effect.WRITE
+    if call.name.startswith(PREFIX):
+        return True
     command = str((call.arguments or {}).get("command", ""))
     if ">" in command:
         return True

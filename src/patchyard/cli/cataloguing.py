@@ -7,6 +7,7 @@ from typing import Any
 
 from patchyard.cli.outcome import Outcome, carry_out, visible
 from patchyard.domain.ceilings import shown_limit
+from patchyard.domain.codec import to_json
 from patchyard.domain.environment_limits import KEY
 from patchyard.domain.errors import UsageError
 from patchyard.domain.gate_settings import Gates
@@ -127,6 +128,9 @@ def context_data(project: Project) -> dict[str, Any]:
         "protected_paths": _list(project.protected_paths),
         "limits": _said_of(project.limits),
         KEY: _said_of(project.environment_limits),
+        "mcp_servers": None
+        if project.mcp_servers is None
+        else {name: filled(to_json(each)) for name, each in project.mcp_servers.items()},
         "network": _said_of(project.network),
         "secrets": _list(project.secrets),
         "budget": None

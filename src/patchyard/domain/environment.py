@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from patchyard.domain.errors import UnknownName, listing, shortened
+from patchyard.domain.errors import UnknownName, UsageError, listing, shortened
 
 
 class ExecutionEnvironment(StrEnum):
@@ -234,6 +234,17 @@ class Readiness:
     facts: Mapping[str, Any] = field(default_factory=dict)  # version, visible paths, ...
 
 
+def require_strength(name: str, recorded_in: str, here: str) -> None:
+    """Raise UsageError where a recording would be played back behind weaker walls."""
+    if strength_of_word(here) >= strength_of_word(recorded_in):
+        return
+    raise UsageError(
+        f"{name} was recorded in {recorded_in}, and {here} is weaker than that",
+        hint=f"play it back with `--in {recorded_in}`, or in a stronger kind",
+        details={"recorded_in": recorded_in, "environment": here},
+    )
+
+
 __all__ = [
     "ALIASES",
     "COUNTED",
@@ -256,6 +267,7 @@ __all__ = [
     "no_such_kind",
     "parse_kind",
     "place_named",
+    "require_strength",
     "strength_of",
     "strength_of_word",
     "walls_word",

@@ -14,6 +14,7 @@ from patchyard.domain.errors import GuardRefused
 from patchyard.domain.gates import Gate
 from patchyard.domain.invariant import Invariant
 from patchyard.domain.lineage import Lineage
+from patchyard.domain.mcp import McpServer
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.preference import ToolPreference
 from patchyard.domain.resource import Resource
@@ -165,6 +166,7 @@ class PlanSpec:
     include: tuple[str, ...] = ()  # ignored folders that come along read-only
     variables: Mapping[str, str] = field(default_factory=dict)  # readable by the agent
     mounts: tuple[str, ...] = ()  # PATH[:ro|rw]
+    mcp_servers: tuple[McpServer, ...] = ()  # whose tools are offered beside ours
     network: NetworkGrant = field(default_factory=NetworkGrant)
     checkpoints: tuple[Trigger, ...] = DEFAULT_TRIGGERS  # when they are made
     automation_profile: str = AUTO

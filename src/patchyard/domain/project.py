@@ -11,6 +11,8 @@ from patchyard.domain.environment import Priority
 from patchyard.domain.environment_limits import KEY, EnvironmentLimits, environment_limits_of
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.gate_settings import Gates, gates_of
+from patchyard.domain.mcp import McpServer
+from patchyard.domain.mcp_settings import mcp_servers_of
 from patchyard.domain.network_settings import NetworkSettings, network_of, secrets_of
 from patchyard.domain.resource import Resource
 from patchyard.domain.texts import texts_of
@@ -24,6 +26,7 @@ CONTEXT_KEYS = (
     "execution_environment",
     "gates",
     "limits",
+    "mcp_servers",
     "network",
     "protected_paths",
     "secrets",
@@ -65,6 +68,7 @@ class Project:
     environment_limits: EnvironmentLimits | None = None  # what its environments may use
     budget: Budget | None = None  # of all its plans together
     automation_profile: str | None = None
+    mcp_servers: Mapping[str, McpServer] | None = None  # by name
     resources: tuple[str, ...] = ()  # names of linked ones
     is_implicit: bool = False  # made for a checkout by itself
 
@@ -107,6 +111,7 @@ _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "execution_environment": lambda key, value: place_at(value, (key,)),
     "gates": lambda key, value: gates_of(value, (key,)),
     "limits": lambda key, value: limits_of(value, (key,)),
+    "mcp_servers": lambda key, value: mcp_servers_of(value, (key,)),
     "network": lambda key, value: network_of(value, (key,)),
     "secrets": lambda key, value: secrets_of(value, (key,)),
 }

@@ -15,6 +15,8 @@ from patchyard.domain.faults import Fault, check_keys, kind_of
 from patchyard.domain.gate_settings import Gates, gates_of
 from patchyard.domain.keeping import Keep, keep_of
 from patchyard.domain.languages import BASE, IMAGES
+from patchyard.domain.mcp import McpServer
+from patchyard.domain.mcp_settings import mcp_servers_of
 from patchyard.domain.model_names import split_name
 from patchyard.domain.network_settings import NetworkSettings, network_of, secrets_of
 from patchyard.domain.pooling import Pooling, pooling_of
@@ -29,7 +31,7 @@ from patchyard.domain.triggers import triggers_of
 DESTINATIONS = ("none", "worktree", "branch", "merge", "patch")
 
 # Known, and without effect in this version: said so rather than passed over.
-RESERVED = ("adapters", "forges", "hosts", "mcp_servers", "providers")
+RESERVED = ("adapters", "forges", "hosts", "providers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,7 @@ class Settings:
     invariants: tuple[Rule, ...] | None = None
     keep: Keep | None = None  # how long, and how much room must stay free
     limits: LimitSettings | None = None
+    mcp_servers: Mapping[str, McpServer] | None = None  # whose tools are offered beside ours
     model: str | None = None
     mounts: tuple[str, ...] | None = None
     network: NetworkSettings | None = None  # what may be reached
@@ -140,6 +143,7 @@ _PARSERS: Mapping[str, Any] = {
     "invariants": lambda value: rules_of(value, ("invariants",)),
     "keep": lambda value: keep_of(value, ("keep",)),
     "limits": lambda value: limits_of(value, ("limits",)),
+    "mcp_servers": lambda value: mcp_servers_of(value, ("mcp_servers",)),
     "network": lambda value: network_of(value, ("network",)),
     "pool": lambda value: pooling_of(value, ("pool",)),
     "safety": lambda value: parse_safety(value, ("safety",)),

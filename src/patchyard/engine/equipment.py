@@ -13,6 +13,7 @@ from patchyard.contracts.gateway import Gateways
 from patchyard.contracts.handover import HandOver
 from patchyard.contracts.layers import Layers
 from patchyard.contracts.leftovers import Adopting, Keeper, OfPlans
+from patchyard.contracts.pins import Pins
 from patchyard.contracts.pool import Pool
 from patchyard.contracts.pruning import Pruning
 from patchyard.contracts.queue import Crew, Queue
@@ -24,6 +25,7 @@ from patchyard.contracts.validator import ReportReader, Scanner
 from patchyard.contracts.workspace import Workspaces
 from patchyard.domain.environment import ExecutionEnvironment, no_such_kind
 from patchyard.domain.gates import Reads
+from patchyard.domain.mcp import ListedTool, McpServer
 from patchyard.engine.ledger import Store
 
 
@@ -44,6 +46,8 @@ class Equipment:
     handover: HandOver
     environments: Mapping[ExecutionEnvironment, Environment]
     tools: Callable[[str], Mapping[str, Tool]]  # by the workspace's path inside
+    served: Callable[[McpServer, ListedTool], Tool]  # a tool of an MCP server
+    pins: Pins  # how the tools of MCP servers were when they were first seen
     gateways: Gateways
     reader: Callable[[Reads], ReportReader]  # of the reports of gates
     scanner: Callable[[Reads], Scanner]  # for gates without a command

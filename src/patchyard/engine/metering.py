@@ -34,6 +34,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.limit_hits import LIMIT, Hit, fields_of, hit_of, sentence, told, watched_hit
+from patchyard.domain.mcp import MCP_CALL, MCP_LIST
 from patchyard.domain.tooling import COMMAND, finite
 from patchyard.domain.usage import (
     NOTHING,
@@ -45,6 +46,7 @@ from patchyard.domain.usage import (
     usage_json,
 )
 
+RUNNING = frozenset({COMMAND, MCP_CALL, MCP_LIST})  # operations that start programs
 ABOUT_JOBS = frozenset({"job_output", "job_status"})
 USUAL_TIMEOUT_S = 30.0  # of a command that names none (D+)
 FIRST_LOOK_S = 0.25  # most commands are over by then
@@ -132,8 +134,8 @@ class Metered(ForwardingToolbox):
     ) -> Mapping[str, Any]:
         """Run `op`; see the contract. What ended the environment is told where it is known."""
         try:
-            if op == COMMAND:
-                return await self._command(call_id, self._bounded(args), on_output)
+            if op in RUNNING:
+                return await self._command(call_id, op, self._bounded(args), on_output)
             said = await self.wrapped.call(call_id, op, args, on_output=on_output)
         except EnvironmentBroken as error:
             raise await self._explained(error) from error
@@ -160,14 +162,14 @@ class Metered(ForwardingToolbox):
         return {**args, "timeout_s": timeout_s, "wall_s": wall_s}
 
     async def _command(
-        self, call_id: str, args: Mapping[str, Any], on_output: OnOutput | None
+        self, call_id: str, op: str, args: Mapping[str, Any], on_output: OnOutput | None
     ) -> Mapping[str, Any]:
         watched = self._limits
         if self._guard is not None:  # the time of jobs beside it cannot be told from its own
             watched = replace(watched, cpu_seconds=None)
         watch = _Watch(self.wrapped, self._meter, watched, call_id, began=self._last)
         try:
-            said = await self.wrapped.call(call_id, COMMAND, args, on_output=on_output)
+            said = await self.wrapped.call(call_id, op, args, on_output=on_output)
         finally:
             await watch.end()
         before, after = self._last, await self._counted(watch)
@@ -191,7 +193,7 @@ class Metered(ForwardingToolbox):
             await self._sweep(jobs=True)
         elif hit is not None and hit.limit in SWEPT:
             await self._sweep(jobs=False)
-        if said.get("is_background") or said.get("left_running"):
+        if op != COMMAND or said.get("is_background") or said.get("left_running"):
             self._keep_watch()
         return {**told(said, hit), "usage": usage_json(usage)}
 
@@ -364,6 +366,7 @@ __all__ = [
     "JOBS_LOOK_S",
     "LOOKS",
     "LOOK_S",
+    "RUNNING",
     "SWEEP_S",
     "SWEPT",
     "USUAL_TIMEOUT_S",

@@ -10,6 +10,7 @@ from patchyard.domain.carrying import NetworkBounds
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Limits
 from patchyard.domain.events import Noted
+from patchyard.domain.mcp import MCP_CALL, MCP_LIST
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import Phase
 from patchyard.domain.safety import UNCONFINED
@@ -21,6 +22,8 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered
 from patchyard.engine.rows import body_of
+
+GATED = frozenset({COMMAND, MCP_CALL, MCP_LIST})  # operations whose programs may reach out
 
 
 class Running(Protocol):
@@ -55,7 +58,7 @@ class Reaching:
 
         Where no wall is, no gateway is either: its secrets would be anybody's on this machine.
         """
-        if self._network is None or op != COMMAND or kind in UNCONFINED:
+        if self._network is None or op not in GATED or kind in UNCONFINED:
             return args
         self._network.begin_call()
         await self._close_lost()
@@ -149,4 +152,4 @@ async def reaching(
             await made.close()
 
 
-__all__ = ["Reaching", "Running", "Visited", "is_closed", "network_bounds", "reaching"]
+__all__ = ["GATED", "Reaching", "Running", "Visited", "is_closed", "network_bounds", "reaching"]

@@ -51,6 +51,8 @@ class Recovery:
         tool = self._tools.get(call.name)
         if tool is None or call.kind is None or call.site is None or number > REPEATS:
             return None
+        if not tool.spec.is_repeatable:
+            return None
         walls = self._ledger.state.known.walls_at(call.site)
         if not self._is_harmless(tool.spec.effect, walls):
             if self._checkpoints is None or not self._can_be_undone(call, walls):

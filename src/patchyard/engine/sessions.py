@@ -21,6 +21,7 @@ from patchyard.engine.grounds import Ground
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
 from patchyard.engine.reaching import is_closed, reaching
+from patchyard.engine.serving import Serving
 from patchyard.engine.sites import general_kind, specs_for
 from patchyard.engine.steering import Steering
 from patchyard.engine.tool_runner import ToolRunner
@@ -63,14 +64,15 @@ async def at_work(
         path = spec.repository
         if general_kind(spec) in IN_PLACE:
             path = (await ground()).root
-        known = equipment.tools(path).items()
+        reached = await closing.enter_async_context(reaching(equipment, ledger, phase, places))
+        served = await Serving(equipment, ledger, places, reached).offered(manner)
+        known = {**equipment.tools(path), **served}.items()
         tools = {name: tool for name, tool in known if spec.charter.may_use(name)}
         brief = _brief(ledger.state, phase, workspace_path=path, tools=tools)
         brief = replace(brief, subject=subject)
         meter = PlanMeter(equipment, ledger, steering, on_wait=watching.on_wait)
         session = await _session(equipment, ledger, brief, watching, meter)
         closing.push_async_callback(session.close)
-        reached = await closing.enter_async_context(reaching(equipment, ledger, phase, places))
         runner = ToolRunner(
             equipment,
             ledger,

@@ -24,6 +24,8 @@ PLACES = {
     "job_output": "running",
     "job_status": "running",
     "list_directory": "listing",
+    "mcp_call": "mcp",
+    "mcp_list": "mcp",
     "put_file": "transfer",
     "read_file": "files",
     "replica_get": "replicating",
@@ -38,8 +40,15 @@ PLACES = {
     "thaw": "freezing",
     "write_file": "files",
 }
-WRITING = frozenset({"delete_file", "execute_command", "put_file", "search_replace", "write_file"})
+WRITING = frozenset(
+    {
+        *("delete_file", "execute_command", "mcp_call", "mcp_list", "put_file"),
+        *("search_replace", "write_file"),
+    }
+)
 """Operations after which a replica may be another."""
+SETTLING = frozenset({"execute_command", "mcp_call", "mcp_list"})
+"""Operations that settle their call themselves, when what they started has answered."""
 ASTRAY = frozenset({"FILE_NOT_FOUND", "DIRECTORY_NOT_FOUND", "PATH_OUTSIDE_WORKSPACE"})
 """Failures of a path that may be a slip of the pen: they get the nearest names that exist."""
 
@@ -51,7 +60,7 @@ def begin(room: Room, call: Call, op: str, args: dict[str, Any]) -> None:
         call.complete = room.replica.completing(room)
     try:
         function = _find(op)
-        if op == "execute_command":
+        if op in SETTLING:
             function(room, call, args)
             return
         answer = function(room, args)
@@ -119,4 +128,4 @@ def _with_near_paths(room: Room, result: dict[str, Any], path: str) -> dict[str,
     return {**result, "near": near}
 
 
-__all__ = ["ASTRAY", "PLACES", "WRITING", "begin"]
+__all__ = ["ASTRAY", "PLACES", "SETTLING", "WRITING", "begin"]

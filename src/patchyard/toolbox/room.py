@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .commands import Command
     from .loop import Timer
+    from .mcp import McpServer
     from .ranking import Index
     from .replicating import Replica
     from .settings import Settings
@@ -30,6 +31,7 @@ class Room:
         self.jobs: dict[str, Command] = {}
         self.running: set[Command] = set()  # jobs among them
         self.shells: dict[str, Shell] = {}
+        self.servers: dict[str, McpServer] = {}  # of MCP, by name
         self.stopped: set[int] = set()  # by `freeze`, until `thaw`
         self.thawing: Timer | None = None  # lets them go on when nobody does
         self.begun = 0  # calls so far

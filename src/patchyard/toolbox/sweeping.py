@@ -25,6 +25,8 @@ def sweep(room: Room, args: dict[str, Any]) -> Generator[float, None, dict[str, 
             job.kill("LIMIT")
             while job.is_running:
                 yield PAUSE_S
+        for server in list(room.servers.values()):
+            server.talker.end("it was ended for a limit")
     return success("swept", ended=clear(room))
 
 
@@ -48,6 +50,8 @@ def _left(room: Room, table: dict[int, processes.Process]) -> set[int]:
         left -= command.members(table)
     for shell in room.shells.values():
         left -= shell.members(table)
+    for server in room.servers.values():
+        left -= server.talker.members(table)
     return left
 
 

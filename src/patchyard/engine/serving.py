@@ -1,0 +1,104 @@
+"""What MCP servers add to the tools of a phase: listed once, then offered as they are pinned."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from patchyard.contracts.environment import Toolbox
+from patchyard.contracts.tool import Tool
+from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.domain.events import Noted
+from patchyard.domain.mcp import MCP_LIST, PREFIX, Listing, McpServer, listing_of
+from patchyard.domain.plan import Phase
+from patchyard.domain.safety import UNCONFINED
+from patchyard.engine.answers import answer_in_time
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.places import Places
+from patchyard.engine.reaching import Reaching
+from patchyard.engine.routes import Routes
+
+
+class Serving:
+    """Offers the tools of a plan's servers in one phase. Starts a server only to see it first."""
+
+    def __init__(
+        self, equipment: Equipment, ledger: Ledger, places: Places, reaching: Reaching
+    ) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+        self._routes = Routes(ledger, places)
+        self._reaching = reaching
+
+    async def offered(self, phase: Phase) -> Mapping[str, Tool]:
+        """Return the tools by name. Of a server that does not work none is, and that is told.
+
+        While planning these are only what the user's own settings say that it reads, and only
+        behind walls.
+        """
+        found: dict[str, Tool] = {}
+        for server in self._ledger.state.known.mcp_servers:
+            if phase == Phase.STRATEGIZE and not self._may_plan_with(server):
+                continue
+            for tool in (await self._listing(server)).tools:
+                if phase == Phase.STRATEGIZE and tool.name not in server.read_only_tools:
+                    continue
+                if tool.full_name in found:
+                    self._note(server, f"{tool.full_name} is a tool of another server already")
+                    continue
+                found[tool.full_name] = self._equipment.served(server, tool)
+        return found
+
+    def _may_plan_with(self, server: McpServer) -> bool:
+        site = self._routes.of(PREFIX + server.name).site
+        walls = self._ledger.state.known.walls_at(site)
+        return bool(server.read_only_tools) and walls not in UNCONFINED
+
+    async def _listing(self, server: McpServer) -> Listing:
+        texts = self._equipment.pins.read(server)
+        if texts is not None:
+            return listing_of(server, texts)
+        try:
+            texts = await self._seen(server)
+        except (EnvironmentBroken, EnvironmentUnavailable) as error:
+            self._note(server, f"none of its tools are offered: {error.message}")
+            return Listing()
+        self._equipment.pins.keep(server, texts)
+        listing = listing_of(server, texts)
+        self._note(server, f"{len(texts)} tools, seen for the first time and held to that")
+        for why in listing.left_out:
+            self._note(server, f"not offered: {why}")
+        return listing
+
+    async def _seen(self, server: McpServer) -> Sequence[str]:
+        """Start the server where its calls go, and return its tools. Raises EnvironmentBroken."""
+        route, _, toolbox = await self._routes.arrived(PREFIX + server.name)
+        call_id = self._equipment.clock.new_id()
+        return await listed(server, toolbox, call_id, reaching=self._reaching, kind=route.kind)
+
+    def _note(self, server: McpServer, text: str) -> None:
+        said = " ".join(text.split())[:500]
+        self._ledger.note(Noted(text=f"MCP server {server.name}: {said}"))
+
+
+async def listed(
+    server: McpServer,
+    toolbox: Toolbox,
+    call_id: str,
+    *,
+    reaching: Reaching | None = None,
+    kind: ExecutionEnvironment | None = None,
+) -> Sequence[str]:
+    """Return the tools that a server lists behind `toolbox`. Raises EnvironmentBroken."""
+    args: Mapping[str, Any] = server.launch()
+    if reaching is not None:
+        args = await reaching.furnished(kind, toolbox, MCP_LIST, args)
+    payload = await answer_in_time(toolbox.call(call_id, MCP_LIST, args), args)
+    await toolbox.forget((call_id,))
+    tools = payload.get("tools")
+    if payload.get("success") is not True or not isinstance(tools, list):
+        raise EnvironmentBroken(str(payload.get("message"))[:1500])
+    return [str(text) for text in tools]
+
+
+__all__ = ["Serving", "listed"]

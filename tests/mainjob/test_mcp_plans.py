@@ -1,0 +1,153 @@
+"""Tools of MCP servers in plans: offered, journalled, held to what they were, and harmless."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostile_mcp import PROGRAM
+from images import WITH_PYTHON, image
+from mainjob.driver import Answer, Desk, call, finish, git
+
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+
+SERVER = "{command: python3, args: [server.py], read_only_tools: [echo, change]}"
+
+
+def configured(desk: Desk, text: str) -> None:
+    folder = desk.home / ".config" / "patchyard"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.yaml").write_text(text)
+
+
+@pytest.fixture
+def served(desk: Desk) -> Desk:
+    """A desk with our hostile server in its repository, and in the user's settings."""
+    shutil.copy(PROGRAM, desk.repo / "server.py")
+    git(desk.repo, "add", "-A")
+    git(desk.repo, "commit", "-q", "-m", "server")
+    configured(desk, f"mcp_servers: {{h: {SERVER}}}\n")
+    return desk
+
+
+def ran(desk: Desk, *replies: dict[str, Any], planning: Any = (), place: str = "process") -> Answer:
+    script = desk.folder / "script.json"
+    body = {
+        "note": "written by hand",
+        "strategize": [*planning, finish("a plan")],
+        "execute": [*replies, finish()],
+    }
+    script.write_text(json.dumps(body))
+    words = ("run", "a task", "--model", f"scripted:{script}", "--validate", "", "--in", place)
+    return desk.agents(*words)
+
+
+def events(desk: Desk, *names: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = desk.agents("plan", "events", "@last").data["events"]
+    return [each for each in found if each["event"] in names]
+
+
+def settled(desk: Desk) -> list[str]:
+    return [each.get("error", "") for each in events(desk, "ToolCallSettled")]
+
+
+def notes(desk: Desk) -> str:
+    return "\n".join(each["text"] for each in events(desk, "Noted"))
+
+
+def test_a_plan_uses_a_server_and_planning_only_what_the_user_says_it_reads(served: Desk) -> None:
+    done = ran(
+        served,
+        call("mcp__h__write", text="by a server"),
+        call("mcp__h__write", txt="x"),
+        call("execute_command", command="cat log.txt > copy.txt"),
+        planning=[call("mcp__h__echo", text="plan"), call("mcp__h__write", text="no")],
+    )
+    assert done.code == 0, done.message
+    assert done.changed == {"copy.txt": "added", "log.txt": "added"}
+    assert settled(served) == ["", "UNKNOWN_TOOL", "", "VALIDATION_ERROR", ""]
+    assert "12 tools, seen for the first time and held to that" in notes(served)
+    asked = events(served, "ToolCallRequested")
+    assert [each.get("kind") for each in asked if each["name"].startswith("mcp")] == [
+        *("process", None, "process", None)
+    ]
+
+
+def test_a_read_only_place_holds_what_a_server_calls_reading(served: Desk) -> None:
+    done = ran(served, call("mcp__h__write", text="x"), planning=[call("mcp__h__change", text="")])
+    assert done.code == 0, done.message
+    assert settled(served) == ["OUTCOME_UNKNOWN", ""]  # it fell over the read-only tree
+
+
+def test_a_tool_that_changes_is_refused_until_somebody_accepts_it(served: Desk) -> None:
+    assert ran(served, call("mcp__h__write", text="x")).code == 0
+    (served.repo / "changed").touch()  # the description is another one from here on
+    again = ran(served, call("mcp__h__echo", text="x"), call("mcp__h__write", text="y"))
+    assert again.code == 0, again.message
+    assert settled(served) == ["MCP_TOOL_CHANGED", ""]
+
+
+def test_an_engine_killed_in_mid_call_takes_up_the_very_call(served: Desk) -> None:
+    script = served.script(call("mcp__h__wait", text="waited"), call("mcp__h__write", text="then"))
+    words = ("run", "a task", "--model", f"scripted:{script}", "--validate", "", "--stream")
+    process = served.start(*words, "--format", "json")
+    assert process.stdout is not None
+    (log,) = _until_written(process, served.folder / "workspaces" / "tasks")
+    process.kill()
+    process.communicate()
+    (log.parent / ".git" / "go").touch()
+    resumed = served.agents("plan", "resume", "@last")
+    assert resumed.code == 0, resumed.message
+    assert settled(served) == ["", ""]
+    patch = served.agents("plan", "diff", "@last", is_json=False).out.decode()
+    assert [line for line in patch.splitlines() if line[:2] in {"+w", "+t"}] == ["+waited", "+then"]
+
+
+def _until_written(process: "subprocess.Popen[bytes]", tasks: Path) -> list[Path]:
+    """Return the log once the server waits in its call."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line).get("name") == "mcp__h__wait":
+            break
+    while not (found := [each for each in tasks.glob("*/root/log.txt") if each.stat().st_size]):
+        assert process.poll() is None
+    return found
+
+
+def test_servers_that_do_not_work_are_told_and_the_plan_goes_on(desk: Desk) -> None:
+    configured(desk, "mcp_servers: {gone: {command: no-such-program}}\n")
+    done = ran(desk, call("write_file", path="b.txt", content="b\n"))
+    assert done.code == 0, done.message
+    assert (
+        "MCP server gone: none of its tools are offered: there is no program no-such-program in"
+        " here" in notes(desk)
+    )
+
+
+def test_a_repositorys_servers_count_only_after_trust(served: Desk) -> None:
+    configured(served, "")
+    (served.repo / ".patchyard").mkdir()
+    (served.repo / ".patchyard/config.yaml").write_text(f"mcp_servers: {{h: {SERVER}}}\n")
+    git(served.repo, "add", "-A")
+    git(served.repo, "commit", "-q", "-m", "settings")
+    assert (
+        ran(served, call("mcp__h__write", text="x"), call("execute_command", command="> b")).code
+        == 0
+    )
+    assert settled(served) == ["UNKNOWN_TOOL", ""]
+    assert served.agents("trust", ".").code == 0
+    assert ran(served, call("mcp__h__write", text="x")).code == 0
+    assert settled(served) == [""]
+
+
+@pytest.mark.service("docker")
+def test_a_server_works_inside_a_container(served: Desk) -> None:
+    served.agents("project", "create", "shop")
+    words = ("resource", "add", "container-instance", "box", "--image", image(WITH_PYTHON))
+    served.agents(*words)
+    served.agents("project", "link-resource", "shop", "box")
+    done = ran(served, call("mcp__h__write", text="boxed"), place="box")
+    assert (done.code, done.changed) == (0, {"log.txt": "added"}), done.message

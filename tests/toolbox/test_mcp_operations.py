@@ -1,0 +1,202 @@
+"""MCP servers inside a toolbox: called once, held to what they listed, ended where they fail."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostile_mcp import PROGRAM
+from patchyard.toolbox import talking
+from patchyard.toolbox.mcp import pin_of
+from patchyard.toolbox.operations import begin
+from patchyard.toolbox.wire import Decoder
+from toolboxes import Operations
+
+Result = dict[str, Any]
+
+
+class Box(Operations):
+    """A toolbox whose calls have ids of their own, with one server."""
+
+    mode = ""
+    number = 0
+
+    @property
+    def server(self) -> dict[str, Any]:
+        return {"server": "h", "command": [sys.executable, PROGRAM, self.mode], "timeout_s": 20}
+
+    def turn_until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline
+            self.room.loop.later(0.001, self.room.children.reap)
+            self.room.loop.turn()
+
+    def ask(self, op: str, **args: Any) -> Result:
+        self.number += 1
+        call = self.call(f"c{self.number}")
+        begin(self.room, call, op, {**self.server, **args})
+        self.turn_until(lambda: call.frame is not None)
+        assert call.frame is not None
+        result: Result = Decoder().feed(call.frame)[0]["result"]
+        return result
+
+    def pins(self) -> dict[str, str]:
+        texts = self.ask("mcp_list")["tools"]
+        return {json.loads(text)["name"]: pin_of(text) for text in texts}
+
+    def use(self, tool: str, text: str = "x", **args: Any) -> Result:
+        pin = args.pop("pin", None) or self.pins()[tool]
+        return self.ask("mcp_call", tool=tool, arguments={"text": text}, pin=pin, **args)
+
+    @property
+    def pid(self) -> int:
+        return self.room.servers["h"].talker.pid
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    return Box(tmp_path)
+
+
+def text_of(result: Result) -> str:
+    found: str = json.loads(result["answer"])["content"][0]["text"]
+    return found
+
+
+def is_gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_a_server_stays_from_call_to_call_and_its_answer_is_the_result(box: Box) -> None:
+    first = box.use("echo", "one")
+    pid = box.pid
+    assert (first["success"], text_of(first)) == (True, "one")
+    assert text_of(box.use("echo", "zwölf")) == "zwölf"
+    assert box.pid == pid
+    failed = box.use("fail")
+    assert (failed["error"], text_of(failed)) == ("MCP_TOOL_ERROR", "it went wrong")
+
+
+def test_what_a_server_asks_of_us_is_refused_and_told(box: Box) -> None:
+    result = box.use("ask")
+    assert json.loads(text_of(result)) == [["error"], ["error"], ["error"], ["result"]]
+    assert result["refused"] == ["sampling/createMessage", "elicitation/create", "roots/list"]
+    assert "refused" not in box.use("echo")
+
+
+def test_what_is_no_answer_is_passed_over(box: Box) -> None:
+    assert text_of(box.use("junk", "all the same")) == "all the same"
+
+
+def test_a_tool_that_was_changed_is_not_called(box: Box) -> None:
+    pins = box.pins()
+    box.use("change")  # it says so itself, and is asked again
+    changed = box.use("echo", pin=pins["echo"])
+    assert changed["error"] == "MCP_TOOL_CHANGED"
+    assert box.use("fail", pin=pins["fail"])["error"] == "MCP_TOOL_ERROR"  # as it was
+    gone = box.ask("mcp_call", tool="other", arguments={}, pin="")
+    assert "not there any more" in gone["message"]
+
+
+@pytest.mark.parametrize("mode", ["twice", "endless", "nameless"])
+def test_a_list_that_is_none_ends_the_server(box: Box, mode: str) -> None:
+    box.mode = mode
+    result = box.ask("mcp_list")
+    assert result["error"] == "MCP_SERVER_FAILED"
+    assert not box.room.servers["h"].is_open
+
+
+def test_why_a_server_does_not_begin_is_told_with_its_last_words(box: Box) -> None:
+    box.mode = "dead"
+    result = box.ask("mcp_list")
+    assert result["error"] == "MCP_SERVER_FAILED"
+    assert "it ended with exit code 1; its last words: no licence was found" in result["message"]
+    box.mode = "refusing"
+    assert "it refused to begin: not you" in box.ask("mcp_list")["message"]
+    for command in (["no-such-program"], ["/dev/null"], [], ["a\0b"], "x"):
+        assert box.ask("mcp_list", command=command)["success"] is False
+
+
+def test_a_server_that_dies_in_mid_call_leaves_an_unknown_outcome_and_is_begun_anew(
+    box: Box,
+) -> None:
+    result = box.use("crash")
+    assert result["error"] == "OUTCOME_UNKNOWN"
+    assert "killed by SIGKILL" in result["message"]
+    assert text_of(box.use("echo", "again")) == "again"
+
+
+def test_a_call_that_takes_too_long_ends_its_server(box: Box) -> None:
+    pins = box.pins()
+    pid = box.pid
+    result = box.use("sleep", "100", timeout_s=0.2, pin=pins["sleep"])
+    assert result["error"] == "TIMEOUT"
+    box.turn_until(lambda: is_gone(pid))
+    box.mode = "deaf"
+    assert box.ask("mcp_list", timeout_s=0.2)["error"] == "TIMEOUT"
+
+
+def test_a_cancelled_call_ends_its_server(box: Box) -> None:
+    pins = box.pins()
+    call = box.call("sleeping")
+    args = {"tool": "sleep", "arguments": {"text": "100"}, "pin": pins["sleep"]}
+    begin(box.room, call, "mcp_call", {**box.server, **args})
+    call.cancel()
+    box.turn_until(lambda: is_gone(box.pid))
+    assert call.frame is not None
+    assert Decoder().feed(call.frame)[0]["result"]["error"] == "CANCELLED"
+
+
+def test_an_answer_that_is_too_large_ends_the_server_and_a_large_one_comes_whole(box: Box) -> None:
+    assert len(text_of(box.use("long", "200000"))) > 1_000_000
+    result = box.use("huge", str(talking.LONGEST_LINE + 1_000_000))
+    assert result["error"] == "OUTCOME_UNKNOWN"
+    assert "in one line" in result["message"]
+
+
+def test_a_server_that_does_not_read_is_given_up(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(talking, "PENDING_BYTES", 200_000)
+    pins = box.pins()
+    os.kill(box.pid, 19)  # SIGSTOP
+    large = "x" * 300_000
+    result = box.use("echo", large, pin=pins["echo"])
+    assert "does not read" in result["message"]
+
+
+def test_large_arguments_arrive_whole(box: Box) -> None:
+    assert len(text_of(box.use("echo", "y" * 300_000))) == 300_000
+
+
+def test_another_command_under_the_same_name_is_another_server(box: Box) -> None:
+    box.use("echo")
+    before = box.pid
+    box.use("echo", env={"A": "b"})
+    box.turn_until(lambda: is_gone(before))
+    assert box.pid != before
+
+
+def test_servers_are_bounded_in_number(box: Box) -> None:
+    for number in range(16):
+        box.room.servers[f"s{number}"] = None  # type: ignore[assignment]  # only counted
+    assert box.ask("mcp_list")["error"] == "TOO_MANY_SERVERS"
+    box.room.servers.clear()
+
+
+def test_a_sweep_leaves_servers_alone_unless_it_takes_all_that_runs(box: Box) -> None:
+    box.use("echo")
+    pid = box.pid
+    box.ask("sweep", jobs=False)
+    assert not is_gone(pid)
+    box.ask("sweep", jobs=True)
+    box.turn_until(lambda: is_gone(pid))
+
+
+def test_arguments_that_are_no_object_are_refused(box: Box) -> None:
+    result = box.ask("mcp_call", tool="echo", arguments=[], pin="")
+    assert result["error"] == "VALIDATION_ERROR"
