@@ -1,36 +1,22 @@
 """Tools of MCP servers in plans: offered, journalled, held to what they were, and harmless."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hostile_mcp import PROGRAM
 from images import WITH_PYTHON, image
 from mainjob.driver import Answer, Desk, call, finish, git
+from mainjob.mcp_desks import SERVER, configured, with_server
 
 pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
-
-SERVER = "{command: python3, args: [server.py], read_only_tools: [echo, change]}"
-
-
-def configured(desk: Desk, text: str) -> None:
-    folder = desk.home / ".config" / "patchyard"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.yaml").write_text(text)
 
 
 @pytest.fixture
 def served(desk: Desk) -> Desk:
-    """A desk with our hostile server in its repository, and in the user's settings."""
-    shutil.copy(PROGRAM, desk.repo / "server.py")
-    git(desk.repo, "add", "-A")
-    git(desk.repo, "commit", "-q", "-m", "server")
-    configured(desk, f"mcp_servers: {{h: {SERVER}}}\n")
-    return desk
+    return with_server(desk)
 
 
 def ran(desk: Desk, *replies: dict[str, Any], planning: Any = (), place: str = "process") -> Answer:

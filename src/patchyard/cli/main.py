@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "gc": ("patchyard.cli.gc:gc", "Return what plans have left on this machine."),
     "init": ("patchyard.cli.init:init", "Write settings for this repository, found by its files."),
     "invariant": ("patchyard.cli.invariant:invariant", "Say what must stay true."),
+    "mcp": ("patchyard.cli.mcp:mcp", "Say which MCP servers there are, and be one."),
     "model": ("patchyard.cli.model:model", "Say which models can be asked."),
     "plan": ("patchyard.cli.plan:plan", "Follow, show, apply and control plans."),
     "project": ("patchyard.cli.project:project", "Name repositories and set what counts there."),

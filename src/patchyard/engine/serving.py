@@ -1,22 +1,27 @@
 """What MCP servers add to the tools of a phase: listed once, then offered as they are pinned."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
-from patchyard.contracts.environment import Toolbox
+from patchyard.contracts.environment import Listening, Toolbox
 from patchyard.contracts.tool import Tool
-from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.carrying import NetworkBounds
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.domain.events import Noted
 from patchyard.domain.mcp import MCP_LIST, PREFIX, Listing, McpServer, listing_of
-from patchyard.domain.plan import Phase
+from patchyard.domain.plan import Phase, PlanSpec
+from patchyard.domain.routing import route_of
 from patchyard.domain.safety import UNCONFINED
 from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.grounds import ground
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
 from patchyard.engine.reaching import Reaching
 from patchyard.engine.routes import Routes
+from patchyard.engine.sites import specs_for
 
 
 class Serving:
@@ -73,26 +78,16 @@ class Serving:
     async def _seen(self, server: McpServer) -> Sequence[str]:
         """Start the server where its calls go, and return its tools. Raises EnvironmentBroken."""
         route, _, toolbox = await self._routes.arrived(PREFIX + server.name)
-        call_id = self._equipment.clock.new_id()
-        return await listed(server, toolbox, call_id, reaching=self._reaching, kind=route.kind)
+        args = await self._reaching.furnished(route.kind, toolbox, MCP_LIST, server.launch())
+        return await listed(toolbox, self._equipment.clock.new_id(), args)
 
     def _note(self, server: McpServer, text: str) -> None:
         said = " ".join(text.split())[:500]
         self._ledger.note(Noted(text=f"MCP server {server.name}: {said}"))
 
 
-async def listed(
-    server: McpServer,
-    toolbox: Toolbox,
-    call_id: str,
-    *,
-    reaching: Reaching | None = None,
-    kind: ExecutionEnvironment | None = None,
-) -> Sequence[str]:
-    """Return the tools that a server lists behind `toolbox`. Raises EnvironmentBroken."""
-    args: Mapping[str, Any] = server.launch()
-    if reaching is not None:
-        args = await reaching.furnished(kind, toolbox, MCP_LIST, args)
+async def listed(toolbox: Toolbox, call_id: str, args: Mapping[str, Any]) -> Sequence[str]:
+    """Return the tools of the server that `args` start. Raises EnvironmentBroken."""
     payload = await answer_in_time(toolbox.call(call_id, MCP_LIST, args), args)
     await toolbox.forget((call_id,))
     tools = payload.get("tools")
@@ -101,4 +96,33 @@ async def listed(
     return [str(text) for text in tools]
 
 
-__all__ = ["Serving", "listed"]
+async def tools_of(equipment: Equipment, spec: PlanSpec, server: McpServer) -> Sequence[str]:
+    """Start a server where a plan of `spec` would, over a tree of its own, and list its tools.
+
+    Raises EnvironmentUnavailable, EnvironmentBroken.
+    """
+    base = await equipment.trees.snapshot(Path(spec.repository), ref=spec.ref)
+    name = f"{equipment.clock.new_id()}-check"
+    site = route_of(spec, PREFIX + server.name).site
+    environment = equipment.environment(site.kind)
+    async with AsyncExitStack() as closing:
+        lending = ground(equipment.workspaces, base, name=name, folders=spec.include)
+        workspace = await closing.enter_async_context(lending)
+        specs = specs_for(equipment, "", spec, workspace, purpose="check", is_writable=False)
+        handle = await environment.start(specs[site])
+        closing.push_async_callback(environment.end, handle)
+        toolbox = await environment.attach(handle)
+        closing.push_async_callback(toolbox.close)
+        args = server.launch()
+        if spec.network and site.kind not in UNCONFINED and isinstance(toolbox, Listening):
+            granted = equipment.gateways.granted(spec.network, spent=0)
+            network = await closing.enter_async_context(granted)
+            port, listener = await toolbox.listen()
+            network.begin_call()
+            serving = network.serve(listener, port=port, bounds=NetworkBounds())
+            opened = await closing.enter_async_context(serving)
+            args["env"] = {**args["env"], **opened.variables}
+        return await listed(toolbox, name, args)
+
+
+__all__ = ["Serving", "listed", "tools_of"]

@@ -1,0 +1,59 @@
+"""`agents mcp list|check` as a user types them."""
+
+import pytest
+
+from mainjob.driver import Desk
+from mainjob.mcp_desks import SERVER, configured, with_server
+
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+
+
+@pytest.fixture
+def served(desk: Desk) -> Desk:
+    return with_server(desk)
+
+
+def test_a_server_is_seen_held_and_asked_about_again_when_it_changes(served: Desk) -> None:
+    (listed,) = served.agents("mcp", "list").data["servers"]
+    assert (listed["name"], listed["starts"], listed["tools"]) == ("h", "python3 server.py", None)
+    assert "not seen yet" in served.agents("mcp", "list", is_json=False).out.decode()
+    first = served.agents("mcp", "check", "h")
+    assert (first.code, first.data["is_new"], first.data["changes"]) == (0, True, {})
+    echo = first.data["tools"][0]
+    assert (echo["full_name"], echo["state"], echo["in_planning"]) == (
+        "mcp__h__echo",
+        "as held",
+        True,
+    )
+    assert served.agents("mcp", "list").data["servers"][0]["tools"] == 12
+
+    (served.repo / "changed").touch()
+    second = served.agents("mcp", "check", "h")
+    assert (second.code, second.data["changes"]) == (3, {"echo": "changed"})
+    assert "mcp check h --accept" in second.message
+    third = served.agents("mcp", "check", "h", "--accept", is_json=False)
+    assert (third.code, "changed" in third.out.decode()) == (0, True)
+    assert served.agents("mcp", "check", "h").data["changes"] == {}
+
+
+def test_a_server_that_is_not_there_or_does_not_work_is_an_error_with_the_cure(
+    served: Desk,
+) -> None:
+    misspelt = served.agents("mcp", "check", "hh")
+    assert (misspelt.code, "Did you mean 'h'" in misspelt.message) == (2, True)
+    configured(served, "mcp_servers: {h: {command: python3, args: [server.py, dead]}}\n")
+    dead = served.agents("mcp", "check", "h")
+    assert dead.code == 4
+    assert "h: the server h does not work: it ended with exit code 1" in dead.message
+    assert "no licence was found" in dead.message
+
+
+def test_a_project_names_servers_of_its_own_and_shows_them(served: Desk) -> None:
+    configured(served, "")
+    said = ("project", "context", "set", "mcp_servers", f"{{own: {SERVER}}}")
+    assert served.agents(*said).code == 0
+    assert [each["name"] for each in served.agents("mcp", "list").data["servers"]] == ["own"]
+    shown = served.agents("project", "show").data["context"]["mcp_servers"]["own"]
+    assert (shown["command"], shown["args"]) == ("python3", ["server.py"])
+    wrong = served.agents(*said[:-1], "{own: {comand: x}}")
+    assert (wrong.code, "did you mean 'command'" in wrong.message) == (2, True)
