@@ -13,6 +13,7 @@ GROUPS = {
     ("config",): "shwo",
     ("env",): "chekc",
     ("invariant",): "lsit",
+    ("mcp",): "chekc",
     ("model",): "chekc",
     ("project",): "shwo",
     ("project", "context"): "shwo",

@@ -1,15 +1,26 @@
-"""`agents mcp list|check`: which servers plans are given tools of, and what those tools are."""
+"""`agents mcp list|check|serve`: the servers whose tools plans are given, and the engine as one."""
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from inspect import getdoc
 from typing import Any
 
 import click
 
 from patchyard.cli.cataloguing import checkout_of, table
 from patchyard.cli.main import Group
+from patchyard.cli.offering import Offer, translating
 from patchyard.cli.opening import engine_opened
-from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, say_warnings, visible
+from patchyard.cli.outcome import (
+    RICH,
+    Outcome,
+    carry_out,
+    format_option,
+    paint,
+    say_warnings,
+    visible,
+)
 from patchyard.domain.errors import (
     EnvironmentBroken,
     EnvironmentUnavailable,
@@ -22,6 +33,11 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.serving import tools_of
 from patchyard.intake import Asked, Intake, take_in
 
+INSTRUCTIONS = (
+    "Patchyard carries out coding tasks on one repository with an agent in a sandbox. Make a plan"
+    " with make_plan, follow it with plan_status (wait_s=50) until is_running is false, and read"
+    " plan_diff. Nothing is written to the repository until a plan is applied."
+)
 SHOWN_PIN = 12  # characters of a hash that people compare
 
 
@@ -97,6 +113,49 @@ def check(name: str, output_format: str, *, accept: bool, **options: Any) -> Non
     carry_out("mcp check", output_format, work)
 
 
+@mcp.command(
+    short_help="Be an MCP server: let another agent make plans here.",
+    epilog="Example: agents mcp serve --repo ~/shop",
+)
+@click.option("--repo", default=".", help="The repository, a path.")
+@click.option("--model", "model_name", help="PROVIDER:MODEL of the plans.")
+@click.option("--in", "kind", help="Where plans work: process (default), a linked resource, ...")
+@click.option("--allow-apply", is_flag=True, help="Let it approve, resume and apply plans, too.")
+def serve(repo: str, model_name: str | None, kind: str | None, *, allow_apply: bool) -> None:
+    """Offer the engine over standard input and output to any client of the protocol.
+
+    Tools make a plan, follow it, read its diff, cancel it. Nothing is written to the repository
+    without --allow-apply. Plans that run when the client goes can be resumed.
+    """
+
+    async def work() -> Outcome:
+        server, failure = _library()
+        asked = Asked(model=model_name, kind=kind, repository=repo)
+        offer = Offer(asked, checkout_of(repo), os.environ)
+        own = version("patchyard")
+        served = server("patchyard", version=own, instructions=INSTRUCTIONS, log_level="ERROR")
+        for name, tool in offer.tools(may_apply=allow_apply).items():
+            served.add_tool(translating(tool, failure), name=name, description=getdoc(tool))
+        try:
+            await served.run_stdio_async()
+        finally:
+            await offer.close()
+        return Outcome()
+
+    carry_out("mcp serve", RICH, work)
+
+
+def _library() -> tuple[Any, Any]:
+    """Return the server of the protocol's library, and its error for tools."""
+    try:
+        from mcp.server.mcpserver import MCPServer  # noqa: PLC0415 - only where it is one
+        from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - likewise
+    except ImportError as error:
+        missing = "the MCP library is not installed"
+        raise EnvironmentUnavailable(missing, hint="pip install 'patchyard[mcp]'") from error
+    return MCPServer, ToolError
+
+
 async def _here(equipment: Equipment, asked: Asked) -> Intake:
     """Return what a plan in this checkout would be given. Raises UsageError."""
     checkout_of(".")
@@ -170,4 +229,4 @@ def _said(differs: Mapping[str, str]) -> str:
     return ", ".join(f"{visible(name)} ({how})" for name, how in differs.items())
 
 
-__all__ = ["SHOWN_PIN", "mcp"]
+__all__ = ["INSTRUCTIONS", "SHOWN_PIN", "mcp"]
