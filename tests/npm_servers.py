@@ -1,13 +1,15 @@
 """The public MCP servers and the inspector, as npm installs them; once a session."""
 
 import functools
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
+from images import WITH_PYTHON
 from services import REAL_ENVIRONMENT
 
-__all__ = ["INSPECTOR", "SERVERS", "installed"]
+__all__ = ["INSPECTOR", "SERVERS", "installed", "with_node"]
 
 SERVERS = ("server-everything", "server-filesystem")
 INSPECTOR = ("inspector",)
@@ -30,3 +32,17 @@ def installed(names: tuple[str, ...]) -> Path:
         )  # fmt: skip
         done.touch()
     return folder
+
+
+def with_node() -> tuple[str, ...]:
+    """Return the packages of an image in which this machine's node runs."""
+    node = str(Path(shutil.which("node") or "node").resolve())
+    needed = {word for word in _said("ldd", node).split() if word.startswith("/")}
+    needed |= {f"/usr{path}" for path in needed}  # where links join the two
+    found = _said("dpkg-query", "--search", node, *sorted(needed))
+    packages = {line.partition(":")[0] for line in found.splitlines()}
+    return (*WITH_PYTHON, *sorted(packages - {*WITH_PYTHON}))
+
+
+def _said(*command: str) -> str:
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout
