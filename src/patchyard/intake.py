@@ -38,8 +38,8 @@ from patchyard.intake_mounts import includes_of, mounts_of
 from patchyard.intake_names import require_names
 from patchyard.intake_network import asked_network, granted
 from patchyard.intake_places import Wish, placed, with_image
-from patchyard.intake_roles import require_role_fits, role_folder, tool_names
-from patchyard.roles.library import role_named, role_names
+from patchyard.intake_roles import cast, is_typed, require_role_fits, role_folder
+from patchyard.roles.library import role_names
 
 N = TypeVar("N", int, float)
 
@@ -207,8 +207,7 @@ def _spec(
     agent = settings.value("agent") or ("recipe" if steps else "model")
     own_variables = settings.value("variables") or {}
     safety = settings.value("safety") or SafetyProfile()
-    said = settings.value("role") or (action.role if action else "") or "developer"
-    charter = role_named(said, role_folder(environ), tools=tool_names())
+    charter, team = cast(settings, action.role if action else "", environ)
     return PlanSpec(
         task=filled.task if filled else asked.task,
         repository=str(top),
@@ -221,6 +220,7 @@ def _spec(
         model=_found_again(settings.value("model") or ""),
         role=charter.name,
         charter=charter,
+        team=team,
         limits=_limits(settings, agent, safety),
         rounds=settings.value("limits.rounds"),
         apply_to=settings.value("apply") or "none",
@@ -251,11 +251,7 @@ def _profile(settings: Configuration, action: Action | None) -> str:
     """Options and variables win over the action, the action over projects and files (B+)."""
     setting = settings.values["automation_profile"]
     own = action.automation_profile if action else ""
-    return known_profile((own if own and not _is_typed(setting) else setting.value) or AUTO)
-
-
-def _is_typed(setting: Setting) -> bool:
-    return setting.origin == "option" or setting.origin.startswith("PATCHYARD_")
+    return known_profile((own if own and not is_typed(setting) else setting.value) or AUTO)
 
 
 def _triggers(said: tuple[Trigger, ...] | None) -> tuple[Trigger, ...]:
@@ -322,7 +318,7 @@ def _said(name: str, settings: Configuration, filled: Filled | None) -> Any:
     """Options and variables win over the action, the action over projects and files."""
     setting = settings.values[name]
     own = getattr(filled, name) if filled else None
-    return setting.value if own is None or _is_typed(setting) else own
+    return setting.value if own is None or is_typed(setting) else own
 
 
 def _invariants(

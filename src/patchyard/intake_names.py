@@ -53,6 +53,8 @@ def _named(said: Settings) -> Iterator[tuple[str, Place, str]]:
         yield "agent", ("agent",), said.agent
     if said.role:
         yield "role", ("role",), said.role
+    for number, name in enumerate(said.roles or ()):
+        yield "role", ("roles", number), name
     for number, name in enumerate(said.approvals or ()):
         yield "approval", ("approvals", number), name
     for name in said.tools or ():

@@ -3,11 +3,13 @@
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from patchyard.configuration import user_file
+from patchyard.configuration import Configuration, user_file
+from patchyard.domain.effective import Setting
 from patchyard.domain.errors import UsageError
 from patchyard.domain.plan import PlanSpec
+from patchyard.domain.role import Output, Role
 from patchyard.domain.routing import sites_of
-from patchyard.roles.library import FOLDER
+from patchyard.roles.library import FOLDER, role_named
 
 
 def role_folder(environ: Mapping[str, str]) -> Path:
@@ -20,6 +22,41 @@ def tool_names() -> Collection[str]:
     from patchyard.tools.toolset import NINE  # noqa: PLC0415 - not for `--help`
 
     return NINE
+
+
+def cast(
+    settings: Configuration, of_action: str, environ: Mapping[str, str]
+) -> tuple[Role, tuple[Role, ...]]:
+    """Return who works on a plan, and who looks at the result. Raises UsageError.
+
+    A role that was typed works alone; else the list `roles` goes before `role`.
+    """
+    said, listed = settings.values["role"], settings.value("roles") or ()
+    folder = role_folder(environ)
+    if is_typed(said) and said.value:
+        listed = ()
+    names = listed or (said.value or of_action or "developer",)
+    roles = [role_named(name, folder, tools=tool_names()) for name in names]
+    for number, role in enumerate(roles):
+        if role.name in names[:number]:
+            raise UsageError(f"`roles` names {role.name} twice", hint="each looks once a round")
+        if number and role.output not in {Output.TESTS, Output.FINDINGS}:
+            raise UsageError(
+                f"`roles`: {role.name} gives {role.output} and cannot look at another's result",
+                hint="after the first come roles that give `tests` or `findings`",
+            )
+    if len(roles) > 1 and roles[0].output != Output.CHANGES:
+        raise UsageError(
+            f"`roles`: {roles[0].name} gives {roles[0].output}, so that others have nothing to look"
+            " at",
+            hint="the first is one that gives `changes`, such as developer",
+        )
+    return roles[0], tuple(roles[1:])
+
+
+def is_typed(setting: Setting) -> bool:
+    """Whether somebody said it for this very command."""
+    return setting.origin == "option" or setting.origin.startswith("PATCHYARD_")
 
 
 def require_role_fits(spec: PlanSpec) -> None:
@@ -45,4 +82,4 @@ def require_role_fits(spec: PlanSpec) -> None:
             )
 
 
-__all__ = ["require_role_fits", "role_folder", "tool_names"]
+__all__ = ["cast", "is_typed", "require_role_fits", "role_folder", "tool_names"]

@@ -36,6 +36,7 @@ DANGEROUS: dict[str, Any] = {
     "network": {"allow_hosts": ["example.invalid"]},
     "providers": {"house": {"base_url": "http://example.invalid", "api_key_env": "HOME"}},
     "role": "developer",
+    "roles": ["developer", "reviewer"],
     "checkpoints": {"auto_create_on": []},
     "safety": {"allow_unsafe_tools": True},
     "secrets": ["TOKEN@example.invalid"],

@@ -14,6 +14,7 @@ from patchyard.cli.outcome import counted, heard, is_coloured, paint, portable, 
 from patchyard.domain.body import Body
 from patchyard.domain.checkpoint import CallRepeated, CallUndone, CheckpointMade, RolledBack
 from patchyard.domain.codec import to_json
+from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.events import (
     BaseRecorded,
@@ -242,6 +243,15 @@ def _noticed(event: RemovalProven) -> str:
     return f"{_mark('proof')} without {_cut(event.subject, PLAN_SHOWN)}: {_whole(said)}"
 
 
+def _colleague(event: ColleagueAsked) -> str:
+    return f"{_mark(event.role)} looks at the result, in plan {event.colleague_id}"
+
+
+def _heard(event: ColleagueHeard) -> str:
+    said = event.verdict.replace("_", " ") or f"added {', '.join(event.added) or 'nothing'}"
+    return f"{_mark(event.role)} {_whole(said)}"
+
+
 def _reviewed(event: Reviewed) -> str:
     verdict = str(event.verdict).replace("_", " ")
     return f"{_mark('review')} {verdict}, {counted(event.findings, 'finding')}"
@@ -342,6 +352,8 @@ _LINES: Mapping[type[Event], Line] = {
     Paused: _paused,
     RetryPlanned: _retry,
     ModelSwitched: _switched,
+    ColleagueAsked: _colleague,
+    ColleagueHeard: _heard,
     RemovalProven: _noticed,
     Reverted: _reverted,
     Reviewed: _reviewed,

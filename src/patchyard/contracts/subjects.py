@@ -21,8 +21,11 @@ class Subject:
 class Subjects(Protocol):
     """Reads the subject of a base; trusted git, nothing that an agent could have written."""
 
-    async def subject(self, base: Base) -> Subject | None:
-        """Return the subject; None where nothing differs and there is no commit before."""
+    async def subject(self, base: Base, *, before: str = "") -> Subject | None:
+        """Return the subject; None where nothing differs and there is no commit before.
+
+        `before` is the tree without it, where that is known already.
+        """
         ...
 
     async def without(self, base: Base, subject: Subject, changeset: ChangeSet) -> str:

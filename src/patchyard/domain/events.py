@@ -8,6 +8,7 @@ from patchyard.domain.body import Body
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointEvent
+from patchyard.domain.colleagues import ColleagueEvent
 from patchyard.domain.decision import Decision
 from patchyard.domain.design_record import DesignRecorded
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Site
@@ -332,6 +333,7 @@ Event = (
     | PreferenceFell
     | Resumed
     | Taken
+    | ColleagueEvent
     | ModelSwitched
     | DesignRecorded
     | RemovalProven

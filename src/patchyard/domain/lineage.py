@@ -12,6 +12,7 @@ class Kinship(StrEnum):
     FORK = "fork"
     RETRY = "retry"
     REPLAY = "replay"
+    COLLEAGUE = "colleague"  # another role that looks at its result
 
 
 @dataclass(frozen=True, kw_only=True)

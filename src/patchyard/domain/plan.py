@@ -137,6 +137,8 @@ class PlanSpec:
     model: str = ""  # PROVIDER:MODEL; empty: chosen when needed
     role: str = "developer"
     charter: Role = field(default_factory=lambda: Role(name="developer"))  # what the role says
+    team: tuple[Role, ...] = ()  # who looks at the proven work, in this order
+    subject: str = ""  # the tree without the change that the role's work is about; empty: found
     environment: str | None = None  # plan level of the chain: a kind or a linked resource
     environment_source: str = "plan"  # who set it: an option, run-default
     environment_priority: Priority | None = None  # None: not set (A+)

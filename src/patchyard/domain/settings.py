@@ -62,6 +62,7 @@ class Settings:
     pool: Pooling | None = None  # how many places wait in workers, and how long
     protected_paths: tuple[str, ...] | None = None
     role: str | None = None
+    roles: tuple[str, ...] | None = None  # the one who works, then who looks at the result
     safety: SafetyProfile | None = None
     secrets: tuple[str, ...] | None = None  # NAME@HOST
     setup: tuple[str, ...] | None = None
@@ -74,7 +75,10 @@ class Settings:
 KEYS = tuple(Settings.__dataclass_fields__)
 TEXTS = frozenset({"agent", "automation_profile", "model", "role"})
 LISTS = frozenset(
-    {"allow_paths", "approvals", "include", "mounts", "protected_paths", "setup", "validate"}
+    {
+        *("allow_paths", "approvals", "include", "mounts", "protected_paths", "roles", "setup"),
+        "validate",
+    }
 )
 
 

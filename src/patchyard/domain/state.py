@@ -6,6 +6,7 @@ from typing import Any
 
 from patchyard.domain.budget import PlanLimits, Spent
 from patchyard.domain.changeset import Base
+from patchyard.domain.colleagues import Colleagues
 from patchyard.domain.decision import Decision
 from patchyard.domain.design_record import DesignRecorded
 from patchyard.domain.environment import EnvironmentHandle
@@ -73,6 +74,7 @@ class PlanState:
     network: tuple[Traffic, ...] = ()  # what went through the gateways, by place
     changeset: ChangeSetCaptured | None = None
     validation: Validated | None = None
+    colleagues: Colleagues = field(default_factory=Colleagues)
     removal: RemovalProven | None = None  # of tests: they fail without their subject
     review: Reviewed | None = None
     record: DesignRecorded | None = None

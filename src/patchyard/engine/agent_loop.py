@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Sequence
 
-from patchyard.contracts.actor import Answered, Session, Turn
+from patchyard.contracts.actor import Answered, Session, Turn, Wanted
 from patchyard.domain.codec import from_json
 from patchyard.domain.events import Noted, TurnRequested, TurnTaken
 from patchyard.domain.steering import Guided, guidance_text, spoken
@@ -83,6 +83,13 @@ class AgentLoop:
             await self._steering.step()
             answers.append(await self._runner.run(wanted, turn=number))
         return answers
+
+    async def put(self, wanted: Wanted) -> str:
+        """Make a call that no turn asked for; return what is wrong, nothing where it went well."""
+        if wanted.problem:
+            return wanted.problem
+        answered = await self._runner.run(wanted, turn=self._ledger.state.turn)
+        return "" if answered.result.success else answered.result.message
 
     async def end_round(self) -> None:
         """Keep the files as this round of work left them. Nothing runs there any more."""

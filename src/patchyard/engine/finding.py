@@ -19,7 +19,7 @@ async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
     """
     rows = await summaries.summaries()
     if text == LAST:
-        own = [stream for stream, row in rows if _is_of(row, repository) and not _is_replay(row)]
+        own = [stream for stream, row in rows if _is_of(row, repository) and not _is_beside(row)]
         if not own:
             raise UsageError(
                 f"there is no plan of {repository} yet",
@@ -62,9 +62,9 @@ def _listed(stream: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**dict.fromkeys(LISTED, ""), "plan_id": stream, "task": said, "created": 0.0, **row}
 
 
-def _is_replay(row: Mapping[str, Any]) -> bool:
-    """Whether it only repeats another plan: nobody means it by "the newest"."""
-    return row.get("kinship") == Kinship.REPLAY
+def _is_beside(row: Mapping[str, Any]) -> bool:
+    """Whether it repeats another plan or works for one: nobody means it by "the newest"."""
+    return row.get("kinship") in {Kinship.REPLAY, Kinship.COLLEAGUE}
 
 
 def _is_of(row: Mapping[str, Any], repository: str) -> bool:

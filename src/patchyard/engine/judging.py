@@ -7,6 +7,7 @@ from patchyard.domain.design_record import DesignRecorded, read_record
 from patchyard.domain.errors import ProofFailed
 from patchyard.domain.review import Reviewed, read_review
 from patchyard.domain.role import Output, Unusable
+from patchyard.engine.capture import rounds_of
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.rows import body_of
@@ -24,7 +25,6 @@ class Judging:
         self._ledger = ledger
         self._base = base
         self._subject = subject
-        self._sent_back = 0
 
     async def take(self, turn: Turn) -> str | None:
         """Keep what the turn says; return what is wrong with it, for the actor, or None.
@@ -41,12 +41,11 @@ class Judging:
         return None
 
     def _returned(self, problem: str) -> str:
-        if self._sent_back >= self._ledger.state.known.rounds:
+        if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
             raise ProofFailed(
                 f"what the {self._ledger.state.known.role} said cannot be used: {problem}",
                 hint="take another model, or allow more rounds (--rounds)",
             )
-        self._sent_back += 1
         return f"This cannot be taken as it is: {problem}. Mend it, then finish again."
 
     async def _review(self, turn: Turn) -> None:

@@ -23,6 +23,7 @@ from patchyard.domain.role import Output
 from patchyard.engine import invariants
 from patchyard.engine.agent_loop import AgentLoop
 from patchyard.engine.capture import Capture
+from patchyard.engine.colleagues import Carry, ColleagueRounds
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.foreseeing import require_places
 from patchyard.engine.grounds import Ground, given, reading_ground, working_ground
@@ -68,8 +69,11 @@ class PlanExecutor:
         ledger: Ledger,
         steering: Steering,
         *,
+        carry: Carry,
         watching: Watching | None = None,
     ) -> None:
+        """Take the seams; `carry` carries another plan to its end, for colleagues."""
+        self._carry = carry
         self._equipment = equipment
         self._ledger = ledger
         self._steering = steering
@@ -143,16 +147,30 @@ class PlanExecutor:
             self._at_work(Phase.EXECUTE, given(workspace), subject) as (loop, places),
         ):
             capture = Capture(self._equipment, self._ledger, prover, workspace)
-            proofs = (capture, removal) if removal else (capture,)
+            colleagues = self._colleagues(loop, places, capture)
+            proofs = (capture, removal, colleagues) if removal else (capture, colleagues)
             turn = await self._last_turn(loop)
             while (word := await self._next_word(turn, loop, places, proofs)) is not None:
                 turn = await loop.run(note=word)
 
+    def _colleagues(self, loop: AgentLoop, places: Places, capture: Capture) -> ColleagueRounds:
+        """Return the plan's further roles, which look at what is proven."""
+
+        async def settle() -> str | None:
+            await places.end()
+            await loop.end_round()
+            return await capture.prove()
+
+        return ColleagueRounds(
+            self._equipment, self._ledger, carry=self._carry, put=loop.put, settle=settle
+        )
+
     async def _subject(self, base: Base) -> Subject | None:
         """Return the change that the role's work is about; None for a role that makes one."""
-        if self._ledger.state.known.charter.output == Output.CHANGES:
+        spec = self._ledger.state.known
+        if spec.charter.output == Output.CHANGES:
             return None
-        return await self._equipment.subjects.subject(base)
+        return await self._equipment.subjects.subject(base, before=spec.subject)
 
     async def _judge(self, base: Base, layers: Sequence[Path], subject: Subject | None) -> None:
         """Let a role that writes nothing say what it is for."""

@@ -19,6 +19,7 @@ async def product_data(ledger: Ledger) -> Mapping[str, Any]:
         "review": await _review(ledger),
         "record": await _record(ledger),
         "removal": _removal(ledger),
+        "colleagues": [to_json(each) for each in ledger.state.colleagues.heard],
     }
 
 

@@ -9,6 +9,7 @@ from patchyard.domain.errors import JournalBroken, ProofFailed, UsageError
 from patchyard.domain.proofread import touched_proof
 from patchyard.domain.removal import RemovalProven
 from patchyard.domain.role import Output
+from patchyard.engine.capture import rounds_of
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import GateResult, Prover
@@ -31,7 +32,6 @@ class RemovalProof:
         self._prover = prover
         self._base = base
         self._subject = subject
-        self._sent_back = 0
 
     async def prove(self) -> str | None:
         """Run the proof without the subject; return what to tell the actor where it passes too.
@@ -42,9 +42,8 @@ class RemovalProof:
         problem = _strays(changeset) or await self._unnoticed(changeset)
         if not problem:
             return None
-        if self._sent_back >= self._ledger.state.known.rounds:
+        if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
             raise ProofFailed(problem, hint="`agents plan diff` shows the tests")
-        self._sent_back += 1
         return f"{problem}. Mend that, then finish again."
 
     async def _unnoticed(self, changeset: ChangeSet) -> str:

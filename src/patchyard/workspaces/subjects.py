@@ -20,9 +20,9 @@ class GitSubjects:
     def __init__(self, trees: GitTrees) -> None:
         self._trees = trees
 
-    async def subject(self, base: Base) -> Subject | None:
+    async def subject(self, base: Base, *, before: str = "") -> Subject | None:
         """See contracts.subjects."""
-        return await asyncio.to_thread(self._subject, base)
+        return await asyncio.to_thread(self._subject, base, before)
 
     async def without(self, base: Base, subject: Subject, changeset: ChangeSet) -> str:
         """See contracts.subjects."""
@@ -49,7 +49,9 @@ class GitSubjects:
                 found[path] = len(content.removesuffix(b"\n").split(b"\n")) if content else 0
         return found
 
-    def _subject(self, base: Base) -> Subject | None:
+    def _subject(self, base: Base, known: str) -> Subject | None:
+        if known:
+            return self._between(self._trees.git_of(base), known, base, "the change of this task")
         if base.commit is None:
             return None
         git, history = self._trees.git_of(base), self._trees.history_of(base)

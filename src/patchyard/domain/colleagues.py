@@ -1,0 +1,45 @@
+"""Other roles that look at a plan's proven work, each in a plan of its own: as events."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColleagueAsked:
+    """Another role was asked to look at a result; it does so in plan `colleague_id`."""
+
+    role: str
+    colleague_id: str
+    changeset_id: str  # the result
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColleagueHeard:
+    """What the other role came to is taken in, and what it used counts as this plan's."""
+
+    role: str
+    colleague_id: str
+    changeset_id: str  # that it looked at
+    verdict: str = ""  # of a reviewer
+    added: tuple[str, ...] = ()  # paths that were taken over from it
+    usd: float = 0.0
+    is_priced: bool = True
+    input_tokens: int = 0
+    output_tokens: int = 0
+    steps: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Colleagues:
+    """Who was asked and heard in this attempt."""
+
+    asked: ColleagueAsked | None = None  # and not heard yet
+    heard: tuple[ColleagueHeard, ...] = field(default=())  # oldest first
+
+    def last(self, role: str) -> ColleagueHeard | None:
+        """Return what a role came to last."""
+        return next((each for each in reversed(self.heard) if each.role == role), None)
+
+
+ColleagueEvent = ColleagueAsked | ColleagueHeard
+
+__all__ = ["ColleagueAsked", "ColleagueEvent", "ColleagueHeard", "Colleagues"]

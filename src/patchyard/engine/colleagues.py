@@ -1,0 +1,199 @@
+"""Further roles of a plan: each looks at the proven work in a plan of its own, one after the other.
+
+A tester's tests are taken over into the work and proven with it; a reviewer who asks for changes
+sends it back. What they came to is heard once, whatever is killed in between.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from patchyard.contracts.actor import Wanted
+from patchyard.domain.budget import PlanLimits
+from patchyard.domain.changeset import Base, Change, ChangeSet
+from patchyard.domain.codec import from_json
+from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
+from patchyard.domain.errors import JournalBroken, ProofFailed, WorkFailed
+from patchyard.domain.lineage import Kinship, Lineage
+from patchyard.domain.plan import PlanSpec
+from patchyard.domain.review import Review, Verdict
+from patchyard.domain.role import Output, Role
+from patchyard.domain.state import PlanState
+from patchyard.engine.capture import rounds_of
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.lifecycle import PlanLifecycleService
+
+Carry = Callable[[str], Awaitable[PlanState]]  # carries a plan to its end
+Put = Callable[[Wanted], Awaitable[str]]  # makes a call in the work; what is wrong, or nothing
+Settle = Callable[[], Awaitable[str | None]]  # captures and proves the work again
+
+TASKS = {
+    Output.TESTS: "Add tests for the change that was made for this task:\n\n{task}",
+    Output.FINDINGS: "Review the change that was made for this task:\n\n{task}",
+}
+
+
+class ColleagueRounds:
+    """The further roles of one plan. A way to prove a round of work, after the gates."""
+
+    def __init__(
+        self, equipment: Equipment, ledger: Ledger, *, carry: Carry, put: Put, settle: Settle
+    ) -> None:
+        self._equipment = equipment
+        self._ledger = ledger
+        self._carry = carry
+        self._put = put
+        self._settle = settle
+
+    async def prove(self) -> str | None:
+        """Let each role look; return what sends the work back, None when all are content.
+
+        Raises ProofFailed when no round is left, and whatever ends a colleague's plan.
+        """
+        for role in self._ledger.state.known.team:
+            complaint = await self._tested(role) if role.is_writing else await self._judged(role)
+            if complaint is not None:
+                return complaint
+        return None
+
+    async def _tested(self, role: Role) -> str | None:
+        """Take a tester's tests over, once a plan, and prove the work with them."""
+        if self._ledger.state.colleagues.last(role.name) is not None:
+            return None
+        asked = await self._asked(role)
+        state, ledger = await self._carried(asked)
+        changes = (await _changeset(ledger)).changes
+        for number, change in enumerate(changes):
+            problem = await self._put(await self._wanted(role, state, change, number))
+            if problem:
+                raise WorkFailed(
+                    f"{change.path} of the {role.name} cannot be taken over: {problem}"
+                )
+        await self._hear(asked, state, added=tuple(change.path for change in changes))
+        return await self._settle()
+
+    async def _judged(self, role: Role) -> str | None:
+        """Let a reviewer judge the result as it is now; nothing is judged twice."""
+        result = await _changeset(self._ledger)
+        last = self._ledger.state.colleagues.last(role.name)
+        if last is not None and last.changeset_id == result.id and last.verdict == Verdict.APPROVE:
+            return None
+        asked = await self._asked(role)
+        state, ledger = await self._carried(asked)
+        if state.review is None:
+            raise JournalBroken(f"plan {asked.colleague_id} was to review, and holds no review")
+        review = from_json(Review, await ledger.value(state.review.body))
+        await self._hear(asked, state, verdict=review.verdict)
+        if review.verdict == Verdict.APPROVE:
+            return None
+        rows = [f"- {f.path}:{f.line} {f.severity}: {f.message}" for f in review.findings]
+        said = f"The {role.name} asks for changes: {review.summary}\n\n" + "\n".join(rows)
+        if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
+            raise ProofFailed(
+                f"the {role.name} still asks for changes: {rows[0].removeprefix('- ')}",
+                hint=f"`agents plan status {asked.colleague_id}` shows the whole review",
+                details={"output": said[:2000]},
+            )
+        return f"{said}\n\nMend that, then finish again."
+
+    async def _asked(self, role: Role) -> ColleagueAsked:
+        """Return the role's plan for the present result, made where there is none yet."""
+        result, state = await _changeset(self._ledger), self._ledger.state
+        open_ = state.colleagues.asked
+        # What a tester added may be in the result already: a killed engine comes here again.
+        fits = open_ is not None and (role.is_writing or open_.changeset_id == result.id)
+        if open_ is not None and fits and open_.role == role.name:
+            return open_
+        if state.base is None:
+            raise JournalBroken("the plan has no base although it was executed")
+        base = replace(state.base, tree=result.tree, uncommitted=len(result.changes))
+        made = await PlanLifecycleService(self._equipment).create(
+            _spec_of(state, role, state.base), base=base
+        )
+        asked = ColleagueAsked(role=role.name, colleague_id=made.plan_id, changeset_id=result.id)
+        await self._ledger.record(asked)
+        return asked
+
+    async def _carried(self, asked: ColleagueAsked) -> tuple[PlanState, Ledger]:
+        await self._carry(asked.colleague_id)
+        store, clock = self._equipment.store, self._equipment.clock
+        ledger = await Ledger.open(store, clock, asked.colleague_id)
+        return ledger.state, ledger
+
+    async def _wanted(self, role: Role, state: PlanState, change: Change, number: int) -> Wanted:
+        """Return the call that brings one file of a colleague into the work."""
+        ref = f"{role.name}-{number}"
+        if change.blob is None or state.base is None:
+            return Wanted(ref=ref, name="delete_file", arguments={"path": change.path})
+        data = await self._equipment.trees.blob(state.base, change.blob)
+        try:
+            content = data.decode("utf-8")
+        except UnicodeDecodeError:
+            return Wanted(ref=ref, name="write_file", arguments=None, problem="it is no text")
+        arguments = {"path": change.path, "content": content}
+        return Wanted(ref=ref, name="write_file", arguments=arguments)
+
+    async def _hear(
+        self,
+        asked: ColleagueAsked,
+        state: PlanState,
+        *,
+        verdict: str = "",
+        added: tuple[str, ...] = (),
+    ) -> None:
+        spent = state.spent
+        await self._ledger.record(
+            ColleagueHeard(
+                role=asked.role,
+                colleague_id=asked.colleague_id,
+                changeset_id=asked.changeset_id,
+                verdict=verdict,
+                added=added,
+                usd=spent.usd,
+                is_priced=spent.is_priced,
+                input_tokens=spent.input_tokens,
+                output_tokens=spent.output_tokens,
+                steps=spent.steps,
+            )
+        )
+
+
+async def _changeset(ledger: Ledger) -> ChangeSet:
+    captured = ledger.state.changeset
+    if captured is None:
+        raise JournalBroken(f"plan {ledger.plan_id} has no change set although it was captured")
+    return from_json(ChangeSet, await ledger.value(captured.body))
+
+
+def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:
+    """Return what a colleague is asked for: same walls and gates, what is left of the limits."""
+    spec = state.known
+    return replace(
+        spec,
+        task=TASKS[role.output].format(task=spec.task),
+        role=role.name,
+        charter=role,
+        team=(),
+        subject=base.tree,
+        action=None,
+        steps=(),
+        lineage=Lineage(plan_id=state.plan_id, kinship=Kinship.COLLEAGUE),
+        limits=_left(state),
+        apply_to="none",
+        requires_changes=False,
+        record_to=None,
+    )
+
+
+def _left(state: PlanState) -> PlanLimits:
+    limits, spent = state.limits, state.spent
+    return replace(
+        limits,
+        usd=None if limits.usd is None else max(0.0, limits.usd - spent.usd),
+        tokens=None if limits.tokens is None else max(0, limits.tokens - spent.tokens),
+        steps=None if limits.steps is None else max(0, limits.steps - spent.steps),
+        seconds=None if limits.seconds is None else max(1.0, limits.seconds - spent.seconds),
+    )
+
+
+__all__ = ["TASKS", "Carry", "ColleagueRounds", "Put", "Settle"]

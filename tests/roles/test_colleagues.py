@@ -1,0 +1,174 @@
+"""Roles one after the other: tests are taken over, a review sends the work back, all is counted."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.worksite import Worksite, call, done
+from patchyard.assembly import open_equipment
+from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
+from patchyard.domain.errors import PatchyardError, ProofFailed, UsageError
+from patchyard.domain.events import Event
+from patchyard.domain.plan import State
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.report import plan_data
+from patchyard.engine.workflow import Workflow
+from patchyard.intake import Asked, spec_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+CALC = "def mean(values):\n    return sum(values) / len(values)\n"
+ZERO = CALC.replace(":\n", ":\n    if not values:\n        return 0\n", 1)
+RIGHT = ZERO.replace("return 0\n", "return 0.0\n")
+CHECK = "python3 -m unittest -q"
+OLD = (
+    "import unittest\nfrom calc import mean\n\n\nclass Mean(unittest.TestCase):\n"
+    "    def test_mean(self):\n        self.assertEqual(mean([1, 3]), 2)\n"
+)
+NEW = OLD.replace("mean([1, 3]), 2", "mean([]), 0").replace("class Mean", "class None_")
+WRITES_TEST = call("write_file", path="test_none.py", content=NEW)
+FOUND = {"path": "calc.py", "line": 3, "severity": "error", "message": "return 0.0", "rule": "r"}
+REJECTS = call("finish", summary="no", verdict="request_changes", findings=[FOUND])
+APPROVES = call("finish", summary="yes", verdict="approve")
+
+
+def paths(data: Mapping[str, Any]) -> list[str]:
+    return sorted(each["path"] for each in data["changeset"]["files"])
+
+
+class Team:
+    """A repository, and a script for each role."""
+
+    def __init__(self, folder: Path, **scripts: Sequence[Mapping[str, Any]]) -> None:
+        self.site = Worksite.make(folder, {"calc.py": CALC, "test_calc.py": OLD})
+        chains = {}
+        for role, replies in scripts.items():
+            path = folder / f"{role}.json"
+            path.write_text(json.dumps({"note": "written by hand", "execute": list(replies)}))
+            chains[role] = {"provider": "scripted", "default_model": str(path)}
+        config = folder / "config" / "patchyard"
+        config.mkdir(parents=True)
+        (config / "models.yaml").write_text(json.dumps({"roles": chains}))
+        (config / "config.yaml").write_text(json.dumps({"roles": list(scripts)}))
+        self.environ = {**self.site.environ, "XDG_CONFIG_HOME": str(folder / "config")}
+
+    async def run(
+        self, plan_id: str = "", **options: Any
+    ) -> tuple[Mapping[str, Any], list[Any], PatchyardError | None]:
+        """Run or carry on; the plan's data, its events, what it failed with."""
+        error = None
+        repository = str(self.site.repository)
+        async with open_equipment(self.environ) as equipment:
+            workflow = Workflow(equipment)
+            if not plan_id:
+                asked = Asked(task="Let mean([]) be 0", kind="process", repository=repository)
+                asked = Asked(**{**vars(asked), "validate": (CHECK,), **options})
+                plan_id = await workflow.create(spec_of(asked, self.environ))
+            try:
+                await workflow.run(plan_id)
+            except PatchyardError as failure:
+                error = failure
+            ledger = await self.site.ledger(equipment, plan_id)
+            data = await plan_data(ledger)
+            events = [event for _, _, event in await ledger.events()]
+        await self.site.clear()
+        return data, events, error
+
+
+async def test_each_looks_at_what_the_one_before_left(tmp_path: Path) -> None:
+    developer = (
+        call("write_file", path="calc.py", content=ZERO),
+        done("returns 0"),
+        call("write_file", path="calc.py", content=RIGHT),
+        done("returns 0.0"),
+    )
+    team = Team(
+        tmp_path,
+        developer=developer,
+        tester=(WRITES_TEST, done("added")),
+        reviewer=(REJECTS,),
+    )
+    data, events, error = await team.run(rounds=1)
+    assert isinstance(error, ProofFailed)  # the script of the reviewer always rejects
+    assert "the reviewer still asks for changes: calc.py:3 error: return 0.0" in error.message
+    assert data["state"] == State.CONSTRAINED
+    heard = [event for event in events if isinstance(event, ColleagueHeard)]
+    assert [(each.role, each.verdict, each.added) for each in heard] == [
+        ("tester", "", ("test_none.py",)),
+        ("reviewer", "request_changes", ()),
+        ("reviewer", "request_changes", ()),
+    ]
+    own = sum(each.input_tokens + each.output_tokens for each in heard)
+    assert data["cost"]["tokens"] > own > 0
+    (tmp_path / "reviewer.json").write_text(json.dumps({"execute": [APPROVES]}))
+    data, events, error = await team.run(data["plan_id"])
+    assert error is None
+    assert sorted(each["path"] for each in data["changeset"]["files"]) == [
+        "calc.py",
+        "test_none.py",
+    ]
+    assert data["colleagues"][-1]["verdict"] == "approve"
+    asked = [event.colleague_id for event in events if isinstance(event, ColleagueAsked)]
+    assert len(asked) == len(set(asked)) == 4
+
+
+class Struck(BaseException):
+    """What a kill looks like from inside: nothing after it runs."""
+
+
+@pytest.mark.parametrize("when", ["asked", "written", "heard"])
+async def test_killed_in_between_nobody_is_asked_or_heard_twice(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    developer = (call("write_file", path="calc.py", content=ZERO), done("returns 0"))
+    team = Team(tmp_path, developer=developer, tester=(WRITES_TEST, done()), reviewer=(APPROVES,))
+    real = Ledger.record
+    kinds = {"asked": (ColleagueAsked,), "heard": (ColleagueHeard,)}.get(when, ())
+
+    async def record(ledger: Ledger, *events: Event) -> None:
+        if when == "written" and isinstance(events[0], ColleagueHeard):
+            raise Struck
+        await real(ledger, *events)
+        if isinstance(events[0], kinds):
+            raise Struck
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "record", record)
+        with pytest.raises(Struck):
+            await team.run()
+    async with open_equipment(team.environ) as equipment:
+        rows = await equipment.store.summaries.summaries()
+        (plan_id,) = [stream for stream, row in rows if not row.get("kinship")]
+    data, events, error = await team.run(plan_id)
+    assert error is None
+    assert paths(data) == ["calc.py", "test_none.py"]
+    heard = [event.role for event in events if isinstance(event, ColleagueHeard)]
+    asked = [event.role for event in events if isinstance(event, ColleagueAsked)]
+    assert heard == asked == ["tester", "reviewer"]
+
+
+async def test_a_typed_role_works_alone(tmp_path: Path) -> None:
+    developer = (call("write_file", path="calc.py", content=ZERO), done("returns 0"))
+    team = Team(tmp_path, developer=developer, reviewer=(APPROVES,))
+    data, _, error = await team.run(role="developer")
+    assert (error, data["colleagues"]) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("roles", "words"),
+    [
+        (["developer", "developer"], "names developer twice"),
+        (["developer", "architect"], "architect gives record and cannot look at"),
+        (["reviewer", "tester"], "reviewer gives findings, so that others have nothing"),
+        (["developer", "reviewr"], "config.yaml:1:25: roles[1]: unknown role 'reviewr'"),
+    ],
+)
+def test_a_team_that_cannot_work_is_refused(roles: list[str], words: str, tmp_path: Path) -> None:
+    team = Team(tmp_path, developer=(done(),))
+    (tmp_path / "config" / "patchyard" / "config.yaml").write_text(json.dumps({"roles": roles}))
+    with pytest.raises(UsageError) as caught:
+        spec_of(Asked(task="t", repository=str(team.site.repository)), team.environ)
+    assert words in caught.value.message
