@@ -292,7 +292,7 @@ def _with_commands(
     notes = []
     if found.setup:
         notes.append(f"setup found by {found.because}: {' && '.join(found.setup)}")
-    if spec.gates:
+    if any(not gate.is_scan for gate in spec.gates):
         return replace(spec, setup=found.setup), tuple(notes)
     if found.validate:
         off = "`--validate ''` switches it off"

@@ -42,6 +42,11 @@ shop.py:4: error: Missing return statement  [return]
 Would reformat: pkg/x.py
 [warn] web/a.css
 cmd/b.go
+unformatted: File would be reformatted
+ --> bad.py:2:1
+  | 1 + import os
+src/main.rs:1:17: warning: unused variable: `x`: help: prefix it with an underscore: `_x`
+would reformat /home/ada/shop/bad.py
 1 file would be reformatted
 Oh no!
 """
@@ -58,6 +63,8 @@ GOOD: list[tuple[str, bytes, Gate, list[tuple[str, int, str, str]]]] = [
         ("src/a.ts", 3, "TS2322", "error"), ("main.go", 12, "", "warning"),
         ("shop.py", 4, "return", "error"), ("pkg/x.py", 0, "", "warning"),
         ("web/a.css", 0, "", "warning"), ("cmd/b.go", 0, "", "warning"),
+        ("bad.py", 2, "", "warning"),
+        ("src/main.rs", 1, "", "warning"), ("bad.py", 0, "", "warning"),
     ]),
     (Reads.NUMBER, b"1000 loops\nbest of 5: 12.5 usec, v2\n", Gate(name="n"), []),
 ]  # fmt: skip

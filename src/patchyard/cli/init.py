@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ from patchyard.configuration import REPOSITORY_FILE, repository_files
 from patchyard.domain.detection import Detected, detect
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import Conflict, StateRefusal
+from patchyard.domain.gate_detection import ALWAYS, gates_for
 from patchyard.engine.catalogue import Catalogue
 
 
@@ -42,10 +43,11 @@ async def _init(*, force: bool) -> Outcome:
         return None if data is None else data.decode("utf-8", "replace")
 
     found = detect(text, sight.names(), sight.names)
+    gates = gates_for(text, sight.names())
     async with open_equipment(os.environ) as equipment:
         adapter = equipment.environments.get(ExecutionEnvironment.PROCESS)
         works = adapter is not None and (await adapter.check()).is_ready
-        _write(top, settings_text(found, has_process=works), force=force)
+        _write(top, settings_text(found, gates, has_process=works), force=force)
         is_trusted = before <= {REPOSITORY_FILE}
         if is_trusted:
             catalogue = Catalogue(equipment.store.journal, equipment.clock)
@@ -56,6 +58,7 @@ async def _init(*, force: bool) -> Outcome:
         "setup": list(found.setup),
         "validate": list(found.validate),
         "lint": list(found.lint),
+        "gates": dict(gates),
         "execution_environment": "process" if works else None,
         "trusted": is_trusted,
     }
@@ -65,7 +68,7 @@ async def _init(*, force: bool) -> Outcome:
     return Outcome(data=data, text=said)
 
 
-def settings_text(found: Detected, *, has_process: bool) -> str:
+def settings_text(found: Detected, gates: Mapping[str, str], *, has_process: bool) -> str:
     """Return the file for what was found."""
     lines = ["# Settings of this repository for Patchyard; `agents config check` checks them."]
     if found.because:
@@ -79,11 +82,24 @@ def settings_text(found: Detected, *, has_process: bool) -> str:
     lines += [
         f"#  - {json.dumps(command)}  # lint, where it is installed" for command in found.lint
     ]
+    lines += _proposed(gates)
     lines.append("# invariants: [{text: the public API stays, check: python tools/api.py}]")
     lines.append("# limits: {budget_usd: 5, max_steps: 200, timeout: 1h}")
     lines.append("# protected_paths: [migrations/*]")
     lines.append("# role: developer")
     return "\n".join(lines) + "\n"
+
+
+def _proposed(gates: Mapping[str, str]) -> list[str]:
+    """Return the gates that fit; those that need a tool are left for you to switch on."""
+    lines = ["gates:"]
+    for purpose, gate in gates.items():
+        if purpose in ALWAYS:
+            lines.append(f"  {purpose}: {gate}")
+            continue
+        why = "old failures do not count; instead of `validate`" if purpose == "tests" else ""
+        lines.append(f"#  {purpose}: {gate}  # {why or 'where it is installed'}")
+    return lines
 
 
 def _listed(key: str, commands: Sequence[str]) -> list[str]:

@@ -136,7 +136,7 @@ def apply(
 def _proof(ledger: Ledger, *, is_part: bool) -> str:
     """Say so when what was applied has no proof."""
     validation, changeset = ledger.state.validation, ledger.state.changeset
-    is_proven = validation is not None and validation.passed and changeset is not None
+    is_proven = validation is not None and validation.is_proof and changeset is not None
     if is_proven and not is_part:
         return ""
     why = "only the whole was proven" if is_proven else "no validation command was set"

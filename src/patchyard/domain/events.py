@@ -221,6 +221,12 @@ class Validated:
     kind: ExecutionEnvironment | None = None
     held: tuple[str, ...] = ()  # paths that the gates took from the base
     silenced: tuple[str, ...] = ()  # added lines that silence a tool, `path:line`
+    has_run: bool = True  # false where the change was only read, and nothing of it was run
+
+    @property
+    def is_proof(self) -> bool:
+        """Whether something ran on the tree, and nothing stands against it."""
+        return self.passed and self.has_run
 
 
 @dataclass(frozen=True, kw_only=True)

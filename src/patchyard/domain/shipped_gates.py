@@ -15,13 +15,8 @@ def _python(name: str, command: str, reads: Reads, *, package: str) -> Gate:
     return Gate(name=name, command=command, reads=reads, cure=_PIP.format(package))
 
 
-def _node(
-    name: str, command: str, reads: Reads, *, mapping: Mapping[str, str] | None = None
-) -> Gate:
-    program = f"npx --no-install {command}"
-    return Gate(
-        name=name, command=program, reads=reads, mapping=mapping or {}, cure=_NPM.format(name)
-    )
+def _node(name: str, command: str, reads: Reads, *, package: str = "") -> Gate:
+    return Gate(name=name, command=command, reads=reads, cure=_NPM.format(package or name))
 
 
 _TABLE = (
@@ -45,10 +40,11 @@ _TABLE = (
         Reads.SARIF,
         package="ruff",
     ),
-    _node(
-        "eslint",
-        "eslint --format json --output-file {report} .",
-        Reads.JSON,
+    Gate(
+        name="eslint",
+        command="eslint --format json --output-file {report} .",
+        reads=Reads.JSON,
+        cure=_NPM.format("eslint"),
         mapping={
             "items": "*.messages.*",
             "file": "filePath",
@@ -91,7 +87,7 @@ _TABLE = (
         severity=Severity.WARNING,  # its notes belong to an error
         cure=_PIP.format("mypy"),
     ),
-    _node("tsc", "tsc --noEmit --pretty false", Reads.TEXT),
+    _node("tsc", "tsc --noEmit --pretty false", Reads.TEXT, package="typescript"),
     # coverage of the changed lines
     Gate(
         name="coverage",

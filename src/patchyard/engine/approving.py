@@ -105,7 +105,7 @@ def confidence(state: PlanState, phase: Phase) -> float:
         return strategy_confidence(own, is_declared=is_declared)
     validation = state.validation
     return result_confidence(
-        is_proven=validation is not None and validation.passed,
+        is_proven=validation is not None and validation.is_proof,
         rounds=state.rounds,
         is_touched=validation is not None and bool(validation.touched or validation.silenced),
         has_findings=bool(state.changeset is not None and state.changeset.findings),

@@ -129,6 +129,7 @@ class Capture:
                 kind=general_kind(spec),
                 held=gated.held,
                 silenced=gated.silenced,
+                has_run=bool(spec.validate) or any(not gate.is_scan for gate in spec.gates),
             )
         )
         return results

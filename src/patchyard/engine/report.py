@@ -224,7 +224,7 @@ def _strategy(state: PlanState) -> dict[str, Any]:
 
 def _proven(state: PlanState) -> str | None:
     validation = state.validation
-    return validation.tree if validation is not None and validation.passed else None
+    return validation.tree if validation is not None and validation.is_proof else None
 
 
 def _progress(state: PlanState) -> list[dict[str, str]]:

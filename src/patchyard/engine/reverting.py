@@ -1,12 +1,14 @@
 """Going back: to a new strategy, or to the same one carried out anew; counted and bounded."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.automation import MOST_REVERTS, automation
 from patchyard.domain.codec import from_json
 from patchyard.domain.errors import GuardRefused, PatchyardError
 from patchyard.domain.events import Moved, WorkspaceRemoved
+from patchyard.domain.gate_verdicts import shown_finding
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.retry import OF_STRATEGY
 from patchyard.domain.state import PlanState
@@ -112,11 +114,18 @@ async def findings(ledger: Ledger) -> str:
     if state.failure is not None:
         parts.append(f"It ended with: {state.failure.message}")
     if state.validation is not None and not state.validation.passed:
-        for row in await ledger.value(state.validation.results):
-            if not row.get("passed"):
-                output = str(row.get("output", ""))[-OUTPUT_CHARS:]
-                parts.append(f"$ {row['command']}\n(ended with {row.get('exit_code')})\n{output}")
+        rows = await ledger.value(state.validation.results)
+        against = [row for row in rows if not row.get("passed") and row.get("required", True)]
+        parts += [_of_row(row) for row in against]
     return "\n\n".join(parts)[:FINDINGS_CHARS]
+
+
+def _of_row(row: Mapping[str, Any]) -> str:
+    found = [shown_finding(each) for each in row.get("findings", ())]
+    if found or row.get("problem"):
+        return "\n".join([f"The gate {row['name']} fails.", *found, row.get("problem", "")])
+    output = str(row.get("output", ""))[-OUTPUT_CHARS:]
+    return f"$ {row['command']}\n(ended with {row.get('exit_code')})\n{output}"
 
 
 __all__ = ["FINDINGS_CHARS", "findings", "freshened", "may_by_itself", "revert"]

@@ -18,6 +18,8 @@ PLACED = re.compile(
     r"(?:vet: )?(?P<path>[^\s:()][^:()]*)(?::(?P<line>\d{1,9})(?::\d+)?:|\((?P<at>\d{1,9}),\d+\):)"
     r"\s*(?P<said>.*)"
 )
+# ` --> path:2:1` of ruff and rustc, below the message that it is about.
+ARROW = re.compile(r"\s*--> (?P<path>\S.*?):(?P<line>\d{1,9}):\d+")
 # `Would reformat: path`, `would reformat path`, `[warn] path`, or the path alone.
 LISTED = re.compile(r"(?:would reformat:? |\[warn\] )(?P<path>\S.*)", re.IGNORECASE)
 ALONE = re.compile(r"(?P<path>[\w./@+-]+\.\w+)")
@@ -46,6 +48,9 @@ def _finding(line: str, root: str) -> GateFinding | None:
         path = path_in_tree(placed["path"], root)
         number, said = int(placed["line"] or placed["at"]), placed["said"]
         return _made(path, number, said) if path else None
+    if arrow := ARROW.fullmatch(line):
+        path = path_in_tree(arrow["path"], root)
+        return _made(path, int(arrow["line"]), "the tool names this line") if path else None
     listed = LISTED.fullmatch(line) or ALONE.fullmatch(line)
     path = path_in_tree(listed["path"], root) if listed else ""
     return _made(path, 0, "not as the formatter writes it") if path else None
@@ -62,4 +67,4 @@ def _made(path: str, line: int, said: str) -> GateFinding:
     )
 
 
-__all__ = ["ALONE", "LISTED", "LONGEST", "PLACED", "TextReader"]
+__all__ = ["ALONE", "ARROW", "LISTED", "LONGEST", "PLACED", "TextReader"]
