@@ -155,3 +155,7 @@ def test_old_defects_in_the_base_stop_nothing_wherever_they_move(desk: Desk) -> 
     assert rows["tests"]["before"]["passed"] is False
     assert rows["licences"]["notes"] == ["the base has such already"]
     assert said.data["proven_tree"] == said.data["changeset"]["tree"]
+    assert said.data["receipt"]["verdict"] == "proven"
+    page = desk.folder / "receipt.md"
+    assert desk.agents("plan", "export", "--to", str(page)).code == 0
+    assert "| `types` | failed | passed | 0 | 1 |" in page.read_text()

@@ -3,9 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,6 +12,7 @@ from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, po
 from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.plan_verify import broken
 from patchyard.domain.errors import UsageError
+from patchyard.domain.receipt import receipt_markdown
 from patchyard.engine.exporting import exported
 from patchyard.engine.ledger import Ledger
 
@@ -23,7 +22,10 @@ from patchyard.engine.ledger import Ledger
 @click.option("--to", "target", required=True, type=str, help="The file; it must not exist.")
 @format_option
 def export(plan_id: str, target: str, output_format: str) -> None:
-    """Write all of a plan into one file: events with their hashes, bodies, receipt, patch."""
+    """Write all of a plan into one file: events with their hashes, bodies, receipt, patch.
+
+    Into a file that ends in .md goes its receipt, as a page for people.
+    """
     path = Path(target).absolute()
 
     async def work() -> Outcome:
@@ -31,7 +33,11 @@ def export(plan_id: str, target: str, output_format: str) -> None:
         async with opened(plan_id) as (equipment, found):
             ledger = await Ledger.open(equipment.store, equipment.clock, found)
             data = await exported(equipment, ledger)
-        _write(path, data)
+        plan = data["plan"]
+        files = (plan["changeset"] or {"files": []})["files"]
+        is_page = path.suffix == ".md"
+        page = receipt_markdown(portable(plan["receipt"]), portable(files))
+        _write(path, page if is_page else json.dumps(portable(data), indent=1))
         counts = f"{counted(len(data['events']), 'event')}, {len(data['bodies'])} bodies"
         said = {"plan_id": found, "file": str(path), "head": data["head"]}
         problems = [f"the journal is not what was written: {each}" for each in data["problems"]]
@@ -53,10 +59,10 @@ def _require_new(path: Path) -> None:
         raise UsageError(f"there is no folder {path.parent}", hint="make it first")
 
 
-def _write(path: Path, data: Mapping[str, Any]) -> None:
+def _write(path: Path, content: str) -> None:
     """Write a file that is whole or not there, and takes nobody's place; for its owner alone."""
     with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8") as file:
-        json.dump(portable(data), file, indent=1)
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
         try:

@@ -138,6 +138,7 @@ class TurnTaken:
     output_tokens: int = 0
     asked_model: bool = False
     guidance: str = ""  # people's words to the actor, given with this turn
+    model: str = ""  # that was asked
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -189,8 +189,10 @@ def _taken(state: PlanState, event: TurnTaken, _version: int) -> PlanState:
     )
     rounds = state.rounds + bool(event.note)
     state = steering_fold.turn_taken(state)
+    is_new = bool(event.model) and event.model not in state.models
     return replace(
         state,
+        models=(*state.models, event.model) if is_new else state.models,
         turn=event.turn, calls_of_turn=0, asked=None, spent=spent, rounds=rounds, validation=None,
     )  # fmt: skip
 

@@ -57,6 +57,7 @@ class PlanState:
     attempt: int = 0  # of the present phase: how often it began to process
     attempt_starts: int = 0  # version at which the phase's transcript begins
     turn: int = 0  # last turn taken in this transcript
+    models: tuple[str, ...] = ()  # that were asked, in the order of their first turn
     asked: TurnRequested | None = None  # a turn that is asked for and not taken
     open_calls: Mapping[str, ToolCallRequested] = field(default_factory=dict)
     tool_calls: int = 0

@@ -66,6 +66,7 @@ class AgentLoop:
             output_tokens=usage.output_tokens if usage else 0,
             asked_model=usage is not None,
             guidance=guidance,
+            model=turn.model,
         )
         said = (Noted(text=turn.sent_back),) if turn.sent_back else ()
         if turn.is_final:

@@ -10,6 +10,7 @@ from patchyard.domain.errors import PatchyardError
 from patchyard.domain.marks import Mark
 from patchyard.domain.network import GIT, INDEX, told
 from patchyard.domain.plan import Phase
+from patchyard.domain.receipt import receipt
 from patchyard.domain.routing import sites_of
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
@@ -29,7 +30,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
     state = ledger.state
     spec = state.known
     changeset = await _changeset(ledger)
-    return {
+    data = {
         "plan_id": state.plan_id,
         "phase": str(state.phase),
         "state": str(state.state),
@@ -75,7 +76,14 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "findings": [to_json(finding) for finding in changeset.findings] if changeset else [],
         "error_message": state.failure.message if state.failure else None,
         "error_details": _error_details(state),
+        "models": list(state.models),
+        "timing": {
+            "created": round(state.created, 3),
+            "updated": round(state.updated, 3),
+            "seconds": round(state.spent.seconds, 3),
+        },
     }
+    return data | {"receipt": receipt(data)}
 
 
 def base_data(base: Base | None) -> dict[str, Any] | None:
