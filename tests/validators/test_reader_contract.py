@@ -103,6 +103,10 @@ ENTITIES = (
 )
 FILE_ENTITY = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite>&a;</testsuite>'
 HOSTILE = {
+    "other-xml": b"<html>fine</html>",
+    "spaces": b"  \n",
+    "item-no-object": b'{"results": ["x"], "file": 1}',
+    "item-empty": b'{"results": [{}]}',
     "nothing": b"",
     "text": b"all tests passed, honestly\n",
     "nul": b"\0" * 5000,
@@ -155,6 +159,10 @@ def test_a_path_outside_the_tree_is_taken_away_and_the_finding_stays(path: str) 
     assert [(f.path, f.rule) for f in read("sarif", report).findings] == [("", "F401")]
 
 
+def _numbered(count: int) -> bytes:
+    return b"".join(b'<testcase name="%d"/>' % number for number in range(count))
+
+
 def test_more_than_anybody_can_compare_is_refused() -> None:
     with pytest.raises(UnreadableReport, match="more than 10,000"):
         read("json", MYPY * 10_001)
@@ -163,6 +171,10 @@ def test_more_than_anybody_can_compare_is_refused() -> None:
     cases = b'<testcase name="a"><failure/></testcase>' * 10_001
     with pytest.raises(UnreadableReport, match="more than 10,000"):
         read("junit", b"<testsuite>" + cases + b"</testsuite>")
+    with pytest.raises(UnreadableReport, match="more than 200,000 tests"):
+        read("junit", b"<testsuite>" + _numbered(200_001) + b"</testsuite>")
+    with pytest.raises(UnreadableReport, match="more than 16,777,216 bytes"):
+        read("json", b" " * 16_777_217)
     result = b'{"ruleId": "a"},' * 10_001
     with pytest.raises(UnreadableReport, match="more than 10,000"):
         read("sarif", b'{"runs": [{"results": [' + result.rstrip(b",") + b"]}]}")

@@ -7,6 +7,7 @@ from xml.parsers import expat
 
 from patchyard.domain.gate_findings import UnreadableReport
 
+JSON_BYTES = 16 * 1024 * 1024  # it is held whole, at some twenty times its size
 MOST_DEPTH = 64
 MOST_ELEMENTS = 5_000_000
 
@@ -71,6 +72,8 @@ def _entity(name: str, *_: Any) -> None:
 
 def read_json(report: bytes) -> Any:
     """Return a JSON document, or a list of those on the lines of one. Raises UnreadableReport."""
+    if len(report) > JSON_BYTES:
+        raise UnreadableReport(f"it has more than {JSON_BYTES:,} bytes")
     try:
         text = report.decode("utf-8-sig")
         if not text.strip():
@@ -92,6 +95,7 @@ def whole_number(value: object) -> int:
 
 
 __all__ = [
+    "JSON_BYTES",
     "MOST_DEPTH",
     "MOST_ELEMENTS",
     "OnEnd",

@@ -1,10 +1,12 @@
 """One gate on one tree: its command in a fresh environment, its report taken out and read."""
 
+import asyncio
 import base64
 import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 
 from patchyard.contracts.validator import ReportReader
@@ -93,7 +95,8 @@ class GateRunner:
         if not content.strip() and (gate.report or PLACEHOLDER in gate.command):
             raise UnreadableReport("its report is empty")
         root = toolbox.handle.workspace_path
-        reading = self._reader(gate.reads).read(content, gate, root=root)
+        read = partial(self._reader(gate.reads).read, root=root)
+        reading = await asyncio.to_thread(read, content, gate)  # a large one takes its time
         _require_sense(gate, result, reading)
         return reading
 

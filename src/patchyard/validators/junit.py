@@ -17,7 +17,7 @@ from patchyard.domain.report_paths import path_in_tree
 
 _FAILING = frozenset({"error", "failure"})
 _PLACE = re.compile(r"^([^\s:][^:\n]*):(\d{1,9}):", re.MULTILINE)  # as tracebacks name one
-MOST_TESTS = 1_000_000
+MOST_TESTS = 200_000
 
 
 class JUnitReader:

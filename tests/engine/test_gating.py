@@ -1,0 +1,120 @@
+"""Gates within a plan's rounds: what the actor is told, and what a mended result comes to."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from engine.worksite import Worksite, call, done
+from patchyard.domain.errors import ProofFailed
+from patchyard.domain.events import TurnRequested, Validated
+from patchyard.domain.plan import State
+from patchyard.engine.report import plan_data
+from patchyard.engine.watching import Watching
+from patchyard.engine.workflow import Workflow
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+# A linter of our own: every line with BAD is a finding, every line with WORSE crashes it.
+LINTER = """
+import json, pathlib, sys
+found = [
+    {"file": str(path), "line": number, "rule": "bad", "message": line}
+    for path in sorted(pathlib.Path().glob("*.txt"))
+    for number, line in enumerate(path.read_text().splitlines(), 1)
+    if "BAD" in line
+]
+if any("WORSE" in path.read_text() for path in pathlib.Path().glob("*.txt")):
+    sys.exit("crashed")
+print(json.dumps(found))
+"""
+MAPPING = {key: key for key in ("file", "line", "rule", "message")}
+GATE = {"command": "python3 lint.py", "parser": "json", "mapping": MAPPING, "from_base": "lint.py"}
+
+
+@pytest.fixture
+def files() -> dict[str, str]:
+    return {"a.txt": "one\nBAD old\n", "lint.py": LINTER}
+
+
+async def carried_out(
+    site: Worksite, *replies: Any, rounds: int = 0, **gate: Any
+) -> tuple[dict[str, Any], list[Any], Exception | None]:
+    heard: list[Any] = []
+    failed: Exception | None = None
+    config = json.dumps({"gates": {"lint": {**GATE, **gate}}})
+    (site.repository / ".patchyard").mkdir()
+    (site.repository / ".patchyard/config.yaml").write_text(config)
+    async with site.open() as (equipment, _):
+        workflow = Workflow(equipment, watching=Watching(on_event=heard.append))
+        plan_id = await site.made(workflow, site.asked(*replies, rounds=rounds))
+        try:
+            await workflow.run(plan_id)
+        except ProofFailed as error:
+            failed = error
+        data = await plan_data(await site.ledger(equipment, plan_id))
+    return data, heard, failed
+
+
+def written(content: str) -> Any:
+    return call("write_file", path="a.txt", content=content)
+
+
+def places(row: Mapping[str, Any]) -> Sequence[tuple[str, int]]:
+    return [(each["path"], each["line"]) for each in row["findings"]]
+
+
+async def test_what_a_gate_finds_goes_back_to_the_actor_who_mends_it(site: Worksite) -> None:
+    data, heard, failed = await carried_out(
+        site, written("BAD new\nBAD old\n"), done("tried"), written("good\nBAD old\n"), rounds=1
+    )
+    assert failed is None
+    assert data["state"] == State.COMPLETE
+    assert [event.passed for event in heard if isinstance(event, Validated)] == [False, True]
+    (note,) = [event.note for event in heard if isinstance(event, TurnRequested) and event.note]
+    assert "The gate `lint` fails" in note
+    assert "a.txt:1: bad: BAD new" in note
+    assert "BAD old" not in note
+    (row,) = data["validation"]
+    assert (row["old"], row["new"], row["before"]["passed"]) == (1, 0, False)
+
+
+async def test_an_actor_that_edits_the_linter_itself_is_judged_by_the_old_one(
+    site: Worksite,
+) -> None:
+    data, _, failed = await carried_out(
+        site, written("BAD new\n"), call("write_file", path="lint.py", content="print('[]')\n")
+    )
+    assert isinstance(failed, ProofFailed)
+    assert "1 of 1 gates fail on the result: lint: a.txt:1: bad" in failed.message
+    assert places(failed.details) == [("a.txt", 1)]
+    assert data["held_from_base"] == ["lint.py"]
+
+
+async def test_a_gate_that_crashes_on_the_result_stops_it_and_an_advisory_one_does_not(
+    site: Worksite,
+) -> None:
+    data, _, failed = await carried_out(site, written("WORSE\n"), required=False)
+    assert failed is None
+    (row,) = data["validation"]
+    assert (row["status"], row["passed"], row["required"]) == ("broken", False, False)
+    assert data["proven_tree"] == data["changeset"]["tree"]
+
+
+async def test_a_base_on_which_the_gate_crashes_makes_all_findings_new(site: Worksite) -> None:
+    (site.repository / "b.txt").write_text("WORSE\n")
+    data, _, failed = await carried_out(
+        site, call("delete_file", path="b.txt"), call("write_file", path="c.txt", content="x\n")
+    )
+    assert isinstance(failed, ProofFailed)
+    (row,) = data["validation"]
+    assert places(row) == [("a.txt", 2)]
+    assert "the base cannot be compared with" in row["notes"][0]
+
+
+async def test_a_change_of_nothing_is_judged_by_the_base_alone(site: Worksite) -> None:
+    data, _, failed = await carried_out(site, call("read_file", path="a.txt"), done("same"))
+    assert failed is None
+    (row,) = data["validation"]
+    assert (row["status"], row["old"]) == ("passed", 1)
