@@ -35,7 +35,7 @@ def tool(name: str, description: str = "says it back", **more: Any) -> dict[str,
 def tools(mode: str, cursor: str) -> dict[str, Any]:
     listed = [tool("echo"), tool("crash"), tool("sleep"), tool("huge"), tool("long")]
     listed += [tool("ask"), tool("junk"), tool("change"), tool("fail"), tool("write")]
-    listed += [tool("linger"), tool("wait")]
+    listed += [tool("linger"), tool("wait"), tool("eat"), tool("deny")]
     if mode == "twice":
         listed.append(tool("echo"))
     if mode == "endless":
@@ -52,10 +52,8 @@ def call(name: str, text: str, number: int) -> dict[str, Any] | None:
         os.kill(os.getpid(), signal.SIGKILL)
     if name == "sleep":
         time.sleep(float(text))
-    if name == "huge":
-        sys.stdout.write("x" * int(text) + "\n")
-    if name == "long":
-        return said("".join(f"{line}\n" for line in range(int(text))))
+    if name in {"huge", "long"}:
+        text = "x" * int(text) if name == "huge" else "line\n" * int(text)
     if name == "ask":
         for method in ("sampling/createMessage", "elicitation/create", "roots/list", "ping"):
             send({"jsonrpc": "2.0", "id": f"s-{method}", "method": method, "params": {}})
@@ -68,13 +66,15 @@ def call(name: str, text: str, number: int) -> dict[str, Any] | None:
     if name == "change":
         Path("changed").touch()
         send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-    if name in {"write", "linger", "wait"}:
+    if name in {"write", "linger", "wait", "eat"}:
         work(name, text)
     return {**said("it went wrong"), "isError": True} if name == "fail" else said(text)
 
 
 def work(name: str, text: str) -> None:
-    """Write to the log; `linger` takes its time, `wait` until there is a sign to go on."""
+    """Write to the log: `eat` takes memory first, `linger` its time, `wait` waits for a sign."""
+    if name == "eat":
+        text = str(len(bytearray(b"x") * int(text)))
     with Path("log.txt").open("a") as file:
         file.write(f"{'once' if name == 'linger' else text}\n")
     if name == "linger":
@@ -104,7 +104,7 @@ def main(mode: str) -> None:
             result = tools(mode, params.get("cursor", ""))
         if method == "tools/call":
             result = call(params["name"], params["arguments"]["text"], number)
-        if mode == "refusing":
+        if mode == "refusing" or params.get("name") == "deny":
             send({"jsonrpc": "2.0", "id": number, "error": {"code": 1, "message": "not you"}})
         elif number is not None:
             send({"jsonrpc": "2.0", "id": number, "result": result})

@@ -72,7 +72,7 @@ def test_a_mistake_is_told_with_its_place(entry: Any, said: str) -> None:
     assert caught.value.message.startswith(said)
 
 
-@pytest.mark.parametrize("name", ["", "a__b", "_a", "a b", "x" * 32, "ä"])
+@pytest.mark.parametrize("name", ["", "a__b", "_a", "a_", "a b", "x" * 32, "ä"])
 def test_a_name_that_could_be_mistaken_in_a_tool_is_refused(name: str) -> None:
     with pytest.raises(Fault, match="cannot name a server"):
         mcp_servers_of({name: {"command": "x"}}, ())

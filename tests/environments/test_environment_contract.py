@@ -14,6 +14,7 @@ from patchyard.clients.process import ProcessRef, kill, wait_ended
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Mount
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
+from patchyard.toolbox.mcp import pin_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -36,6 +37,30 @@ async def test_it_runs_commands_in_the_workspace(start: Start, yard: Yard) -> No
     assert shown == (str(yard.workspace) if yard.carries else str(yard.inside(running.handle)))
     await running.run("echo hello > new.txt")
     assert (yard.workspace / "new.txt").read_text() == "hello\n"
+
+
+SERVER = """
+while IFS= read -r line; do case $line in
+*initialize\\"*) echo '{"id":1,"result":{}}' ;;
+*tools/list*) echo '{"id":2,"result":{"tools":[{"name":"note"}]}}' ;;
+*tools/call*) echo noted >> notes.txt; echo '{"id":3,"result":{"content":[]}}' ;;
+esac; done
+"""
+
+
+async def test_a_server_of_tools_runs_in_the_workspace(start: Start, yard: Yard) -> None:
+    (yard.workspace / "server.sh").write_text(SERVER)
+    running = await start(yard.spec())
+    server = {"server": "s", "command": ["sh", "server.sh"]}
+    listed = await running.toolbox.call("01LIST", "mcp_list", server)
+    assert listed["tools"] == ['{"name":"note"}'], listed
+    call = {"tool": "note", "arguments": {}, "pin": pin_of('{"name":"note"}')}
+    called = await running.toolbox.call("01NOTE", "mcp_call", {**server, **call})
+    assert called["answer"] == '{"content":[]}', called
+    again = await running.toolbox.attach("01NOTE")
+    assert again is not None
+    assert again["answer"] == called["answer"]
+    assert (yard.workspace / "notes.txt").read_text() == "noted\n"
 
 
 async def test_check_starts_one_for_certain_and_leaves_nothing(adapter: Adapter) -> None:

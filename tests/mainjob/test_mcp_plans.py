@@ -55,7 +55,7 @@ def test_a_plan_uses_a_server_and_planning_only_what_the_user_says_it_reads(serv
     assert done.code == 0, done.message
     assert done.changed == {"copy.txt": "added", "log.txt": "added"}
     assert settled(served) == ["", "UNKNOWN_TOOL", "", "VALIDATION_ERROR", ""]
-    assert "12 tools, seen for the first time and held to that" in notes(served)
+    assert "14 tools, seen for the first time and held to that" in notes(served)
     asked = events(served, "ToolCallRequested")
     assert [each.get("kind") for each in asked if each["name"].startswith("mcp")] == [
         *("process", None, "process", None)
@@ -101,6 +101,19 @@ def _until_written(process: "subprocess.Popen[bytes]", tasks: Path) -> list[Path
     while not (found := [each for each in tasks.glob("*/root/log.txt") if each.stat().st_size]):
         assert process.poll() is None
     return found
+
+
+def test_a_servers_memory_counts_to_the_limits_of_its_place(served: Desk) -> None:
+    script = served.script(
+        call("mcp__h__eat", text="400000000"),
+        call("mcp__h__write", text="x"),
+        finish(),
+    )
+    words = ("run", "a task", "--model", f"scripted:{script}", "--validate", "")
+    done = served.agents(*words, "--limit", "memory=200M")
+    assert done.code == 0, done.message
+    (hit, _) = events(served, "ToolCallSettled")
+    assert (hit["limit"], settled(served)[1]) == ("memory", ""), hit
 
 
 def test_servers_that_do_not_work_are_told_and_the_plan_goes_on(desk: Desk) -> None:

@@ -79,6 +79,8 @@ def test_a_server_stays_from_call_to_call_and_its_answer_is_the_result(box: Box)
     assert (first["success"], text_of(first)) == (True, "one")
     assert text_of(box.use("echo", "zwölf")) == "zwölf"
     assert box.pid == pid
+    denied = box.use("deny")
+    assert (denied["error"], denied["message"]) == ("MCP_ERROR", "not you")
     failed = box.use("fail")
     assert (failed["error"], text_of(failed)) == ("MCP_TOOL_ERROR", "it went wrong")
 
@@ -154,8 +156,8 @@ def test_a_cancelled_call_ends_its_server(box: Box) -> None:
 
 
 def test_an_answer_that_is_too_large_ends_the_server_and_a_large_one_comes_whole(box: Box) -> None:
-    assert len(text_of(box.use("long", "200000"))) > 1_000_000
-    result = box.use("huge", str(talking.LONGEST_LINE + 1_000_000))
+    assert len(text_of(box.use("long", "200000"))) == 1_000_000
+    result = box.use("huge", str(talking.LONGEST_LINE + 1_000_000), timeout_s=20)
     assert result["error"] == "OUTCOME_UNKNOWN"
     assert "in one line" in result["message"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from patchyard.domain.errors import UsageError
-from patchyard.domain.mcp import McpServer, listing_of
+from patchyard.domain.mcp import McpServer, listing_of, may_repeat
 from patchyard.domain.tooling import ToolResult
 from patchyard.tools.mcp import McpTool, served
 
@@ -14,9 +14,9 @@ SERVER = McpServer(name="fs", command="node", args=("x.js",), read_only_tools=("
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
 
-def tool(name: str = "read", server: McpServer = SERVER) -> McpTool:
-    text = json.dumps({"name": name, "inputSchema": SCHEMA})
-    return served(server, listing_of(server, [text]).tools[0])
+def tool() -> McpTool:
+    text = json.dumps({"name": "read", "inputSchema": SCHEMA})
+    return served(SERVER, listing_of(SERVER, [text]).tools[0])
 
 
 def answer(*content: Any, **more: Any) -> ToolResult:
@@ -46,10 +46,10 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent() -> None
 
 
 def test_only_what_the_user_vouches_for_may_be_made_again() -> None:
-    assert tool().spec.is_repeatable
-    assert not tool("write").spec.is_repeatable
-    vouched = McpServer(name="fs", command="node", idempotent=True)
-    assert tool("write", vouched).spec.is_repeatable
+    vouched = McpServer(name="vouched", command="node", idempotent=True)
+    names = ("mcp__fs__read", "mcp__fs__write", "mcp__vouched__write", "mcp__gone__read")
+    assert [may_repeat((SERVER, vouched), name) for name in names] == [True, False, True, False]
+    assert may_repeat((), "execute_command")
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,18 @@ def cleaned(value: Any) -> Any:
     return [cleaned(item) for item in value] if isinstance(value, list) else value
 
 
+def may_repeat(servers: Sequence[McpServer], tool: str) -> bool:
+    """Whether a lost call of the tool that models call so may be undone and made again.
+
+    Nobody knows what a server does, so the user has to vouch for its tools.
+    """
+    for server in servers:
+        own, _, name = tool.partition(f"{PREFIX}{server.name}__")
+        if not own and name:
+            return server.idempotent or name in server.read_only_tools
+    return not tool.startswith(PREFIX)
+
+
 def changes(old: Sequence[Any], new: Sequence[Any]) -> Mapping[str, str]:
     """Return which tools differ between two lists, by name: added, removed, changed."""
     before, after = _by_name(old), _by_name(new)
@@ -170,4 +182,5 @@ __all__ = [
     "changes",
     "cleaned",
     "listing_of",
+    "may_repeat",
 ]

@@ -11,7 +11,7 @@ from patchyard.domain.mcp import McpServer
 from patchyard.domain.reach import looks_secret
 from patchyard.domain.texts import text_of, texts_of
 
-NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)){0,30}")  # no `__`: that parts the names
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-])){0,30}")  # `__` parts the names
 LONGEST_TIMEOUT_S = 3600.0
 KEYS = (*("args", "command", "env", "idempotent", "read_only_tools", "timeout_s", "tools", "url"),)
 

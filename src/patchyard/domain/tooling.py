@@ -29,7 +29,6 @@ class ToolSpec:
     description: str  # for the model: one or two sentences
     parameters: Mapping[str, Any]  # JSON Schema of the arguments, an object
     effect: Effect
-    is_repeatable: bool = True  # a call that was lost may be undone and made again
 
 
 @dataclass(frozen=True, kw_only=True)

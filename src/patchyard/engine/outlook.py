@@ -7,6 +7,7 @@ from patchyard.contracts.actor import Turn
 from patchyard.domain.checkpoint import REPEATS
 from patchyard.domain.codec import from_json
 from patchyard.domain.events import ToolCallRequested
+from patchyard.domain.mcp import may_repeat
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import Approved, shown_text
@@ -69,6 +70,7 @@ def _fate(state: PlanState, call: ToolCallRequested) -> str:
         return "answered by the engine"
     lost = "settled as OUTCOME_UNKNOWN and told to the actor"
     is_repeatable = state.repeats.get(call.call_id, 0) < REPEATS
+    is_repeatable = is_repeatable and may_repeat(state.known.mcp_servers, call.name)
     walls = None if call.site is None else state.known.walls_at(call.site)
     is_confined = walls in CONFINED and not reaches_out(state.known)
     if is_repeatable and is_confined and call.checkpoint_id:

@@ -7,6 +7,7 @@ from patchyard.contracts.tool import Tool
 from patchyard.domain.checkpoint import REPEATS, CallRepeated, CallUndone
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.events import ToolCallRequested
+from patchyard.domain.mcp import may_repeat
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.tooling import Effect
 from patchyard.engine.checkpoints import Checkpoints
@@ -51,7 +52,7 @@ class Recovery:
         tool = self._tools.get(call.name)
         if tool is None or call.kind is None or call.site is None or number > REPEATS:
             return None
-        if not tool.spec.is_repeatable:
+        if not may_repeat(self._ledger.state.known.mcp_servers, call.name):
             return None
         walls = self._ledger.state.known.walls_at(call.site)
         if not self._is_harmless(tool.spec.effect, walls):

@@ -48,9 +48,6 @@ class Serving:
             for tool in (await self._listing(server)).tools:
                 if phase == Phase.STRATEGIZE and tool.name not in server.read_only_tools:
                     continue
-                if tool.full_name in found:
-                    self._note(server, f"{tool.full_name} is a tool of another server already")
-                    continue
                 found[tool.full_name] = self._equipment.served(server, tool)
         return found
 

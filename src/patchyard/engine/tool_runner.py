@@ -237,9 +237,11 @@ class ToolRunner:
         live = self._ledger.state.environments.get(call.environment_id)
         self._cause = "the engine was killed and the environment is gone"
         payload: Mapping[str, Any] | None = None
-        if call.kind is not None and call.name in self._tools:
-            wanted = await self._ledger.value(call.arguments)
-            operation = self._tools[call.name].prepare(wanted)
+        arguments = await self._ledger.value(call.arguments)
+        wanted = Wanted(ref=call.ref, name=call.name, arguments=arguments)
+        admitted = self._admit(call.call_id, wanted)  # a tool of others may be another by now
+        if call.kind is not None and not isinstance(admitted, ToolResult):
+            operation = admitted[1:]
             if live is not None:
                 payload = await self._attached(call, live.handle, operation)
             if payload is None:

@@ -91,7 +91,6 @@ def served(server: McpServer, listed: ListedTool) -> McpTool:
         description=listed.description,
         parameters=listed.parameters,
         effect=Effect.RUN,
-        is_repeatable=server.idempotent or listed.name in server.read_only_tools,
     )
     return McpTool(spec=spec, show=show, server=server, listed=listed)
 
