@@ -35,7 +35,9 @@ def tool(name: str, description: str = "says it back", **more: Any) -> dict[str,
 def tools(mode: str, cursor: str) -> dict[str, Any]:
     listed = [tool("echo"), tool("crash"), tool("sleep"), tool("huge"), tool("long")]
     listed += [tool("ask"), tool("junk"), tool("change"), tool("fail"), tool("write")]
-    listed += [tool("linger"), tool("wait"), tool("eat"), tool("deny")]
+    listed += [tool("linger"), tool("wait"), tool("eat"), tool("deny"), tool("reach")]
+    if mode == "wordy":
+        listed = [tool(f"t{number}", "x" * 4_000) for number in range(100)]
     if mode == "twice":
         listed.append(tool("echo"))
     if mode == "endless":
@@ -66,6 +68,8 @@ def call(name: str, text: str, number: int) -> dict[str, Any] | None:
     if name == "change":
         Path("changed").touch()
         send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    if name == "reach":
+        text = Path(text).read_text()
     if name in {"write", "linger", "wait", "eat"}:
         work(name, text)
     return {**said("it went wrong"), "isError": True} if name == "fail" else said(text)
@@ -95,7 +99,7 @@ def main(mode: str) -> None:
         time.sleep(1000)
     for line in sys.stdin:
         asked = json.loads(line)
-        method, number, params = asked["method"], asked.get("id"), asked.get("params", {})
+        method, number, params = asked.get("method"), asked.get("id"), asked.get("params", {})
         result: dict[str, Any] | None = {}
         if method == "initialize":
             version = params["protocolVersion"]

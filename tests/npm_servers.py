@@ -1,9 +1,10 @@
-"""The public MCP servers and the inspector, as npm installs them; once a session."""
+"""The public MCP servers and the inspector, as npm installs them."""
 
-import functools
+import contextlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from images import WITH_PYTHON
@@ -16,22 +17,19 @@ INSPECTOR = ("inspector",)
 INSTALL_S = 240.0
 
 
-@functools.cache
-def installed(names: tuple[str, ...]) -> Path:
-    """Install packages of @modelcontextprotocol into a folder that everybody may read."""
-    folder = Path(tempfile.gettempdir()) / f"patchyard-npm-{'-'.join(names)}"
-    done = folder / "done"
-    if not done.exists():
-        folder.mkdir(exist_ok=True)
+@contextlib.contextmanager
+def installed(names: tuple[str, ...]) -> Iterator[Path]:
+    """Lend a folder, which everybody may read, with these packages of @modelcontextprotocol."""
+    with tempfile.TemporaryDirectory(prefix="npm-") as name:
+        folder = Path(name)
         folder.chmod(0o755)
-        wanted = [f"@modelcontextprotocol/{name}" for name in names]
+        wanted = [f"@modelcontextprotocol/{each}" for each in names]
         words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *wanted]
         subprocess.run(
             words, cwd=folder, check=True, capture_output=True, timeout=INSTALL_S,
             env=REAL_ENVIRONMENT,
         )  # fmt: skip
-        done.touch()
-    return folder
+        yield folder
 
 
 def with_node() -> tuple[str, ...]:

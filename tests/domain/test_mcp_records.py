@@ -21,7 +21,7 @@ def test_a_server_is_read_with_all_that_can_be_said_of_it() -> None:
     said = {
         "command": "node",
         "args": ["index.js", "."],
-        "env": {"DEBUG": "1"},
+        "env": {"DEBUG": "1", "API_TOKEN": "placeholder"},
         "idempotent": True,
         "tools": ["read"],
         "read_only_tools": "read",
@@ -32,7 +32,7 @@ def test_a_server_is_read_with_all_that_can_be_said_of_it() -> None:
         name="fs",
         command="node",
         args=("index.js", "."),
-        env={"DEBUG": "1"},
+        env={"DEBUG": "1", "API_TOKEN": "placeholder"},
         idempotent=True,
         tools=("read",),
         read_only_tools=("read",),

@@ -55,7 +55,7 @@ def test_a_plan_uses_a_server_and_planning_only_what_the_user_says_it_reads(serv
     assert done.code == 0, done.message
     assert done.changed == {"copy.txt": "added", "log.txt": "added"}
     assert settled(served) == ["", "UNKNOWN_TOOL", "", "VALIDATION_ERROR", ""]
-    assert "14 tools, seen for the first time and held to that" in notes(served)
+    assert "15 tools, seen for the first time and held to that" in notes(served)
     asked = events(served, "ToolCallRequested")
     assert [each.get("kind") for each in asked if each["name"].startswith("mcp")] == [
         *("process", None, "process", None)
@@ -101,6 +101,32 @@ def _until_written(process: "subprocess.Popen[bytes]", tasks: Path) -> list[Path
     while not (found := [each for each in tasks.glob("*/root/log.txt") if each.stat().st_size]):
         assert process.poll() is None
     return found
+
+
+def test_a_server_that_reaches_for_the_users_files_finds_what_a_command_finds(
+    served: Desk,
+) -> None:
+    secret = served.home / "secret"
+    secret.write_text("do not read\n")
+    reach = call("mcp__h__reach", text=str(secret))
+    done = ran(served, reach, call("mcp__h__reach", text="a.txt"), call("mcp__h__write", text="x"))
+    assert done.code == 0, done.message
+    assert settled(served) == ["OUTCOME_UNKNOWN", "", ""]  # the first was its end
+    assert "do not read" not in str(events(served, "ToolCallSettled"))
+
+
+def test_more_than_a_model_should_be_told_of_is_not_offered_and_said(served: Desk) -> None:
+    configured(served, "mcp_servers: {h: {command: python3, args: [server.py, wordy]}}\n")
+    done = ran(served, call("mcp__h__t0", text="x"), call("execute_command", command="> b"))
+    assert done.code == 0, done.message
+    assert settled(served) == ["", ""]
+    assert "not offered: t24 and what follows it" in notes(served)
+
+
+def test_a_model_that_writes_its_calls_as_text_uses_a_server_too(served: Desk) -> None:
+    said = {"name": "mcp__h__write", "arguments": {"text": "by text"}}
+    done = ran(served, {"text": f"<tool_call>{json.dumps(said)}</tool_call>"})
+    assert (done.code, done.changed) == (0, {"log.txt": "added"}), done.message
 
 
 def test_a_servers_memory_counts_to_the_limits_of_its_place(served: Desk) -> None:

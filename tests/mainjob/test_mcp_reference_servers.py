@@ -1,5 +1,8 @@
 """The public reference servers, as npm installs them, inside `process` and `container`."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from images import image
@@ -13,8 +16,13 @@ pytestmark = [
 ]
 
 
-def worked(desk: Desk, place: str) -> None:
-    folder = installed(SERVERS)
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with installed(SERVERS) as lent:
+        yield lent
+
+
+def worked(desk: Desk, place: str, folder: Path) -> None:
     packages = folder / "node_modules" / "@modelcontextprotocol"
     start = "{{command: node, args: [{}/{}/dist/index.js{}]}}"
     files = start.format(packages, "server-filesystem", ", .")
@@ -47,14 +55,14 @@ def worked(desk: Desk, place: str) -> None:
     assert settled[7]["data"]["size"] > 5_000  # a picture, kept beside the journal
 
 
-def test_they_work_inside_process(desk: Desk) -> None:
-    worked(desk, "process")
+def test_they_work_inside_process(desk: Desk, folder: Path) -> None:
+    worked(desk, "process", folder)
 
 
 @pytest.mark.service("docker")
-def test_they_work_inside_a_container(desk: Desk) -> None:
+def test_they_work_inside_a_container(desk: Desk, folder: Path) -> None:
     desk.agents("project", "create", "shop")
     words = ("resource", "add", "container-instance", "box", "--image", image(with_node()))
     assert desk.agents(*words).code == 0
     desk.agents("project", "link-resource", "shop", "box")
-    worked(desk, "box")
+    worked(desk, "box", folder)

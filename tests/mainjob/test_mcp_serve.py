@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,9 +131,15 @@ async def test_a_plan_whose_client_left_can_be_resumed_and_one_can_be_cancelled(
     assert (resumed.code, resumed.changed) == (0, {"a": "added"}), resumed.message
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with installed(INSPECTOR) as lent:
+        yield lent
+
+
 @pytest.mark.service("npm-index")
-async def test_the_official_inspector_lists_and_calls_the_tools(desk: Desk) -> None:
-    program = installed(INSPECTOR) / "node_modules" / ".bin" / "mcp-inspector"
+async def test_the_official_inspector_lists_and_calls_the_tools(desk: Desk, folder: Path) -> None:
+    program = folder / "node_modules" / ".bin" / "mcp-inspector"
     line = [str(program), "--cli", sys.executable, *words(desk, write("new.txt", "new\n"))]
 
     def inspect(*more: str) -> Any:

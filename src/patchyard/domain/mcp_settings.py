@@ -12,6 +12,7 @@ from patchyard.domain.reach import looks_secret
 from patchyard.domain.texts import text_of, texts_of
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-])){0,30}")  # `__` parts the names
+PLACEHOLDER = "placeholder"  # of a credential that only the gateway knows
 LONGEST_TIMEOUT_S = 3600.0
 KEYS = (*("args", "command", "env", "idempotent", "read_only_tools", "timeout_s", "tools", "url"),)
 
@@ -55,11 +56,12 @@ def _env(value: Any, here: Place) -> Mapping[str, str]:
         raise Fault(here, f"must be a mapping of names, not {kind_of(value)}")
     found = {name: text_of(value, name, here) for name in value}
     for name, text in found.items():
-        if looks_secret(name, text):
+        if text != PLACEHOLDER and looks_secret(name, text):
             raise Fault(
                 (*here, name),
                 f"{name} looks like a credential, and the agent could read it",
-                hint="`secrets: [NAME@HOST]` lets a gateway use it at that host, unread",
+                hint="`secrets: [NAME@HOST]` lets a gateway use it at that host, unread; the server"
+                f" is given {name}: {PLACEHOLDER}",
             )
     return found
 
@@ -83,4 +85,4 @@ def _timeout(value: Any, here: Place) -> float:
     return seconds
 
 
-__all__ = ["KEYS", "LONGEST_TIMEOUT_S", "NAME", "mcp_servers_of"]
+__all__ = ["KEYS", "LONGEST_TIMEOUT_S", "NAME", "PLACEHOLDER", "mcp_servers_of"]

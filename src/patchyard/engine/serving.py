@@ -1,5 +1,6 @@
 """What MCP servers add to the tools of a phase: listed once, then offered as they are pinned."""
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -23,6 +24,9 @@ from patchyard.engine.reaching import Reaching
 from patchyard.engine.routes import Routes
 from patchyard.engine.sites import specs_for
 
+OFFERED_CHARS = 100_000  # of descriptions and schemas: each request of a model carries them
+TOO_MANY = f"all descriptions together hold {OFFERED_CHARS:,} characters at most; name `tools`"
+
 
 class Serving:
     """Offers the tools of a plan's servers in one phase. Starts a server only to see it first."""
@@ -42,12 +46,17 @@ class Serving:
         behind walls.
         """
         found: dict[str, Tool] = {}
+        size = 0
         for server in self._ledger.state.known.mcp_servers:
             if phase == Phase.STRATEGIZE and not self._may_plan_with(server):
                 continue
             for tool in (await self._listing(server)).tools:
                 if phase == Phase.STRATEGIZE and tool.name not in server.read_only_tools:
                     continue
+                size += len(tool.description) + len(json.dumps(tool.parameters))
+                if size > OFFERED_CHARS:
+                    self._note(server, f"not offered: {tool.name} and what follows it: {TOO_MANY}")
+                    return found
                 found[tool.full_name] = self._equipment.served(server, tool)
         return found
 
@@ -122,4 +131,4 @@ async def tools_of(equipment: Equipment, spec: PlanSpec, server: McpServer) -> S
         return await listed(toolbox, name, args)
 
 
-__all__ = ["Serving", "listed", "tools_of"]
+__all__ = ["OFFERED_CHARS", "TOO_MANY", "Serving", "listed", "tools_of"]
