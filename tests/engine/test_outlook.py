@@ -1,5 +1,7 @@
 """What a resume would do is said before, from the journal alone, and nothing is written."""
 
+from dataclasses import replace
+
 import pytest
 
 from engine.worksite import ADD, Worksite
@@ -100,7 +102,7 @@ async def test_a_plan_whose_work_is_done_needs_nothing_but_its_hand_over(site: W
 
 async def test_open_calls_and_calls_that_were_never_sent_are_named(site: Worksite) -> None:
     turn = Turn(
-        calls=tuple(Wanted(ref=str(n), name="execute_command", arguments={}) for n in range(3))
+        calls=tuple(Wanted(ref=str(n), name="execute_command", arguments={}) for n in range(4))
     )
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(ADD))
@@ -113,12 +115,16 @@ async def test_open_calls_and_calls_that_were_never_sent_are_named(site: Worksit
             TurnTaken(turn=1, note="", body=body_of(turn)),
             wanted(0, ExecutionEnvironment.HOST),
             wanted(1, ExecutionEnvironment.PROCESS, checkpoint_id="01K"),
+            replace(
+                wanted(2, ExecutionEnvironment.PROCESS, checkpoint_id="01K"), name="mcp__fs__write"
+            ),
         )
         found = await seen(site, equipment, plan_id)
-    host, process = found.open_calls
+    host, process, of_others = found.open_calls
+    assert "OUTCOME_UNKNOWN" in of_others.would
     assert "OUTCOME_UNKNOWN" in host.would
     assert process.would == "rolled back to checkpoint 01K and run again"
-    assert found.steps[2:5] == (
+    assert found.steps[3:6] == (
         "go on with execute: replay 1 turns",
         "send execute_command, which the last turn asked for",
         "ask the actor for turn 2",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from images import WITHOUT_PYTHON, image
 from mainjob.driver import Answer, Desk, call, finish, write
 from mainjob.mcp_desks import configured
 from mcp_listeners import listening
@@ -41,3 +42,16 @@ def test_a_server_is_reached_only_where_its_host_was_granted(desk: Desk, url: st
     assert "good day, Ada" in str(settled[0]["data"])
     used = [each for each in events if each["event"] == "NetworkUsed"]
     assert place.removeprefix("http://").partition(":")[0] in str(used)
+
+
+@pytest.mark.service("docker")
+def test_one_is_reached_from_inside_a_container_without_python(desk: Desk, url: str) -> None:
+    configured(desk, f"mcp_servers: {{house: {{url: '{url}'}}}}\n")
+    desk.agents("project", "create", "shop")
+    desk.agents("resource", "add", "container-instance", "box", "--image", image(WITHOUT_PYTHON))
+    desk.agents("project", "link-resource", "shop", "box")
+    done = ran(desk, "--in", "box", "--allow-host", url.removesuffix("/mcp"))
+    assert done.code == 0, done.message
+    events = desk.agents("plan", "events", "@last").data["events"]
+    settled = [each for each in events if each["event"] == "ToolCallSettled"]
+    assert "good day, Ada" in str(settled[0]["data"])

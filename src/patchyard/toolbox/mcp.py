@@ -36,6 +36,7 @@ MAX_PAGES = 64
 LISTED_BYTES = 4 * 1024 * 1024  # of all tools of a server
 DESCRIBED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 BRIDGE = "import sys; sys.path.append(sys.argv[1]); from toolbox.bridging import main; main()"
+ISOLATED = ("-I", "-S", "-B")  # as toolboxes are started
 NO_METHOD = -32601  # JSON-RPC 2.0, 5.1
 UNKNOWN = "OUTCOME_UNKNOWN"
 FAILED = "MCP_SERVER_FAILED"
@@ -194,13 +195,19 @@ def _command(args: Answer) -> list[str]:
     """Return what starts the server: a program, or our own bridge to one that listens."""
     if "url" in args:
         parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        python = [sys.executable, "-I", "-S", "-B", "-c", BRIDGE]
-        return [*python, parent, arguments.text(args, "url")]
+        return [*_own_start(), *ISOLATED, "-c", BRIDGE, parent, arguments.text(args, "url")]
     command = args.get("command")
     is_list = isinstance(command, list) and all(isinstance(word, str) for word in command)
     if not is_list or not command or "\0" in "".join(command):
         raise Refusal("VALIDATION_ERROR", "`command` must be a list of texts")
     return list(command)
+
+
+def _own_start() -> list[str]:
+    """Return how this very Python was started: a carried one by a loader, with its libraries."""
+    with open("/proc/self/cmdline", encoding="utf-8", errors="surrogateescape") as file:
+        words = file.read().split("\0")
+    return words[: words.index("-I")] if "-I" in words else [sys.executable]
 
 
 def _started(room: Room, call: Call, args: Answer) -> McpServer:
