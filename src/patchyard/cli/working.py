@@ -4,12 +4,10 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 
 from patchyard.assembly import open_equipment
-from patchyard.casting import require_actor
 from patchyard.cli.asking import TerminalApprover
 from patchyard.cli.outcome import (
     Interrupted,
@@ -29,16 +27,15 @@ from patchyard.domain.errors import PatchyardError, ReviewRejected, WorkFailed
 from patchyard.domain.events import BaseRecorded, Event, PlanCreated
 from patchyard.domain.plan import MANUAL, PlanSpec
 from patchyard.domain.review import Verdict
-from patchyard.domain.routing import sites_of
 from patchyard.domain.state import PlanState
-from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.sites import weakest_walls
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
-from patchyard.intake import Asked, Intake, take_in
+from patchyard.intake import Asked, Intake
+from patchyard.making import considered, made
 from patchyard.upkeep import tidied
 
 
@@ -107,16 +104,10 @@ async def made_plan(
 
     What cannot become a plan (no repository, an unknown name) is refused before there is one.
     """
-    holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
-    intake = take_in(asked, environ, holdings)
-    spec = intake.spec
-    require_actor(spec, environ)
-    for site in sites_of(spec):
-        equipment.environment(site.kind)
+    intake = await considered(equipment, asked, environ)
     tell(intake)
-    equipment.room.require()
-    base = await equipment.trees.snapshot(Path(spec.repository), ref=spec.ref)
-    return await Workflow(equipment).create(spec, base=base), spec, base
+    plan_id, base = await made(equipment, intake.spec)
+    return plan_id, intake.spec, base
 
 
 async def waiting(equipment: Equipment, plan_id: str) -> Outcome:

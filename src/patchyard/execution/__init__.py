@@ -1,6 +1,6 @@
 """The source documents' names as thin façades over our parts: what other programs embed.
 
-Shadow's factories (D3) and their operations, and CHORUS's sandbox (C8).
+Shadow's factories (D3) with their operations; CHORUS's sandbox (C8), tasks (C15), models (C1, C3).
 """
 
 from patchyard.execution.cloning import CloneResult, TaskConfig
@@ -24,6 +24,13 @@ from patchyard.execution.outcomes import (
     WriteFileResult,
 )
 from patchyard.execution.sandbox import Command, ExecutionSandbox, Inside, SandboxConfig
+from patchyard.execution.tasks import (
+    ModelProvider,
+    ProviderFactory,
+    TaskExecutionRequest,
+    TaskExecutionResult,
+    execute_task,
+)
 from patchyard.execution.workspaces import (
     Health,
     PreparedWorkspace,
@@ -49,17 +56,22 @@ __all__ = [
     "MockToolExecutor",
     "MockWorkspaceManager",
     "Mode",
+    "ModelProvider",
     "Outcome",
     "PreparedWorkspace",
+    "ProviderFactory",
     "ReadFileResult",
     "SandboxConfig",
     "SearchFilesResult",
     "SearchReplaceResult",
     "TaskConfig",
+    "TaskExecutionRequest",
+    "TaskExecutionResult",
     "ToolExecutor",
     "WorkspaceManager",
     "WorkspaceStatus",
     "WriteFileResult",
     "create_tool_executor",
     "create_workspace_manager",
+    "execute_task",
 ]

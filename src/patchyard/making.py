@@ -1,0 +1,33 @@
+"""From what was asked to a plan that is there: for the command line and for who embeds us."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from patchyard.casting import require_actor
+from patchyard.domain.changeset import Base
+from patchyard.domain.plan import PlanSpec
+from patchyard.domain.routing import sites_of
+from patchyard.engine.catalogue import Catalogue
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.workflow import Workflow
+from patchyard.intake import Asked, Intake, take_in
+
+
+async def considered(equipment: Equipment, asked: Asked, environ: Mapping[str, str]) -> Intake:
+    """Return what a plan would be made of. Raises UsageError, UnknownName, Unavailable."""
+    holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
+    intake = take_in(asked, environ, holdings)
+    require_actor(intake.spec, environ)
+    for site in sites_of(intake.spec):
+        equipment.environment(site.kind)
+    return intake
+
+
+async def made(equipment: Equipment, spec: PlanSpec) -> tuple[str, Base]:
+    """Make the plan, on the checkout as it is now; return its id and its base."""
+    equipment.room.require()
+    base = await equipment.trees.snapshot(Path(spec.repository), ref=spec.ref)
+    return await Workflow(equipment).create(spec, base=base), base
+
+
+__all__ = ["considered", "made"]

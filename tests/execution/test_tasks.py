@@ -1,0 +1,76 @@
+"""A whole task and the models there are, for programs that embed us."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from engine.worksite import ADD, Worksite, call, done
+from models.servers import ChatServer
+from patchyard.domain.errors import ModelUnavailable, UnknownName
+from patchyard.execution import ProviderFactory, TaskExecutionRequest, execute_task
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Worksite:
+    return Worksite.make(tmp_path, {"a.py": "a = 1\n"})
+
+
+def asked(
+    site: Worksite, *replies: Mapping[str, object], **options: object
+) -> TaskExecutionRequest:
+    model = site.script(replies)
+    made = {"environment": "process", "model": model, "repository": str(site.repository)}
+    return TaskExecutionRequest(**{"task": "do it", **made, **options})  # type: ignore[arg-type]  # a table of the tests' own
+
+
+async def test_a_task_is_carried_out_and_told_in_its_result(site: Worksite) -> None:
+    request = asked(site, ADD, done("made it"), validate=("test -e new.txt",), apply_to="worktree")
+    result = await execute_task(request, environ=site.environ)
+    await site.clear()
+    assert (result.success, result.changed, result.summary) == (True, True, "made it")
+    assert result.data["validation"][0]["passed"]
+    assert (site.repository / "new.txt").read_text() == "new\n"
+
+
+async def test_a_failure_is_a_result_with_its_cure(site: Worksite) -> None:
+    failed = await execute_task(
+        asked(site, call("finish", summary="too hard", failed=True)), environ=site.environ
+    )
+    await site.clear()
+    assert (failed.success, failed.error, failed.message) == (False, "failed", "too hard")
+    assert failed.data["state"] == "errored"
+    wrong = await execute_task(asked(site, role="develper"), environ=site.environ)
+    assert (wrong.error, wrong.plan_id, wrong.data) == ("unknown_name", "", {})
+    assert "Did you mean 'developer'?" in wrong.message
+
+
+async def test_a_factory_finds_who_is_there(site: Worksite) -> None:
+    async with ChatServer().running() as url:
+        folder = site.folder / "config" / "patchyard"
+        folder.mkdir(parents=True)
+        (folder / "models.yaml").write_text(
+            f'providers: {{house: {{base_url: "{url}", context_tokens: 9000}}}}\n'
+            "roles: {tester: {default_model: gone, provider: house,"
+            " fallbacks: [{model: tiny, provider: house}]}}\n"
+        )
+        own = {"XDG_CONFIG_HOME": str(folder.parent), "OLLAMA_HOST": "127.0.0.1:9"}
+        factory = ProviderFactory({**site.environ, **own})
+        assert "house" in factory.providers()
+        found = await factory.for_role("tester")
+        assert found.name == "house:tiny"
+        assert found.supports_tools()
+        assert found.supports_mcp()
+        assert {"native-tools", "context:9000"} <= set(found.get_capabilities())
+        health = await factory.health()
+        assert health["house"] == ""
+        assert health["ollama"]
+        with pytest.raises(UnknownName):
+            await factory.for_role("nobody")
+        with pytest.raises(ModelUnavailable):
+            await factory.select()
+    result = await found.execute_task(asked(site))
+    await site.clear()
+    assert (result.success, result.error) == (False, "model_unavailable")
