@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchyard.casting import Actors
+from patchyard.casting import Actors, Shared
 from patchyard.ceilings import SettingsBudgets
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
@@ -36,7 +36,6 @@ from patchyard.engine.ledger import Store
 from patchyard.engine.pool import Shown, WarmPool
 from patchyard.engine.trying import trial_of
 from patchyard.engine.worker import Terms, Worker
-from patchyard.models.circuits import Circuits
 from patchyard.registry import ENVIRONMENTS, READERS, SCANNERS, load
 from patchyard.storage import make_home, open_storage
 from patchyard.stores.blobs import FileBlobSpaces
@@ -64,11 +63,11 @@ JANITOR_S = 3600.0  # between two passes by workers
 
 @asynccontextmanager
 async def open_equipment(
-    environ: Mapping[str, str], *, circuits: Circuits | None = None
+    environ: Mapping[str, str], *, shared: Shared | None = None
 ) -> AsyncIterator[Equipment]:
     """Open the stores of this installation and yield all adapters; closed at the end.
 
-    `circuits`: what is known of providers, where other equipment of this process shares it.
+    `shared`: what is known of providers, where other equipment of this process has it too.
 
     Raises StateRefusal when the home belongs to somebody else or to a newer version.
     """
@@ -108,7 +107,7 @@ async def open_equipment(
             gateways=_LateGateways(environ),
             reader=lambda reads: load(READERS[reads])(),
             scanner=lambda reads: load(SCANNERS[reads])(),
-            actor=Actors(environ, stack, folder, journal, circuits or Circuits()).open,
+            actor=Actors(environ, stack, folder, journal, shared or Shared()).open,
         )
 
 
@@ -139,8 +138,7 @@ async def open_worker(
     chores = Chores(work={"janitor": clean}, every_s={"janitor": JANITOR_S})
     settings = configure(environ)
     limits, pooling = settings.value("slots") or Limits(), settings.value("pool") or Pooling()
-    circuits = Circuits()
-    equip = functools.partial(open_equipment, environ, circuits=circuits)
+    equip = functools.partial(open_equipment, environ, shared=Shared())
     async with equip() as opened, AsyncExitStack() as stack:
         pool = WarmPool(opened, pooling, told=told, shown=_shown(stack, environ, terms, pooling))
         stack.push_async_callback(pool.close)

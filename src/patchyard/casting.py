@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from patchyard.domain.lineage import REPLAYS
 from patchyard.domain.plan import PlanSpec
 from patchyard.engine.sites import general_site, walls_of
 from patchyard.models.circuits import Circuits
+from patchyard.models.limited import Throttles
 from patchyard.registry import ACTORS, load
 from patchyard.roles.library import FOLDER, role_names
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
     from patchyard.models.budgeted import BudgetedModel
     from patchyard.models.failing_over import FailingOverModel
     from patchyard.models.providers import Catalogue
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What all plans of one process know of providers."""
+
+    circuits: Circuits = field(default_factory=Circuits)
+    throttles: Throttles = field(default_factory=Throttles)
 
 
 class Actors:
@@ -35,13 +44,13 @@ class Actors:
         stack: AsyncExitStack,
         plans: Path,
         journal: Journal,
-        circuits: Circuits,
+        shared: Shared,
     ) -> None:
         self._environ = environ
         self._stack = stack
         self._plans = plans
         self._journal = journal
-        self._circuits = circuits
+        self._shared = shared
         self._models: dict[str, _Asked] = {}  # by plan: a recording is at one plan's place
 
     async def open(self, casting: Casting) -> Actor:
@@ -78,6 +87,7 @@ class Actors:
             model_catalogue(self._environ),
             workspace=spec.repository,
             plans=str(self._plans),
+            throttles=self._shared.throttles,
             on_wait=casting.on_wait,
         )
         choice = await choose(catalogue, named=spec.model, role=spec.role)
@@ -89,7 +99,7 @@ class Actors:
             if isinstance(model, RecordedModel):
                 require_strength(model.facts.name, model.head.environment, here)
         budgeted = [BudgetedModel(model) for model in models]
-        chain = FailingOverModel(budgeted, self._circuits) if len(budgeted) > 1 else None
+        chain = FailingOverModel(budgeted, self._shared.circuits) if len(budgeted) > 1 else None
         asked = chain or budgeted[0]
         if spec.record_to is None:
             return _Asked(model=asked, budgeted=budgeted, chain=chain)
@@ -161,4 +171,4 @@ def _require_new(path: Path) -> None:
         raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
 
 
-__all__ = ["Actors", "model_catalogue", "require_actor"]
+__all__ = ["Actors", "Shared", "model_catalogue", "require_actor"]

@@ -38,19 +38,20 @@ def list_providers(output_format: str) -> None:
         catalogue = open_catalogue()
         rows = []
         for name, settings in catalogue.providers.items():
-            key = settings.api_key_env
+            key = catalogue.key(settings)
             rows.append(
                 {
                     "provider": name,
                     "kind": settings.kind,
                     "base_url": shown(settings.base_url),
-                    "api_key_env": key,
-                    "has_key": bool(key and os.environ.get(key)),
+                    "api_key_env": settings.api_key_env,
+                    "key": key.place if key.is_named else "",
+                    "has_key": bool(key.known),
                 }
             )
         lines = [
             f"{row['provider']:12} {row['kind']:18} {visible(str(row['base_url']))}"
-            f"{_key_note(str(row['api_key_env']), has_key=bool(row['has_key']))}"
+            f"{_key_note(str(row['key']), has_key=bool(row['has_key']))}"
             for row in rows
         ]
         data = {"providers": rows, "prices": to_json(catalogue.prices)}
@@ -65,10 +66,11 @@ def price_words(table: PriceTable) -> str:
     return f"prices as of {table.as_of}, for {', '.join(known)}"
 
 
-def _key_note(variable: str, *, has_key: bool) -> str:
-    if not variable:
+def _key_note(place: str, *, has_key: bool) -> str:
+    if not place:
         return ""
-    return f"  {variable} {paint('is set', 'green') if has_key else paint('is not set', 'yellow')}"
+    said = paint("is set", "green") if has_key else paint("is not set", "yellow")
+    return f"  {visible(place.removeprefix('the variable '))} {said}"
 
 
 @model.command(

@@ -110,11 +110,15 @@ class ModelReply:
     model: str  # the name the provider answered with
 
 
+def estimated_tokens(request: ModelRequest) -> int:
+    """Return the tokens of a request as its size lets guess them, four characters each."""
+    return (request.size or sum(_characters(message) for message in request.messages)) // 4 + 1
+
+
 def estimated_usage(request: ModelRequest, answer: Message) -> Usage:
     """Return tokens counted from sizes, four characters each, where a provider says nothing."""
-    asked = request.size or sum(_characters(message) for message in request.messages)
     return Usage(
-        input_tokens=asked // 4 + 1,
+        input_tokens=estimated_tokens(request),
         output_tokens=_characters(answer) // 4 + 1,
         is_estimated=True,
     )
@@ -146,6 +150,7 @@ __all__ = [
     "Thought",
     "Thoughts",
     "Usage",
+    "estimated_tokens",
     "estimated_usage",
     "together",
 ]

@@ -57,9 +57,10 @@ async def choose(catalogue: Catalogue, *, named: str = "", role: str = "") -> Ch
     if pulled:
         return Choice(name=pulled[0], reason="Ollama runs here and has it")
     for provider, settings in catalogue.providers.items():
-        key = settings.api_key_env
-        if settings.default_model and key and catalogue.environ.get(key):
-            return Choice(name=f"{provider}:{settings.default_model}", reason=f"{key} is set")
+        key = catalogue.key(settings)
+        if settings.default_model and key.known:
+            reason = f"{settings.api_key_env} is set"
+            return Choice(name=f"{provider}:{settings.default_model}", reason=reason)
     raise no_model()
 
 
@@ -69,8 +70,8 @@ def _chain(names: Sequence[str], reason: str) -> Choice:
 
 def _is_there(name: str, catalogue: Catalogue) -> bool:
     """Whether nothing is known to be missing for a model, without asking anybody."""
-    key = catalogue.provider(split_name(name)[0]).api_key_env
-    return not key or bool(catalogue.environ.get(key))
+    key = catalogue.key(catalogue.provider(split_name(name)[0]))
+    return not key.is_named or bool(key.known)
 
 
 def terms(choice: Choice, facts: ModelFacts, limits: PlanLimits) -> str:

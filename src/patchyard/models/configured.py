@@ -10,6 +10,7 @@ from typing import Any
 from patchyard.clients.yaml import Document, parse_yaml, read_yaml
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
+from patchyard.domain.throttle import Rates
 from patchyard.models.chains import Chain, chains_of
 from patchyard.models.providers import (
     FILES,
@@ -21,6 +22,8 @@ from patchyard.models.providers import (
 
 SECTIONS = ("providers", "roles")
 ENVIRONMENTS = "environments"
+KEYS = ("api_key_env", "api_key_file", "api_key_keyring")  # one of them at most
+RATES = ("requests_per_minute", "tokens_per_minute", "concurrent")
 NAME = "configs/models.yaml"  # of the file that comes with the package
 _ADDRESS = re.compile(r"https?://[^/\s@]+(?:/\S*)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -29,12 +32,17 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "kind": (str,),
     "base_url": (str,),
     "api_key_env": (str,),
+    "api_key_file": (str,),
+    "api_key_keyring": (str,),
     "default_model": (str,),
     "context_tokens": (int,),
     "is_streaming": (bool,),
     "asks_usage": (bool,),
     "is_caching": (bool,),
     "limit_field": (str,),
+    "requests_per_minute": (int,),
+    "tokens_per_minute": (int,),
+    "concurrent": (int,),
     "first_byte_s": (int, float),
     "idle_s": (int, float),
 }
@@ -158,7 +166,22 @@ def _settings(body: Any, place: Place) -> ProviderSettings:
     if variable and not _VARIABLE.fullmatch(variable):
         hint = "put the key into an environment variable and write the variable's name here"
         raise Fault((*place, "api_key_env"), "must be the name of a variable", hint=hint)
-    return ProviderSettings(**{**said, "kind": kind})
+    _check_key(said, place)
+    rates = {name: value for name, value in said.items() if name in RATES}
+    rest = {name: value for name, value in said.items() if name not in RATES}
+    return ProviderSettings(**{**rest, "kind": kind, "rates": Rates(**rates)})
 
 
-__all__ = ["ENVIRONMENTS", "NAME", "SECTIONS", "ModelsFile", "Reading"]
+def _check_key(said: Mapping[str, Any], place: Place) -> None:
+    named = [name for name in KEYS if said.get(name)]
+    if len(named) > 1:
+        raise Fault((*place, named[1]), f"the key is said to be in {named[0]} already")
+    if said.get("api_key_file") and not Path(said["api_key_file"]).is_absolute():
+        hint = "such as ${HOME}/.config/keys/house"
+        raise Fault((*place, "api_key_file"), "must be an absolute path", hint=hint)
+    service, slash, user = said.get("api_key_keyring", "").rpartition("/")
+    if "api_key_keyring" in said and not (service and slash and user):
+        raise Fault((*place, "api_key_keyring"), "must be SERVICE/USER, as the keyring has it")
+
+
+__all__ = ["ENVIRONMENTS", "KEYS", "NAME", "RATES", "SECTIONS", "ModelsFile", "Reading"]

@@ -1,15 +1,19 @@
-"""Keys of providers: known by the name of their variable, read when used, never kept or shown."""
+"""Keys of providers: known by the name of what holds them, read when used, never kept or shown."""
 
 import base64
+import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import unquote
 
 from patchyard.domain.errors import ModelUnavailable
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")  # as the HTTP library reads them
 HIDDEN = "[hidden]"
+KEY_BYTES = 64 * 1024
 # Shapes that vendors give their keys; hygiene for logs and recordings, not a wall.
 _SHAPES = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
@@ -23,39 +27,104 @@ _SHAPES = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """A key by the name of the variable that holds it."""
+    """A key by the name of what holds it: a variable, a file or an entry of the keyring.
 
-    variable: str  # empty: the provider needs none
+    It is read anew for each request, so that a key that was changed counts from then on.
+    """
+
+    variable: str = ""  # all empty: the provider needs none
+    file: str = ""  # absolute path
+    entry: str = ""  # SERVICE/USER in the keyring
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
+    def is_named(self) -> bool:
+        """Whether the provider needs one."""
+        return bool(self.variable or self.file or self.entry)
+
+    @property
     def is_set(self) -> bool:
-        """Whether the variable holds anything."""
-        return bool(self.environ.get(self.variable, ""))
+        """Whether there is anything where it is said to be. Raises as `headers` does."""
+        return bool(self._value)
+
+    @property
+    def place(self) -> str:
+        """Where it is to be put, for people."""
+        if self.variable:
+            return f"the variable {self.variable}"
+        return f"the file {self.file}" if self.file else f"the keyring, as {self.entry}"
 
     def headers(self, name: str = "") -> dict[str, str]:
         """Return the header that authorises a request; empty without a key.
 
         `name` is the header that takes the bare key; without it the key is a bearer's.
-        Raises ModelUnavailable for a key that no header can hold.
+        Raises ModelUnavailable for a key that no header can hold, that others can read, or that
+        the keyring does not give.
         """
-        if not self._value:
+        value = self._value
+        if not value:
             return {}
-        if not (self._value.isascii() and self._value.isprintable()):
-            raise ModelUnavailable(
-                f"the key in {self.variable} holds a line break or a character beyond ASCII",
-                hint=f"put the key alone into {self.variable}",
-                details={"kind": "bad_key"},
+        if not (value.isascii() and value.isprintable()):
+            raise unusable(
+                f"the key in {self.place} holds a line break or a character beyond ASCII",
+                f"put the key alone into {self.place}",
             )
-        return {name: self._value} if name else {"authorization": f"Bearer {self._value}"}
+        return {name: value} if name else {"authorization": f"Bearer {value}"}
 
     def hide(self, text: str) -> str:
         """Return `text` without the key, passwords of proxies and whatever else looks like one."""
-        return hide(text, (self._value, *proxy_secrets(self.environ)))
+        return hide(text, (self.known, *proxy_secrets(self.environ)))
+
+    @property
+    def known(self) -> str:
+        """The key where it can be read now, else nothing; only for hiding it."""
+        try:
+            return self._value
+        except ModelUnavailable:
+            return ""
 
     @property
     def _value(self) -> str:
-        return self.environ.get(self.variable, "").strip() if self.variable else ""
+        if self.variable:
+            return self.environ.get(self.variable, "").strip()
+        if self.file:
+            return _in_file(Path(self.file))
+        return _in_keyring(self.entry) if self.entry else ""
+
+
+def unusable(message: str, hint: str) -> ModelUnavailable:
+    """Return the error for a key that is there and cannot be used."""
+    return ModelUnavailable(message, hint=hint, details={"kind": "bad_key"})
+
+
+def _in_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(KEY_BYTES)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise unusable(f"{path} cannot be read: {error.strerror}", "look at its rights") from error
+    if not stat.S_ISREG(mode) or mode & 0o077:
+        raise unusable(f"others can read the key in {path}", f"`chmod 600 {path}`")
+    return data.decode("ascii", "replace").strip()
+
+
+def _in_keyring(entry: str) -> str:
+    try:
+        import keyring  # noqa: PLC0415 - an extra, for those who use it
+        from keyring.errors import KeyringError  # noqa: PLC0415 - likewise
+    except ImportError as error:
+        cure = "`pip install 'patchyard[keyring]'`"
+        raise unusable(f"{entry} lies in the keyring, which needs an extra", cure) from error
+    service, _, user = entry.rpartition("/")
+    try:
+        return (keyring.get_password(service, user) or "").strip()
+    except KeyringError as error:
+        raise unusable(
+            f"the keyring does not give {entry}: {error}", "unlock it, or name a variable"
+        ) from error
 
 
 def proxy_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -78,4 +147,4 @@ def hide(text: str, secrets: tuple[str, ...] = ()) -> str:
     return _SHAPES.sub(HIDDEN, text)
 
 
-__all__ = ["HIDDEN", "PROXIES", "Key", "hide", "proxy_secrets"]
+__all__ = ["HIDDEN", "KEY_BYTES", "PROXIES", "Key", "hide", "proxy_secrets", "unusable"]

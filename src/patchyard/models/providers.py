@@ -15,7 +15,9 @@ from patchyard.contracts.model import Model, OnWait
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.messages import ModelFacts
 from patchyard.domain.model_names import split_name
+from patchyard.domain.throttle import Rates
 from patchyard.models.keys import Key, proxy_secrets
+from patchyard.models.limited import LimitedModel, Throttles
 from patchyard.models.metered import MeteredModel
 from patchyard.models.prices import PriceTable
 from patchyard.models.recorded import RecordedModel
@@ -64,7 +66,10 @@ class ProviderSettings:
 
     kind: str  # one of KINDS
     base_url: str  # before /chat/completions, /responses, /v1/messages or /api
-    api_key_env: str = ""  # name of the variable; empty: no key
+    api_key_env: str = ""  # name of the variable that holds the key
+    api_key_file: str = ""  # or the file, absolute
+    api_key_keyring: str = ""  # or the keyring's entry, SERVICE/USER; all empty: no key
+    rates: Rates = field(default_factory=Rates)
     default_model: str = ""  # taken when only the provider is known
     context_tokens: int | None = None  # the window; ollama: the one asked for
     is_streaming: bool = True
@@ -84,6 +89,7 @@ class Catalogue:
     configured: Mapping[str, ProviderSettings] = field(default_factory=dict)
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # PROVIDER:MODEL, in order
     shipped_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of the package
+    throttles: Throttles = field(default_factory=Throttles)  # of this process
     waits: Waits = field(default_factory=Waits)
     workspace: str = ""  # path of the work tree, for recordings
     plans: str = ""  # folder of the trees of unconfined plans, for recordings
@@ -92,14 +98,22 @@ class Catalogue:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values of all key variables and proxies' passwords; only for hiding them."""
-        names = {settings.api_key_env for settings in self.providers.values()}
-        keys = tuple(value for name in names if (value := self.environ.get(name, "").strip()))
-        return (*keys, *proxy_secrets(self.environ))
+        keys = [self.key(settings).known for settings in self.providers.values()]
+        return (*dict.fromkeys(key for key in keys if key), *proxy_secrets(self.environ))
 
     @property
     def providers(self) -> Mapping[str, ProviderSettings]:
         """Built in and configured; a configured one may take a built-in name."""
         return {**built_in(self.environ), **self.configured}
+
+    def key(self, settings: ProviderSettings) -> Key:
+        """Return where a provider's key lies."""
+        return Key(
+            variable=settings.api_key_env,
+            file=settings.api_key_file,
+            entry=settings.api_key_keyring,
+            environ=self.environ,
+        )
 
     def placeholders(self) -> Placeholders:
         """Return what stands in a recording for what differs from run to run, and for keys."""
@@ -128,7 +142,11 @@ class Catalogue:
             )
         if provider == "recorded":
             return RecordedModel(Path(model), places=self.placeholders())
-        return MeteredModel(self._wire(provider, model), self.prices)
+        opened = MeteredModel(self._wire(provider, model), self.prices)
+        rates = self.provider(provider).rates
+        if not rates:
+            return opened
+        return LimitedModel(opened, self.throttles.of(provider, rates), on_wait=self.on_wait)
 
     async def look_up(self, name: str) -> ModelFacts:
         """Return what is known of a model, its provider's own list asked; it costs nothing.
@@ -220,7 +238,7 @@ class Catalogue:
             name=name,
             base_url=shown(settings.base_url),
             model=model,
-            key=Key(variable=settings.api_key_env, environ=self.environ),
+            key=self.key(settings),
         )
 
     def _client(self, settings: ProviderSettings, waits: Waits) -> "HttpClient":

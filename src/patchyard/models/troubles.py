@@ -49,10 +49,10 @@ class Provider:
 
     def require_key(self) -> None:
         """Raise ModelUnavailable where a key is named and not there."""
-        if self.key.variable and not self.key.is_set:
+        if self.key.is_named and not self.key.is_set:
             raise ModelUnavailable(
                 f"{self.name} needs a key",
-                hint=f"put it into the variable {self.key.variable}",
+                hint=f"put it into {self.key.place}",
                 details={"kind": "no_key", "provider": self.name},
             )
 
@@ -154,13 +154,12 @@ class Provider:
         )
 
     def _key_refused(self, said: str, details: dict[str, object]) -> ModelUnavailable:
-        variable = self.key.variable
-        if not variable:
+        if not self.key.is_named:
             hint = f"name the variable that holds the key: `api_key_env` of provider {self.name}"
         elif self.key.is_set:
-            hint = f"the key in {variable} is not accepted; put a valid one there"
+            hint = f"the key in {self.key.place} is not accepted; put a valid one there"
         else:
-            hint = f"put a key into the variable {variable}"
+            hint = f"put a key into {self.key.place}"
         return ModelUnavailable(f"{self.name} refused the key: {said}", hint=hint, details=details)
 
 
