@@ -80,6 +80,7 @@ class Actors:
         from patchyard.models.choosing import choose, terms  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.failing_over import FailingOverModel  # noqa: PLC0415 - likewise
         from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
+        from patchyard.models.texted import TextedModel  # noqa: PLC0415 - likewise
 
         spec = casting.spec
         here = walls_of(general_site(spec), spec)
@@ -99,8 +100,9 @@ class Actors:
             if isinstance(model, RecordedModel):
                 require_strength(model.facts.name, model.head.environment, here)
         budgeted = [BudgetedModel(model) for model in models]
-        chain = FailingOverModel(budgeted, self._shared.circuits) if len(budgeted) > 1 else None
-        asked = chain or budgeted[0]
+        texted = [TextedModel(model) for model in budgeted]  # bounded as it is sent
+        chain = FailingOverModel(texted, self._shared.circuits) if len(texted) > 1 else None
+        asked = chain or texted[0]
         if spec.record_to is None:
             return _Asked(model=asked, budgeted=budgeted, chain=chain)
         recording = RecordingModel(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchyard.actors.parsing import find_calls, parse_arguments
+from patchyard.clients.written_calls import find_calls, parse_arguments
 
 PATH = {"path": "a.py"}
 VALUES = st.recursive(

@@ -13,7 +13,8 @@ from patchyard.roles.library import SHIPPED
 
 HOUSE = """\
 providers:
-  house: {base_url: "http://h/v1", api_key_env: HOUSE_KEY, is_streaming: false, idle_s: 5}
+  house: {base_url: "http://h/v1", api_key_env: HOUSE_KEY, is_streaming: false, idle_s: 5,
+    tools: false, models: {big: {tools: true}}}
   far: {kind: ollama, base_url: "http://far:11434"}
 roles:
   developer: {default_model: "codellama:13b", provider: ollama}
@@ -29,6 +30,7 @@ def test_a_file_states_providers_and_may_state_roles(tmp_path: Path) -> None:
     house = providers["house"]
     assert (house.kind, house.api_key_env, house.idle_s) == ("openai-compatible", "HOUSE_KEY", 5)
     assert not house.is_streaming
+    assert (house.has_tools("small"), house.has_tools("big")) == (False, True)
     assert providers["far"].kind == "ollama"
 
 
@@ -51,6 +53,9 @@ def test_a_file_without_providers_adds_none(text: str, tmp_path: Path) -> None:
         ('{base_url: "http://h", api_key_env: "sk-1 2"}', "must be the name of a variable"),
         ('{base_url: "http://h", context_tokens: -1}', "context_tokens: must be more than 0"),
         ('{base_url: "http://h", idle_s: .nan}', "idle_s: must be more than 0"),
+        ('{base_url: "http://h", models: {m: {tols: true}}}', "did you mean 'tools'"),
+        ('{base_url: "http://h", models: {m: {tools: 1}}}', "providers.h.models.m.tools: must be"),
+        ('{base_url: "http://h", models: [m]}', "providers.h.models: must be a mapping"),
         ("[]", "must be a mapping, not a list"),
     ],
 )

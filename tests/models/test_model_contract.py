@@ -12,6 +12,7 @@ from models.messages_server import MessagesServer
 from models.ollama_server import OllamaServer
 from models.responses_server import ResponsesServer
 from models.servers import ChatServer
+from models.wordy import Wordy, written
 from patchyard.actors.model import ModelActor
 from patchyard.clients.http import HttpClient, Waits
 from patchyard.contracts.actor import Answered, Brief, Turn
@@ -32,6 +33,7 @@ from patchyard.models.ollama import Loading, OllamaModel
 from patchyard.models.recorded import RecordedModel, RecordingModel
 from patchyard.models.responses import Bearing, ResponsesModel
 from patchyard.models.scripted import ScriptedModel, ScriptedReply
+from patchyard.models.texted import TextedModel
 from patchyard.models.transcript import Placeholders
 from patchyard.models.troubles import Provider
 
@@ -124,6 +126,15 @@ async def responses(
 
 
 @asynccontextmanager
+async def texted(answering: Answering, _folder: Path) -> AsyncIterator[Model]:
+    server = Wordy(answering=lambda turn: written(answering(turn)), key="sk-test")
+    async with server.running() as url:
+        model = TextedModel(ChatCompletionsModel(house(url), HttpClient(url, waits=WAITS)))
+        yield model
+        await model.close()
+
+
+@asynccontextmanager
 async def scripted(answering: Answering, _folder: Path) -> AsyncIterator[Model]:
     yield ScriptedModel(answering=lambda request: answering(request.turn))
 
@@ -150,6 +161,7 @@ OPENINGS: dict[str, Opening] = {
     "responses": responses,
     "responses-whole": lambda a, f: responses(a, f, is_streaming=False),
     "scripted": scripted,
+    "texted": texted,
     "recorded": recorded,
 }
 

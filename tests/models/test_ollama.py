@@ -91,12 +91,11 @@ async def test_a_model_with_a_small_window_is_refused_with_the_cure() -> None:
     assert "ollama pull" in caught.value.hint
 
 
-async def test_a_model_without_tools_is_refused_with_the_cure() -> None:
+async def test_a_model_without_tools_says_so() -> None:
     async with OllamaServer(capabilities=("completion",)).running() as url:
         model = model_of(url)
-        with pytest.raises(ModelUnavailable, match="cannot call tools"):
-            await model.prepare()
-        assert not await model.has_tools("tiny")
+        assert not (await model.prepare()).has_tools
+        assert await model.capabilities("tiny") == {"completion"}
         await model.close()
 
 

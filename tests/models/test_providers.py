@@ -17,6 +17,7 @@ from patchyard.models.choosing import Choice, choose, terms
 from patchyard.models.prices import shipped_prices
 from patchyard.models.providers import (
     Catalogue,
+    ModelSettings,
     ProviderSettings,
     built_in,
     is_loopback,
@@ -147,10 +148,38 @@ async def test_a_reachable_ollama_comes_before_a_vendor_key() -> None:
     assert "OPENAI_API_KEY" in choice.reason
 
 
-async def test_an_ollama_without_a_model_for_tools_is_passed_over() -> None:
+async def test_an_ollama_whose_model_can_only_write_comes_after_a_vendor_key() -> None:
     async with OllamaServer(capabilities=("completion",)).running() as url:
+        made = catalogue({"OLLAMA_HOST": url, "OPENAI_API_KEY": "k"})
+        assert (await choose(made)).name == "openai:gpt-4o"
+        assert (await choose(catalogue({"OLLAMA_HOST": url}))).name == "ollama:tiny:latest"
+
+
+async def test_a_shipped_model_that_can_only_write_is_there() -> None:
+    async with OllamaServer(capabilities=("completion",)).running() as url:
+        made = replace(
+            catalogue({"OLLAMA_HOST": url}), shipped_roles={"tester": ("ollama:tiny:latest",)}
+        )
+        assert (await choose(made, role="tester")).reason == "shipped for role tester"
+
+
+async def test_an_ollama_whose_model_cannot_write_is_passed_over() -> None:
+    async with OllamaServer(capabilities=("embedding",)).running() as url:
         with pytest.raises(ModelUnavailable):
             await choose(catalogue({"OLLAMA_HOST": url}))
+
+
+@pytest.mark.parametrize(("name", "has_tools"), [("a", False), ("b", True)])
+def test_a_configured_model_may_differ_from_its_provider(name: str, *, has_tools: bool) -> None:
+    house = ProviderSettings(
+        kind="openai-compatible",
+        base_url="http://h/v1",
+        tools=False,
+        models={"b": ModelSettings(tools=True), "c": ModelSettings()},
+    )
+    made = catalogue(configured={"house": house})
+    assert made.open(f"house:{name}").facts.has_tools is has_tools
+    assert not made.open("house:c").facts.has_tools
 
 
 async def test_looking_a_model_up_asks_the_providers_list_and_nothing_that_costs() -> None:

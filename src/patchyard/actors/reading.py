@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from patchyard.actors.parsing import find_calls, parse_arguments
+from patchyard.clients.written_calls import THOUGHT, find_calls, parse_arguments
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.messages import (
     Message,
@@ -45,8 +45,6 @@ COPIED = (
     "conversation; nothing was done. Write the whole text"
 )
 _CUT = re.compile(r"\[\.\.\. [\d,]+ characters left out\]\s*\Z")
-# What a model thinks aloud before it answers, where its server does not part the two.
-_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +96,7 @@ def read(reply: ModelReply, *, names: Sequence[str], turn: int) -> Reading:
 
 def clipped(reply: ModelReply) -> ModelReply:
     """Return the reply with what is kept of its text: no thoughts, and not too much."""
-    text = _THOUGHT.sub("", reply.message.text)
+    text = THOUGHT.sub("", reply.message.text)
     if len(text) > KEPT_ANSWER:
         left = len(text) - KEPT_ANSWER
         text = f"{text[:KEPT_ANSWER]}\n[... {left:,} characters left out]"

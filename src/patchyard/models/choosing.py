@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 NAMED = "named"
 OLLAMA_PREFIX = "ollama:"
-LOOKED_AT = 12  # pulled models that are looked at for the ability to call tools
+LOOKED_AT = 12  # pulled models that are looked at for what they can do
+WRITING = frozenset({"completion", "tools"})  # what says that a model can be asked at all
 # Families that write code with tools, best first; a pulled model outside them comes after.
 PREFERRED = ("qwen3-coder", "gpt-oss", "devstral", "qwen3", "qwen2.5-coder", "llama3.1")
 QUICK = Waits(connect_s=1.0, first_byte_s=3.0, idle_s=3.0, whole_s=5.0)
@@ -50,17 +51,24 @@ async def choose(catalogue: Catalogue, *, named: str = "", role: str = "") -> Ch
         if settings.default_model:
             return Choice(name=f"{provider}:{settings.default_model}", reason="configured")
     pulled = await _pulled(catalogue, catalogue.shipped_roles.get(role, ()))
+    return _found(catalogue, role, pulled)
+
+
+def _found(catalogue: Catalogue, role: str, pulled: "_Pulled") -> Choice:
+    """Return the model where nobody chose one: shipped, of Ollama, of a vendor."""
     there = [each for each in catalogue.shipped_roles.get(role, ()) if _is_there(each, catalogue)]
-    there = [each for each in there if each in pulled or not each.startswith(OLLAMA_PREFIX)]
+    there = [each for each in there if each in pulled.wanted or not each.startswith(OLLAMA_PREFIX)]
     if there:
         return _chain(tuple(there), f"shipped for role {role}")
-    if pulled:
-        return Choice(name=pulled[0], reason="Ollama runs here and has it")
+    if pulled.calling:
+        return Choice(name=pulled.calling, reason="Ollama runs here and has it")
     for provider, settings in catalogue.providers.items():
         key = catalogue.key(settings)
         if settings.default_model and key.known:
             reason = f"{settings.api_key_env} is set"
             return Choice(name=f"{provider}:{settings.default_model}", reason=reason)
+    if pulled.writing:
+        return Choice(name=pulled.writing, reason="Ollama runs here and has no other")
     raise no_model()
 
 
@@ -102,26 +110,43 @@ def no_model() -> ModelUnavailable:
     )
 
 
-async def _pulled(catalogue: Catalogue, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Return which of the `wanted` models of Ollama can be asked here, else the best of all."""
+@dataclass(frozen=True, kw_only=True)
+class _Pulled:
+    """What Ollama has here."""
+
+    wanted: tuple[str, ...] = ()  # of those that were asked for
+    calling: str = ""  # the best that can call tools
+    writing: str = ""  # the best that can only write
+
+
+async def _pulled(catalogue: Catalogue, wanted: Sequence[str]) -> _Pulled:
+    """Return which of the `wanted` models of Ollama can be asked here, and the best of all."""
     model = catalogue.ollama(waits=QUICK)
     try:
-        names = [f"{OLLAMA_PREFIX}{name}" for name in _ordered(await model.offered())]
-        able = [name for name in wanted if name in names and await _has_tools(model, name)]
-        if able:
-            return tuple(able)
-        for name in names[:LOOKED_AT]:
-            if await _has_tools(model, name):
-                return (name,)
+        return await _looked_at(model, wanted)
     except (ModelUnavailable, ModelFailed):
-        return ()
+        return _Pulled()
     finally:
         await model.close()
-    return ()
 
 
-async def _has_tools(model: "OllamaModel", name: str) -> bool:
-    return await model.has_tools(name.removeprefix(OLLAMA_PREFIX))
+async def _looked_at(model: "OllamaModel", wanted: Sequence[str]) -> _Pulled:
+    names = [f"{OLLAMA_PREFIX}{name}" for name in _ordered(await model.offered())]
+    there = [name for name in wanted if name in names]
+    able = [name for name in there if await _abilities(model, name) & WRITING]
+    if able:
+        return _Pulled(wanted=tuple(able))
+    writing = ""
+    for name in names[:LOOKED_AT]:
+        abilities = await _abilities(model, name)
+        if "tools" in abilities:
+            return _Pulled(calling=name)
+        writing = writing or (name if abilities & WRITING else "")
+    return _Pulled(writing=writing)
+
+
+async def _abilities(model: "OllamaModel", name: str) -> frozenset[str]:
+    return await model.capabilities(name.removeprefix(OLLAMA_PREFIX))
 
 
 def _ordered(names: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from patchyard.models.providers import (
     FILES,
     KINDS,
     OPENAI_COMPATIBLE,
+    ModelSettings,
     ProviderSettings,
     built_in,
 )
@@ -38,6 +39,8 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "context_tokens": (int,),
     "is_streaming": (bool,),
     "asks_usage": (bool,),
+    "tools": (bool,),
+    "models": (dict,),
     "is_caching": (bool,),
     "limit_field": (str,),
     "requests_per_minute": (int,),
@@ -46,6 +49,9 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "first_byte_s": (int, float),
     "idle_s": (int, float),
 }
+
+
+_MODEL_TYPES: Mapping[str, tuple[type, ...]] = {"tools": (bool,)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,13 +154,7 @@ class Reading:
 
 
 def _settings(body: Any, place: Place) -> ProviderSettings:
-    said = check_keys(body, place, _TYPES)
-    for key, value in said.items():
-        if type(value) not in _TYPES[key]:
-            wanted = kind_of(_TYPES[key][0]())
-            raise Fault((*place, key), f"must be {wanted}, not {kind_of(value)}")
-        if int in _TYPES[key] and not value > 0:
-            raise Fault((*place, key), "must be more than 0")
+    said = _checked(body, place, _TYPES)
     kind = said.get("kind", OPENAI_COMPATIBLE)
     if kind not in KINDS:
         known = f"known: {', '.join(KINDS)}"
@@ -166,10 +166,26 @@ def _settings(body: Any, place: Place) -> ProviderSettings:
     if variable and not _VARIABLE.fullmatch(variable):
         hint = "put the key into an environment variable and write the variable's name here"
         raise Fault((*place, "api_key_env"), "must be the name of a variable", hint=hint)
+    models = {
+        name: ModelSettings(**_checked(own, (*place, "models", name), _MODEL_TYPES))
+        for name, own in said.get("models", {}).items()
+    }
     _check_key(said, place)
     rates = {name: value for name, value in said.items() if name in RATES}
     rest = {name: value for name, value in said.items() if name not in RATES}
-    return ProviderSettings(**{**rest, "kind": kind, "rates": Rates(**rates)})
+    own = {"kind": kind, "models": models, "rates": Rates(**rates)}
+    return ProviderSettings(**{**rest, **own})
+
+
+def _checked(body: Any, place: Place, types: Mapping[str, tuple[type, ...]]) -> Mapping[str, Any]:
+    said: Mapping[str, Any] = check_keys(body, place, types)
+    for key, value in said.items():
+        if type(value) not in types[key]:
+            wanted = kind_of(types[key][0]())
+            raise Fault((*place, key), f"must be {wanted}, not {kind_of(value)}")
+        if int in types[key] and not value > 0:
+            raise Fault((*place, key), "must be more than 0")
+    return said
 
 
 def _check_key(said: Mapping[str, Any], place: Place) -> None:

@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -19,7 +20,7 @@ from patchyard.models.answering import Assembly, Enough, mapping
 from patchyard.models.encoding import Encoded, with_thoughts
 from patchyard.models.event_streams import events_of
 from patchyard.models.listings import advised, names_in, require_listed
-from patchyard.models.troubles import Provider
+from patchyard.models.troubles import NO_TOOLS, Provider
 
 LAST = b"[DONE]"  # with which some servers end a stream, whatever its format
 
@@ -39,7 +40,9 @@ class KeyedModel(ABC):
         self._provider = provider
         self._client = client
         self._facts = ModelFacts(
-            name=f"{provider.name}:{provider.model}", context_tokens=context_tokens
+            name=f"{provider.name}:{provider.model}",
+            context_tokens=context_tokens,
+            has_tools=provider.has_tools,
         )
         self._asks_thoughts = self.asks_thoughts
         self._unreadable: set[Thoughts] = set()  # that the provider refused
@@ -79,6 +82,8 @@ class KeyedModel(ABC):
             try:
                 return await self._reply(request, on_text)
             except HttpTrouble as trouble:
+                if request.tools and _refuses_tools(trouble):
+                    self._facts = replace(self._facts, has_tools=False)
                 if not self._gives_way(trouble, request):
                     raise await advised(self._provider, trouble, self.offered) from trouble
 
@@ -175,6 +180,10 @@ class KeyedModel(ABC):
     def _told_late(self, data: Mapping[str, Any], status: int) -> ModelFailed | ModelUnavailable:
         """Translate an error that came as an event of a successful answer."""
         return self._provider.told_late(data, status)
+
+
+def _refuses_tools(trouble: HttpTrouble) -> bool:
+    return trouble.status == HTTPStatus.BAD_REQUEST and bool(NO_TOOLS.search(trouble.body))
 
 
 __all__ = ["LAST", "KeyedModel"]

@@ -25,7 +25,7 @@ from patchyard.domain.messages import (
 )
 from patchyard.models.answering import Assembly, Enough, mapping, whole_number
 from patchyard.models.encoding import Encoded, object_of, to_json
-from patchyard.models.troubles import Provider, said_by
+from patchyard.models.troubles import NO_TOOLS, Provider, said_by
 
 LEAST_TOKENS = 8_192  # a window in which the smallest task with its tools fits
 WANTED_TOKENS = 32_768
@@ -65,6 +65,7 @@ class OllamaModel:
         self._window = self._loading.window
         self._facts = ModelFacts(
             name=f"{provider.name}:{provider.model}",
+            has_tools=provider.has_tools,
             usd_per_million_input=0.0,
             usd_per_million_output=0.0,
         )
@@ -77,11 +78,8 @@ class OllamaModel:
     async def prepare(self) -> ModelFacts:
         """Look the model up, load it with the window it needs, and wait until it is there."""
         shown = mapping(await self._fetch("/api/show", {"model": self._provider.model}))
-        capabilities = shown.get("capabilities")
-        if isinstance(capabilities, list) and "tools" not in capabilities:
-            raise self._unfit(
-                "it cannot call tools", "take one that can: `ollama pull qwen3-coder`"
-            )
+        said = shown.get("capabilities")
+        knows_tools = "tools" in said if isinstance(said, list) else self._facts.has_tools
         largest = _largest_window(shown)
         if largest is not None and largest < LEAST_TOKENS:
             raise self._unfit(
@@ -89,7 +87,8 @@ class OllamaModel:
                 "take a model with a larger one: `ollama pull qwen3-coder`",
             )
         self._window = min(self._loading.window, largest or self._loading.window)
-        self._facts = replace(self._facts, context_tokens=self._window)
+        has_tools = knows_tools and self._provider.has_tools
+        self._facts = replace(self._facts, context_tokens=self._window, has_tools=has_tools)
         await self._load()
         return self._facts
 
@@ -99,11 +98,11 @@ class OllamaModel:
         listed = rows if isinstance(rows, list) else []
         return tuple(str(mapping(row)["name"]) for row in listed if "name" in mapping(row))
 
-    async def has_tools(self, name: str) -> bool:
-        """Return whether a pulled model says that it can call tools."""
+    async def capabilities(self, name: str) -> frozenset[str]:
+        """Return what a pulled model says that it can do: `tools`, `completion`, `embedding`."""
         shown = mapping(await self._fetch("/api/show", {"model": name}))
-        capabilities = shown.get("capabilities")
-        return isinstance(capabilities, list) and "tools" in capabilities
+        said = shown.get("capabilities")
+        return frozenset(map(str, said)) if isinstance(said, list) else frozenset()
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Ask once. Raises ModelFailed or ModelUnavailable; cancelling closes the connection."""
@@ -188,10 +187,8 @@ class OllamaModel:
                 said_by(trouble.body),
                 "take a smaller model, or a smaller window (`context_tokens` of the provider)",
             )
-        if "does not support tools" in trouble.body:
-            return self._unfit(
-                "it cannot call tools", "take one that can: `ollama pull qwen3-coder`"
-            )
+        if NO_TOOLS.search(trouble.body):
+            self._facts = replace(self._facts, has_tools=False)
         return self._provider.translated(trouble)
 
     def _unfit(self, why: str, cure: str) -> ModelUnavailable:

@@ -61,6 +61,13 @@ class Listing(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """What a configuration file states of one model of a provider."""
+
+    tools: bool | None = None  # None: as its provider says
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProviderSettings:
     """One provider, as built in or as a configuration file states it."""
 
@@ -74,10 +81,17 @@ class ProviderSettings:
     context_tokens: int | None = None  # the window; ollama: the one asked for
     is_streaming: bool = True
     asks_usage: bool = True
+    tools: bool = True  # False: its models cannot call tools themselves
+    models: Mapping[str, "ModelSettings"] = field(default_factory=dict)  # where one differs
     is_caching: bool = True  # anthropic: asks to keep what was read of a request
     limit_field: str = "max_tokens"
     first_byte_s: float | None = None  # how long an answer may be waited for; None: the default
     idle_s: float | None = None  # and its next piece
+
+    def has_tools(self, model: str) -> bool:
+        """Whether a model may be offered tools, as far as the configuration knows."""
+        own = self.models.get(model)
+        return self.tools if own is None or own.tools is None else own.tools
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,6 +253,7 @@ class Catalogue:
             base_url=shown(settings.base_url),
             model=model,
             key=self.key(settings),
+            has_tools=settings.has_tools(model),
         )
 
     def _client(self, settings: ProviderSettings, waits: Waits) -> "HttpClient":
@@ -338,6 +353,7 @@ __all__ = [
     "PROXY_HINT",
     "Catalogue",
     "Listing",
+    "ModelSettings",
     "ProviderSettings",
     "built_in",
     "is_loopback",

@@ -26,6 +26,11 @@ UNREACHED: Mapping[Trouble, str] = {  # and the cure, where it is not the addres
     Trouble.PROXY: "check HTTPS_PROXY (http://USER:PASSWORD@HOST:PORT), or name the host in "
     "NO_PROXY",
 }
+NO_TOOLS = re.compile(  # vLLM, Ollama and gateways
+    r"(does|do) not support (tools|tool|function)|requires --enable-auto-tool-choice|"
+    r"tools? (is|are) not supported",
+    re.IGNORECASE,
+)
 FILTERED = re.compile(
     r"content_filter|content filtering|content[ _]policy|bio_policy", re.IGNORECASE
 )
@@ -39,6 +44,7 @@ class Provider:
     base_url: str
     model: str
     key: Key
+    has_tools: bool = True  # False: the configuration says that the model cannot call any
     missing_hint: str = ""  # the cure for a model that is not there
     unreachable_hint: str = ""  # the cure for a provider that is not there
 
@@ -187,4 +193,4 @@ def said_by(body: str) -> str:
     return " ".join(words.split())[:400] or "no reason given"
 
 
-__all__ = ["Provider", "said_by"]
+__all__ = ["NO_TOOLS", "Provider", "said_by"]

@@ -16,6 +16,9 @@ from patchyard.domain.tooling import DEEPEST
 _STRICT = json.JSONDecoder()
 _LOOSE = json.JSONDecoder(strict=False)  # takes raw line breaks in strings
 TOO_DEEP = "it is nested too deeply"
+OPENED, CLOSED = "<tool_call>", "</tool_call>"  # around a call in a text
+# What a model thinks aloud before it answers, where its server does not part the two.
+THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)", re.DOTALL)
 LITERAL_LIMIT = 200_000  # characters that are tried as a Python literal
 
 
@@ -52,7 +55,7 @@ def find_calls(text: str, names: Collection[str]) -> list[tuple[str, str]]:
     pieces = list(_tagged(text)) or list(_in_fences(text))
     if not pieces and text.strip().startswith("{"):
         pieces = [text]
-    calls = [_text_call(piece) for piece in pieces]
+    calls = [text_call(piece) for piece in pieces]
     known = [call for call in calls if call is not None and call[0] in names]
     return known if known and len(known) == len(calls) else []
 
@@ -79,12 +82,12 @@ def _in_fences(text: str) -> Iterator[str]:
         place = closed.end()
 
 
-OPENED, CLOSED = "<tool_call>", "</tool_call>"
 _OPENED_FENCE = re.compile(r"```(?:json|tool_call|tool)?\s*+(?<=\n)\{")
 _CLOSED_FENCE = re.compile(r"\}\s*+```")
 
 
-def _text_call(piece: str) -> tuple[str, str] | None:
+def text_call(piece: str) -> tuple[str, str] | None:
+    """Return (name, arguments) of one call as a JSON object, None where it is none."""
     parsed = parse_arguments(piece).arguments
     if parsed is None:
         return None
@@ -224,4 +227,4 @@ def _diagnosis(text: str) -> str:
     return f"the arguments are no JSON object ({why}): {shown}"
 
 
-__all__ = ["Parsed", "find_calls", "parse_arguments"]
+__all__ = ["CLOSED", "OPENED", "THOUGHT", "Parsed", "find_calls", "parse_arguments", "text_call"]
