@@ -8,9 +8,20 @@ from hypothesis import strategies as st
 
 from models.servers import check_chat
 from patchyard.actors.compaction import LEFT_OUT, compact, total
-from patchyard.actors.conversation import Conversation, Entry, entry, spoken
+from patchyard.actors.conversation import (
+    PICTURE_BYTES,
+    Conversation,
+    Entry,
+    entry,
+    shortened,
+    spoken,
+)
+from patchyard.actors.reading import ReadCall
+from patchyard.actors.results import answer_entry
 from patchyard.clients.http import HttpClient
-from patchyard.domain.messages import Message, RequestedCall, Speaker, Thought, Thoughts
+from patchyard.contracts.actor import Answered
+from patchyard.domain.messages import Image, Message, RequestedCall, Speaker, Thought, Thoughts
+from patchyard.domain.tooling import ToolResult
 from patchyard.models.chat_completions import encoded
 from patchyard.models.keys import Key
 from patchyard.models.ollama import OllamaModel
@@ -94,6 +105,20 @@ def test_old_thoughts_go_first_and_the_last_stay_beside_their_calls() -> None:
     assert made[-1].thoughts == thoughts
     tight = [one.message for one in compact(whole, budget=3_500) if one.message.calls]
     assert [one.thoughts for one in tight] == [None] * (len(tight) - 1) + [thoughts]
+
+
+def test_a_picture_takes_room_and_gives_way_to_a_line() -> None:
+    call = ReadCall(ref="c0", name="read_file", arguments={"path": "a.png"})
+    refused = ToolResult(call_id="1", success=False, message="a.png is binary", error="BINARY_FILE")
+    answer = Answered(ref="c0", name="read_file", result=refused, text="failed")
+    image = Image(media_type="image/png", data="aGk=")
+    seen = answer_entry(call, answer, local="", limit=1_000, images=(image,))
+    assert seen.size > PICTURE_BYTES
+    assert seen.message.images == (image,)
+    line = shortened(seen).message
+    assert line.images == ()
+    assert line.text == "[read_file a.png: done; an image left out, read it again to see it]"
+    assert Conversation([seen]).fingerprint != Conversation([shortened(seen)]).fingerprint
 
 
 @pytest.mark.parametrize("budget", [1, 500])

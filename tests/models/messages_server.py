@@ -241,7 +241,7 @@ def _called(block: Json, known: set[str]) -> str:
 def _check_text(block: Json) -> None:
     if block["type"] == "text" and not block["text"].strip():
         raise _invalid("text content blocks must contain non-whitespace text")
-    if block["type"] not in {"text", "tool_use", "tool_result", *THOUGHTS}:
+    if block["type"] not in {"text", "image", "tool_use", "tool_result", *THOUGHTS}:
         raise _invalid(f"a block of type {block['type']!r}")
 
 

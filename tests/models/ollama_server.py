@@ -10,7 +10,15 @@ from patchyard.models.scripted import ScriptedReply
 _OLLAMA_FIELDS = {
     *("model", "messages", "tools", "stream", "options", "keep_alive", "truncate", "think"),
 }
-_OLLAMA_MESSAGE = {"role", "content", "thinking", "tool_calls", "tool_name", "tool_call_id"}
+_OLLAMA_MESSAGE = {
+    "role",
+    "content",
+    "thinking",
+    "tool_calls",
+    "tool_name",
+    "tool_call_id",
+    "images",
+}
 
 _BUSY = Refusal(500, {"error": "unexpected server status"})
 _MEMORY = "model requires more system memory (9.3 GiB) than is available (4.0 GiB)"

@@ -1,3 +1,4 @@
+import base64
 import os
 import stat
 from pathlib import Path
@@ -66,6 +67,34 @@ def test_refuses_what_is_no_text(tools: Operations) -> None:
     (tools.workspace / "b").write_bytes(b"\x7fELF\0\0")
     result = tools.run("read_file", path="b")
     assert (result["error"], result["size"]) == ("BINARY_FILE", 6)
+
+
+@pytest.mark.parametrize(
+    ("media_type", "content"),
+    [
+        ("image/png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0"),
+        ("image/jpeg", b"\xff\xd8\xff\xe0\0\x10JFIF\0"),
+        ("image/gif", b"GIF89a\0\0"),
+        ("image/webp", b"RIFF\0\0\0\0WEBPVP8 "),
+    ],
+)
+def test_a_picture_is_no_text_and_comes_beside_the_refusal(
+    tools: Operations, media_type: str, content: bytes
+) -> None:
+    (tools.workspace / "p").write_bytes(content)
+    result = tools.run("read_file", path="p")
+    data = base64.b64encode(content).decode()
+    assert result["error"] == "BINARY_FILE"
+    assert result["images"] == [{"media_type": media_type, "data": data}]
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\0" * 1024 * 1024, b"RIFF\0\0\0\0WAVE"]
+)
+def test_what_is_too_large_or_no_picture_does_not_come(tools: Operations, content: bytes) -> None:
+    (tools.workspace / "p").write_bytes(content)
+    result = tools.run("read_file", path="p")
+    assert (result["error"], "images" in result) == ("BINARY_FILE", False)
 
 
 def test_refuses_a_file_that_is_too_large(tools: Operations) -> None:

@@ -9,6 +9,7 @@ from patchyard.domain.messages import Message, RequestedCall, Speaker
 
 OVERHEAD_BYTES = 80  # of the wire format, a message
 WORTH_BYTES = 400  # what a shorter form must save
+PICTURE_BYTES = 6_000  # what a picture takes of a window, as text would
 KEPT_TEXT = 200  # characters kept of a long text in a shortened call
 
 
@@ -108,7 +109,8 @@ def starts_exchange(one: Entry) -> bool:
 def _size(message: Message) -> int:
     calls = sum(len(c.name) + _bytes(c.arguments) + OVERHEAD_BYTES for c in message.calls)
     thoughts = sum(_bytes(block) for block in _thoughts(message))
-    return _bytes(message.text) + calls + thoughts + OVERHEAD_BYTES
+    images = PICTURE_BYTES * len(message.images)
+    return _bytes(message.text) + calls + thoughts + images + OVERHEAD_BYTES
 
 
 def _thoughts(message: Message) -> tuple[str, ...]:
@@ -127,6 +129,8 @@ def _digest(message: Message) -> bytes:
     for call in message.calls:
         line = f"{call.id}\0{call.name}\0{call.arguments}\0"
         whole.update(line.encode("utf-8", "surrogatepass"))
+    for image in message.images:
+        whole.update(image.data.encode("ascii", "replace"))
     for block in _thoughts(message):
         whole.update(block.encode("utf-8", "surrogatepass"))
     return whole.digest()
@@ -151,6 +155,7 @@ def _short_arguments(arguments: str) -> str:
 
 
 __all__ = [
+    "PICTURE_BYTES",
     "WORTH_BYTES",
     "Conversation",
     "Entry",

@@ -19,6 +19,7 @@ from patchyard.contracts.model import Model, OnText
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import ModelFailed
 from patchyard.domain.messages import (
+    Image,
     Message,
     ModelFacts,
     ModelReply,
@@ -212,8 +213,10 @@ class ModelSession:
         for item in items:
             local = verdict if held is not None and item.is_finish else item.answer
             answer = by_ref.get(item.call.ref)
+            images = () if local else self._seen(answer)
             limit = self._budget // 2
-            self._talk.add(answer_entry(item.call, answer, local=local, limit=limit))
+            said = answer_entry(item.call, answer, local=local, limit=limit, images=images)
+            self._talk.add(said)
         if held is not None and verdict == ACCEPTED:
             return _final(held, body={"held": True})
         return None
@@ -223,13 +226,18 @@ class ModelSession:
         call = item.call
         came_to = signature(call, answer, local=item.answer)
         self._patience.repetition.observe(partial(label, call), came_to)
-        went_well = not call.problem and answer is not None and answer.result.success
+        is_use = answer is not None and (answer.result.success or bool(self._seen(answer)))
+        went_well = is_use and not call.problem
         self._patience.heard_result(is_success=went_well)
         if not went_well:
             return False
         effect = self._effects.get(call.name, Effect.READ)
         self._changed = self._changed or looks_like_change(call, effect)
         return True
+
+    def _seen(self, answer: Answered | None) -> tuple[Image, ...]:
+        """Return the pictures of a result, none for a model that cannot see."""
+        return answer.images if answer is not None and self._facts.has_images else ()
 
     def _verdict(self, finish: Finish, *, failed: bool = False, is_noted: bool = False) -> str:
         """Return what a finish call is answered with; an idle one is asked back once."""

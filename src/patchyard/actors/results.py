@@ -1,16 +1,18 @@
 """Results of calls as they enter a conversation, and what they tell about the progress."""
 
 import re
+from dataclasses import replace
 
 from patchyard.actors.conversation import WORTH_BYTES, Entry, entry
 from patchyard.actors.reading import ReadCall
 from patchyard.contracts.actor import Answered
 from patchyard.domain.mcp import PREFIX
-from patchyard.domain.messages import Message, Speaker
+from patchyard.domain.messages import Image, Message, Speaker
 from patchyard.domain.tooling import READ_OUTPUT, Effect
 
 _DURATION = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|seconds?)\b")
 MOST_BYTES = 4  # of a character
+BINARY = "BINARY_FILE"  # what a picture is that was read as a file
 NO_RESULT = "failed (UNKNOWN_ERROR): no result came of this call"
 LOOKING = frozenset(
     {
@@ -22,20 +24,34 @@ LOOKING = frozenset(
 LOOKING_GIT = frozenset({"status", "log", "diff", "show", "blame", "grep", "ls-files"})
 
 
-def answer_entry(call: ReadCall, answer: Answered | None, *, local: str, limit: int) -> Entry:
+def answer_entry(
+    call: ReadCall,
+    answer: Answered | None,
+    *,
+    local: str,
+    limit: int,
+    images: tuple[Image, ...] = (),
+) -> Entry:
     """Return the message that answers a call, and the line that may stand for it later.
 
     A text of more than `limit` characters would leave a small window no room for anything else.
+    `images` are those of the answer that the model can see.
     """
     text = local or (fitted(call, answer, limit) if answer else NO_RESULT)
+    if images and answer is not None and answer.result.error == BINARY:
+        text = f"{answer.result.message}: an image, shown to you here"
     if call.note:
         text = f"(note: {call.note})\n{text}"
-    message = Message(speaker=Speaker.TOOL, text=text, answers=call.ref)
-    if answer is None or local or len(text) < WORTH_BYTES // MOST_BYTES:  # no line saves that
+    message = Message(speaker=Speaker.TOOL, text=text, answers=call.ref, images=images)
+    is_short = len(text) < WORTH_BYTES // MOST_BYTES and not images  # no line saves that
+    if answer is None or local or is_short:
         return entry(message)
     result = answer.result
-    outcome = "done" if result.success else f"failed ({result.error})"
+    outcome = "done" if result.success or images else f"failed ({result.error})"
     way = "read it again"
+    if images:
+        line = f"[{label(call)}: {outcome}; an image left out, {way} to see it]"
+        return entry(message, shorter=replace(message, text=line, images=()))
     if call.name != READ_OUTPUT:
         way = f'{READ_OUTPUT}(call_id="{result.call_id}") shows it again'
     line = f"[{label(call)}: {outcome}; {len(answer.text):,} characters left out, {way}]"

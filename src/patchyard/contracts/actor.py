@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from patchyard.contracts.model import Meter, OnSwitch, OnText, OnWait
 from patchyard.domain.decision import Proposal
-from patchyard.domain.messages import Usage
+from patchyard.domain.messages import Image, Usage
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.role import Output
 from patchyard.domain.tooling import ToolResult, ToolSpec
@@ -90,6 +90,7 @@ class Answered:
     name: str
     result: ToolResult
     text: str  # rendered for a model
+    images: tuple[Image, ...] = ()  # for a model that can see
 
 
 class Session(Protocol):

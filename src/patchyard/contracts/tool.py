@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from patchyard.domain.messages import Image
 from patchyard.domain.tooling import ToolResult, ToolSpec
 
 
@@ -30,6 +31,10 @@ class Tool(Protocol):
 
         What was cut says how `read_output` shows the rest.
         """
+        ...
+
+    def images(self, result: ToolResult) -> tuple[Image, ...]:
+        """Return the pictures that the result holds, checked as far as their form shows."""
         ...
 
     def full(self, result: ToolResult) -> str:

@@ -25,6 +25,14 @@ class RequestedCall:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Image:
+    """A picture that a tool gave; a format sends it where its model can see."""
+
+    media_type: str  # image/png, image/jpeg, image/gif or image/webp
+    data: str  # base64
+
+
+@dataclass(frozen=True, kw_only=True)
 class Thought:
     """A block of what a model thought, opaque."""
 
@@ -52,6 +60,7 @@ class Message:
     calls: tuple[RequestedCall, ...] = ()  # assistant only
     answers: str | None = None  # tool only: id of the RequestedCall
     thoughts: Thoughts | None = None  # assistant only
+    images: tuple[Image, ...] = ()  # tool and user only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +144,13 @@ class ModelFacts:
     name: str  # "provider:model"
     context_tokens: int | None = None  # None: unknown
     has_tools: bool = True
+    has_images: bool = False  # whether it can see
     usd_per_million_input: float | None = None  # at most, whatever a cache does; None: unknown
     usd_per_million_output: float | None = None
 
 
 __all__ = [
+    "Image",
     "Message",
     "ModelFacts",
     "ModelReply",

@@ -287,10 +287,8 @@ class ToolRunner:
                 reason="answered by the engine itself",
             ),
         )
-        payload = {**result.data, "success": result.success, "message": result.message}
-        if result.error:
-            payload["error"] = result.error
-        return await self._settle(call_id, wanted.ref, wanted.name, payload)
+        told = {"success": result.success, "message": result.message, "error": result.error}
+        return await self._settle(call_id, wanted.ref, wanted.name, {**result.data, **told})
 
     async def _settle(
         self,
@@ -310,7 +308,8 @@ class ToolRunner:
         """Return a settled result as the actor gets it."""
         tool = self._tools.get(name)
         text = tool.render(result) if tool else f"error: {result.message}"
-        return Answered(ref=ref, name=name, result=result, text=text)
+        images = tool.images(result) if tool else ()
+        return Answered(ref=ref, name=name, result=result, text=text, images=images)
 
     async def _read_output(self, call_id: str, args: Mapping[str, Any]) -> ToolResult:
         wanted = str(args.get("call_id", ""))

@@ -19,6 +19,7 @@ REQUEST_TOKENS = 2_048  # a template's own words: how to call tools, the date, w
 MESSAGE_TOKENS = 64  # marks of a message, its speaker, the id that it answers
 CALL_TOKENS = 128  # marks of a call
 TOOL_TOKENS = 64  # marks of a tool
+IMAGE_TOKENS = 40_000  # a picture in the finest detail, where small models count the most
 ESCAPED = 6  # characters of \u0000
 _ODD = re.compile(r"[^ !#-%(-;=?-\[\]-~]")  # what some JSON writer escapes
 
@@ -52,7 +53,8 @@ def _of_message(message: Message) -> int:
         for call in message.calls
     )
     thoughts = sum(plain(one.block) for one in message.thoughts.blocks) if message.thoughts else 0
-    return MESSAGE_TOKENS + len(message.answers or "") + plain(message.text) + calls + thoughts
+    said = len(message.answers or "") + plain(message.text) + calls + thoughts
+    return MESSAGE_TOKENS + said + IMAGE_TOKENS * len(message.images)
 
 
 def _of_tool(tool: ToolSpec) -> int:

@@ -1,11 +1,11 @@
 """The chat completions format, as OpenAI defined it and many servers speak it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from patchyard.clients.http import HttpClient, HttpTrouble, Trouble
-from patchyard.domain.messages import Message, ModelRequest, Speaker, StopReason, Usage
+from patchyard.domain.messages import Image, Message, ModelRequest, Speaker, StopReason, Usage
 from patchyard.models.answering import Assembly, mapping, whole_number
 from patchyard.models.encoding import Encoded, to_json
 from patchyard.models.keyed import KeyedModel
@@ -47,7 +47,7 @@ class ChatCompletionsModel(KeyedModel):
         self._dialect = dialect or Dialect()
 
     def _encoding(self) -> Encoded:
-        return Encoded(encoded)
+        return Encoded(lambda said: encoded(self._visible(said)))
 
     def _body(self, request: ModelRequest) -> bytes:
         settings: dict[str, Any] = {"model": self._provider.model}
@@ -58,10 +58,26 @@ class ChatCompletionsModel(KeyedModel):
         settings["stream"] = self._dialect.is_streaming
         if self._dialect.is_streaming and self._dialect.asks_usage:
             settings["stream_options"] = {"include_usage": True}
-        parts = [to_json(settings)[:-1], b',"messages":', self._encoded.messages(request.messages)]
+        parts = [to_json(settings)[:-1], b',"messages":', self._said(request.messages)]
         if request.tools:
             parts += [b',"tools":', self._encoded.tools(request.tools)]
         return b"".join([*parts, b"}"])
+
+    def _said(self, messages: Sequence[Message]) -> bytes:
+        """Return the JSON array of all messages; what tools show follows all of their answers."""
+        if not (self._facts.has_images and any(one.images for one in messages)):
+            return self._encoded.messages(messages)
+        said: list[bytes] = []
+        shown: list[Image] = []
+        for message, each in zip(messages, self._encoded.each(messages), strict=True):
+            if shown and message.speaker is not Speaker.TOOL:
+                said.append(to_json(_showing(shown)))
+                shown = []
+            said.append(each)
+            shown += message.images if message.speaker is Speaker.TOOL else ()
+        if shown:
+            said.append(to_json(_showing(shown)))
+        return b"[" + b",".join(said) + b"]"
 
     def _take_whole(self, data: Mapping[str, Any], assembly: Assembly) -> None:
         choice = self._choice(data, assembly)
@@ -115,6 +131,8 @@ def encoded(message: Message) -> dict[str, Any]:
     if message.speaker is Speaker.TOOL:
         return {"role": "tool", "tool_call_id": message.answers or "", "content": message.text}
     said: dict[str, Any] = {"role": str(message.speaker), "content": message.text}
+    if message.images:
+        said["content"] = [{"type": "text", "text": message.text}, *_parts(message.images)]
     if message.calls:
         said["content"] = message.text or None
         said["tool_calls"] = [
@@ -126,6 +144,17 @@ def encoded(message: Message) -> dict[str, Any]:
             for call in message.calls
         ]
     return said
+
+
+def _showing(images: Sequence[Image]) -> dict[str, Any]:
+    """Return what shows the images of tools, whose own messages can hold text alone."""
+    told = {"type": "text", "text": "The images that the tools showed:"}
+    return {"role": "user", "content": [told, *_parts(images)]}
+
+
+def _parts(images: Sequence[Image]) -> list[dict[str, Any]]:
+    urls = (f"data:{image.media_type};base64,{image.data}" for image in images)
+    return [{"type": "image_url", "image_url": {"url": url}} for url in urls]
 
 
 def _usage(data: Mapping[str, Any]) -> Usage:

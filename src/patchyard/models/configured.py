@@ -40,6 +40,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "is_streaming": (bool,),
     "asks_usage": (bool,),
     "tools": (bool,),
+    "images": (bool,),
     "models": (dict,),
     "is_caching": (bool,),
     "limit_field": (str,),
@@ -51,7 +52,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-_MODEL_TYPES: Mapping[str, tuple[type, ...]] = {"tools": (bool,)}
+_MODEL_TYPES: Mapping[str, tuple[type, ...]] = {"tools": (bool,), "images": (bool,)}
 
 
 @dataclass(frozen=True, kw_only=True)

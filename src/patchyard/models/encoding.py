@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from patchyard.domain.messages import Message, Thoughts
 from patchyard.domain.tooling import ToolSpec
+
+UNSEEN = "(there was an image here, which cannot be shown to you)"
 
 
 class Encoded:
@@ -52,6 +55,13 @@ def to_json(value: Any) -> bytes:
         return text.encode("utf-8", "replace")
 
 
+def without_images(message: Message) -> Message:
+    """Return the message with a word in the place of its pictures."""
+    if not message.images:
+        return message
+    return replace(message, text=f"{message.text}\n{UNSEEN}", images=())
+
+
 def with_thoughts(parts: Sequence[Any], thoughts: Thoughts) -> list[Any]:
     """Return the parts of a message, the thoughts in their places among them."""
     mixed: list[Any] = []
@@ -86,4 +96,4 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-__all__ = ["Encoded", "object_of", "to_json", "with_thoughts"]
+__all__ = ["UNSEEN", "Encoded", "object_of", "to_json", "with_thoughts", "without_images"]

@@ -17,10 +17,10 @@ from patchyard.contracts.model import OnText
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.domain.messages import Message, ModelFacts, ModelReply, ModelRequest, Thoughts
 from patchyard.models.answering import Assembly, Enough, mapping
-from patchyard.models.encoding import Encoded, with_thoughts
+from patchyard.models.encoding import Encoded, with_thoughts, without_images
 from patchyard.models.event_streams import events_of
 from patchyard.models.listings import advised, names_in, require_listed
-from patchyard.models.troubles import NO_TOOLS, Provider
+from patchyard.models.troubles import NO_IMAGES, NO_TOOLS, Provider
 
 LAST = b"[DONE]"  # with which some servers end a stream, whatever its format
 
@@ -31,6 +31,7 @@ class KeyedModel(ABC):
     kind: str  # of provider, as models.yaml names it
     asked_at: str  # path of a request
     listed_at: str = "/models"
+    has_images: bool = False  # whether its models can see, where nobody says
     asks_thoughts: bool = False  # else whatever comes is kept
     refused_thoughts: re.Pattern[str] | None = None  # what says so; None: none are kept
 
@@ -43,6 +44,7 @@ class KeyedModel(ABC):
             name=f"{provider.name}:{provider.model}",
             context_tokens=context_tokens,
             has_tools=provider.has_tools,
+            has_images=self.has_images if provider.has_images is None else provider.has_images,
         )
         self._asks_thoughts = self.asks_thoughts
         self._unreadable: set[Thoughts] = set()  # that the provider refused
@@ -106,6 +108,10 @@ class KeyedModel(ABC):
     def _maker(self) -> str:
         return f"{self.kind} {self._facts.name}"
 
+    def _visible(self, message: Message) -> Message:
+        """Return the message as this model can be sent it: without what it cannot see."""
+        return message if self._facts.has_images else without_images(message)
+
     def _mixed(self, message: Message, parts: Sequence[Any]) -> list[Any]:
         """Return the parts of a message, what this model thought in its places among them."""
         thoughts = message.thoughts
@@ -115,22 +121,39 @@ class KeyedModel(ABC):
         return with_thoughts(parts, thoughts)
 
     def _gives_way(self, trouble: HttpTrouble, request: ModelRequest) -> bool:
-        """Whether the request was refused for its thoughts, and is to be sent without them.
+        """Whether the request was refused for what it can be sent without; that costs nothing."""
+        if trouble.status != HTTPStatus.BAD_REQUEST:
+            return False
+        has_left_out = self._leaves_images(trouble, request) or self._leaves_thoughts(
+            trouble, request
+        )
+        if has_left_out:
+            self._encoded = self._encoding()
+        return has_left_out
 
-        Such a refusal costs nothing. It comes where a key of another account is used from now on,
-        where what was said before a thought is not what it was (newer models of Anthropic bind
-        the two), and from models that have none to give.
+    def _leaves_images(self, trouble: HttpTrouble, request: ModelRequest) -> bool:
+        is_shown = self._facts.has_images and any(one.images for one in request.messages)
+        if not is_shown or not NO_IMAGES.search(trouble.body):
+            return False
+        self._facts = replace(self._facts, has_images=False)
+        return True
+
+    def _leaves_thoughts(self, trouble: HttpTrouble, request: ModelRequest) -> bool:
+        """Leave out thoughts that were refused.
+
+        That comes where a key of another account is used from now on, where what was said before
+        a thought is not what it was (newer models of Anthropic bind the two), and from models
+        that have none to give.
         """
         refused = self.refused_thoughts
-        if refused is None or trouble.status != HTTPStatus.BAD_REQUEST:
+        if refused is None or not refused.search(trouble.body):
             return False
         ours = {m.thoughts for m in request.messages if m.thoughts is not None}
         sent = {one for one in ours if one.maker == self._maker} - self._unreadable
-        if not refused.search(trouble.body) or not (sent or self._asks_thoughts):
+        if not (sent or self._asks_thoughts):
             return False
         self._asks_thoughts = self._asks_thoughts and bool(sent)
         self._unreadable |= sent
-        self._encoded = self._encoding()
         return True
 
     async def _fetch(self, path: str) -> Any:

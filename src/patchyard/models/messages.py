@@ -66,6 +66,7 @@ class MessagesModel(KeyedModel):
 
     kind = "anthropic"
     asked_at = "/v1/messages"
+    has_images = True
     listed_at = f"/v1/models?limit={LISTED}"
     refused_thoughts = re.compile(r"thinking", re.IGNORECASE)
 
@@ -83,7 +84,7 @@ class MessagesModel(KeyedModel):
         self._longest: int | None = None  # tokens of an answer, as the provider says
 
     def _encoding(self) -> Encoded:
-        return Encoded(lambda said: self._mixed(said, encoded(said)), tool=_tool)
+        return Encoded(lambda said: self._mixed(said, encoded(self._visible(said))), tool=_tool)
 
     async def prepare(self) -> ModelFacts:
         """Look the model up, which costs nothing; servers that know no such question are passed.
@@ -175,13 +176,23 @@ def encoded(message: Message) -> list[dict[str, Any]]:
     """Return the blocks of a message; none where it says nothing, which the format refuses."""
     if message.speaker is Speaker.TOOL:
         answered: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(message.answers)}
+        if message.images:
+            return [{**answered, "content": _seen(message)}]
         return [{**answered, "content": message.text} if message.text.strip() else answered]
-    blocks: list[dict[str, Any]] = []
-    if message.text.strip():
-        blocks.append({"type": "text", "text": message.text})
+    blocks = _seen(message)
     for call in message.calls:
         own = {"id": _id(call.id), "name": call.name, "input": object_of(call.arguments)}
         blocks.append({"type": "tool_use", **own})
+    return blocks
+
+
+def _seen(message: Message) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = []
+    if message.text.strip():
+        blocks.append({"type": "text", "text": message.text})
+    for image in message.images:
+        source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+        blocks.append({"type": "image", "source": source})
     return blocks
 
 

@@ -24,7 +24,7 @@ from patchyard.domain.messages import (
     Usage,
 )
 from patchyard.models.answering import Assembly, Enough, mapping, whole_number
-from patchyard.models.encoding import Encoded, object_of, to_json
+from patchyard.models.encoding import Encoded, object_of, to_json, without_images
 from patchyard.models.troubles import NO_TOOLS, Provider, said_by
 
 LEAST_TOKENS = 8_192  # a window in which the smallest task with its tools fits
@@ -87,8 +87,13 @@ class OllamaModel:
                 "take a model with a larger one: `ollama pull qwen3-coder`",
             )
         self._window = min(self._loading.window, largest or self._loading.window)
-        has_tools = knows_tools and self._provider.has_tools
-        self._facts = replace(self._facts, context_tokens=self._window, has_tools=has_tools)
+        stated = self._provider.has_images
+        self._facts = replace(
+            self._facts,
+            context_tokens=self._window,
+            has_tools=knows_tools and self._provider.has_tools,
+            has_images="vision" in (said or ()) if stated is None else stated,
+        )
         await self._load()
         return self._facts
 
@@ -253,10 +258,13 @@ class OllamaModel:
                 )
 
     def _encode(self, message: Message) -> dict[str, Any]:
+        message = message if self._facts.has_images else without_images(message)
         said: dict[str, Any] = {"role": str(message.speaker), "content": message.text}
         if message.speaker is Speaker.TOOL:
             said["tool_name"] = self._names.get(message.answers or "", "")
             said["tool_call_id"] = message.answers or ""
+        if message.images:
+            said["images"] = [image.data for image in message.images]
         if message.calls:
             self._names.update({call.id: call.name for call in message.calls})
             said["tool_calls"] = [

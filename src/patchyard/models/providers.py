@@ -65,6 +65,7 @@ class ModelSettings:
     """What a configuration file states of one model of a provider."""
 
     tools: bool | None = None  # None: as its provider says
+    images: bool | None = None  # likewise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,7 @@ class ProviderSettings:
     is_streaming: bool = True
     asks_usage: bool = True
     tools: bool = True  # False: its models cannot call tools themselves
+    images: bool | None = None  # whether its models can see; None: as its kind says
     models: Mapping[str, "ModelSettings"] = field(default_factory=dict)  # where one differs
     is_caching: bool = True  # anthropic: asks to keep what was read of a request
     limit_field: str = "max_tokens"
@@ -92,6 +94,11 @@ class ProviderSettings:
         """Whether a model may be offered tools, as far as the configuration knows."""
         own = self.models.get(model)
         return self.tools if own is None or own.tools is None else own.tools
+
+    def has_images(self, model: str) -> bool | None:
+        """Whether a model can see; None where the configuration does not know."""
+        own = self.models.get(model)
+        return self.images if own is None or own.images is None else own.images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,6 +261,7 @@ class Catalogue:
             model=model,
             key=self.key(settings),
             has_tools=settings.has_tools(model),
+            has_images=settings.has_images(model),
         )
 
     def _client(self, settings: ProviderSettings, waits: Waits) -> "HttpClient":
@@ -295,6 +303,7 @@ def built_in(environ: Mapping[str, str]) -> dict[str, ProviderSettings]:
             base_url=environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1",
             api_key_env="OPENAI_API_KEY",
             default_model="gpt-4o",
+            images=True,
             limit_field="max_completion_tokens",
         ),
         "resetdata": ProviderSettings(

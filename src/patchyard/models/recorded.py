@@ -43,6 +43,7 @@ class Head:
     plan: str  # id of the plan it was made by; that plan alone goes on with the file
     environment: str  # kind it was made in; playing back wants one at least as strong
     context_tokens: int | None
+    has_images: bool = False
 
 
 class RecordingModel:
@@ -94,6 +95,7 @@ class RecordingModel:
                     "plan": self._plan,
                     "environment": self._environment,
                     "context_tokens": facts.context_tokens,
+                    "has_images": facts.has_images,
                 }
             )
         return facts
@@ -159,6 +161,7 @@ class RecordedModel:
         return ModelFacts(
             name=f"recorded:{self._path.name}",
             context_tokens=self.head.context_tokens,
+            has_images=self.head.has_images,
             usd_per_million_input=0.0,
             usd_per_million_output=0.0,
         )
@@ -303,6 +306,7 @@ def _head(path: Path, lines: Sequence[bytes]) -> Head:
         plan=str(head.get("plan", "")),
         environment=str(head.get("environment", "")),
         context_tokens=whole_number(head.get("context_tokens")) or None,
+        has_images=head.get("has_images") is True,
     )
 
 

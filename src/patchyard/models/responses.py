@@ -53,6 +53,7 @@ class ResponsesModel(KeyedModel):
 
     kind = "openai-responses"
     asked_at = "/responses"
+    has_images = True
     asks_thoughts = True
     refused_thoughts = re.compile(r'encrypted[_ ]content|"include"', re.IGNORECASE)
 
@@ -68,7 +69,7 @@ class ResponsesModel(KeyedModel):
         self._bearing = bearing or Bearing()
 
     def _encoding(self) -> Encoded:
-        return Encoded(lambda said: self._mixed(said, encoded(said)), tool=_tool)
+        return Encoded(lambda said: self._mixed(said, encoded(self._visible(said))), tool=_tool)
 
     def _body(self, request: ModelRequest) -> bytes:
         settings: dict[str, Any] = {
@@ -144,9 +145,9 @@ class ResponsesModel(KeyedModel):
 def encoded(message: Message) -> list[dict[str, Any]]:
     """Return the items of a message; none where it says nothing."""
     if message.speaker is Speaker.TOOL:
-        answered = {"call_id": message.answers or "", "output": message.text}
+        answered = {"call_id": message.answers or "", "output": _seen(message)}
         return [{"type": "function_call_output", **answered}]
-    said = {"type": "message", "role": str(message.speaker), "content": message.text}
+    said = {"type": "message", "role": str(message.speaker), "content": _seen(message)}
     calls = [
         {
             "type": "function_call",
@@ -157,6 +158,14 @@ def encoded(message: Message) -> list[dict[str, Any]]:
         for call in message.calls
     ]
     return [said, *calls] if message.text.strip() else calls
+
+
+def _seen(message: Message) -> str | list[dict[str, Any]]:
+    if not message.images:
+        return message.text
+    urls = (f"data:{image.media_type};base64,{image.data}" for image in message.images)
+    parts = [{"type": "input_image", "image_url": url, "detail": "auto"} for url in urls]
+    return [{"type": "input_text", "text": message.text}, *parts]
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

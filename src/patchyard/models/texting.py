@@ -143,7 +143,8 @@ def _answering(before: Message | None, group: Sequence[Message]) -> Callable[[],
         is_uncalled = before is not None and not before.calls
         if is_uncalled or any(_REFUSED in message.text for message in group if message.answers):
             parts.append(REMINDER)
-        return Message(speaker=Speaker.USER, text="\n\n".join(parts))
+        images = tuple(image for message in group for image in message.images)
+        return Message(speaker=Speaker.USER, text="\n\n".join(parts), images=images)
 
     return make
 

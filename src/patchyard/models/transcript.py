@@ -220,12 +220,15 @@ def first_difference(expected: Mapping[str, Any], asked: Mapping[str, Any]) -> s
 
 
 def _message_data(message: Message, places: Placeholders) -> dict[str, Any]:
-    data = {
+    data: dict[str, Any] = {
         "speaker": str(message.speaker),
         "text": places.take_out(message.text),
         "calls": [[c.id, c.name, places.take_out(c.arguments)] for c in message.calls],
         "answers": message.answers,
     }
+    if message.images:  # what they show is no part of a recording, only that it is the same
+        digests = (hashlib.sha256(one.data.encode()).hexdigest() for one in message.images)
+        data["images"] = list(digests)
     thoughts = message.thoughts
     if thoughts is None:
         return data

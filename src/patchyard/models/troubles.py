@@ -31,6 +31,7 @@ NO_TOOLS = re.compile(  # vLLM, Ollama and gateways
     r"tools? (is|are) not supported",
     re.IGNORECASE,
 )
+NO_IMAGES = re.compile(r"\bimages?\b|image_url|input_image|multimodal|vision", re.IGNORECASE)
 FILTERED = re.compile(
     r"content_filter|content filtering|content[ _]policy|bio_policy", re.IGNORECASE
 )
@@ -45,6 +46,7 @@ class Provider:
     model: str
     key: Key
     has_tools: bool = True  # False: the configuration says that the model cannot call any
+    has_images: bool | None = None  # what it says of whether the model can see
     missing_hint: str = ""  # the cure for a model that is not there
     unreachable_hint: str = ""  # the cure for a provider that is not there
 
@@ -193,4 +195,4 @@ def said_by(body: str) -> str:
     return " ".join(words.split())[:400] or "no reason given"
 
 
-__all__ = ["NO_TOOLS", "Provider", "said_by"]
+__all__ = ["NO_IMAGES", "NO_TOOLS", "Provider", "said_by"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import stat
 
@@ -20,6 +21,13 @@ PAGE_LINES = 1000  # D+: MAX_LINES_PER_READ
 PAGE_BYTES = 2 * 1024 * 1024
 MAX_FILE_BYTES = 50 * 1024 * 1024  # D+: MAX_FILE_SIZE_MB
 BINARY_PROBE_BYTES = 8192
+PICTURE_BYTES = 1024 * 1024  # of a picture that a result holds
+_PICTURES = (  # media type, how such a file begins, and a mark at some place
+    ("image/png", b"\x89PNG\r\n\x1a\n", 12, b"IHDR"),
+    ("image/jpeg", b"\xff\xd8\xff", 0, b""),
+    ("image/gif", b"GIF8", 5, b"a"),
+    ("image/webp", b"RIFF", 8, b"WEBP"),
+)
 
 
 def read_file(room: Room, args: dict[str, Any]) -> dict[str, Any]:
@@ -82,8 +90,19 @@ def read_text(place: Place) -> bytes:
         content = file.read(MAX_FILE_BYTES + 1)
     if b"\0" in content[:BINARY_PROBE_BYTES]:
         message = "%s is binary, %d bytes" % (place.relative, found.st_size)
-        raise Refusal("BINARY_FILE", message, size=found.st_size)
+        raise Refusal("BINARY_FILE", message, size=found.st_size, **_pictures(content))
     return content
+
+
+def _pictures(content: bytes) -> dict[str, Any]:
+    """Return the field `images` for a picture of a known format that is not too large, or none."""
+    if len(content) > PICTURE_BYTES:
+        return {}
+    for media_type, start, place, mark in _PICTURES:
+        if content.startswith(start) and content[place : place + len(mark)] == mark:
+            data = base64.b64encode(content).decode("ascii")
+            return {"images": [{"media_type": media_type, "data": data}]}
+    return {}
 
 
 def write_file(room: Room, args: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,15 @@
 """Reads a result's fields. What a toolbox answered is a claim, so each one is checked."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from patchyard.domain.messages import Image
+
+MEDIA_TYPES = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+IMAGE_CHARS = 1_500_000  # of base64: a good megabyte
+IMAGES_AT_ONCE = 4  # of one result
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def text(data: Mapping[str, Any], key: str) -> str:
@@ -33,4 +41,11 @@ def texts(data: Mapping[str, Any], key: str) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-__all__ = ["flag", "number", "rows", "text", "texts"]
+def images(found: Sequence[Mapping[str, Any]], *, named: str) -> tuple[Image, ...]:
+    """Return the pictures among records of base64 `data`; `named` is the key of the media type."""
+    claimed = (Image(media_type=text(one, named), data=text(one, "data")) for one in found)
+    fit = (one for one in claimed if one.media_type in MEDIA_TYPES and len(one.data) <= IMAGE_CHARS)
+    return tuple(one for one in fit if _BASE64.fullmatch(one.data))[:IMAGES_AT_ONCE]
+
+
+__all__ = ["flag", "images", "number", "rows", "text", "texts"]

@@ -10,6 +10,7 @@ from typing import Any
 from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import UsageError
 from patchyard.domain.mcp import MCP_CALL, ListedTool, McpServer
+from patchyard.domain.messages import Image
 from patchyard.domain.schemas import misfit
 from patchyard.domain.tooling import DEEPEST, Effect, ToolResult, ToolSpec
 from patchyard.tools import claims
@@ -33,6 +34,12 @@ class McpTool(ToolboxTool):
         call = {"tool": self.listed.name, "arguments": dict(arguments), "pin": self.listed.pin}
         return MCP_CALL, {**self.server.launch(), **call}
 
+    def images(self, result: ToolResult) -> tuple[Image, ...]:
+        """Return the pictures in the answer."""
+        answer = _answered(claims.text(result.data, "answer")) or {}
+        found = [row for row in claims.rows(answer, "content") if row.get("type") == "image"]
+        return claims.images(found, named="mimeType")
+
     def _hint(self, result: ToolResult) -> str:
         if result.error == CHANGED:
             return f"; a person may accept that: agents mcp check {self.server.name} --accept"
@@ -49,12 +56,18 @@ def show(result: ToolResult) -> str:
     return "\n".join(parts)
 
 
-def _parts(text: str) -> list[str]:
+def _answered(text: str) -> Mapping[str, Any] | None:
+    """Return the answer as an object, None where it is none that can be read."""
     try:
         answer = json.loads(text) if text else {}
     except (ValueError, RecursionError):
-        return [text]  # it was cut on its way
-    if not isinstance(answer, dict) or is_deeper(answer, DEEPEST):
+        return None  # it was cut on its way
+    return answer if isinstance(answer, dict) and not is_deeper(answer, DEEPEST) else None
+
+
+def _parts(text: str) -> list[str]:
+    answer = _answered(text)
+    if answer is None:
         return [text]
     shown = [_part(block) for block in claims.rows(answer, "content")]
     structured = answer.get("structuredContent")

@@ -13,7 +13,7 @@ from patchyard.tools.shape import (
 SPEC = specification(
     "read_file",
     "Read a text file. At most 1,000 lines come at once; ask for the next ones by `start_line`. "
-    "The text comes exactly as it is, without line numbers.",
+    "The text comes exactly as it is, without line numbers. An image is shown, if you can see.",
     Effect.READ,
     {
         "path": text_argument("file, relative to the workspace"),

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from patchyard.domain.messages import Image
 from patchyard.domain.tooling import Effect, ToolResult, ToolSpec
+from patchyard.tools import claims
 from patchyard.tools.arguments import fit
 from patchyard.tools.cutting import cut
 
@@ -32,6 +34,10 @@ class ToolboxTool:
         """Return the text for the model, cut to `limit` characters."""
         text = self.full(result)
         return cut(text, limit=self.limit, call_id=result.call_id, head_share=self.head_share)
+
+    def images(self, result: ToolResult) -> tuple[Image, ...]:
+        """Return the pictures that the result holds."""
+        return claims.images(claims.rows(result.data, "images"), named="media_type")
 
     def full(self, result: ToolResult) -> str:
         """Return all of the result as text."""
