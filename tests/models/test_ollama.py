@@ -1,14 +1,20 @@
 """What only Ollama has: windows, loading, and models that are not pulled."""
 
+from dataclasses import replace
+
 import pytest
 
+from models.loopback import Json, Peer, Refusal
 from models.ollama_server import OllamaServer
+from models.wordy import block
 from patchyard.clients.http import HttpClient
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.domain.messages import Message, ModelRequest, RequestedCall, Speaker
+from patchyard.domain.tooling import Effect, ToolSpec
 from patchyard.models.keys import Key
 from patchyard.models.ollama import Loading, OllamaModel
 from patchyard.models.scripted import ScriptedReply
+from patchyard.models.texted import TextedModel
 from patchyard.models.troubles import Provider
 
 pytestmark = pytest.mark.anyio
@@ -97,6 +103,30 @@ async def test_a_model_without_tools_says_so() -> None:
         assert not (await model.prepare()).has_tools
         assert await model.capabilities("tiny") == {"completion"}
         await model.close()
+
+
+class Older(OllamaServer):
+    """A server of the time when models did not say what they can do."""
+
+    async def handle(self, method: str, path: str, data: Json, peer: Peer) -> bool:
+        if path == "/api/show":
+            await peer.whole({"model_info": {"tiny.context_length": 40_960}})
+            return True
+        if data.get("tools"):
+            raise Refusal(400, {"error": "registry.ollama.ai/library/tiny does not support tools"})
+        return await super().handle(method, path, data, peer)
+
+
+async def test_a_model_that_only_says_so_when_it_is_asked_writes_its_calls() -> None:
+    server = Older(answering=lambda _: ScriptedReply(text=block("read_file", path="a")))
+    tool = ToolSpec(name="read_file", description="R.", parameters={}, effect=Effect.READ)
+    async with server.running() as url:
+        model = TextedModel(model_of(url))
+        assert (await model.prepare()).has_tools
+        reply = await model.complete(replace(ASKED, tools=(tool,)))
+        await model.close()
+    assert [call.name for call in reply.message.calls] == ["read_file"]
+    assert not model.facts.has_tools
 
 
 async def test_a_server_that_grants_less_is_believed_and_too_little_is_refused() -> None:

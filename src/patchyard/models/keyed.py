@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Any
 
 from patchyard.clients.http import Answer, HttpClient, HttpTrouble, Trouble, parsed
@@ -22,6 +21,7 @@ from patchyard.models.event_streams import events_of
 from patchyard.models.listings import advised, names_in, require_listed
 from patchyard.models.troubles import NO_IMAGES, NO_TOOLS, Provider
 
+REFUSING = (400, 404, 422)  # answers to what a model cannot do; gateways say 404
 LAST = b"[DONE]"  # with which some servers end a stream, whatever its format
 
 
@@ -122,7 +122,7 @@ class KeyedModel(ABC):
 
     def _gives_way(self, trouble: HttpTrouble, request: ModelRequest) -> bool:
         """Whether the request was refused for what it can be sent without; that costs nothing."""
-        if trouble.status != HTTPStatus.BAD_REQUEST:
+        if trouble.status not in REFUSING:
             return False
         has_left_out = self._leaves_images(trouble, request) or self._leaves_thoughts(
             trouble, request
@@ -206,7 +206,7 @@ class KeyedModel(ABC):
 
 
 def _refuses_tools(trouble: HttpTrouble) -> bool:
-    return trouble.status == HTTPStatus.BAD_REQUEST and bool(NO_TOOLS.search(trouble.body))
+    return trouble.status in REFUSING and bool(NO_TOOLS.search(trouble.body))
 
 
-__all__ = ["LAST", "KeyedModel"]
+__all__ = ["LAST", "REFUSING", "KeyedModel"]

@@ -28,7 +28,7 @@ UNREACHED: Mapping[Trouble, str] = {  # and the cure, where it is not the addres
 }
 NO_TOOLS = re.compile(  # vLLM, Ollama and gateways
     r"(does|do) not support (tools|tool|function)|requires --enable-auto-tool-choice|"
-    r"tools? (is|are) not supported",
+    r"tools? (is|are) not supported|that support tool use",
     re.IGNORECASE,
 )
 NO_IMAGES = re.compile(r"\bimages?\b|image_url|input_image|multimodal|vision", re.IGNORECASE)
