@@ -133,7 +133,11 @@ class ResponsesServer(LoopbackServer):
             return _items(cue)
         asked = "reasoning.encrypted_content" in cue.data.get("include", ())
         given = thought(cue.turn)
-        return [given if asked else {**given, "encrypted_content": None}, *_items(cue)]
+        said = [
+            {**item, "phase": "commentary"} if item["type"] == "message" else item
+            for item in _items(cue)
+        ]
+        return [given if asked else {**given, "encrypted_content": None}, *said]
 
 
 def thought(turn: int) -> Json:

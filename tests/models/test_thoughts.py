@@ -164,6 +164,16 @@ async def test_a_huge_thought_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
     assert (await thought("messages")).message.thoughts is None
 
 
+@pytest.mark.parametrize("fmt", ["responses", "responses-whole"])
+async def test_what_a_text_was_to_its_model_goes_back_with_it(fmt: str) -> None:
+    server = ResponsesServer(is_thinking=True, answering=lambda _: READ)
+    async with opened(fmt, server) as model:
+        reply = await model.complete(ModelRequest(messages=(ASKED,)))
+        await model.complete(after(reply))
+    (said,) = [item for item in server.requests[-1]["input"] if item.get("role") == "assistant"]
+    assert (said["content"], said["phase"]) == ("I look.", "commentary")
+
+
 async def test_a_thought_between_two_calls_keeps_its_place() -> None:
     reply = await thought("messages")
     (call,) = reply.message.calls

@@ -35,6 +35,7 @@ STATUSES: Mapping[str, int] = {  # of errors that come in a successful answer; o
     "rate_limit_exceeded": 429,
     "vector_store_timeout": 504,
 }
+PHASE = "phase"  # of a text: commentary or final_answer
 _SAID = frozenset({"response.output_text.delta", "response.refusal.delta"})
 _THOUGHT = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
 _ITEMS = frozenset({"response.output_item.added", "response.output_item.done"})
@@ -71,6 +72,9 @@ class ResponsesModel(KeyedModel):
     def _encoding(self) -> Encoded:
         return Encoded(lambda said: self._mixed(said, encoded(self._visible(said))), tool=_tool)
 
+    def _mixed(self, message: Message, parts: Sequence[Any]) -> list[Any]:
+        return _phased(super()._mixed(message, parts))
+
     def _body(self, request: ModelRequest) -> bytes:
         settings: dict[str, Any] = {
             "model": self._provider.model,
@@ -99,6 +103,7 @@ class ResponsesModel(KeyedModel):
             if kind == "function_call":
                 _take_call(item, index, assembly, is_whole=True)
             elif kind == "message":
+                _keep_phase(item, index, assembly)
                 assembly.add_text(_texts(item.get("content")))
             elif kind == "reasoning":
                 assembly.add_thinking(_texts(item.get("summary")) + _texts(item.get("content")))
@@ -116,12 +121,8 @@ class ResponsesModel(KeyedModel):
         elif kind == "response.function_call_arguments.delta":
             assembly.add_call(index, None, {"arguments": piece})
         elif kind in _ITEMS:
-            item = mapping(data.get("item"))
             is_whole = kind == "response.output_item.done"
-            if item.get("type") == "function_call":
-                _take_call(item, index, assembly, is_whole=is_whole)
-            elif item.get("type") == "reasoning" and is_whole:
-                _keep(item, index, assembly)
+            _take_item(mapping(data.get("item")), index, assembly, is_whole=is_whole)
         elif kind == "response.created":
             assembly.name(mapping(data.get("response")).get("model"))
         elif kind in _ENDED:
@@ -178,6 +179,19 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
+def _take_item(
+    item: Mapping[str, Any], index: object, assembly: Assembly, *, is_whole: bool
+) -> None:
+    """Take in an item of a stream, as it begins and once more when it is whole."""
+    kind = item.get("type")
+    if kind == "function_call":
+        _take_call(item, index, assembly, is_whole=is_whole)
+    elif kind == "reasoning" and is_whole:
+        _keep(item, index, assembly)
+    elif kind == "message" and not is_whole:
+        _keep_phase(item, index, assembly)
+
+
 def _take_call(
     item: Mapping[str, Any], index: object, assembly: Assembly, *, is_whole: bool
 ) -> None:
@@ -202,6 +216,26 @@ def _keep(item: Mapping[str, Any], index: object, assembly: Assembly) -> None:
         assembly.begin_thought(index, item)
 
 
+def _keep_phase(item: Mapping[str, Any], index: object, assembly: Assembly) -> None:
+    """Keep whether a text is a comment or the answer, which newer models want to be told again."""
+    if item.get(PHASE):
+        assembly.begin_thought(index, {PHASE: item[PHASE]})
+
+
+def _phased(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the items with each phase at the text that follows it."""
+    phase: dict[str, Any] = {}
+    made: list[dict[str, Any]] = []
+    for item in items:
+        if set(item) == {PHASE}:
+            phase = item
+            continue
+        is_text = item.get("type") == "message"
+        made.append({**item, **phase} if is_text else item)
+        phase = {} if is_text else phase
+    return made
+
+
 def _end(data: Mapping[str, Any], assembly: Assembly) -> None:
     """Take in why the answer ended, and what it took."""
     assembly.name(data.get("model"))
@@ -223,4 +257,4 @@ def _usage(data: Mapping[str, Any]) -> Usage:
     )
 
 
-__all__ = ["LEAST_ANSWER", "Bearing", "ResponsesModel", "encoded"]
+__all__ = ["LEAST_ANSWER", "PHASE", "Bearing", "ResponsesModel", "encoded"]
