@@ -7,6 +7,7 @@ from patchyard.domain.environment import kind_of_word
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place
 from patchyard.domain.holdings import Holdings
+from patchyard.domain.mcp import PREFIX, family_of
 from patchyard.domain.project import Project
 from patchyard.domain.resource import names_of
 from patchyard.domain.safety import APPROVALS
@@ -28,10 +29,11 @@ def require_names(
     Work can be sent to the resources that `project` is linked to.
     """
     linked = names_of(project.linked(holdings.resources)) if project else ()
+    servers = {PREFIX + name for name in settings.value("mcp_servers") or ()}
     for layer in settings.layers:
         for what, place, name in _named(layer.settings):
-            known = roles if what == "role" else _known(what, workspace)
-            if name not in known:
+            known = roles if what == "role" else {*_known(what, workspace), *_also(what, servers)}
+            if name not in known and family_of(name) not in known:
                 error = UnknownName.among(what, name, known)
                 raise layer.refused(Fault.at(place, error)) from error
         for place, name in _placed(layer.settings):
@@ -44,7 +46,7 @@ def require_tools(names: Iterable[str], workspace: str) -> None:
     """Raise UnknownName for a name of no tool: what it was to steer would go on unsteered."""
     for name in names:
         known = _known("tool", workspace)
-        if name not in known:
+        if name not in known and not name.startswith(PREFIX):
             raise UnknownName.among("tool", name, known)
 
 
@@ -70,6 +72,10 @@ def _placed(said: Settings) -> Iterator[tuple[Place, str]]:
             yield ("tools", name, "execution_environment"), tool.execution_environment
         if tool.preference.target_resource:
             yield ("tools", name, "target_resource"), tool.preference.target_resource
+
+
+def _also(what: str, servers: Collection[str]) -> Collection[str]:
+    return servers if what in {"approval", "tool"} else ()
 
 
 def _known(what: str, workspace: str) -> Collection[str]:

@@ -168,6 +168,18 @@ def test_a_repositorys_servers_count_only_after_trust(served: Desk) -> None:
     assert settled(served) == [""]
 
 
+def test_a_call_of_a_server_waits_for_an_approval_where_that_was_asked_for(served: Desk) -> None:
+    configured(served, f"mcp_servers: {{h: {SERVER}}}\napprovals: [mcp__h]\n")
+    waits = ran(served, call("mcp__h__write", text="approved"))
+    assert waits.code == 3, waits.message
+    assert served.agents("plan", "approve", "@last").code == 0
+    done = served.agents("plan", "resume", "@last")
+    assert (done.code, done.changed) == (0, {"log.txt": "added"}), done.message
+    configured(served, f"mcp_servers: {{h: {SERVER}}}\napprovals: [mcp__hh]\n")
+    wrong = ran(served)
+    assert (wrong.code, "Did you mean 'mcp__h'" in wrong.message) == (2, True), wrong.message
+
+
 @pytest.mark.service("docker")
 def test_a_server_works_inside_a_container(served: Desk) -> None:
     served.agents("project", "create", "shop")
@@ -176,3 +188,10 @@ def test_a_server_works_inside_a_container(served: Desk) -> None:
     served.agents("project", "link-resource", "shop", "box")
     done = ran(served, call("mcp__h__write", text="boxed"), place="box")
     assert (done.code, done.changed) == (0, {"log.txt": "added"}), done.message
+    sent = "tools: {mcp__h: {execution_environment: box}}"  # and all else stays in `process`
+    configured(served, f"mcp_servers: {{h: {SERVER}}}\n{sent}\n")
+    shared = call("execute_command", command="cat log.txt > copy.txt")
+    done = ran(served, call("mcp__h__write", text="boxed"), shared)
+    assert (done.code, set(done.changed)) == (0, {"copy.txt", "log.txt"}), done.message
+    asked = events(served, "ToolCallRequested")
+    assert [each["kind"] for each in asked] == ["container", "process"]

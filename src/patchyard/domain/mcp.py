@@ -135,6 +135,13 @@ def cleaned(value: Any) -> Any:
     return [cleaned(item) for item in value] if isinstance(value, list) else value
 
 
+def family_of(tool: str) -> str:
+    """Return what all tools of the server are called together: mcp__SERVER; ours stand alone."""
+    if not tool.startswith(PREFIX):
+        return tool
+    return PREFIX + tool.removeprefix(PREFIX).partition("__")[0]
+
+
 def may_repeat(servers: Sequence[McpServer], tool: str) -> bool:
     """Whether a lost call of the tool that models call so may be undone and made again.
 
@@ -181,6 +188,7 @@ __all__ = [
     "McpServer",
     "changes",
     "cleaned",
+    "family_of",
     "listing_of",
     "may_repeat",
 ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, Priority, Site
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.domain.mcp import family_of
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.preference import Preference, ToolPreference
 from patchyard.domain.resource import Resource, site_named
@@ -169,9 +170,11 @@ def chain_of(spec: PlanSpec, tool: str = "", *, fallen: Mapping[str, str] | None
     """Return the chain of a plan for one tool; empty: for one without a setting of its own.
 
     `fallen` are the preferred places that did not start, by name, with the cause. What is about
-    jobs goes where commands go.
+    jobs goes where commands go; tools of an MCP server go where mcp__SERVER is sent.
     """
     tool = COMMAND if tool in OF_JOBS else tool
+    if tool not in {*spec.tool_environments, *spec.tool_preferences}:
+        tool = family_of(tool)
     return Chain(
         tool=spec.tool_environments.get(tool),
         preference=spec.tool_preferences.get(tool, NO_PREFERENCE),

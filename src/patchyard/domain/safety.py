@@ -6,6 +6,7 @@ from typing import Any
 
 from patchyard.domain.environment import IN_PLACE, ExecutionEnvironment
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
+from patchyard.domain.mcp import family_of
 from patchyard.domain.tooling import Effect
 
 PHASES = ("execute", "apply")  # that can be approved
@@ -101,7 +102,8 @@ def refusal(
 
 def asking(approvals: tuple[str, ...], tool: str, effect: Effect) -> str | None:
     """Return which of the `approvals` asks before a call of `tool`, None when none does."""
-    return next((name for name in (tool, str(effect)) if name in approvals), None)
+    said = (tool, family_of(tool), str(effect))
+    return next((name for name in said if name in approvals), None)
 
 
 __all__ = [
