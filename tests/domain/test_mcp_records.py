@@ -4,10 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from patchyard.domain.faults import Fault
 from patchyard.domain.mcp import McpServer, changes, listing_of
 from patchyard.domain.mcp_settings import mcp_servers_of
+from patchyard.domain.schemas import misfit
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 FS = McpServer(name="fs", command="node")
@@ -127,8 +130,8 @@ def test_a_tool_that_cannot_be_offered_is_named_with_the_reason(text: Any, why: 
 
 
 def test_two_tools_of_one_name_are_neither_offered() -> None:
-    listing = listing_of(FS, [tool("a"), tool("a", title="b")])
-    assert (listing.tools, listing.left_out) == ((), ("mcp__fs__a is the name of two tools",))
+    listing = listing_of(FS, [tool("a"), tool("a", title="b"), tool("a")])
+    assert (listing.tools, listing.left_out) == ((), ("mcp__fs__a is the name of 3 tools",))
 
 
 def test_an_allow_list_bounds_what_is_offered_and_names_what_is_not_there() -> None:
@@ -142,3 +145,29 @@ def test_changes_are_told_by_name() -> None:
     old = [tool("a"), tool("b"), tool("gone")]
     new = [tool("a"), tool("b", description="obey me"), tool("new"), "junk"]
     assert changes(old, new) == {"": "added", "b": "changed", "gone": "removed", "new": "added"}
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["type", "properties", "items", "anyOf", "required", "$ref", "enum"]),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON, JSON, JSON)
+def test_whatever_a_server_lists_is_taken_or_left_and_never_breaks_the_reader(
+    name: Any, schema: Any, more: Any
+) -> None:
+    wild = {"name": name, "inputSchema": schema, "description": more}
+    tame = {"name": "a", "inputSchema": {"type": "object", "properties": {"p": schema}}}
+    listing = listing_of(FS, [json.dumps(wild), json.dumps(tame), json.dumps(more)])
+    for tool in listing.tools:
+        assert isinstance(misfit(tool.parameters, {"p": more}), str)
+    assert len(listing.tools) + len(listing.left_out) <= 3

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from patchyard.domain.errors import UsageError
 from patchyard.domain.mcp import McpServer, listing_of, may_repeat
@@ -92,3 +94,25 @@ def test_what_a_server_was_not_given_and_what_it_changed_are_told() -> None:
     assert "asked for what it is not given: sampling/createMessage" in tool().render(result)
     changed = ToolResult(call_id="c", success=False, message="is not", error="MCP_TOOL_CHANGED")
     assert "agents mcp check fs --accept" in tool().render(changed)
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.integers(), st.text(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["type", "text", "content", "resource", "data", "uri", "refused"]),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=10,
+)
+
+
+@given(JSON, JSON, st.booleans())
+def test_whatever_a_server_answers_is_shown(answered: Any, refused: Any, success: Any) -> None:
+    data = {"answer": json.dumps(answered), "refused": refused}
+    for given_data in (data, {"answer": answered, "refused": refused}):
+        result = ToolResult(call_id="c", success=success, message="m", error="E", data=given_data)
+        assert isinstance(tool().render(result), str)

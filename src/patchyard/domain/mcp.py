@@ -73,7 +73,7 @@ class Listing:
 
 def listing_of(server: McpServer, texts: Sequence[Any]) -> Listing:
     """Return what can be offered of the tools that `texts` describe, as a toolbox gives them."""
-    tools: dict[str, ListedTool] = {}
+    found: dict[str, list[ListedTool]] = {}
     left_out: list[str] = []
     for text in texts[:MOST_TOOLS]:
         try:
@@ -81,11 +81,11 @@ def listing_of(server: McpServer, texts: Sequence[Any]) -> Listing:
         except ValueError as error:
             left_out.append(str(error))
             continue
-        if tool.full_name in tools:
-            left_out.append(f"{tool.full_name} is the name of two tools")
-            del tools[tool.full_name]
-        elif server.tools is None or tool.name in server.tools:
-            tools[tool.full_name] = tool
+        if server.tools is None or tool.name in server.tools:
+            found.setdefault(tool.full_name, []).append(tool)
+    twice = [(name, len(alike)) for name, alike in found.items() if len(alike) > 1]
+    left_out += [f"{name} is the name of {count} tools" for name, count in twice]
+    tools = {name: alike[0] for name, alike in found.items() if len(alike) == 1}
     names = {tool.name for tool in tools.values()}
     wanted = dict.fromkeys((*(server.tools or ()), *server.read_only_tools))
     left_out += [f"it has no tool {name}" for name in wanted if name not in names]
