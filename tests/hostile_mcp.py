@@ -15,6 +15,10 @@ from typing import Any
 __all__ = ["PROGRAM"]
 
 PROGRAM = str(Path(__file__).resolve())
+NAMES = (
+    *("echo", "crash", "sleep", "huge", "long", "ask", "junk", "change", "fail", "write"),
+    *("linger", "wait", "eat", "deny", "reach", "flood"),
+)
 SCHEMA = {
     "type": "object",
     "properties": {"text": {"type": "string"}},
@@ -33,9 +37,7 @@ def tool(name: str, description: str = "says it back", **more: Any) -> dict[str,
 
 
 def tools(mode: str, cursor: str) -> dict[str, Any]:
-    listed = [tool("echo"), tool("crash"), tool("sleep"), tool("huge"), tool("long")]
-    listed += [tool("ask"), tool("junk"), tool("change"), tool("fail"), tool("write")]
-    listed += [tool("linger"), tool("wait"), tool("eat"), tool("deny"), tool("reach")]
+    listed = [tool(name) for name in NAMES]
     if mode == "wordy":
         listed = [tool(f"t{number}", "x" * 4_000) for number in range(100)]
     if mode == "twice":
@@ -50,10 +52,8 @@ def tools(mode: str, cursor: str) -> dict[str, Any]:
 
 
 def call(name: str, text: str, number: int) -> dict[str, Any] | None:
-    if name == "crash":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if name == "sleep":
-        time.sleep(float(text))
+    if name in {"crash", "sleep", "flood"}:
+        be_away(name, text)
     if name in {"huge", "long"}:
         text = "x" * int(text) if name == "huge" else "line\n" * int(text)
     if name == "ask":
@@ -73,6 +73,15 @@ def call(name: str, text: str, number: int) -> dict[str, Any] | None:
     if name in {"write", "linger", "wait", "eat"}:
         work(name, text)
     return {**said("it went wrong"), "isError": True} if name == "fail" else said(text)
+
+
+def be_away(name: str, text: str) -> None:
+    if name == "crash":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name == "sleep":
+        time.sleep(float(text))
+    while name == "flood":
+        send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 999}})
 
 
 def work(name: str, text: str) -> None:

@@ -140,6 +140,8 @@ def test_a_call_that_takes_too_long_ends_its_server(box: Box) -> None:
     result = box.use("sleep", "100", timeout_s=0.2, pin=pins["sleep"])
     assert result["error"] == "TIMEOUT"
     box.turn_until(lambda: is_gone(pid))
+    flooded = box.use("flood", timeout_s=0.3, pin=pins["flood"])
+    assert flooded["error"] == "TIMEOUT"
     box.mode = "deaf"
     assert box.ask("mcp_list", timeout_s=0.2)["error"] == "TIMEOUT"
 
