@@ -15,7 +15,8 @@ from patchyard.toolbox import talking
 from patchyard.toolbox.mcp import pin_of
 from patchyard.toolbox.operations import begin
 from patchyard.toolbox.wire import Decoder
-from toolboxes import Operations
+from services import python
+from toolboxes import Operations, serving
 
 Result = dict[str, Any]
 
@@ -204,3 +205,17 @@ def test_a_sweep_leaves_servers_alone_unless_it_takes_all_that_runs(box: Box) ->
 def test_arguments_that_are_no_object_are_refused(box: Box) -> None:
     result = box.ask("mcp_call", tool="echo", arguments=[], pin="")
     assert result["error"] == "VALIDATION_ERROR"
+
+
+@pytest.mark.anyio
+@pytest.mark.service("python3.8")
+async def test_the_oldest_python_of_a_toolbox_speaks_to_servers_too(tmp_path: Path) -> None:
+    server = {"server": "h", "command": [sys.executable, PROGRAM], "timeout_s": 20}
+    async with serving(tmp_path, python("3.8")) as old:
+        listed = await old.run("mcp_list", **server)
+        pins = {json.loads(text)["name"]: pin_of(text) for text in listed["tools"]}
+        call = {"tool": "echo", "arguments": {"text": "old"}, "pin": pins["echo"]}
+        result = await old.run("mcp_call", **server, **call)
+        assert text_of(dict(result)) == "old"
+        near = {"server": "n", "url": "http://127.0.0.1:1/mcp", "timeout_s": 20}
+        assert "cannot be reached" in (await old.run("mcp_list", **near))["message"]
