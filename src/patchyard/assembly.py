@@ -106,7 +106,7 @@ async def open_equipment(
             pins=FilePins(where.home / PINS),
             gateways=_LateGateways(environ),
             reader=lambda reads: load(READERS[reads])(),
-            scanner=lambda reads: load(SCANNERS[reads])(),
+            scanner=lambda reads: load(SCANNERS[reads])(where.home),
             actor=Actors(environ, stack, folder, journal, shared or Shared()).open,
         )
 

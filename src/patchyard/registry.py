@@ -41,6 +41,7 @@ READERS: Mapping[Reads, str] = {
 }
 
 SCANNERS: Mapping[Reads, str] = {
+    Reads.ADVISORIES: "patchyard.validators.advisories:AdvisoryScanner",
     Reads.LICENCES: "patchyard.validators.licences:LicenceScanner",
     Reads.SECRETS: "patchyard.validators.secrets:SecretScanner",
 }

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +44,8 @@ async def carried_out(
 ) -> tuple[dict[str, Any], list[Any], Exception | None]:
     heard: list[Any] = []
     failed: Exception | None = None
-    config = json.dumps({"gates": {"lint": {**GATE, **gate}}})
+    entry = gate if gate.pop("only", False) else {**GATE, **gate}
+    config = json.dumps({"gates": {"lint": entry}})
     (site.repository / ".patchyard").mkdir()
     (site.repository / ".patchyard/config.yaml").write_text(config)
     async with site.open() as (equipment, _):
@@ -118,3 +120,41 @@ async def test_a_change_of_nothing_is_judged_by_the_base_alone(site: Worksite) -
     assert failed is None
     (row,) = data["validation"]
     assert (row["status"], row["old"]) == ("passed", 1)
+
+
+OSV = {
+    "id": "GHSA-1",
+    "affected": [
+        {
+            "package": {"ecosystem": "PyPI", "name": "shop"},
+            "ranges": [{"events": [{"introduced": "0"}, {"fixed": "2"}]}],
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("has_advisories", [True, False])
+async def test_a_pinned_package_with_a_known_hole_stops_the_plan_unless_the_base_has_it(
+    site: Worksite, *, has_advisories: bool
+) -> None:
+    if has_advisories:
+        folder = Path(site.environ["PATCHYARD_HOME"]) / "advisories"
+        folder.mkdir(parents=True)
+        (folder / "one.json").write_text(json.dumps(OSV))
+    (site.repository / "old-requirements.txt").write_text("shop==1.0\n")
+    data, _, failed = await carried_out(
+        site,
+        call("write_file", path="old-requirements.txt", content="a==1\nshop==1.1\n"),
+        call("write_file", path="sub/requirements.txt", content="a==1\nShop==1.9\n"),
+        use="audit",
+        only=True,
+    )
+    assert isinstance(failed, ProofFailed)
+    (row,) = data["validation"]
+    if has_advisories:
+        assert [(f["path"], f["line"], f["rule"]) for f in row["findings"]] == [
+            ("sub/requirements.txt", 2, "GHSA-1")
+        ]
+    else:
+        assert (row["status"], row["findings"]) == ("absent", [])
+        assert "osv.dev" in row["cure"]

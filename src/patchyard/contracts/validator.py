@@ -21,10 +21,18 @@ class ReportReader(Protocol):
 
 
 class Scanner(Protocol):
-    """Looks at the lines of a change itself. Pure; runs in the engine, on claims of nobody."""
+    """Looks at a change itself, in the engine, on claims of nobody. Made with the engine's home."""
 
     def scan(self, lines: Mapping[str, Lines]) -> Sequence[GateFinding]:
-        """Return what it finds in these lines, by path."""
+        """Return what it finds in these lines, by path. Raises NothingToGoBy."""
+        ...
+
+    @property
+    def whole_files(self) -> Sequence[str]:
+        """Globs of names: it is given all lines of such files that were changed, and no others.
+
+        Empty: it is given the changed lines of all.
+        """
         ...
 
     @property

@@ -33,6 +33,10 @@ class UnreadableReport(ValueError):
     """A report is not of the form that its gate names, or beyond the limits; says what is wrong."""
 
 
+class NothingToGoBy(UnreadableReport):
+    """What a gate compares with is not on this machine."""
+
+
 class Outcome(StrEnum):
     """What one test came to."""
 
@@ -142,6 +146,7 @@ __all__ = [
     "NUMBERED",
     "Difference",
     "GateFinding",
+    "NothingToGoBy",
     "Outcome",
     "Reading",
     "UnreadableReport",

@@ -8,6 +8,7 @@ from enum import StrEnum
 class Reads(StrEnum):
     """How the report of a gate is read: each but `exit` is a file in `validators/`."""
 
+    ADVISORIES = "advisories"  # no command: pinned packages of lock files that were changed
     COVERAGE = "coverage"  # Cobertura XML
     EXIT = "exit"  # nothing but the exit code
     JSON = "json"  # of any tool, by a small mapping
@@ -20,7 +21,7 @@ class Reads(StrEnum):
     TIME = "time"  # how long the command runs
 
 
-SCANS = frozenset({Reads.LICENCES, Reads.SECRETS})  # need no command
+SCANS = frozenset({Reads.ADVISORIES, Reads.LICENCES, Reads.SECRETS})  # need no command
 MEASURES = frozenset({Reads.NUMBER, Reads.TIME})  # compared by their ratio
 
 

@@ -140,6 +140,13 @@ _TABLE = (
     ),
     Gate(name="secrets", reads=Reads.SECRETS),
     Gate(name="licences", reads=Reads.LICENCES),
+    # known holes of dependencies, from what lies on this machine
+    Gate(
+        name="audit",
+        reads=Reads.ADVISORIES,
+        severity=Severity.WARNING,
+        cure="lay the zip files of osv.dev for your ecosystems into `advisories` in PATCHYARD_HOME",
+    ),
     # documentation
     _python(
         "sphinx",

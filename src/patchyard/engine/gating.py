@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from patchyard.domain.anywhere import anywhere
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.events import Noted
-from patchyard.domain.gate_findings import GateFinding, Reading, with_texts
+from patchyard.domain.gate_findings import GateFinding, NothingToGoBy, Reading, with_texts
 from patchyard.domain.gate_verdicts import Run, Status, Verdict, judged
 from patchyard.domain.gates import Gate, Severity
+from patchyard.domain.patch_lines import Lines
 from patchyard.domain.silencing import silencing
 from patchyard.engine.comparing import Change, survey
 from patchyard.engine.equipment import Equipment
@@ -117,8 +119,15 @@ class Gating:
         """Look at the lines of the change itself; those that it takes away are the base's."""
         gate, lines = case.gate, case.change.lines
         scanner = self._equipment.scanner(gate.reads)
-        was = await asyncio.to_thread(scanner.scan, lines.removed)
-        now = await asyncio.to_thread(scanner.scan, lines.added)
+        removed, added = lines.removed, lines.added
+        if scanner.whole_files:
+            removed, added = await self._whole(case, tuple(scanner.whole_files))
+        try:
+            was = await asyncio.to_thread(scanner.scan, removed)
+            now = await asyncio.to_thread(scanner.scan, added)
+        except NothingToGoBy as error:
+            said = Verdict(status=Status.ABSENT, problem=str(error))
+            return _judged(gate, said)
         excusing = scanner.excusing
         notes: tuple[str, ...] = ()
         if now and excusing and await self._equipment.trees.mentions(case.base, excusing):
@@ -126,11 +135,24 @@ class Gating:
             notes = ("the base has such already",)
         verdict = judged(
             gate,
-            Run(reading=Reading(findings=_lined(was, lines.removed))),
-            Run(reading=Reading(findings=_lined(now, lines.added))),
+            Run(reading=Reading(findings=_lined(was, removed))),
+            Run(reading=Reading(findings=_lined(now, added))),
             case.change.ground,
         )
         return _judged(gate, verdict, notes=notes)
+
+    async def _whole(
+        self, case: "_Case", globs: tuple[str, ...]
+    ) -> tuple[Mapping[str, Lines], Mapping[str, Lines]]:
+        """Return all lines of the changed files that a glob names, before and after."""
+        fits, known = anywhere(globs), {*case.change.before, *case.change.after}
+        paths = {path for path in known if fits.match(path.lower())}
+        texts = await case.change.texts(self._equipment.trees, case.base, paths)
+        before, after = texts.before.items(), texts.after.items()
+        return (
+            {path: dict(enumerate(known, 1)) for path, known in before},
+            {path: dict(enumerate(known, 1)) for path, known in after},
+        )
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from patchyard.domain.gate_findings import GateFinding
 from patchyard.domain.gates import Severity
@@ -24,6 +25,11 @@ class LicenceScanner:
         "GENERAL PUBLIC LICENSE",
         *(f"-License-Identifier: {name}" for name in ("GPL", "LGPL", "AGPL")),
     )
+
+    whole_files: Sequence[str] = ()
+
+    def __init__(self, home: Path) -> None:
+        """Take the home, of which it needs nothing."""
 
     def scan(self, lines: Mapping[str, Lines]) -> Sequence[GateFinding]:
         """Return the first line of each file that names such a licence."""

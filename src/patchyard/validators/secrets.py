@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from patchyard.domain.gate_findings import GateFinding
 from patchyard.domain.gates import Severity
@@ -53,6 +54,11 @@ class SecretScanner:
     """contracts.validator.Scanner: one finding a line."""
 
     excusing: Sequence[str] = ()
+
+    whole_files: Sequence[str] = ()
+
+    def __init__(self, home: Path) -> None:
+        """Take the home, of which it needs nothing."""
 
     def scan(self, lines: Mapping[str, Lines]) -> Sequence[GateFinding]:
         """Return the lines that hold a credential."""
