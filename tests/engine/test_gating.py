@@ -44,8 +44,9 @@ async def carried_out(
 ) -> tuple[dict[str, Any], list[Any], Exception | None]:
     heard: list[Any] = []
     failed: Exception | None = None
+    more = gate.pop("more", {})
     entry = gate if gate.pop("only", False) else {**GATE, **gate}
-    config = json.dumps({"gates": {"lint": entry}})
+    config = json.dumps({"gates": {"lint": entry, **more}})
     (site.repository / ".patchyard").mkdir()
     (site.repository / ".patchyard/config.yaml").write_text(config)
     async with site.open() as (equipment, _):
@@ -120,6 +121,48 @@ async def test_a_change_of_nothing_is_judged_by_the_base_alone(site: Worksite) -
     assert failed is None
     (row,) = data["validation"]
     assert (row["status"], row["old"]) == ("passed", 1)
+
+
+async def test_the_actor_hears_how_many_more_there_are_and_what_a_mere_exit_says(
+    site: Worksite,
+) -> None:
+    many = "".join(f"BAD {number}\n" for number in range(60))
+    work = [
+        written(many),
+        call("execute_command", command="printf '\\0BAD\\n' > z.txt; echo 2 > test_x.py"),
+        done("tried"),
+        written("BAD old\n"),
+        call("execute_command", command="rm z.txt; git checkout -q test_x.py 2>/dev/null; true"),
+        call("write_file", path="test_x.py", content="1\n"),
+    ]
+    (site.repository / "test_x.py").write_text("1\n")
+    more = {
+        "exit": {"command": "echo no luck; test ! -e z.txt"},
+        "tests": {"command": "test $(cat test_x.py) = 2 || test ! -e z.txt", "tests": True},
+    }
+    data, heard, failed = await carried_out(site, *work, rounds=1, more=more)
+    assert failed is None, failed
+    assert data["state"] == State.COMPLETE
+    (note,) = [event.note for event in heard if isinstance(event, TurnRequested) and event.note]
+    assert "... and 11 more" in note
+    assert "no luck" in note
+    assert "mend the code, not the tests" in note
+
+
+async def test_settings_that_cannot_be_put_together_are_the_bases_whole_file(
+    site: Worksite,
+) -> None:
+    (site.repository / "pyproject.toml").write_text("[tool.x]\na = 1\n")
+    check = "grep -q 'a = 1' pyproject.toml && ! grep -q dotted pyproject.toml"
+    data, _, failed = await carried_out(
+        site,
+        call("write_file", path="pyproject.toml", content="tool.x.a = 2 # dotted\n"),
+        call("write_file", path="sub/pyproject.toml", content="tool.x.a = 2 # dotted\n"),
+        call("execute_command", command="head -c 5000000 /dev/zero | tr '\\0' x > package.json"),
+        more={"settings": {"command": f"{check} && ! test -e package.json"}},
+    )
+    assert failed is None, failed
+    assert data["held_from_base"] == ["package.json", "pyproject.toml", "sub/pyproject.toml"]
 
 
 OSV = {

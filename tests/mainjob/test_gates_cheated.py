@@ -90,6 +90,7 @@ ODD: dict[str, tuple[Any, str]] = {
     "link": ({"command": "ln -s /etc/passwd out", "report": "out", "parser": "text"}, "broken"),
     "missing": ({"command": "true {report}", "parser": "sarif"}, "broken"),
     "no-module": ({"command": "python3 -m no_such_module_"}, "absent"),
+    "none-ran": ({"command": "echo; echo 'Ran 0 tests in 0.000s'"}, "broken"),
     "no-test": ({"command": "echo '<testsuite/>'", "parser": "junit"}, "broken"),
     "number": ({"command": "wc -l < size", "parser": "number", "threshold": 2}, "failed"),
     "old": ({"command": f"echo '{SARIF}'; exit 1", "parser": "sarif"}, "passed"),

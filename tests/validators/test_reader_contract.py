@@ -41,6 +41,7 @@ TEXT = b"""src/a.ts(3,5): error TS2322: Type 'string' is not assignable to type 
 shop.py:4: error: Missing return statement  [return]
 Would reformat: pkg/x.py
 [warn] web/a.css
+[warn] Code style issues found in 1 file. Run Prettier with --write to fix.
 cmd/b.go
 unformatted: File would be reformatted
  --> bad.py:2:1

@@ -156,7 +156,7 @@ _TABLE = (
     ),
     _python(
         "mkdocs",
-        "mkdocs build --quiet --strict --site-dir .git/patchyard-docs",
+        "mkdocs build --strict --site-dir .git/patchyard-docs",
         Reads.EXIT,
         package="mkdocs",
     ),

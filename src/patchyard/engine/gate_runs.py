@@ -136,6 +136,8 @@ def _ended_badly(gate: Gate, result: GateResult) -> str:
         return "its command did not end by itself"
     if result.exit_code in NOT_THERE:
         return "its tool is not there"
+    if result.exit_code == 0 and not result.passed:
+        return "it ended well, but no test ran, or a limit was hit"
     if gate.reads == Reads.EXIT:
         is_absent = result.exit_code != 0 and _ABSENT.search(result.output) is not None
         return "its tool is not there" if is_absent else ""

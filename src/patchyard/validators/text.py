@@ -21,7 +21,9 @@ PLACED = re.compile(
 # ` --> path:2:1` of ruff and rustc, below the message that it is about.
 ARROW = re.compile(r"\s*--> (?P<path>\S.*?):(?P<line>\d{1,9}):\d+")
 # `Would reformat: path`, `would reformat path`, `[warn] path`, or the path alone.
-LISTED = re.compile(r"(?:would reformat:? |\[warn\] )(?P<path>\S.*)", re.IGNORECASE)
+LISTED = re.compile(
+    r"(?:would reformat:? |\[warn\] (?!Code style issues))(?P<path>\S.*)", re.IGNORECASE
+)
 ALONE = re.compile(r"(?P<path>[\w./@+-]+\.\w+)")
 _GRAVE = re.compile(r"error\b|fatal\b", re.IGNORECASE)
 _RULE = re.compile(r"(?:error|warning)\s+(?P<in>[A-Z]+\d+)\b|\[(?P<after>[\w:-]+)\]$")
