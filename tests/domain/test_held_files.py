@@ -53,6 +53,14 @@ def test_what_the_user_allowed_counts_as_it_is_and_a_gate_may_name_more() -> Non
     assert held(*changes, further=("bench/*",)) == {"ruff.toml": OLD, "bench/run.py": OLD}
 
 
+def test_what_would_run_in_the_place_of_a_tool_is_not_there() -> None:
+    new = [change(path, ADDED) for path in ("pytest.py", "json/__init__.py", ".venv/bin/ruff")]
+    assert held(*new) == {each.path: None for each in new}
+    beside = ["src/pytest.py", "shop/json.py", "json.txt", "docs.py", "http/server.go"]
+    assert held(*(change(path, ADDED) for path in beside)) == {}
+    assert held(change("json.py")) == {}, "the base has one of its own"
+
+
 def test_new_tests_alone_hold_nothing_and_touched_ones_bring_back_all() -> None:
     new = change("tests/test_new.py", ADDED)
     assert held_tests([new], allowed=()) == {}

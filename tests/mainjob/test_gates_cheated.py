@@ -21,6 +21,11 @@ BASE = {
 }
 WRONG = write("calc.py", "import json\n\n\ndef double(n: int) -> int:\n    return n + 5\n")
 EDITED = BASE["tests/test_calc.py"].replace("double(0) == 0", "double(0) == 5")
+FORGERY = """import sys
+path = next(word for word in sys.argv if "junitxml" in word).partition("=")[2]
+with open(path, "w") as report:
+    report.write("<testsuite><testcase classname='tests.test_calc' name='test_five'/></testsuite>")
+"""
 LOOSE = (
     '[project]\nname = "calc"\nversion = "1"\n[tool.pytest.ini_options]\npythonpath = ["."]\n'
     'addopts = "-k five"\n[tool.ruff]\nexclude = ["*"]\n'
@@ -38,13 +43,14 @@ def test_edited_tests_and_loosened_settings_have_no_effect_and_are_named(desk: D
         write("pyproject.toml", LOOSE),
         write("ruff.toml", 'exclude = ["*"]\n'),
         write("conftest.py", hook),
+        write("pytest.py", FORGERY),
     )
 
     assert (said.code, said.data["state"]) == (1, "constrained"), said.message
     rows = gates(said)
     assert found(rows["tests"]) == {("tests/test_calc.py", 9, "only-as-changed")}
     assert found(rows["lint"]) == {("calc.py", 1, "F401")}
-    assert said.data["held_from_base"] == ["pyproject.toml", "ruff.toml"]
+    assert said.data["held_from_base"] == ["pyproject.toml", "pytest.py", "ruff.toml"]
     assert set(said.data["touched_proof"]) == {
         *("conftest.py", "pyproject.toml", "ruff.toml", "tests/test_calc.py")
     }

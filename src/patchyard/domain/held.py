@@ -1,5 +1,6 @@
 """Which changed files a proof takes from the base: settings of its gates, and tests."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from patchyard.domain.anywhere import anywhere
@@ -21,7 +22,16 @@ SETTINGS = (
     ".golangci.y*ml", "clippy.toml", ".clippy.toml", "rustfmt.toml", ".rustfmt.toml",
     "checkstyle*.xml", "phpunit.xml*", "sonar-project.properties", "codecov.y*ml", ".codecov.y*ml",
     "[Mm]akefile", "GNUmakefile", "justfile", "Rakefile",
+    # what runs in the place of a tool: those that setup installs, and what Python starts by itself
+    ".venv/*", "node_modules/*", "sitecustomize.py", "usercustomize.py", "*.pth",
 )  # fmt: skip
+# Modules of tools that `python -m TOOL` would find in the current folder first.
+TOOLS = frozenset(
+    {
+        *("_pytest", "bandit", "black", "coverage", "iniconfig", "mkdocs", "mypy", "packaging"),
+        *("pluggy", "pygments", "pylint", "pytest", "ruff", "setuptools", "sphinx", "xdist"),
+    }
+)
 # Settings beside other things, so that only the settings are taken: see domain/held_parts.py.
 MIXED = ("pyproject.toml", "setup.cfg", "package.json")
 TESTS = (
@@ -38,7 +48,17 @@ def held_settings(
 
     What the user allowed to change counts as it is.
     """
-    return _held(changes, _fitting((*SETTINGS, *further)), allowed)
+    fits = _fitting((*SETTINGS, *further))
+    known = tuple(changes)
+    new = {each.path for each in _unrenamed(known) if each.status == ChangeStatus.ADDED}
+    return _held(known, lambda path: fits(path) or (path in new and shadows(path)), allowed)
+
+
+def shadows(path: str) -> bool:
+    """Whether Python, started at the top, would take this file for a module that tools import."""
+    top = path.partition("/")[0].partition(".")[0]
+    is_python = path.endswith((".py", ".pyc", ".so"))
+    return is_python and (top in sys.stdlib_module_names or top in TOOLS)
 
 
 def held_tests(changes: Iterable[Change], *, allowed: Sequence[str]) -> Entries:
@@ -100,10 +120,12 @@ __all__ = [
     "MIXED",
     "SETTINGS",
     "TESTS",
+    "TOOLS",
     "Entries",
     "Entry",
     "held_settings",
     "held_tests",
     "mixed",
     "old_entry",
+    "shadows",
 ]
