@@ -90,8 +90,9 @@ def whole_number(value: object) -> int:
     """Return a line number of a report; 0 for what is none."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 < value < 10**9 else 0  # type: ignore[operator, return-value] # just looked at
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return value if 0 < value < 10**9 else 0
 
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Gates as configurations write them: a mapping of names, read with the place of every mistake."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -149,7 +149,7 @@ def _switch(body: Mapping[str, Any], key: str, here: Place, *, is_on: bool) -> b
     return value
 
 
-def merged_gates(said: "list[Gates]") -> tuple[Gate, ...]:
+def merged_gates(said: Sequence[Gates]) -> tuple[Gate, ...]:
     """Return the gates in force; the first of `said` that names one decides on it."""
     found: dict[str, Gate | None] = {}
     for gates in reversed(said):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patchyard.domain.anywhere import anywhere
@@ -80,7 +80,10 @@ class Gating:
         rows = []
         for gate in spec.gates:
             judging = self._scanned if gate.is_scan else self._run
-            rows.append(await judging(_Case(gate, base, changeset, prover, change, held)))
+            case = _Case(
+                gate=gate, base=base, changeset=changeset, prover=prover, change=change, held=held
+            )
+            rows.append(await judging(case))
         silenced = silencing(change.lines.added)
         return Gated(rows=tuple(rows), held=held.paths, silenced=silenced)
 
@@ -169,7 +172,7 @@ class Gating:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Case:
     """What one gate is judged over."""
 
@@ -195,19 +198,8 @@ def _filled(known: Mapping[int, str]) -> list[str]:
 
 
 def _texted(run: Run, texts: Mapping[str, Sequence[str]]) -> Run:
-    reading = run.reading
-    return Run(
-        reading=Reading(
-            findings=with_texts(reading.findings, texts),
-            tests=reading.tests,
-            lines=reading.lines,
-            number=reading.number,
-        ),
-        exit_code=run.exit_code,
-        problem=run.problem,
-        is_absent=run.is_absent,
-        elapsed=run.elapsed,
-    )
+    findings = with_texts(run.reading.findings, texts)
+    return replace(run, reading=replace(run.reading, findings=findings))
 
 
 def _judged(
