@@ -142,6 +142,7 @@ class ModelProvider:
         return [
             *("tools", "mcp"),
             *native,
+            *(["images"] if self.facts.has_images else []),
             *([f"context:{window}"] if window is not None else []),
             *(["known-price"] if priced else []),
         ]
