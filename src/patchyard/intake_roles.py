@@ -9,6 +9,7 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.role import Output, Role
 from patchyard.domain.routing import sites_of
+from patchyard.engine.removal_proof import UNNOTICED, commands_of
 from patchyard.roles.library import FOLDER, role_named
 
 
@@ -72,14 +73,21 @@ def require_role_fits(spec: PlanSpec) -> None:
             f"the role {charter.name} needs a model, and the agent is {spec.agent}",
             hint="leave --agent out",
         )
-    if not charter.environments:
-        return
-    for site in sites_of(spec):
-        if str(site.kind) not in charter.environments:
-            raise UsageError(
-                f"the role {charter.name} does not work in {site.kind}",
-                hint=f"it works in {', '.join(charter.environments)}: name one with --in",
-            )
+    if any(each.is_writing for each in spec.team) and not charter.may_use("write_file"):
+        raise UsageError(
+            f"`roles`: {charter.name} may not use write_file, by which a tester's files come in",
+            hint="let its policy name write_file, or leave the tester out",
+        )
+    for each in (charter, *spec.team):
+        for site in sites_of(spec):
+            if each.environments and str(site.kind) not in each.environments:
+                raise UsageError(
+                    f"the role {each.name} does not work in {site.kind}",
+                    hint=f"it works in {', '.join(each.environments)}: name one with --in",
+                )
+    has_tester = any(each.output == Output.TESTS for each in (charter, *spec.team))
+    if has_tester and not commands_of(spec):
+        raise UsageError(UNNOTICED, hint="name one with --validate COMMAND")
 
 
 __all__ = ["cast", "is_typed", "require_role_fits", "role_folder", "tool_names"]

@@ -1,5 +1,7 @@
 """Circuit breakers as data: what opens one, for how long, and who is let through then."""
 
+import itertools
+
 import pytest
 
 from patchyard.domain.circuit import IN_A_ROW, LONGEST_S, PROBE_S, Circuit, Position
@@ -8,6 +10,7 @@ from patchyard.domain.circuit import IN_A_ROW, LONGEST_S, PROBE_S, Circuit, Posi
 def opened(times: int = 1, *, now: float = 0.0) -> Circuit:
     circuit = Circuit()
     for _ in range(times):
+        now += circuit.wait_s(now)
         circuit = circuit.failed(now, is_grave=True)
     return circuit
 
@@ -21,7 +24,9 @@ def test_light_failures_open_it_when_there_are_some_in_a_row() -> None:
 
 
 def test_a_grave_one_opens_it_at_once_and_longer_each_time() -> None:
-    waits = [opened(times).wait_s(0.0) for times in range(1, 9)]
+    made = [opened(times) for times in range(1, 9)]
+    ends = [0.0, *(each.opens_until or 0.0 for each in made)]
+    waits = [end - before for before, end in itertools.pairwise(ends)]
     assert waits[:3] == [5.0, 10.0, 20.0]
     assert waits[-1] == LONGEST_S
     assert Circuit().failed(0.0, is_grave=True, at_least_s=60).wait_s(0.0) == 60
@@ -44,3 +49,12 @@ def test_a_closed_one_is_never_waited_for(now: float) -> None:
     assert Circuit().admits(now)
     assert Circuit().probing(now) == Circuit()
     assert Circuit().wait_s(now) == 0.0
+
+
+def test_failures_of_requests_under_way_open_it_no_longer() -> None:
+    circuit = opened()
+    for _ in range(6):
+        circuit = circuit.failed(1.0, is_grave=True)
+    assert circuit.wait_s(1.0) == 4.0
+    assert circuit.failed(1.0, is_grave=True, at_least_s=30).wait_s(1.0) == 30
+    assert circuit.failed(5.0, is_grave=True).wait_s(5.0) == 10.0

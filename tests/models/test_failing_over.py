@@ -133,14 +133,14 @@ async def test_failures_that_may_pass_are_given_two_more_requests() -> None:
 async def test_an_answer_that_a_filter_cut_off_is_paid_for_and_the_next_one_asked() -> None:
     first, second = Fake(name="a:1", outcomes=[StopReason.FILTERED]), Fake(name="b:2")
     reply = await Chain(models=[first, second]).model.complete(ASKED)
-    assert (reply.message.text, reply.usage.input_tokens, reply.usage.usd) == ("b:2", 20, 1.0)
+    assert (reply.message.text, reply.usage.usd) == ("b:2", 0.5)  # the lost one by its hold
     first.outcomes = [StopReason.FILTERED]
     second.outcomes = [away()]
     reply = await Chain(models=[first, second]).model.complete(ASKED)
     assert (reply.stop, reply.usage.usd) == (StopReason.FILTERED, 0.5)
     first.outcomes, second.outcomes = [StopReason.FILTERED], [StopReason.FILTERED]
     reply = await Chain(models=[first, second]).model.complete(ASKED)
-    assert (reply.message.text, reply.usage.usd) == ("b:2", 1.0)
+    assert (reply.message.text, reply.stop) == ("b:2", StopReason.FILTERED)
 
 
 async def test_who_found_a_request_too_long_is_not_asked_as_much_again() -> None:
@@ -186,3 +186,33 @@ async def test_where_all_rest_it_says_how_long() -> None:
     assert caught.value.details["retry_after_s"] == 20
     await chain.model.close()
     assert all(each.is_closed for each in chain.models)
+
+
+async def test_preparing_takes_no_probe_away_from_the_request_that_follows() -> None:
+    first, second = Fake(name="a:1", outcomes=[away()]), Fake(name="b:2")
+    chain = Chain(models=[first, second])
+    assert await chain.ask() == "b:2"
+    chain.now = 6
+    other = FailingOverModel([Fake(name="a:1"), second], chain.circuits)
+    assert (await other.prepare()).name == "a:1"
+    assert (await other.complete(ASKED)).message.text == "a:1"
+
+
+async def test_where_all_rest_a_phase_can_begin_all_the_same() -> None:
+    first, second = Fake(name="a:1", outcomes=[busy(20)]), Fake(name="b:2", outcomes=[busy(40)])
+    chain = Chain(models=[first, second])
+    with pytest.raises(ModelFailed):
+        await chain.ask()
+    other = FailingOverModel([Fake(name="a:1"), Fake(name="b:2")], chain.circuits)
+    assert (await other.prepare()).name == "a:1"
+    with pytest.raises(ModelFailed) as caught:
+        await other.complete(ASKED)
+    assert caught.value.details["is_outage"]
+
+
+async def test_a_refused_key_is_no_outage_for_the_next_model_of_its_provider() -> None:
+    chain = Chain(models=[Fake(name="a:1", outcomes=[away(401)]), Fake(name="a:2")])
+    with pytest.raises(ModelUnavailable) as caught:
+        await chain.ask()
+    assert caught.value.details["is_outage"] is False
+    assert "a:2 failed before" in caught.value.message

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from engine.worksite import Worksite, call, done
 from patchyard.assembly import open_equipment
 from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
-from patchyard.domain.errors import PatchyardError, ProofFailed, UsageError
-from patchyard.domain.events import Event
+from patchyard.domain.errors import LimitReached, PatchyardError, ProofFailed, UsageError
+from patchyard.domain.events import Event, LimitsChanged, TurnTaken
 from patchyard.domain.plan import State
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.replaying import replay
 from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, spec_of
@@ -148,6 +150,52 @@ async def test_killed_in_between_nobody_is_asked_or_heard_twice(
     heard = [event.role for event in events if isinstance(event, ColleagueHeard)]
     asked = [event.role for event in events if isinstance(event, ColleagueAsked)]
     assert heard == asked == ["tester", "reviewer"]
+
+
+async def test_a_tester_who_finds_the_work_wrong_sends_it_back(tmp_path: Path) -> None:
+    developer = (
+        call("write_file", path="calc.py", content=CALC + "# nothing\n"),
+        done("did nothing"),
+        call("write_file", path="calc.py", content=ZERO),
+        done("returns 0"),
+    )
+    team = Team(tmp_path, developer=developer, tester=(call("finish", summary="no", failed=True),))
+    data, events, error = await team.run(rounds=1)
+    assert isinstance(error, ProofFailed)
+    assert error.message == "the tester cannot test the work: no"
+    notes = [event.note for event in events if isinstance(event, TurnTaken) and event.note]
+    assert notes[0].startswith("The tester cannot test your work: no")
+    (tmp_path / "tester.json").write_text(json.dumps({"execute": [WRITES_TEST, done()]}))
+    data, _, error = await team.run(data["plan_id"])
+    assert error is None
+    assert paths(data) == ["calc.py", "test_none.py"]
+
+
+async def test_a_team_is_replayed_without_anybody(tmp_path: Path) -> None:
+    developer = (call("write_file", path="calc.py", content=ZERO), done("returns 0"))
+    team = Team(tmp_path, developer=developer, tester=(WRITES_TEST, done()), reviewer=(APPROVES,))
+    data, _, error = await team.run()
+    assert error is None
+    async with open_equipment(team.environ) as equipment:
+        outcome = await replay(equipment, Workflow(equipment), data["plan_id"])
+    await team.site.clear()
+    assert (outcome.paths, outcome.tree) == ((), outcome.wanted)
+
+
+async def test_a_colleague_that_reached_the_limit_goes_on_when_it_is_raised(tmp_path: Path) -> None:
+    developer = (call("write_file", path="calc.py", content=ZERO), done("returns 0"))
+    looks = call("read_file", path="calc.py")
+    team = Team(tmp_path, developer=developer, reviewer=(looks, looks, looks, APPROVES))
+    data, _, error = await team.run(steps=6)
+    assert isinstance(error, LimitReached)
+    async with open_equipment(team.environ) as equipment:
+        workflow = Workflow(equipment)
+        async with workflow._lifecycle.owned(data["plan_id"]) as ledger:
+            await ledger.record(LimitsChanged(limits=replace(ledger.state.limits, steps=50)))
+    data, _, error = await team.run(data["plan_id"])
+    assert error is None
+    assert data["colleagues"][-1]["verdict"] == "approve"
+    assert data["cost"]["steps"] == 8
 
 
 async def test_a_typed_role_works_alone(tmp_path: Path) -> None:

@@ -165,6 +165,24 @@ async def test_tests_that_prove_nothing_are_not_taken(
     assert words in error.message
 
 
+async def test_a_tester_neither_hides_a_failing_test_nor_takes_one_away(site: Worksite) -> None:
+    (site.repository / "calc.py").write_text(BEFORE.replace("sum(values)", "99 + sum(values)"))
+    blessed = added("self.assertEqual(mean([2]), 101)")
+    overwrites = (call("write_file", path="test_calc.py", content=blessed), done())
+    _, error = await worked(site, *overwrites, role="tester", validate=(CHECK,), rounds=0)
+    assert isinstance(error, ProofFailed)
+    assert "the proof fails with the change already" in error.message
+    (site.repository / "calc.py").write_text(AFTER)
+    moves = (call("execute_command", command="git mv calc.py test_x.py; touch calc.py"), done())
+    _, error = await worked(site, *moves, role="tester", validate=("true",), rounds=0)
+    assert isinstance(error, ProofFailed)
+    assert "calc.py is none" in error.message
+    takes = (call("delete_file", path="test_calc.py"), done())
+    _, error = await worked(site, *takes, role="tester", validate=("true",), rounds=0)
+    assert isinstance(error, ProofFailed)
+    assert "a tester takes no test away, and test_calc.py is gone" in error.message
+
+
 async def test_where_the_proof_failed_before_nothing_can_be_noticed(site: Worksite) -> None:
     check = "python3 -c 'import calc; assert calc.mean([]) == 0'"
     replies = (call("write_file", path="test_more.py", content=SEEING), done())
@@ -182,9 +200,8 @@ async def test_the_last_commit_is_the_subject_where_all_is_committed(site: Works
 
 
 async def test_a_tester_needs_a_change_and_a_command(site: Worksite) -> None:
-    _, error = await worked(site, done(), role="tester", validate=("",))
-    assert isinstance(error, UsageError)
-    assert "no validation command" in error.message
+    with pytest.raises(UsageError, match="no validation command"):
+        await worked(site, done(), role="tester", validate=("",))
     git(site, "checkout", "-q", "calc.py")
     _, error = await worked(site, done(), role="tester", validate=(CHECK,))
     assert isinstance(error, UsageError)

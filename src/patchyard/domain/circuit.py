@@ -58,6 +58,9 @@ class Circuit:
     def failed(self, now: float, *, is_grave: bool, at_least_s: float = 0.0) -> "Circuit":
         """Return it after a failure; open for `at_least_s` where the provider said how long."""
         failures = self.failures + 1
+        if self.position(now) == Position.OPEN:  # of a request that began before it opened
+            until = max(self.opens_until or now, now + min(LONGEST_S, at_least_s))
+            return replace(self, failures=failures, opens_until=until)
         if not is_grave and self.opens_until is None and failures < IN_A_ROW:
             return replace(self, failures=failures, probed_at=None)
         wait_s = min(LONGEST_S, max(at_least_s, FIRST_S * FACTOR**self.openings))

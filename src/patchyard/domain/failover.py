@@ -90,13 +90,20 @@ def switched(from_model: str, to_model: str, failure: Failure | None) -> ModelSw
     )
 
 
-def resting(model: str, wait_s: float) -> ModelFailed:
-    """Return the failure of a model that is not asked, since its provider failed just before."""
-    return ModelFailed(
-        f"{model} failed before and is left alone for another {wait_s:.0f} s",
-        details={"kind": RESTING, "retry_after_s": wait_s},
-        retryable=True,
-    )
+def resting(model: str, wait_s: float, cause: Trouble | None) -> Trouble:
+    """Return the failure of a model that is not asked, since its provider failed just before.
+
+    It passes with time where `cause` does: a refused key stays refused.
+    """
+    why = f" ({cause.message[:SAID]})" if cause is not None else ""
+    message = f"{model} failed before and is left alone for another {wait_s:.0f} s{why}"
+    passes = cause is None or is_passing(cause)
+    away = cause is None or is_outage(cause.details)
+    details = {"kind": RESTING, "retry_after_s": wait_s, IS_OUTAGE: away}
+    hint = "" if cause is None else cause.hint
+    if isinstance(cause, ModelUnavailable) and not passes:
+        return ModelUnavailable(message, hint=hint, details=details)
+    return ModelFailed(message, hint=hint, details=details, retryable=passes)
 
 
 def all_failed(failures: Sequence[Failure]) -> Trouble:

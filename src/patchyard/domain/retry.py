@@ -19,7 +19,7 @@ OF_STRATEGY = frozenset({"validation_failed", "reconciliation_blocked"})
 PASSING_TROUBLES = frozenset({"refused", "dns"})
 
 # What says that nobody is there for the moment. It is waited for as long as the plan's time allows.
-OUTAGES = frozenset({*PASSING_TROUBLES, "rate_limited", "resting", "timeout"})
+OUTAGES = frozenset({*PASSING_TROUBLES, "rate_limited", "timeout"})
 OUTAGE_STATUS = frozenset({502, 503, 504})
 IS_OUTAGE = "is_outage"  # said in the details of an error that stands for several
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from patchyard.domain.budget import Spent
+from patchyard.domain.colleagues import Colleagues
 from patchyard.domain.records import replace
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import (
@@ -60,7 +61,9 @@ def _reverted(state: PlanState, event: Reverted, version: int) -> PlanState:
     found = "\n\n".join(part for part in (event.reason, event.findings) if part)
     findings = (*state.steered.findings, *([found] if found else []))[-FINDINGS_KEPT:]
     state = _with(state, findings=findings, is_stale=state.workspace is not None)
-    state = replace(state, restoring="")  # the next attempt begins on the base
+    state = replace(  # the next attempt begins on the base, and nobody has looked at it
+        state, restoring="", colleagues=Colleagues(), review=None, record=None, removal=None
+    )
     if event.to_phase == "strategize":  # what follows counts it, and begins a new transcript
         return state
     return replace(

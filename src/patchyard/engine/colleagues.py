@@ -14,7 +14,7 @@ from patchyard.domain.codec import from_json
 from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
 from patchyard.domain.errors import JournalBroken, ProofFailed, WorkFailed
 from patchyard.domain.lineage import Kinship, Lineage
-from patchyard.domain.plan import PlanSpec
+from patchyard.domain.plan import AUTO, Phase, PlanSpec
 from patchyard.domain.review import Review, Verdict
 from patchyard.domain.role import Output, Role
 from patchyard.domain.state import PlanState
@@ -23,10 +23,11 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 
-Carry = Callable[[str], Awaitable[PlanState]]  # carries a plan to its end
+Carry = Callable[[str, PlanLimits], Awaitable[PlanState]]  # a plan to its end, within limits
 Put = Callable[[Wanted], Awaitable[str]]  # makes a call in the work; what is wrong, or nothing
 Settle = Callable[[], Awaitable[str | None]]  # captures and proves the work again
 
+UNABLE = "unable"  # the verdict of a tester who says that the work itself is wrong
 TASKS = {
     Output.TESTS: "Add tests for the change that was made for this task:\n\n{task}",
     Output.FINDINGS: "Review the change that was made for this task:\n\n{task}",
@@ -58,10 +59,16 @@ class ColleagueRounds:
 
     async def _tested(self, role: Role) -> str | None:
         """Take a tester's tests over, once a plan, and prove the work with them."""
-        if self._ledger.state.colleagues.last(role.name) is not None:
+        last = self._ledger.state.colleagues.last(role.name)
+        if last is not None and last.verdict != UNABLE:
             return None
         asked = await self._asked(role)
-        state, ledger = await self._carried(asked)
+        try:
+            state, ledger = await self._carried(asked)
+        except WorkFailed as failure:
+            if type(failure) is not WorkFailed:  # it was not its own word
+                raise
+            return await self._unable(role, asked, failure)
         changes = (await _changeset(ledger)).changes
         for number, change in enumerate(changes):
             problem = await self._put(await self._wanted(role, state, change, number))
@@ -71,6 +78,15 @@ class ColleagueRounds:
                 )
         await self._hear(asked, state, added=tuple(change.path for change in changes))
         return await self._settle()
+
+    async def _unable(self, role: Role, asked: ColleagueAsked, failure: WorkFailed) -> str:
+        """Take in that a tester finds the work itself wrong; that goes back to who did it."""
+        store, clock = self._equipment.store, self._equipment.clock
+        ledger = await Ledger.open(store, clock, asked.colleague_id)
+        await self._hear(asked, ledger.state, verdict=UNABLE)
+        if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
+            raise ProofFailed(f"the {role.name} cannot test the work: {failure.message}")
+        return f"The {role.name} cannot test your work: {failure.message}\n\nMend it, then finish."
 
     async def _judged(self, role: Role) -> str | None:
         """Let a reviewer judge the result as it is now; nothing is judged twice."""
@@ -115,7 +131,7 @@ class ColleagueRounds:
         return asked
 
     async def _carried(self, asked: ColleagueAsked) -> tuple[PlanState, Ledger]:
-        await self._carry(asked.colleague_id)
+        await self._carry(asked.colleague_id, _left(self._ledger.state))
         store, clock = self._equipment.store, self._equipment.clock
         ledger = await Ledger.open(store, clock, asked.colleague_id)
         return ledger.state, ledger
@@ -181,19 +197,24 @@ def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:
         limits=_left(state),
         apply_to="none",
         requires_changes=False,
+        automation_profile=AUTO,  # who approved this plan's work approved that it is looked at
+        approvals=tuple(name for name in spec.approvals if name not in set(Phase)),
+        safety=replace(spec.safety, require_human_approval=False),
         record_to=None,
     )
 
 
 def _left(state: PlanState) -> PlanLimits:
     limits, spent = state.limits, state.spent
+    tokens = limits.ceiling(is_priced=spent.is_priced).tokens
     return replace(
         limits,
+        calls=None if limits.calls is None else max(0, limits.calls - state.tool_calls),
         usd=None if limits.usd is None else max(0.0, limits.usd - spent.usd),
-        tokens=None if limits.tokens is None else max(0, limits.tokens - spent.tokens),
+        tokens=None if tokens is None else max(0, tokens - spent.tokens),
         steps=None if limits.steps is None else max(0, limits.steps - spent.steps),
         seconds=None if limits.seconds is None else max(1.0, limits.seconds - spent.seconds),
     )
 
 
-__all__ = ["TASKS", "Carry", "ColleagueRounds", "Put", "Settle"]
+__all__ = ["TASKS", "UNABLE", "Carry", "ColleagueRounds", "Put", "Settle"]

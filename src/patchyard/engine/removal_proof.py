@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from patchyard.contracts.subjects import Subject
-from patchyard.domain.changeset import Base, ChangeSet
+from patchyard.domain.anywhere import anywhere
+from patchyard.domain.changeset import Base, Change, ChangeSet, ChangeStatus
 from patchyard.domain.codec import from_json
 from patchyard.domain.errors import JournalBroken, ProofFailed, UsageError
-from patchyard.domain.proofread import touched_proof
+from patchyard.domain.held import TESTS
+from patchyard.domain.plan import PlanSpec
 from patchyard.domain.removal import RemovalProven
 from patchyard.domain.role import Output
 from patchyard.engine.capture import rounds_of
@@ -19,6 +21,8 @@ NOTHING = (
     "there is no change that the tests could be about: nothing is uncommitted, and there is no "
     "commit before this one"
 )
+
+UNNOTICED = "there is no validation command, so that no test can be seen to fail"
 
 
 class RemovalProof:
@@ -48,7 +52,11 @@ class RemovalProof:
 
     async def _unnoticed(self, changeset: ChangeSet) -> str:
         """Return why the tests prove nothing; empty where they notice."""
-        commands = self._ledger.state.known.validate
+        commands = commands_of(self._ledger.state.known)
+        whole = await self._prover.run(self._base, commands)
+        red = next((result.command for result in whole if not result.passed), "")
+        if red:
+            return f"the proof fails with the change already ({red}): that is not mended by tests"
         bare = await self._prover.run(self._base, commands, tree=self._subject.before)
         tree = await self._equipment.subjects.without(self._base, self._subject, changeset)
         with_tests = await self._prover.run(self._base, commands, tree=tree)
@@ -79,19 +87,32 @@ def removal_proof(
         return None
     if subject is None:
         raise UsageError(NOTHING, hint="commit the change or leave it in the checkout")
-    if not spec.validate:
-        raise UsageError(
-            "there is no validation command, so that no test can be seen to fail",
-            hint="name one with --validate COMMAND",
-        )
+    if not commands_of(spec):
+        raise UsageError(UNNOTICED, hint="name one with --validate COMMAND")
     return RemovalProof(equipment, ledger, prover, base, subject)
 
 
+def commands_of(spec: PlanSpec) -> tuple[str, ...]:
+    """Return the commands that can notice a missing change: validation, and gates that test."""
+    return (
+        *spec.validate,
+        *(gate.command for gate in spec.gates if gate.is_tests and gate.command),
+    )
+
+
 def _strays(changeset: ChangeSet) -> str:
-    """Return what is wrong where something else than tests was changed."""
-    tests = touched_proof(changeset.changes)
-    others = sorted({change.path for change in changeset.changes} - set(tests))
-    return f"a tester changes tests only, and {', '.join(others[:5])} is none" if others else ""
+    """Return what is wrong where something else than tests was changed, or a test taken away."""
+    fits = anywhere(TESTS)
+    paths = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
+    others = sorted(path for path in paths if not fits.match(path))
+    if others:
+        return f"a tester changes tests only, and {', '.join(others[:5])} is none"
+    gone = sorted(each.old_path or each.path for each in changeset.changes if _is_gone(each))
+    return f"a tester takes no test away, and {', '.join(gone[:5])} is gone" if gone else ""
+
+
+def _is_gone(change: Change) -> bool:
+    return change.status in {ChangeStatus.DELETED, ChangeStatus.RENAMED}
 
 
 def _noticed(bare: Sequence[GateResult], with_tests: Sequence[GateResult]) -> tuple[str, ...]:
@@ -114,4 +135,4 @@ def _problem(bare: Sequence[GateResult], with_tests: Sequence[GateResult]) -> st
     return "the tests pass without the change they are about too, so that they prove nothing"
 
 
-__all__ = ["NOTHING", "RemovalProof", "removal_proof"]
+__all__ = ["NOTHING", "UNNOTICED", "RemovalProof", "commands_of", "removal_proof"]

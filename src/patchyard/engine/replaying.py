@@ -25,6 +25,7 @@ from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, Workspac
 from patchyard.domain.lineage import REPLAYS, Kinship, Lineage
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import AUTO, Phase, PlanSpec
+from patchyard.domain.role import Role
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.state import PlanState
 from patchyard.domain.transcript import Step, in_force, transcript
@@ -137,6 +138,8 @@ def spec_of_replay(original: PlanState) -> PlanSpec:
     return replace(
         original.known,
         agent=REPLAYS,
+        charter=Role(name=original.known.role),  # its calls are made; nobody looks at them
+        team=(),
         network=NetworkGrant(),
         lineage=Lineage(plan_id=original.plan_id, kinship=Kinship.REPLAY),
         validate=(),
@@ -184,7 +187,11 @@ async def replayer(journal: Journal, casting: Casting) -> "ReplayActor":
     if casting.phase == Phase.STRATEGIZE:
         return ReplayActor([Replay(turn=Turn(is_final=True, summary=state.strategy))])
     steps = transcript(events, starts=state.attempt_starts)
-    replays = [await _replay_of(journal, step) for step in steps]
+    replays = []
+    for step in steps:
+        replays.append(await _replay_of(journal, step))
+        if step.calls and (await _taken(journal, step)).is_final:  # files of a colleague came then
+            replays.append(await _replay_of(journal, replace(step, calls=())))
     if replays and replays[-1].turn.is_final:
         last = replays.pop()
         return ReplayActor([*replays, replace(last, turn=replace(last.turn, has_more=False))])
@@ -199,10 +206,14 @@ class Replay:
     call_ids: Mapping[str, str] = field(default_factory=dict)  # by the actor's own
 
 
+async def _taken(journal: Journal, step: Step) -> Turn:
+    return from_json(Turn, await read_body(journal, step.taken.body))
+
+
 async def _replay_of(journal: Journal, step: Step) -> Replay:
     """Return the calls that were really made, or the end of a round."""
-    taken = from_json(Turn, await read_body(journal, step.taken.body))
-    if taken.is_final:
+    taken = await _taken(journal, step)
+    if taken.is_final and not step.calls:
         return Replay(turn=Turn(is_final=True, has_more=True, summary=taken.summary))
     made = [(call, settled) for call, settled in step.calls if _was_made(settled)]
     calls = [

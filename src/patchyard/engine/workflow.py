@@ -13,10 +13,13 @@ Each step journals what it came to (ledger), so that a killed plan goes on where
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from patchyard.contracts.approver import Approver
+from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import PatchyardError, WorkFailed
+from patchyard.domain.events import LimitsChanged
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.queue import Errand
 from patchyard.domain.state import PlanState
@@ -163,10 +166,21 @@ class Workflow:
                 await asyncio.wait([ear])
             return ledger.state
 
-    async def _carried(self, plan_id: str) -> PlanState:
-        """Carry a colleague's plan to its end, watched by nobody."""
+    async def _carried(self, plan_id: str, limits: PlanLimits) -> PlanState:
+        """Carry a colleague's plan to its end, watched by nobody, within what is left for it.
+
+        It is this plan's to carry on: no worker takes it up alone.
+        """
         colleague = Workflow(self._equipment, approver=self._approver, leaving=self._leaving)
-        return await colleague.resume(plan_id)
+
+        async def work(ledger: Ledger, executor: PlanExecutor, steering: Steering) -> None:
+            seconds = limits.seconds  # its own time is in them already
+            if seconds is not None:
+                seconds += ledger.state.spent.seconds
+            await ledger.record(LimitsChanged(limits=replace(limits, seconds=seconds)))
+            await colleague._whole_way(ledger, executor, steering)
+
+        return await colleague._owned(plan_id, work, Errand.NONE)
 
     async def _obey(
         self,

@@ -7,10 +7,17 @@ from typing import Any
 
 from patchyard.assembly import open_equipment
 from patchyard.casting import model_catalogue
-from patchyard.domain.errors import ModelFailed, ModelUnavailable, PatchyardError, UnknownName
+from patchyard.domain.errors import (
+    ModelFailed,
+    ModelUnavailable,
+    PatchyardError,
+    ReviewRejected,
+    UnknownName,
+)
 from patchyard.domain.failover import Failure, all_failed
 from patchyard.domain.messages import ModelFacts
 from patchyard.domain.model_names import split_name
+from patchyard.domain.review import Verdict
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
@@ -83,8 +90,11 @@ async def execute_task(
             plan_id=plan_id,
             data=data,
         )
+    review = data["review"]
+    is_rejected = review is not None and review["verdict"] == Verdict.REQUEST_CHANGES
     return TaskExecutionResult(
-        success=True,
+        success=not is_rejected,
+        error=ReviewRejected.code if is_rejected else None,
         message=f"plan {plan_id} is {data['phase']}/{data['state']}",
         plan_id=plan_id,
         summary=str(data["summary"]),

@@ -14,6 +14,7 @@ class Circuits:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._circuits: dict[str, Circuit] = {}
+        self._causes: dict[str, Trouble] = {}
 
     def of(self, name: str) -> Circuit:
         """Return the circuit of a provider, or of one model (PROVIDER:MODEL)."""
@@ -24,6 +25,12 @@ class Circuits:
         now = self._now()
         closed = [each for each in self._both(model) if not each.admits(now)]
         return max((max(1.0, each.wait_s(now)) for each in closed), default=None)
+
+    def cause(self, model: str) -> Trouble | None:
+        """Return why `model` may not be asked now."""
+        now = self._now()
+        shut = [name for name in _names(model) if not self.of(name).admits(now)]
+        return next((self._causes[name] for name in shut if name in self._causes), None)
 
     def begin(self, model: str) -> None:
         """Note a request that is sent now; where a circuit is half open, it is the only one."""
@@ -44,6 +51,7 @@ class Circuits:
             return
         provider, whole = _names(model)
         name, other = (whole, provider) if is_of_model(error) else (provider, whole)
+        self._causes[name] = error
         is_grave, asked = found == Blame.GRAVE, asked_wait_s(error)
         self._circuits[name] = self.of(name).failed(
             self._now(), is_grave=is_grave, at_least_s=asked

@@ -1,12 +1,13 @@
 """A chain of models as one: where one fails, the next is asked with the same conversation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from patchyard.contracts.model import Model, OnSwitch, OnText
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.domain.failover import (
     FILTERED,
+    RESTING,
     TOO_LONG,
     Failure,
     all_failed,
@@ -18,8 +19,6 @@ from patchyard.domain.messages import (
     ModelReply,
     ModelRequest,
     StopReason,
-    Usage,
-    together,
 )
 from patchyard.domain.model_names import split_name
 from patchyard.models.circuits import Circuits
@@ -67,18 +66,25 @@ class FailingOverModel:
     async def prepare(self) -> ModelFacts:
         """Prepare the first model that is there. Raises with all causes when there is none."""
         failures: list[Failure] = []
+        resting: list[Link] = []
         for link in self._chain:
             failure = await self._ready(link)
             if failure is None:
                 await self._take(link, failures)
                 return link.model.facts
             failures.append(failure)
+            if failure.kind == RESTING:
+                resting.append(link)
+        for link in resting:  # nobody else is there: its requests wait until it may be asked
+            failure = await self._prepared(link)
+            if failure is None:
+                await self._take(link, failures)
+                return link.model.facts
         raise _from(failures)
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Ask them in order until one answers. Raises with all causes when none does."""
         failures: list[Failure] = []
-        lost: list[Usage] = []  # of answers that a filter cut off: they are paid for
         filtered: ModelReply | None = None
         for link in self._chain:
             failure = self._unfit(link, request) or await self._ready(link)
@@ -87,14 +93,14 @@ class FailingOverModel:
                 outcome = await self._asked(link, request, on_text)
                 if isinstance(outcome, ModelReply):
                     if outcome.stop != StopReason.FILTERED or link is self._chain[-1]:
-                        return _paid(outcome, lost)
-                    lost.append(outcome.usage)
+                        return outcome
+                    # It is paid for: what was set aside for it counts as spent.
                     filtered, failure = outcome, Failure(model=link.name, error=_cut_off(link))
                 else:
                     failure = outcome
             failures.append(failure)
         if filtered is not None:
-            return _paid(filtered, lost[:-1])
+            return filtered
         raise _from(failures)
 
     async def close(self) -> None:
@@ -106,7 +112,11 @@ class FailingOverModel:
         """Prepare a model that may be asked now; return why it cannot be."""
         wait_s = self._circuits.wait_s(link.name)
         if wait_s is not None:
-            return Failure(model=link.name, error=resting(link.name, wait_s))
+            cause = self._circuits.cause(link.name)
+            return Failure(model=link.name, error=resting(link.name, wait_s, cause))
+        return await self._prepared(link)
+
+    async def _prepared(self, link: Link) -> Failure | None:
         if link.is_prepared:
             return None
         self._circuits.begin(link.name)
@@ -118,6 +128,7 @@ class FailingOverModel:
         except BaseException:
             self._circuits.let_go(link.name)
             raise
+        self._circuits.let_go(link.name)  # its request is what tries the provider
         link.is_prepared = True
         return None
 
@@ -156,11 +167,6 @@ class FailingOverModel:
             return
         why = next((each for each in failures if each.model == before.name), None)
         await self.on_switch(switched(before.name, link.name, why))
-
-
-def _paid(reply: ModelReply, lost: Sequence[Usage]) -> ModelReply:
-    """Return a reply whose usage counts what earlier ones of the same question took."""
-    return replace(reply, usage=together(*lost, reply.usage)) if lost else reply
 
 
 def _cut_off(link: Link) -> ModelFailed:
