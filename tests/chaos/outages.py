@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +67,6 @@ class FailingServer(ChatServer):
 
     failing: str = ""
     at: int = 0
-    failed_at: float = 0.0  # when the first of them began to fail
     other: tuple[str, str] = ("", "")  # certificate and key that nobody trusts
 
     @contextlib.asynccontextmanager
@@ -81,7 +79,6 @@ class FailingServer(ChatServer):
     def fault(self) -> str:
         if len(self.requests) <= self.at:
             return ""
-        self.failed_at = self.failed_at or time.monotonic()
         if self.failing in STATUS:
             raise STATUS[self.failing]
         return STREAM.get(self.failing, "")
@@ -99,7 +96,6 @@ class FailingServer(ChatServer):
 
     def leave(self) -> None:
         """Be there no more in the way that is asked for; connections that are open end."""
-        self.failed_at = time.monotonic()
         if self.failing == "connection refused":
             self.stop_listening()
         elif self.failing == "TLS" and self.tls is not None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from patchyard.contracts.actor import Wanted
 from patchyard.domain.budget import PlanLimits
-from patchyard.domain.changeset import Base, Change, ChangeSet
+from patchyard.domain.changeset import Base, Change
 from patchyard.domain.codec import from_json
 from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
 from patchyard.domain.errors import JournalBroken, ProofFailed, WorkFailed
@@ -19,6 +19,7 @@ from patchyard.domain.review import Review, Verdict
 from patchyard.domain.role import Output, Role
 from patchyard.domain.state import PlanState
 from patchyard.engine.capture import rounds_of
+from patchyard.engine.captured import known_changeset
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
@@ -69,7 +70,7 @@ class ColleagueRounds:
             if type(failure) is not WorkFailed:  # it was not its own word
                 raise
             return await self._unable(role, asked, failure)
-        changes = (await _changeset(ledger)).changes
+        changes = (await known_changeset(ledger)).changes
         for number, change in enumerate(changes):
             problem = await self._put(await self._wanted(role, state, change, number))
             if problem:
@@ -90,7 +91,7 @@ class ColleagueRounds:
 
     async def _judged(self, role: Role) -> str | None:
         """Let a reviewer judge the result as it is now; nothing is judged twice."""
-        result = await _changeset(self._ledger)
+        result = await known_changeset(self._ledger)
         last = self._ledger.state.colleagues.last(role.name)
         if last is not None and last.changeset_id == result.id and last.verdict == Verdict.APPROVE:
             return None
@@ -114,7 +115,7 @@ class ColleagueRounds:
 
     async def _asked(self, role: Role) -> ColleagueAsked:
         """Return the role's plan for the present result, made where there is none yet."""
-        result, state = await _changeset(self._ledger), self._ledger.state
+        result, state = await known_changeset(self._ledger), self._ledger.state
         open_ = state.colleagues.asked
         # What a tester added may be in the result already: a killed engine comes here again.
         fits = open_ is not None and (role.is_writing or open_.changeset_id == result.id)
@@ -172,13 +173,6 @@ class ColleagueRounds:
                 steps=spent.steps,
             )
         )
-
-
-async def _changeset(ledger: Ledger) -> ChangeSet:
-    captured = ledger.state.changeset
-    if captured is None:
-        raise JournalBroken(f"plan {ledger.plan_id} has no change set although it was captured")
-    return from_json(ChangeSet, await ledger.value(captured.body))
 
 
 def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:

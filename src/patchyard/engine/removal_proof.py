@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from patchyard.contracts.subjects import Subject
 from patchyard.domain.anywhere import anywhere
 from patchyard.domain.changeset import Base, Change, ChangeSet, ChangeStatus
-from patchyard.domain.codec import from_json
-from patchyard.domain.errors import JournalBroken, ProofFailed, UsageError
+from patchyard.domain.errors import ProofFailed, UsageError
 from patchyard.domain.held import TESTS
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.removal import RemovalProven
 from patchyard.domain.role import Output
 from patchyard.engine.capture import rounds_of
+from patchyard.engine.captured import known_changeset
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import GateResult, Prover
@@ -42,7 +42,7 @@ class RemovalProof:
 
         Raises ProofFailed when it was sent back as often as the plan allows.
         """
-        changeset = await self._changeset()
+        changeset = await known_changeset(self._ledger)
         problem = _strays(changeset) or await self._unnoticed(changeset)
         if not problem:
             return None
@@ -67,12 +67,6 @@ class RemovalProof:
             RemovalProven(subject=title, tree=tree, noticed=noticed, results=results)
         )
         return "" if noticed else _problem(bare, with_tests)
-
-    async def _changeset(self) -> ChangeSet:
-        captured = self._ledger.state.changeset
-        if captured is None:
-            raise JournalBroken("the plan has no change set although it was captured")
-        return from_json(ChangeSet, await self._ledger.value(captured.body))
 
 
 def removal_proof(

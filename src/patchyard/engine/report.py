@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchyard.domain.changeset import Base, ChangeSet
-from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.codec import to_json
 from patchyard.domain.environment import IN_PLACE, ExecutionEnvironment
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.marks import Mark
@@ -16,6 +16,7 @@ from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
 from patchyard.domain.usage import usage_data
 from patchyard.engine.accounts import shared_budgets
+from patchyard.engine.captured import changeset_of
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.products import product_data
 from patchyard.engine.sites import general_kind, may_have_setup, weakest_walls, working_sites
@@ -29,7 +30,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
     """Return all that interface.md promises of a plan, JSON-ready."""
     state = ledger.state
     spec = state.known
-    changeset = await _changeset(ledger)
+    changeset = await changeset_of(ledger)
     data = {
         "plan_id": state.plan_id,
         "phase": str(state.phase),
@@ -181,13 +182,6 @@ def _reachable(state: PlanState) -> str:
     if may_have_setup(spec) and INDEX not in spec.network.gateways:
         parts.append("package indexes, during setup")
     return ", ".join(parts) or "none"
-
-
-async def _changeset(ledger: Ledger) -> ChangeSet | None:
-    captured = ledger.state.changeset
-    if captured is None:
-        return None
-    return from_json(ChangeSet, await ledger.value(captured.body))
 
 
 async def _validation(ledger: Ledger) -> Sequence[Mapping[str, Any]]:
