@@ -59,11 +59,13 @@ class Actors:
         if agent == REPLAYS:
             from patchyard.engine.replaying import replayer  # noqa: PLC0415 - only for a replay
 
+            _tell(casting, "none: what was said before is said again")
             return await replayer(self._journal, casting)
         if agent not in ACTORS:
             raise UnknownName.among("agent", agent, ACTORS)
         kind = load(ACTORS[agent][casting.phase])
         if agent != "model":
+            _tell(casting, f"none: {agent} asks no model")
             asks_nobody: Actor = kind()
             return asks_nobody
         if casting.plan_id not in self._models:
@@ -72,6 +74,7 @@ class Actors:
             self._models[casting.plan_id] = found
         found = self._models[casting.plan_id]
         found.serve(casting)
+        _tell(casting, found.chosen)
         made: Actor = kind(model=found.model, on_text=casting.on_text)
         return made
 
@@ -104,7 +107,7 @@ class Actors:
         chain = FailingOverModel(texted, self._shared.circuits) if len(texted) > 1 else None
         asked = chain or texted[0]
         if spec.record_to is None:
-            return _Asked(model=asked, budgeted=budgeted, chain=chain)
+            return _Asked(model=asked, budgeted=budgeted, chain=chain, chosen=choice.shown)
         recording = RecordingModel(
             asked,
             Path(spec.record_to),
@@ -112,7 +115,7 @@ class Actors:
             environment=here,
             plan=casting.plan_id,
         )
-        return _Asked(model=recording, budgeted=budgeted, chain=chain)
+        return _Asked(model=recording, budgeted=budgeted, chain=chain, chosen=choice.shown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +125,7 @@ class _Asked:
     model: Model
     budgeted: Sequence["BudgetedModel"]
     chain: "FailingOverModel | None"
+    chosen: str  # which models, and why
 
     def serve(self, casting: Casting) -> None:
         """Let the phase at hand pay, and hear of switches."""
@@ -129,6 +133,11 @@ class _Asked:
             model.meter = casting.meter
         if self.chain is not None:
             self.chain.on_switch = casting.on_switch
+
+
+def _tell(casting: Casting, chosen: str) -> None:
+    if casting.on_chosen is not None:
+        casting.on_chosen(chosen)
 
 
 def model_catalogue(environ: Mapping[str, str]) -> "Catalogue":

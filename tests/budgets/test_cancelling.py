@@ -17,8 +17,9 @@ from patchyard.domain.booking import Account
 from patchyard.domain.events import Event, ToolCallRequested
 from patchyard.domain.plan import State
 from patchyard.domain.spending import Reserved
+from patchyard.engine.owning import Cancelled
 from patchyard.engine.watching import Watching
-from patchyard.engine.workflow import Cancelled, Workflow
+from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, spec_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]

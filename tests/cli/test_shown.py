@@ -255,7 +255,8 @@ def sample(**more: Any) -> dict[str, Any]:
             "mounts": ["/m:ro"],
         },
         "journal_head": "3f0c",
-        "cost": {
+        "workflow": [],
+    "cost": {
             "usd": None,
             "tokens": 12,
             "steps": 1,

@@ -33,10 +33,12 @@ from patchyard.engine import checkpoints, rolling_back
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import working_ground
 from patchyard.engine.handing import Handing
+from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.report import plan_data
 from patchyard.engine.reverting import revert
 from patchyard.engine.rolling_back import find_mark, roll_back
 from patchyard.engine.rows import body_of
+from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
 from patchyard.toolbox.freezing import LONGEST_S
@@ -57,7 +59,7 @@ async def taken_back(equipment: Equipment, site: Worksite, plan_id: str, number:
 
 async def files_of(equipment: Equipment, plan_id: str) -> dict[str, str]:
     """What the plan's tree differs in from its base, by path."""
-    async with Workflow(equipment)._lifecycle.owned(plan_id) as ledger:
+    async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
         base = ledger.state.base
         assert base is not None
         async with working_ground(equipment, ledger, base, ()) as workspace:
@@ -127,7 +129,7 @@ async def test_of_a_turn_with_several_calls_what_was_done_stays_and_the_rest_is_
         state = await taken_back(equipment, site, plan_id, 1)
         assert state.turn == 1
         site.heard.clear()
-        watched = Workflow(equipment, watching=workflow._watching)
+        watched = Workflow(equipment, watching=Watching(on_event=site.heard.append))
         state = await watched.run(plan_id)
         assert state.state == State.COMPLETE
         assert await files_of(equipment, plan_id) == {"log": "one\n"}
@@ -190,7 +192,7 @@ async def test_what_was_given_up_by_a_revert_can_be_gone_back_to(site: Worksite)
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(append("one"), append("two")))
         await workflow.run(plan_id)
-        async with workflow._lifecycle.owned(plan_id) as ledger:
+        async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
             await revert(equipment, ledger, to=Phase.STRATEGIZE, by="test")
         state = await taken_back(equipment, site, plan_id, 1)
         assert (state.phase, state.state) == (Phase.EXECUTE, State.QUEUED)
@@ -205,8 +207,8 @@ async def test_a_plan_that_somebody_works_on_is_not_rolled_back(site: Worksite) 
         await workflow.run(plan_id)
         with pytest.raises(Conflict):
             async with (
-                workflow._lifecycle.owned(plan_id),
-                Workflow(equipment)._lifecycle.owned(plan_id),
+                PlanLifecycleService(equipment).owned(plan_id),
+                PlanLifecycleService(equipment).owned(plan_id),
             ):
                 raise AssertionError
 

@@ -25,9 +25,10 @@ from patchyard.domain.events import LimitsChanged, Noted, ToolCallSettled
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.owning import Cancelled
 from patchyard.engine.places import started
 from patchyard.engine.stopping import stop
-from patchyard.engine.workflow import Cancelled, Workflow
+from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 

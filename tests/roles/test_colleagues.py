@@ -15,6 +15,7 @@ from patchyard.domain.errors import LimitReached, PatchyardError, ProofFailed, U
 from patchyard.domain.events import Event, LimitsChanged, TurnTaken
 from patchyard.domain.plan import State
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.replaying import replay
 from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
@@ -188,10 +189,11 @@ async def test_a_colleague_that_reached_the_limit_goes_on_when_it_is_raised(tmp_
     team = Team(tmp_path, developer=developer, reviewer=(looks, looks, looks, APPROVES))
     data, _, error = await team.run(steps=6)
     assert isinstance(error, LimitReached)
-    async with open_equipment(team.environ) as equipment:
-        workflow = Workflow(equipment)
-        async with workflow._lifecycle.owned(data["plan_id"]) as ledger:
-            await ledger.record(LimitsChanged(limits=replace(ledger.state.limits, steps=50)))
+    async with (
+        open_equipment(team.environ) as equipment,
+        PlanLifecycleService(equipment).owned(data["plan_id"]) as ledger,
+    ):
+        await ledger.record(LimitsChanged(limits=replace(ledger.state.limits, steps=50)))
     data, _, error = await team.run(data["plan_id"])
     assert error is None
     assert data["colleagues"][-1]["verdict"] == "approve"

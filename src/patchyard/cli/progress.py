@@ -40,7 +40,6 @@ from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.steering import Approved, Guided, Paused, Rejected, RetryPlanned, Reverted
 from patchyard.domain.traffic import NetworkUsed
 from patchyard.engine.capture import PROOF_FAILED
-from patchyard.engine.report import base_line
 
 Line = Callable[[Any], str | None]
 
@@ -173,7 +172,7 @@ def _is_beginning(event: Event) -> bool:
 
 
 def _base(event: BaseRecorded) -> str:
-    return f"{_mark('base')} {visible(base_line(event.base))}"
+    return f"{_mark('base')} {visible(event.base.shown)}"
 
 
 def _moved(event: Moved) -> str | None:

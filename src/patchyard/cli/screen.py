@@ -8,6 +8,7 @@ from patchyard.cli.outcome import counted, one_line, paint, visible
 from patchyard.cli.screen_rows import product_rows, row
 from patchyard.domain.errors import LimitReached, ProofFailed
 from patchyard.domain.safety import UNCONFINED
+from patchyard.domain.steps import workflow_line
 
 HELD = {True: ("holds", "green"), False: ("does not hold", "red")}  # an invariant, its colour
 SIGNS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "mode": "m", "type": "T"}
@@ -27,6 +28,7 @@ def plan_screen(data: Mapping[str, Any]) -> str:
         *_proof(data),
         row("reach", _reach(data["reach"])),
         row("cost", _cost(data["cost"])),
+        row("steps", workflow_line(data["workflow"])),
         row("head", data["journal_head"] if data.get("applied") else ""),
         *_error(data),
         *_next(data),

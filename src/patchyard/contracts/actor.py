@@ -1,6 +1,6 @@
 """The seam to whoever thinks: given what happened, the next calls or the end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -46,6 +46,7 @@ class Casting:
     on_wait: OnWait | None = None  # what a model is waited for, in words
     meter: Meter | None = None  # who pays; None: nobody counts
     on_switch: OnSwitch | None = None  # that another model of a chain is asked
+    on_chosen: Callable[[str], None] | None = None  # which model was chosen, and why
 
 
 @dataclass(frozen=True, kw_only=True)

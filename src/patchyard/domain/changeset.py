@@ -42,6 +42,13 @@ class Base:
     conversions: Mapping[str, str] = field(default_factory=dict)  # core.autocrlf, core.eol
     left_out: tuple[str, ...] = ()  # nested repositories and names git refuses
 
+    @property
+    def shown(self) -> str:
+        """`main@1a2b3c4 + 3 uncommitted files`."""
+        name = f"{self.branch or 'detached'}@{(self.commit or 'none')[:7]}"
+        files = "file" if self.uncommitted == 1 else "files"
+        return f"{name} + {self.uncommitted} uncommitted {files}" if self.uncommitted else name
+
 
 @dataclass(frozen=True, kw_only=True)
 class Change:

@@ -22,6 +22,7 @@ from patchyard.domain.resource import Resource
 from patchyard.domain.review import Reviewed
 from patchyard.domain.spending import SpendingEvent
 from patchyard.domain.steering import SteeringEvent
+from patchyard.domain.steps import StepEnded
 from patchyard.domain.traffic import NetworkUsed
 from patchyard.domain.usage import Usage
 
@@ -345,6 +346,7 @@ Event = (
     | DesignRecorded
     | RemovalProven
     | Reviewed
+    | StepEnded
     | SpendingEvent
     | SteeringEvent
     | CheckpointEvent

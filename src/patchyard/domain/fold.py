@@ -40,6 +40,7 @@ from patchyard.domain.queue import Taken
 from patchyard.domain.records import completed, replace
 from patchyard.domain.state import LiveEnvironment, PlanState
 from patchyard.domain.steering import Forked
+from patchyard.domain.steps import StepEnded
 from patchyard.domain.traffic import PLACES, NetworkUsed, summed
 
 
@@ -238,6 +239,10 @@ def _applied(state: PlanState, event: Applied, _version: int) -> PlanState:
     return replace(state, handed=(*state.handed, event), intended=None)
 
 
+def _stepped(state: PlanState, event: StepEnded, _version: int) -> PlanState:
+    return replace(state, steps=state.steps.after(event))
+
+
 def _unapplied(state: PlanState, event: Unapplied, _version: int) -> PlanState:
     if event.is_begun:
         return replace(state, intended=None)
@@ -290,6 +295,7 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     ApplyIntended: _intended,
     Applied: _applied,
     Unapplied: _unapplied,
+    StepEnded: _stepped,
     PhaseFailed: _failed,
     **checkpoint_fold.HANDLERS,
     **judging_fold.HANDLERS,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchyard.domain.gate_verdicts import shown_finding
+from patchyard.domain.steps import workflow_line
 
 FINDINGS_LISTED = 20  # of each gate
 FILES_LISTED = 100
@@ -35,6 +36,7 @@ def receipt(data: Data) -> Data:
         "counts": changeset.get("counts", {"files": 0, "added": 0, "removed": 0}),
         "cost": {key: data["cost"][key] for key in ("usd", "tokens", "steps")},
         "time": data["timing"],
+        "workflow": data["workflow"],
         "environment": {
             "kind": data["reach"]["kind"],
             "walls": data["reach"]["walls"],
@@ -161,6 +163,7 @@ def _took(made: Data) -> list[str]:
     work = f"{cost['tokens']} tokens, {cost['steps']} steps, {time['seconds']:.1f} s of work"
     return [
         f"- {price}, {work}",
+        f"- steps: {workflow_line(made['workflow']) or 'nothing that took time'}",
         f"- in `{place['kind']}` (walls of `{place['walls']}`), network: {_line(place['network'])}",
         f"- models: {', '.join(map(_code, made['models'])) or 'none'}",
         f"- proven tree: {_code(made['proven_tree'] or 'none')}",

@@ -29,6 +29,7 @@ from patchyard.domain.removal import RemovalProven
 from patchyard.domain.review import Reviewed
 from patchyard.domain.spending import Held
 from patchyard.domain.steering import Steered
+from patchyard.domain.steps import Steps
 from patchyard.domain.traffic import Traffic
 from patchyard.domain.usage_fold import Used
 
@@ -93,6 +94,7 @@ class PlanState:
     restoring: str = ""  # the checkpoint that the files are being brought back to
     repeats: Mapping[str, int] = field(default_factory=dict)  # open calls that were sent again
     steered: Steered = field(default_factory=Steered)  # pauses, guidance, approvals, retries
+    steps: Steps = field(default_factory=Steps)  # the seven
 
     @property
     def applied(self) -> Applied | None:

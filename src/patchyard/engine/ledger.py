@@ -129,6 +129,10 @@ class Ledger:
         if self.hold is not None:
             self.hold.on_loss(told)
 
+    def monotonic(self) -> float:
+        """Return seconds that never jump back."""
+        return self._clock.monotonic()
+
     @property
     def plan_id(self) -> str:
         """The plan this ledger is of."""
@@ -217,7 +221,7 @@ class Ledger:
         untold, self._untold = self._untold, []
         self._tell(untold)
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
         """Write what was noted."""
         if self._noted:
             await self._append([], booking=await self._booking(self._moves, self._clock.now()))
@@ -263,7 +267,7 @@ class Ledger:
 
     async def events(self, *, after: int = 0) -> Sequence[tuple[int, float, Event]]:
         """Return the plan's events after version `after`; what was noted is written first."""
-        await self._flush()
+        await self.flush()
         journal, plan_id = self._store.journal, self.plan_id
         if not self._read:
             return await read_events(journal, plan_id, after=after)
@@ -273,7 +277,7 @@ class Ledger:
 
     async def head(self) -> str:
         """Return the hash of the plan's last event; what was noted is written first."""
-        await self._flush()
+        await self.flush()
         last = self.state.version - 1
         entries = await self._store.journal.entries(self.plan_id, after=last)
         return entries[-1].hash

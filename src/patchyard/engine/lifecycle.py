@@ -178,6 +178,7 @@ async def settling(ledger: Ledger, phase: Phase) -> AsyncIterator[None]:
     try:
         yield
     except (ApprovalNeeded, PlanPaused):
+        await ledger.flush()
         raise  # the plan is held where it is
     except PatchyardError as error:
         state = State.CONSTRAINED if isinstance(error, CONSTRAINING) else State.ERRORED

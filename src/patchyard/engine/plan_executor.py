@@ -1,29 +1,29 @@
 """Connects the life of a plan with its actors, for strategize and for execute (B2)."""
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from patchyard.contracts.actor import Turn
 from patchyard.contracts.subjects import Subject
 from patchyard.domain.changeset import Base
-from patchyard.domain.decision import Decision, DecisionKind, Proposal
-from patchyard.domain.errors import LimitReached, PatchyardError, WorkFailed
+from patchyard.domain.errors import LimitReached, PatchyardError
 from patchyard.domain.events import (
     BaseRecorded,
-    DecisionRecorded,
     Moved,
     Noted,
-    StrategyRecorded,
     WorkSummarised,
 )
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.role import Output
+from patchyard.domain.state import PlanState
+from patchyard.domain.steps import Step
 from patchyard.engine import invariants
 from patchyard.engine.agent_loop import AgentLoop
 from patchyard.engine.capture import Capture
 from patchyard.engine.colleagues import Carry, ColleagueRounds
+from patchyard.engine.concluding import conclude, root_decision, unable
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.foreseeing import require_places
 from patchyard.engine.grounds import Ground, given, reading_ground, working_ground
@@ -44,7 +44,9 @@ from patchyard.engine.restarts import after_restart
 from patchyard.engine.reverting import freshened
 from patchyard.engine.sessions import at_work
 from patchyard.engine.setup import Setup
+from patchyard.engine.sites import general_site
 from patchyard.engine.steering import Steering
+from patchyard.engine.stepping import step, tidied
 from patchyard.engine.timekeeping import Deadline
 from patchyard.engine.watching import Watching
 from patchyard.engine.wishing import prepared
@@ -95,15 +97,23 @@ class PlanExecutor:
 
     async def _think(self) -> None:
         await require_places(self._equipment, self._ledger.state)
-        base = await self._base()
-        root_id = await self._root()
-        await prepared(self._equipment, self._ledger.state, base)
-        async with (
-            reading_ground(self._equipment, self._ledger, base) as ground,
-            self._at_work(Phase.STRATEGIZE, ground, await self._subject(base)) as (loop, _),
-        ):
-            turn = await self._last_turn(loop)
-        await self._conclude(turn, root_id)
+        with step(self._ledger, Step.ANALYSIS):
+            base = await self._base()
+            root_id = await root_decision(self._equipment.clock, self._ledger)
+        with step(self._ledger, Step.ENVIRONMENT) as going:
+            await prepared(self._equipment, self._ledger.state, base)
+            going.came_to(str(general_site(self._ledger.state.known)))
+        async with tidied(self._ledger) as opened:
+            with step(self._ledger, Step.REPOSITORY) as going:
+                reading = reading_ground(self._equipment, self._ledger, base)
+                ground = await opened.enter_async_context(reading)
+                going.came_to(f"{base.shown}, to read")
+            work = self._at_work(Phase.STRATEGIZE, ground, await self._subject(base))
+            loop, _ = await opened.enter_async_context(work)
+            with step(self._ledger, Step.ANALYSIS) as going:
+                turn = await self._last_turn(loop)
+                going.came_to(_said(turn))
+        await conclude(self._equipment.clock, self._ledger, turn, root_id)
 
     async def execute(self) -> None:
         """Do the work in the sandbox, capture it and prove it (B4 to B8).
@@ -131,27 +141,45 @@ class PlanExecutor:
         if not has_steps(self._ledger.state):
             await require_places(self._equipment, self._ledger.state)
         base = await self._base()
-        await freshened(self._equipment, self._ledger)
-        layers = await Setup(self._equipment, self._ledger).layers(base)
+        layers = await self._environment(base)
         prover = Prover(self._equipment, self._ledger, layers)
-        if not has_steps(self._ledger.state):
-            held = await invariants.check(self._ledger, prover, base, tree=None, when="before")
-            invariants.require_held(held)
         subject = await self._subject(base)
         if not self._ledger.state.known.charter.is_writing:
             await self._judge(base, layers, subject)
             return
         removal = removal_proof(self._equipment, self._ledger, prover, base, subject)
-        async with (
-            working_ground(self._equipment, self._ledger, base, layers) as workspace,
-            self._at_work(Phase.EXECUTE, given(workspace), subject) as (loop, places),
-        ):
+        async with tidied(self._ledger) as opened:
+            with step(self._ledger, Step.REPOSITORY) as going:
+                working = working_ground(self._equipment, self._ledger, base, layers)
+                workspace = await opened.enter_async_context(working)
+                going.came_to(f"{base.shown}, as {workspace.strategy}")
+            work = self._at_work(Phase.EXECUTE, given(workspace), subject)
+            loop, places = await opened.enter_async_context(work)
             capture = Capture(self._equipment, self._ledger, prover, workspace)
             colleagues = self._colleagues(loop, places, capture)
             proofs = (capture, removal, colleagues) if removal else (capture, colleagues)
-            turn = await self._last_turn(loop)
+            turn = await self._turns(self._last_turn(loop))
             while (word := await self._next_word(turn, loop, places, proofs)) is not None:
-                turn = await loop.run(note=word)
+                turn = await self._turns(loop.run(note=word))
+
+    async def _environment(self, base: Base) -> Sequence[Path]:
+        """Have what the work needs installed, and its invariants hold before it begins."""
+        with step(self._ledger, Step.ENVIRONMENT) as going:
+            await freshened(self._equipment, self._ledger)
+            layers = await Setup(self._equipment, self._ledger).layers(base)
+            if not has_steps(self._ledger.state):
+                prover = Prover(self._equipment, self._ledger, layers)
+                held = await invariants.check(self._ledger, prover, base, tree=None, when="before")
+                invariants.require_held(held)
+            going.came_to(_environment(self._ledger.state, layers))
+        return layers
+
+    async def _turns(self, working: Coroutine[Any, Any, Turn]) -> Turn:
+        """Let the actor go on until it says that it is done."""
+        with step(self._ledger, Step.EXECUTION) as going:
+            turn = await working
+            going.came_to(_said(turn))
+        return turn
 
     def _colleagues(self, loop: AgentLoop, places: Places, capture: Capture) -> ColleagueRounds:
         """Return the plan's further roles, which look at what is proven."""
@@ -175,19 +203,25 @@ class PlanExecutor:
     async def _judge(self, base: Base, layers: Sequence[Path], subject: Subject | None) -> None:
         """Let a role that writes nothing say what it is for."""
         judging = Judging(self._equipment, self._ledger, base, subject)
-        async with (
-            reading_ground(self._equipment, self._ledger, base, layers=layers) as ground,
-            self._at_work(Phase.EXECUTE, ground, subject) as (loop, _),
-        ):
-            turn = await self._last_turn(loop)
+        async with tidied(self._ledger) as opened:
+            with step(self._ledger, Step.REPOSITORY) as going:
+                reading = reading_ground(self._equipment, self._ledger, base, layers=layers)
+                ground = await opened.enter_async_context(reading)
+                going.came_to(f"{base.shown}, to read")
+            work = self._at_work(Phase.EXECUTE, ground, subject)
+            loop, _ = await opened.enter_async_context(work)
+            turn = await self._turns(self._last_turn(loop))
             while (word := await self._judged(turn, judging)) is not None:
-                turn = await loop.run(note=word)
+                turn = await self._turns(loop.run(note=word))
 
     async def _judged(self, turn: Turn, judging: Judging) -> str | None:
         if turn.failure:
-            raise _unable(turn)
+            raise unable(turn)
         await self._ledger.record(WorkSummarised(summary=turn.summary[:4000]))
-        return await judging.take(turn)
+        with step(self._ledger, Step.VALIDATION) as going:
+            complaint = await judging.take(turn)
+            going.came_to(complaint or "it is as it must be")
+        return complaint
 
     async def _next_word(
         self, turn: Turn, loop: AgentLoop, places: Places, proofs: Sequence[Proving]
@@ -224,14 +258,17 @@ class PlanExecutor:
     ) -> str | None:
         """End a round of work: what the actor left running ends before anything is looked at."""
         if turn.failure:
-            raise _unable(turn)
+            raise unable(turn)
         await self._ledger.record(WorkSummarised(summary=turn.summary[:4000]))
         await places.end()
         await loop.end_round()
-        for proof in proofs:
-            complaint = await proof.prove()
-            if complaint is not None:
-                return complaint
+        with step(self._ledger, Step.VALIDATION) as going:
+            for proof in proofs:
+                complaint = await proof.prove()
+                if complaint is not None:
+                    going.came_to(complaint)
+                    return complaint
+            going.came_to(_proven(self._ledger.state))
         return None
 
     async def _last_turn(self, loop: AgentLoop) -> Turn:
@@ -264,63 +301,25 @@ class PlanExecutor:
             return base
         return state.base
 
-    async def _root(self) -> str:
-        """Return the root decision of this attempt; recorded once, however often it is begun."""
-        state = self._ledger.state
-        for version, _, event in await self._ledger.events() if state.decisions else ():
-            if version <= state.attempt_starts or not isinstance(event, DecisionRecorded):
-                continue
-            if event.decision.parent_id is None:
-                return event.decision.decision_id
-        root = Decision(
-            decision_id=self._equipment.clock.new_id(),
-            parent_id=None,
-            kind=DecisionKind.PROMPT_DEFINITION,
-            question="what is asked for?",
-            choice=state.known.task[:4000],
-            rationale=f"action {state.known.action}" if state.known.action else "the task as given",
-        )
-        known, clock = state.known.invariants, self._equipment.clock
-        bound = invariants.enforced(known, clock, root.decision_id)
-        await self._ledger.record(DecisionRecorded(decision=root), *bound)
-        return root.decision_id
 
-    async def _conclude(self, turn: Turn, root_id: str) -> None:
-        if turn.failure:
-            raise _unable(turn)
-        summary = turn.summary or turn.text
-        proposals = turn.proposals or (_default_choice(summary),)
-        decisions = [_placed(each, self._equipment.clock.new_id(), root_id) for each in proposals]
-        await self._ledger.record(  # in one step: a killed engine comes here again
-            *(DecisionRecorded(decision=decision) for decision in decisions),
-            StrategyRecorded(summary=summary[:8000], decision_root_id=root_id),
-            Moved(phase=Phase.STRATEGIZE, state=State.COMPLETE),
-        )
+def _said(turn: Turn) -> str:
+    return turn.failure or turn.summary or turn.text
 
 
-def _unable(turn: Turn) -> WorkFailed:
-    again = "`agents plan resume` asks it on; `agents run --model M` begins anew with another model"
-    details = {"text": turn.text[:2000]}
-    return WorkFailed(turn.failure, hint=again if turn.can_go_on else "", details=details)
+def _environment(state: PlanState, layers: Sequence[Path]) -> str:
+    """Say where the work is done, and what was installed for it."""
+    setup = state.setup
+    if setup is None or not layers:
+        return f"{general_site(state.known)}, without setup"
+    how = "kept from before" if setup.is_cached else "ran"
+    return f"{general_site(state.known)}, setup {how}: {'; '.join(setup.commands)}"
 
 
-def _default_choice(summary: str) -> Proposal:
-    return Proposal(
-        kind=DecisionKind.STRATEGY_CHOICE, question="how is it done?", choice=summary[:4000]
-    )
-
-
-def _placed(proposal: Proposal, decision_id: str, parent_id: str) -> Decision:
-    return Decision(
-        decision_id=decision_id,
-        parent_id=parent_id,
-        kind=proposal.kind,
-        question=proposal.question,
-        choice=proposal.choice,
-        alternatives=proposal.alternatives,
-        confidence=proposal.confidence,
-        rationale=proposal.rationale,
-    )
+def _proven(state: PlanState) -> str:
+    validation = state.validation
+    if validation is None or not validation.is_proof:
+        return "nothing was run: unproven"
+    return f"proven in round {validation.round}"
 
 
 __all__ = ["PlanExecutor", "Proving"]

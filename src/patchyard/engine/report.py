@@ -58,6 +58,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "applied": await _applied(ledger),
         "journal_head": await ledger.head(),
         "progress": _progress(state),
+        "workflow": state.steps.rows(),
         "execution": {
             "tool_calls": state.tool_calls,
             "sandbox_refs": list(state.sandbox_refs),
@@ -98,13 +99,6 @@ def base_data(base: Base | None) -> dict[str, Any] | None:
         "tree": base.tree,
         "uncommitted": base.uncommitted,
     }
-
-
-def base_line(base: Base) -> str:
-    """Return `main@1a2b3c4 + 3 uncommitted files`."""
-    name = f"{base.branch or 'detached'}@{(base.commit or 'none')[:7]}"
-    files = "file" if base.uncommitted == 1 else "files"
-    return f"{name} + {base.uncommitted} uncommitted {files}" if base.uncommitted else name
 
 
 def changeset_data(changeset: ChangeSet | None) -> dict[str, Any] | None:
@@ -304,7 +298,6 @@ def raised(state: PlanState) -> PatchyardError | None:
 __all__ = [
     "GATEWAY_WORDS",
     "base_data",
-    "base_line",
     "changeset_data",
     "plan_data",
     "raised",

@@ -12,6 +12,7 @@ from patchyard.domain.invariant import reconcile
 from patchyard.domain.network import instructions
 from patchyard.domain.plan import Phase
 from patchyard.domain.state import PlanState
+from patchyard.domain.steps import Step
 from patchyard.domain.tooling import Effect
 from patchyard.engine.agent_loop import AgentLoop
 from patchyard.engine.budgeting import PlanMeter
@@ -24,6 +25,7 @@ from patchyard.engine.reaching import is_closed, reaching
 from patchyard.engine.serving import Serving
 from patchyard.engine.sites import general_kind, specs_for
 from patchyard.engine.steering import Steering
+from patchyard.engine.stepping import step
 from patchyard.engine.tool_runner import ToolRunner
 from patchyard.engine.watching import Watching
 
@@ -100,17 +102,19 @@ def _checkpoints(
 async def _session(
     equipment: Equipment, ledger: Ledger, brief: Brief, watching: Watching, meter: PlanMeter
 ) -> Session:
-    casting = Casting(
-        plan_id=ledger.plan_id,
-        spec=ledger.state.known,
-        phase=brief.phase,
-        on_text=watching.on_text,
-        on_wait=watching.on_wait,
-        meter=meter,
-        on_switch=ledger.record,
-    )
-    actor = await equipment.actor(casting)
-    return await actor.begin(brief)
+    with step(ledger, Step.MODEL) as going:
+        casting = Casting(
+            plan_id=ledger.plan_id,
+            spec=ledger.state.known,
+            phase=brief.phase,
+            on_text=watching.on_text,
+            on_wait=watching.on_wait,
+            meter=meter,
+            on_switch=ledger.record,
+            on_chosen=going.came_to,
+        )
+        actor = await equipment.actor(casting)
+        return await actor.begin(brief)
 
 
 def _brief(

@@ -1,50 +1,44 @@
 """The whole job, in seven steps. Read this first.
 
-    1  base        the checkout as it is becomes a tree of ours      plan_executor.strategize
-    2  strategize  the actor thinks; nothing can be written          agent_loop, tool_runner
-    3  setup       dependencies are installed once, kept as a layer  setup
-    4  work        the actor takes turns in the sandbox              plan_executor.execute
-    5  capture     what changed is read from outside                 capture
-    6  proof       gates on base plus changes, in fresh places       proof; back to 4 when red
-    7  hand-over   to the work tree, a branch, a patch               handing
+    1  analysis     the checkout becomes a tree of ours; the actor thinks,
+                    and nothing can be written                             plan_executor.strategize
+    2  environment  the places that the plan can reach; what is installed
+                    there once, as a layer                                 setup, places
+    3  repository   a tree of the base to work on                          grounds
+    4  model        who thinks                                             sessions
+    5  execution    turns with tools, in the sandbox                       agent_loop, tool_runner
+    6  validation   what changed, read from outside; gates in fresh
+                    places, other roles; back to 5 when one is red         capture, proof
+    7  cleanup      places end, what came of it is kept; always            stepping.tidied
 
-Each step journals what it came to (ledger), so that a killed plan goes on where it was.
+1 and 4 are strategize, where 2 and 3 only make ready for reading; 2 to 7 are execute
+(`plan_executor`). What is proven is handed over after them: to the work tree, a branch, a patch
+(`handing`). Each step journals what it came to and how long it took (`stepping`), so that a killed
+plan goes on where it was.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from patchyard.contracts.approver import Approver
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
-from patchyard.domain.errors import PatchyardError, WorkFailed
+from patchyard.domain.errors import PatchyardError
 from patchyard.domain.events import LimitsChanged
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.queue import Errand
 from patchyard.domain.state import PlanState
-from patchyard.engine import control
 from patchyard.engine.approving import approve_phase, command_approves
 from patchyard.engine.directing import heard_late
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService, place, require_strategy
+from patchyard.engine.owning import Owner, Work
 from patchyard.engine.plan_executor import PlanExecutor
 from patchyard.engine.reverting import may_by_itself, revert
-from patchyard.engine.steering import Steering, leave_pause, limits_of
-from patchyard.engine.stopping import stop
+from patchyard.engine.steering import Steering
 from patchyard.engine.watching import Watching
-
-Work = Callable[[Ledger, PlanExecutor, Steering], Awaitable[None]]
-
-CANCEL_POLLS = 200  # of 50 ms: how long an owner may take to stop
-
-
-class Cancelled(WorkFailed):
-    """The plan was cancelled by another command."""
-
-    code = "cancelled"
 
 
 class Workflow:
@@ -61,15 +55,19 @@ class Workflow:
     ) -> None:
         """Take the seams; `since`: when the plan was claimed, where that was before."""
         self._equipment = equipment
-        self._watching = watching or Watching()
         self._approver = approver
-        self._since = since  # words that were said later are heard
-        self._leaving = leaving  # set when plans are to be left to the next worker
-        self._lifecycle = PlanLifecycleService(equipment)
+        self._leaving = leaving
+        self._owner = Owner(
+            equipment=equipment,
+            watching=watching or Watching(),
+            approver=approver,
+            leaving=leaving,
+            since=since,
+        )
 
     async def create(self, spec: PlanSpec, *, base: Base | None = None) -> str:
         """Make a plan and return its id; without `base` strategize records one."""
-        ledger = await self._lifecycle.create(spec, base=base)
+        ledger = await PlanLifecycleService(self._equipment).create(spec, base=base)
         return ledger.plan_id
 
     async def run(self, plan_id: str) -> PlanState:
@@ -87,21 +85,20 @@ class Workflow:
         await steering.answer_open()
         await heard_late(ledger, steering)
         while True:
-            await executor.strategize()  # 1 and 2
+            await executor.strategize()  # 1 and 4
             await steering.step()
             await approve_phase(ledger, steering, Phase.EXECUTE)
             try:
-                await executor.execute()  # 3 to 6
+                await executor.execute()  # 2 to 7
                 break
             except PatchyardError as error:
                 if not may_by_itself(error, ledger.state):
                     raise
             by = f"profile {ledger.state.known.automation_profile}"
             await revert(self._equipment, ledger, to=Phase.STRATEGIZE, by=by)
-        handing = Handing(self._equipment, ledger)
         if ledger.state.known.apply_to != "none":
             await approve_phase(ledger, steering, Phase.APPLY)
-        await handing.hand_over()  # 7
+        await Handing(self._equipment, ledger).hand_over()
 
     async def strategize(self, plan_id: str) -> PlanState:
         """Only plan; idempotent once complete."""
@@ -124,47 +121,16 @@ class Workflow:
 
         return await self._owned(plan_id, work, Errand.EXECUTE)
 
+    async def cancel(self, plan_id: str) -> PlanState:
+        """Stop a plan and its whole process tree, whoever works on it."""
+        return await self._owner.cancels(plan_id)
+
     async def _owned(
         self, plan_id: str, work: Work, errand: Errand, *, ends_pause: bool = True
     ) -> PlanState:
-        """Do `work` on a plan that this process owns, while listening to others."""
-        said = await control.words(self._equipment.store.journal, plan_id, before=self._since)
-        listener = self._watching.on_event
-        async with self._lifecycle.owned(plan_id, errand=errand, listener=listener) as ledger:
-            by_person = self._leaving is None  # a worker's errand ends no pause
-            await leave_pause(ledger, is_allowed=ends_pause and by_person)
-            steering = Steering(
-                self._equipment,
-                ledger,
-                approver=self._approver,
-                leaving=self._leaving,
-                after=said,
-            )
-            executor = PlanExecutor(
-                self._equipment,
-                ledger,
-                steering,
-                carry=self._carried,
-                watching=self._watching,
-            )
-            job = asyncio.ensure_future(work(ledger, executor, steering))
-            ledger.on_loss(job.cancel)
-            ear = asyncio.ensure_future(self._obey(plan_id, job, steering, executor, after=said))
-            try:
-                await job
-            except asyncio.CancelledError:
-                job.cancel()
-                await asyncio.wait([job])
-                if _is_interrupted() and ledger.is_of_a_worker:
-                    raise  # it stays as it is, for the next worker
-                await stop(self._equipment, ledger, "cancelled")
-                if _is_interrupted():
-                    raise
-                raise Cancelled(hint=f"`agents plan resume {plan_id}` carries it on") from None
-            finally:
-                ear.cancel()
-                await asyncio.wait([ear])
-            return ledger.state
+        return await self._owner.does(
+            plan_id, work, errand, carry=self._carried, ends_pause=ends_pause
+        )
 
     async def _carried(self, plan_id: str, limits: PlanLimits) -> PlanState:
         """Carry a colleague's plan to its end, watched by nobody, within what is left for it.
@@ -182,45 +148,5 @@ class Workflow:
 
         return await colleague._owned(plan_id, work, Errand.NONE)
 
-    async def _obey(
-        self,
-        plan_id: str,
-        job: asyncio.Future[None],
-        steering: Steering,
-        executor: PlanExecutor,
-        *,
-        after: int,
-    ) -> None:
-        def heard(word: control.Word) -> None:
-            if word.word == control.CANCEL:
-                job.cancel()
-            else:
-                steering.hear(word)
-            if word.word == control.LIMIT:
-                executor.deadline.set(limits_of(word).seconds)
 
-        await control.listen(self._equipment.store.journal, plan_id, heard, after=after)
-
-    async def cancel(self, plan_id: str) -> PlanState:
-        """Stop a plan and its whole process tree, whoever works on it."""
-        await self._equipment.queue.withdraw(plan_id)
-        if await self._equipment.claims.holder(plan_id):
-            await control.say(
-                self._equipment.store.journal, self._equipment.clock, plan_id, control.CANCEL
-            )
-            for _ in range(CANCEL_POLLS):
-                if not await self._equipment.claims.holder(plan_id):
-                    break
-                await asyncio.sleep(0.05)
-        async with self._lifecycle.owned(plan_id) as ledger:
-            await stop(self._equipment, ledger, "cancelled")
-            return ledger.state
-
-
-def _is_interrupted() -> bool:
-    """Whether this very task was cancelled (Ctrl-C), not only the job it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-__all__ = ["CANCEL_POLLS", "Cancelled", "Work", "Workflow"]
+__all__ = ["Workflow"]

@@ -36,6 +36,11 @@ class Choice:
         """The whole chain."""
         return (self.name, *self.fallbacks)
 
+    @property
+    def shown(self) -> str:
+        """The chain and why it was taken, in a line."""
+        return f"{', then '.join(self.names)} ({self.reason})"
+
 
 async def choose(catalogue: Catalogue, *, named: str = "", role: str = "") -> Choice:
     """Return the model by the order: named, role, configured, shipped, Ollama, vendor key.
