@@ -20,6 +20,7 @@ from patchyard.storage import open_storage
 from services import REAL_ENVIRONMENT
 
 __all__ = [
+    "IS_SOAK",
     "SEED",
     "agents",
     "amount",
@@ -55,12 +56,13 @@ main()
 """
 PIPE_BYTES = 1 << 20  # so that nobody waits for a reader
 
+IS_SOAK = bool(REAL_ENVIRONMENT.get("PATCHYARD_SOAK"))
 SEED = int(REAL_ENVIRONMENT.get("PATCHYARD_SEED", "20261121"))
 
 
 def amount(name: str, *, sample: int, soak: int) -> int:
     """How many of something a test does: what the variable says, else a sample, or the whole."""
-    usual = soak if REAL_ENVIRONMENT.get("PATCHYARD_SOAK") else sample
+    usual = soak if IS_SOAK else sample
     return int(REAL_ENVIRONMENT.get(name, usual))
 
 

@@ -2,13 +2,15 @@
 
 import json
 import random
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos.killing import SEED, amount
+from chaos.killing import IS_SOAK, SEED, amount
 from chaos.outages import FAULTS, KEY, OTHERS, STEPS, FailingServer, named, reply_to
 from engine.worksite import Worksite
 from models.certificates import served_as
@@ -20,10 +22,17 @@ from patchyard.domain.failover import ModelSwitched
 from patchyard.domain.plan import State
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, spec_of
+from patchyard.models.scripted import ScriptedReply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.slow]
 
 SPARES = {"anthropic": MessagesServer, "ollama": OllamaServer}
+WAITS = {"first_byte_s": 0.5, "idle_s": 0.3}
+TIME_OUTS = {
+    "hang before the first byte": WAITS["first_byte_s"],
+    "hang in mid-stream": WAITS["idle_s"],
+}
+MOST_S = 1.0  # between the time-out and the first token of the next provider; only a soak asks
 
 
 def cases() -> list[tuple[str, int, str]]:
@@ -44,6 +53,21 @@ class Drill:
     requested: list[ToolCallRequested]
     settled: list[ToolCallSettled]
     turns: int
+    asked_at: float  # when the request began that made it switch, on the clock of the journal
+
+
+@pytest.fixture(scope="module")
+def overruns(request: pytest.FixtureRequest) -> Iterator[dict[str, float]]:
+    """The most seconds over the time-out by fault; a soak shows them when it ends."""
+    found: dict[str, float] = {}
+    yield found
+    plugins = request.config.pluginmanager
+    reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
+    if IS_SOAK and reporter and capture:
+        lines = [f"{most:.3f} s after {fault}" for fault, most in sorted(found.items())]
+        with capture.global_and_fixture_disabled():
+            reporter.write_line("\nover the time-out until the next first token, at most:")
+            reporter.write_line("\n".join(lines))
 
 
 async def drill(site: Worksite, environ: dict[str, str]) -> Drill:
@@ -58,7 +82,9 @@ async def drill(site: Worksite, environ: dict[str, str]) -> Drill:
         )
         plan_id = await workflow.create(spec_of(asked, environ))
         state = await workflow.run(plan_id)
-        events = [each for _, _, each in await (await site.ledger(equipment, plan_id)).events()]
+        rows = await (await site.ledger(equipment, plan_id)).events()
+    events = [each for _, _, each in rows]
+    switched = next(n for n, each in enumerate(events) if isinstance(each, ModelSwitched))
     return Drill(
         state=state.state,
         log=(site.repository / "log.txt").read_text(),
@@ -66,13 +92,14 @@ async def drill(site: Worksite, environ: dict[str, str]) -> Drill:
         requested=[each for each in events if isinstance(each, ToolCallRequested)],
         settled=[each for each in events if isinstance(each, ToolCallSettled)],
         turns=len([each for each in events if isinstance(each, TurnTaken)]),
+        asked_at=rows[switched - 1][1],
     )
 
 
 def configured(site: Worksite, url: str, spare_url: str, spare: str) -> dict[str, str]:
     """Write a chain of two down and return the engine's environment."""
     house: dict[str, Any] = {"base_url": url, "api_key_env": "HOUSE_KEY"}
-    house |= {"idle_s": 0.3, "first_byte_s": 0.5}
+    house |= WAITS
     body = {
         "providers": {
             "house": house,
@@ -96,12 +123,24 @@ def configured(site: Worksite, url: str, spare_url: str, spare: str) -> dict[str
 
 @pytest.mark.parametrize(("fault", "at", "kind"), cases())
 async def test_a_task_of_twenty_steps_ends_right_as_long_as_one_provider_lives(
-    fault: str, at: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: str,
+    at: int,
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    overruns: dict[str, float],
+    record_property: Callable[[str, object], None],
 ) -> None:
     house = FailingServer(failing=fault, at=at, key=KEY)
     house.answering = lambda _: reply_to(house.requests[-1])
     spare = SPARES[kind](key=KEY)
-    spare.answering = lambda _: reply_to(spare.requests[-1])
+    answered: list[float] = []
+
+    def answering(_turn: int) -> ScriptedReply:
+        answered.append(time.time())
+        return reply_to(spare.requests[-1])
+
+    spare.answering = answering
     if fault == "TLS":
         (tmp_path / "other").mkdir()
         trusted, house.tls = served_as("localhost", tmp_path)
@@ -122,3 +161,7 @@ async def test_a_task_of_twenty_steps_ends_right_as_long_as_one_provider_lives(
     assert came_to.switches[0].from_model == "house:tiny"
     assert len(house.requests) >= at
     assert len(spare.requests) == STEPS - at  # each with the whole history, or it had begun anew
+    over_s = answered[0] - came_to.asked_at - TIME_OUTS.get(fault, 0.0)
+    record_property("over_s", round(over_s, 3))
+    overruns[fault] = max(over_s, overruns.get(fault, 0.0))
+    assert over_s < MOST_S or not IS_SOAK
