@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from patchyard.clients.gateways import IndexGateways
 from patchyard.clients.pypi import JSON_TYPE
 from patchyard.domain.carrying import NetworkBounds
 
-__all__ = ["PACKAGES", "Release", "fetch", "packages", "unpack"]
+__all__ = ["PACKAGES", "Release", "fetch", "fetch_all", "packages", "unpack"]
 
 PACKAGES = Path(__file__).with_name("packages.yaml")
 
@@ -59,21 +59,28 @@ def _release_of(row: Mapping[str, Any]) -> Release:
 
 async def fetch(release: Release, folder: Path) -> tuple[Path, Path]:
     """Fetch both releases into `folder`; the paths of their trees."""
+    wanted = [(release.name, release.before), (release.name, release.after)]
+    before, after = await fetch_all(release.index, wanted, folder)
+    return before, after
+
+
+async def fetch_all(index: str, wanted: Iterable[tuple[str, str]], folder: Path) -> list[Path]:
+    """Fetch packages of one index by name and version; the paths of their trees."""
     gateways = IndexGateways(os.environ)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
+        root = f"http://127.0.0.1:{port}/{index}"
         async with gateways.serve_indexes(listener.dup(), port=port, bounds=NetworkBounds()):
-            trees = [
-                await asyncio.to_thread(_release, port, release, version, folder)
-                for version in (release.before, release.after)
+            return [
+                await asyncio.to_thread(_fetched, root, index, name, version, folder)
+                for name, version in wanted
             ]
-    return trees[0], trees[1]
 
 
-def _release(port: int, release: Release, version: str, folder: Path) -> Path:
-    archive = _sdist if release.index == "pypi" else _tarball
-    target = folder / version
-    unpack(archive(f"http://127.0.0.1:{port}/{release.index}", release.name, version), target)
+def _fetched(root: str, index: str, name: str, version: str, folder: Path) -> Path:
+    archive = _sdist if index == "pypi" else _tarball
+    target = folder / name / version
+    unpack(archive(root, name, version), target)
     return target
 
 

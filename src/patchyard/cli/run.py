@@ -26,7 +26,7 @@ MOST_PRIORITY = 1_000_000
 @click.option("--ref", help="Start from this commit instead of the checkout as it is.")
 @click.option("--base", "base", type=click.Choice(["head"]), help="Start from HEAD.")
 @click.option("--agent", help="model (default) or recipe.")
-@click.option("--role", help="Kept with the plan; without effect in this version.")
+@click.option("--role", help="developer (default), tester, reviewer, architect or yours.")
 @click.option("--model", "model_name", help="PROVIDER:MODEL, recorded:FILE or scripted:FILE.")
 @click.option("--in", "--execution-environment", "kind", help="host, process (default), ...")
 @click.option("--setup", multiple=True, help=f"Command that installs dependencies; {MORE}.")
