@@ -256,7 +256,7 @@ def sample(**more: Any) -> dict[str, Any]:
         },
         "journal_head": "3f0c",
         "workflow": [],
-    "cost": {
+        "cost": {
             "usd": None,
             "tokens": 12,
             "steps": 1,
