@@ -6,7 +6,9 @@ the packages stands here but the lines that are exchanged.
 """
 
 import asyncio
+import os
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +44,7 @@ class Package:
     tests: str  # all tests that it was published with; they let the bug pass
     check: str  # the assertion that does not
     setting: str  # what the assertion needs
+    runs: bool  # whether the tests run the line at all
 
     @property
     def added(self) -> str:
@@ -67,6 +70,7 @@ PACKAGES = (
         tests=DISCOVER,
         setting="from pathspec.util import normalize_file",
         check='normalize_file("./.env") == ".env"',
+        runs=True,
     ),
     Package(
         name="xmltodict",
@@ -78,6 +82,7 @@ PACKAGES = (
         tests="python3 -B -m unittest discover -q -s tests",
         setting="from xmltodict import parse",
         check='parse("<a><b>1</b></a>", force_list=True)["a"][0]["b"] == ["1"]',
+        runs=False,
     ),
     Package(
         name="cachetools",
@@ -89,6 +94,7 @@ PACKAGES = (
         tests=f"PYTHONPATH=src {DISCOVER}",
         setting="from cachetools.keys import typedkey",
         check="typedkey(x=0) != typedkey(x=0.0)",
+        runs=True,
     ),
 )
 
@@ -122,7 +128,11 @@ class Work:
         """Run a task in that role with these replies."""
         script = self.desk.script(*replies, name=role)
         words = ("--role", role, "--model", f"scripted:{script}", "--in", "process")
-        return self.desk.agents("run", f"The work of a {role}", *words, "--setup", "", *options)
+        tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # coverage.py
+        task = f"The work of a {role}"
+        return self.desk.agents(
+            "run", task, *words, "--setup", "", *options, environ={"PATH": tools}
+        )
 
     def commit(self, message: str) -> None:
         """Commit all there is."""
@@ -181,6 +191,7 @@ def _reviewer_rejects(work: Work) -> None:
         call("execute_command", command=package.shows, timeout_s=60),
         call("finish", summary="no", verdict="request_changes", findings=[beyond]),  # sent back
         call("finish", summary="no", verdict="request_changes", findings=[found]),
+        options=("--validate", package.tests),
     )
     assert (rejected.code, rejected.body["error"]["code"]) == (1, "review_rejected")
     review = rejected.data["review"]
@@ -191,6 +202,9 @@ def _reviewer_rejects(work: Work) -> None:
     assert place["region"] == {"startLine": line}
     assert (result["ruleId"], result["level"]) == ("wrong-result", "error")
     assert rejected.data["changeset"] is None
+    coverage = review["coverage"]
+    assert (coverage["measured"], coverage["covered"]) == (1, int(package.runs)), coverage
+    assert coverage["files"][0]["uncovered"] == ([] if package.runs else [line])
 
 
 def _developer_mends(work: Work) -> None:

@@ -36,6 +36,7 @@ from patchyard.domain.limit_hits import LIMIT
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.removal import RemovalProven
 from patchyard.domain.review import Reviewed
+from patchyard.domain.review_coverage import CoverageMeasured, coverage_words
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.steering import Approved, Guided, Paused, Rejected, RetryPlanned, Reverted
 from patchyard.domain.traffic import NetworkUsed
@@ -256,6 +257,10 @@ def _reviewed(event: Reviewed) -> str:
     return f"{_mark('review')} {verdict}, {counted(event.findings, 'finding')}"
 
 
+def _covered(event: CoverageMeasured) -> str:
+    return f"{_mark('coverage')} {_whole(coverage_words(event))}"
+
+
 def _set_up(event: SetupFinished) -> str:
     how = (
         "layer found"
@@ -356,6 +361,7 @@ _LINES: Mapping[type[Event], Line] = {
     RemovalProven: _noticed,
     Reverted: _reverted,
     Reviewed: _reviewed,
+    CoverageMeasured: _covered,
     Approved: _approved,
     Rejected: _rejected,
 }

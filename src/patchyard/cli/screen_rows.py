@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchyard.cli.outcome import counted, one_line, paint, visible
+from patchyard.domain.patch_lines import stretches
 
 COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
@@ -30,6 +31,21 @@ def _review(review: Mapping[str, Any] | None) -> list[str]:
         where = one_line(f"{each['path']}:{each['line']}")
         severity = paint(each["severity"], COLOURS[each["severity"]])
         rows.append(f"           {where} {severity} {one_line(each['message'])}")
+    return [*rows, *_coverage(review["coverage"])]
+
+
+def _coverage(coverage: Mapping[str, Any] | None) -> list[str]:
+    if coverage is None:
+        return []
+    rows = [row("coverage", one_line(coverage["summary"]))]
+    for each in coverage["files"]:
+        places = [
+            f"{first}" if first == last else f"{first}-{last}"
+            for first, last in stretches(each["uncovered"])
+        ]
+        if places:
+            said = f"{each['path']}: no test runs line {', '.join(places)}"
+            rows.append(f"           {one_line(said)}")
     return rows
 
 

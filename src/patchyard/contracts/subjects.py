@@ -16,6 +16,7 @@ class Subject:
     after: str  # the tree with it: the base's
     patch: str = ""  # what it changes, as text
     paths: tuple[str, ...] = ()  # what it changes
+    coverage: str = ""  # which of its lines tests run, as an actor is told
 
 
 class Subjects(Protocol):

@@ -8,6 +8,7 @@ from typing import Any
 
 from patchyard.domain.gate_findings import GateFinding, Outcome, Reading, difference
 from patchyard.domain.gates import MEASURES, Gate, Reach, Reads, Severity
+from patchyard.domain.patch_lines import stretches
 
 NAMED = 20  # tests that a note names
 ONLY_AS_CHANGED = "only-as-changed"  # rule of what the base's own tests say
@@ -206,7 +207,7 @@ def _by_coverage(gate: Gate, before: Run, after: Run, ground: Ground, _: Run | N
             message=_ran(first, last),
         )
         for path, known in sorted(lines.items())
-        for first, last in _stretches([line for line, hit in sorted(known.items()) if not hit])
+        for first, last in stretches([line for line, hit in sorted(known.items()) if not hit])
     )
     note = f"{now:.1f} % of the changed lines are covered, {gate.allowed:g} % are wanted"
     return Verdict(status=Status.FAILED, findings=missed, notes=(note,))
@@ -224,17 +225,6 @@ def _share(lines: Mapping[str, Mapping[int, bool]]) -> float | None:
 
 def _shown(share: float | None, *, of: str = "all lines") -> tuple[str, ...]:
     return () if share is None else (f"{share:.1f} % of {of} are covered",)
-
-
-def _stretches(lines: Sequence[int]) -> list[tuple[int, int]]:
-    """Return runs of lines that follow each other."""
-    found: list[tuple[int, int]] = []
-    for line in lines:
-        if found and found[-1][1] == line - 1:
-            found[-1] = (found[-1][0], line)
-        else:
-            found.append((line, line))
-    return found
 
 
 def _ran(first: int, last: int) -> str:

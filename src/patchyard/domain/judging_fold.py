@@ -8,6 +8,7 @@ from patchyard.domain.design_record import DesignRecorded
 from patchyard.domain.records import replace
 from patchyard.domain.removal import RemovalProven
 from patchyard.domain.review import Reviewed
+from patchyard.domain.review_coverage import CoverageMeasured
 from patchyard.domain.state import PlanState
 
 
@@ -17,6 +18,10 @@ def _removed(state: PlanState, event: RemovalProven, _version: int) -> PlanState
 
 def _reviewed(state: PlanState, event: Reviewed, _version: int) -> PlanState:
     return replace(state, review=event)
+
+
+def _covered(state: PlanState, event: CoverageMeasured, _version: int) -> PlanState:
+    return replace(state, coverage=event)
 
 
 def _recorded(state: PlanState, event: DesignRecorded, _version: int) -> PlanState:
@@ -43,6 +48,7 @@ def _colleague_heard(state: PlanState, event: ColleagueHeard, _version: int) -> 
 HANDLERS: Mapping[type, Callable[[PlanState, Any, int], PlanState]] = {
     ColleagueAsked: _colleague_asked,
     ColleagueHeard: _colleague_heard,
+    CoverageMeasured: _covered,
     DesignRecorded: _recorded,
     RemovalProven: _removed,
     Reviewed: _reviewed,

@@ -1,7 +1,7 @@
 """The lines that a patch of git's adds and takes away, by file. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -74,4 +74,15 @@ def _plain(escape: re.Match[bytes]) -> bytes:
     return bytes([int(part, 8) & 0xFF if len(part) == 3 else _LETTERS.get(part[0], part[0])])
 
 
-__all__ = ["Lines", "PatchLines", "patch_lines"]
+def stretches(lines: Sequence[int]) -> list[tuple[int, int]]:
+    """Return runs of lines that follow each other."""
+    found: list[tuple[int, int]] = []
+    for line in lines:
+        if found and found[-1][1] == line - 1:
+            found[-1] = (found[-1][0], line)
+        else:
+            found.append((line, line))
+    return found
+
+
+__all__ = ["Lines", "PatchLines", "patch_lines", "stretches"]

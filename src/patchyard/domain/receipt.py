@@ -29,6 +29,7 @@ def receipt(data: Data) -> Data:
         "artifacts": _artifacts(data),
         "proven_tree": data["proven_tree"],
         "gates": [_gate(row) for row in data["validation"]],
+        "review": _reviewed(data["review"]),
         "touched_proof": data["touched_proof"],
         "silenced": data["silenced"],
         "held_from_base": data["held_from_base"],
@@ -45,6 +46,23 @@ def receipt(data: Data) -> Data:
         },
         "models": data["models"],
         "journal_head": data["journal_head"],
+    }
+
+
+def _reviewed(review: Data | None) -> Data | None:
+    """Return what a reviewer said, and what the engine measured of it."""
+    if review is None:
+        return None
+    coverage = review["coverage"]
+    counts = ("changed", "measured", "covered", "percent", "problem")
+    return {
+        "verdict": review["verdict"],
+        "subject": review["subject"],
+        "findings": [
+            f"{each['path']}:{each['line']}: {each['severity']}: {each['message']}"
+            for each in review["findings"][:FINDINGS_LISTED]
+        ],
+        "coverage": coverage and {name: coverage[name] for name in counts},
     }
 
 
@@ -105,12 +123,25 @@ def receipt_markdown(made: Data, files: Sequence[Data] = ()) -> str:
         *(_gates(made["gates"]) or ["None ran: the result is unproven."]),
         *_eyes(made),
         "",
+        *_review(made["review"]),
         "## What it took",
         "",
         *_took(made),
         "",
     ]
     return "\n".join(lines)
+
+
+def _review(review: Data | None) -> list[str]:
+    if review is None:
+        return []
+    verdict, coverage = review["verdict"].replace("_", " "), review["coverage"]
+    lines = ["## Review", "", f"- **{verdict}** of {_line(review['subject']) or 'the checkout'}"]
+    if coverage:
+        share = f"{coverage['covered']} of {coverage['measured']} changed lines run"
+        problem = _line(coverage["problem"])
+        lines.append(f"- coverage: {f'not measured: {problem}' if problem else share}")
+    return [*lines, *(f"- {_code(each)}" for each in review["findings"]), ""]
 
 
 def _change(made: Data, files: Sequence[Data]) -> list[str]:

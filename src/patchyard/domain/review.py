@@ -108,8 +108,13 @@ def _finding(which: str, row: Mapping[str, Any], lines: Mapping[str, int]) -> Re
     )
 
 
-def sarif_of(review: Review, *, tool: str) -> Mapping[str, Any]:
-    """Return the review in the Static Analysis Results Interchange Format, version 2.1.0."""
+def sarif_of(
+    review: Review, *, tool: str, coverage: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """Return the review in the Static Analysis Results Interchange Format, version 2.1.0.
+
+    The format has no place for `coverage`, so that it stands among the run's properties.
+    """
     rules = list(dict.fromkeys(each.rule or "review" for each in review.findings))
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -123,7 +128,7 @@ def sarif_of(review: Review, *, tool: str) -> Mapping[str, Any]:
                     }
                 },
                 "results": [_result(each) for each in review.findings],
-                "properties": {"verdict": str(review.verdict)},
+                "properties": {"verdict": str(review.verdict), "coverage": coverage},
             }
         ],
     }

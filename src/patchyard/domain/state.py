@@ -27,6 +27,7 @@ from patchyard.domain.marks import Mark
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.removal import RemovalProven
 from patchyard.domain.review import Reviewed
+from patchyard.domain.review_coverage import CoverageMeasured
 from patchyard.domain.spending import Held
 from patchyard.domain.steering import Steered
 from patchyard.domain.steps import Steps
@@ -79,6 +80,7 @@ class PlanState:
     colleagues: Colleagues = field(default_factory=Colleagues)
     removal: RemovalProven | None = None  # of tests: they fail without their subject
     review: Reviewed | None = None
+    coverage: CoverageMeasured | None = None  # of what is reviewed
     record: DesignRecorded | None = None
     rounds: int = 0  # failed proofs that were given back to the actor in this phase
     intended: ApplyIntended | None = None

@@ -62,8 +62,10 @@ def _reverted(state: PlanState, event: Reverted, version: int) -> PlanState:
     findings = (*state.steered.findings, *([found] if found else []))[-FINDINGS_KEPT:]
     state = _with(state, findings=findings, is_stale=state.workspace is not None)
     state = replace(  # the next attempt begins on the base, and nobody has looked at it
-        state, restoring="", colleagues=Colleagues(), review=None, record=None, removal=None
-    )
+        state,
+        restoring="", colleagues=Colleagues(),
+        review=None, coverage=None, record=None, removal=None,
+    )  # fmt: skip
     if event.to_phase == "strategize":  # what follows counts it, and begins a new transcript
         return state
     return replace(

@@ -79,7 +79,8 @@ def shown_subject(subject: Subject | None) -> str:
     patch = subject.patch
     if len(patch) > SUBJECT_CHARS:
         patch = f"{patch[:SUBJECT_CHARS]}\n(cut: {len(patch):,} characters; read the files)"
-    return f"{subject.title}\n\n{names}\n\n```diff\n{patch.rstrip()}\n```"
+    coverage = f"\n\n{subject.coverage}" if subject.coverage else ""
+    return f"{subject.title}\n\n{names}\n\n```diff\n{patch.rstrip()}\n```{coverage}"
 
 
 __all__ = ["SUBJECT_CHARS", "Judging", "shown_subject"]

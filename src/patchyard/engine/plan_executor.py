@@ -24,6 +24,7 @@ from patchyard.engine.agent_loop import AgentLoop
 from patchyard.engine.capture import Capture
 from patchyard.engine.colleagues import Carry, ColleagueRounds
 from patchyard.engine.concluding import conclude, root_decision, unable
+from patchyard.engine.covering import covered
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.foreseeing import require_places
 from patchyard.engine.grounds import Ground, given, reading_ground, working_ground
@@ -145,6 +146,7 @@ class PlanExecutor:
         prover = Prover(self._equipment, self._ledger, layers)
         subject = await self._subject(base)
         if not self._ledger.state.known.charter.is_writing:
+            subject = await covered(self._equipment, self._ledger, prover, base, subject)
             await self._judge(base, layers, subject)
             return
         removal = removal_proof(self._equipment, self._ledger, prover, base, subject)

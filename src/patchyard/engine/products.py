@@ -6,6 +6,7 @@ from typing import Any
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.design_record import DesignRecord, markdown_of
 from patchyard.domain.review import Review, sarif_of
+from patchyard.domain.review_coverage import ChangedCoverage, coverage_words
 from patchyard.engine.ledger import Ledger
 
 TOOL = "patchyard-review"
@@ -28,13 +29,35 @@ async def _review(ledger: Ledger) -> Mapping[str, Any] | None:
     if event is None:
         return None
     review = from_json(Review, await ledger.value(event.body))
-    sarif = sarif_of(review, tool=TOOL)
+    coverage = await _coverage(ledger)
+    sarif = sarif_of(review, tool=TOOL, coverage=coverage)
     return {
         "verdict": str(review.verdict),
         "subject": event.subject,
         "summary": review.summary,
         "findings": [{"rule": "", **to_json(each)} for each in review.findings],
+        "coverage": coverage,
         "sarif": sarif,
+    }
+
+
+async def _coverage(ledger: Ledger) -> Mapping[str, Any] | None:
+    event = ledger.state.coverage
+    if event is None:
+        return None
+    found = from_json(ChangedCoverage, await ledger.value(event.body) or {})
+    share = 100 * event.covered / event.measured if event.measured else None
+    return {
+        "changed": event.changed,
+        "measured": event.measured,
+        "covered": event.covered,
+        "percent": None if share is None else round(share, 1),
+        "files": [{"uncovered": [], **to_json(each)} for each in found.files],
+        "unreported": list(found.unreported),
+        "settings": list(found.settings),
+        "commands": list(event.commands),
+        "problem": event.problem,
+        "summary": coverage_words(event),
     }
 
 
