@@ -49,7 +49,7 @@ from patchyard.upkeep import rules
 from patchyard.workspaces.handover import GitHandOver
 from patchyard.workspaces.layers import LayerCache
 from patchyard.workspaces.pinned import GitTrees
-from patchyard.workspaces.selection import plan_folder, select_workspaces
+from patchyard.workspaces.selection import plan_folder, select_workspaces, vacant_folder
 from patchyard.workspaces.subjects import GitSubjects
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ async def open_equipment(
             environments=environments,
             keepers=_keepers(where, folder, station, environments),
             pruning=SQLitePruning(journal),
+            variable=environ.get,
+            vacant=lambda: str(vacant_folder(folder)),
             room=DiskRoom([where.home, folder], lambda: rules(environ).free),
             tools=toolset,
             served=served,

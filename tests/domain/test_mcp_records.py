@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchyard.domain.entrusted import filled, masked, names_in, secrets_of
+from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault
-from patchyard.domain.mcp import McpServer, changes, listing_of
+from patchyard.domain.mcp import McpServer, changes, entrusted_name, listing_of
 from patchyard.domain.mcp_settings import mcp_servers_of
 from patchyard.domain.schemas import misfit
 
@@ -62,6 +64,7 @@ def test_a_server_is_read_with_all_that_can_be_said_of_it() -> None:
         ({"command": "a", "env": ["x"]}, "s.env: must be a mapping of names, not a list"),
         ({"command": "a", "env": {"A": 1}}, "s.env.A: must be text, not a number"),
         ({"command": "a", "env": {"API_KEY": "x"}}, "s.env.API_KEY: API_KEY looks like a cred"),
+        ({"command": "a", "env": {"API_KEY": "$X"}}, "s.env.API_KEY: API_KEY looks like a cred"),
         ({"command": "a", "idempotent": "yes"}, "s.idempotent: must be true or false, not text"),
         ({"command": "a", "timeout_s": "2h"}, "s.timeout_s: must be more than 0 and 3600 seconds"),
         ({"url": "file:///etc/passwd"}, "s.url: must be http://HOST/PATH"),
@@ -73,6 +76,29 @@ def test_a_mistake_is_told_with_its_place(entry: Any, said: str) -> None:
     with pytest.raises(Fault) as caught:
         mcp_servers_of({"s": entry}, ())
     assert caught.value.message.startswith(said)
+
+
+def test_a_server_is_entrusted_with_the_variables_that_its_settings_name() -> None:
+    env = {"TOKEN": "${HOUSE}", "URL": "http://me:${WORD}@${HOUSE}/", "MODE": "$x"}
+    (server,) = mcp_servers_of({"h": {"command": "a", "env": env}}, ()).values()
+    assert server.is_entrusted
+    assert names_in(server.env) == ("HOUSE", "WORD")
+    values = {"HOUSE": "k-1234", "WORD": 'a"b\\c'}
+    filled_in = filled(server.env, values.get)
+    assert filled_in == {"TOKEN": "k-1234", "URL": 'http://me:a"b\\c@k-1234/', "MODE": "$x"}
+    hidden = secrets_of(server.env, {**values, "HOUSE": "k-1"}.get)
+    said = {"answer": [json.dumps(values), ('x a"b\\c', 1)], "k-1": None}
+    expected = {"answer": ['{"HOUSE": "k-1234", "WORD": "[hidden]"}', ["x [hidden]", 1]]}
+    assert masked(said, hidden) == {**expected, "k-1": None}  # three characters: too much is alike
+    with pytest.raises(UsageError, match="the variable WORD is not set"):
+        filled(server.env, {"HOUSE": "x"}.get)
+    assert not FS.is_entrusted
+
+
+def test_a_servers_own_place_is_named_by_its_tools_alone() -> None:
+    own = McpServer(name="own", command="x", env={"T": "${T}"})
+    names = ("mcp__own__a", "mcp__own", "mcp__fs__a", "mcp__gone__a", "own", "read_file", "")
+    assert [entrusted_name((FS, own), name) for name in names] == ["own", "own", *[""] * 5]
 
 
 @pytest.mark.parametrize("name", ["", "a__b", "_a", "a_", "a b", "x" * 32, "ä"])

@@ -119,11 +119,15 @@ async def test_what_was_attached_to_is_closed_where_it_cannot_be_taken_up(
 ) -> None:
     reached: list[Toolbox] = []
 
-    def unmetered(_environment: Environment, _handle: EnvironmentHandle, found: Toolbox) -> Metered:
+    def unmetered(
+        _environment: Environment, _handle: EnvironmentHandle, found: Toolbox, **_more: object
+    ) -> Metered:
         reached.append(found)
         raise OSError("the counters are gone")
 
-    def kept(environment: Environment, handle: EnvironmentHandle, found: Toolbox) -> Metered:
+    def kept(
+        environment: Environment, handle: EnvironmentHandle, found: Toolbox, **_more: object
+    ) -> Metered:
         reached.append(found)
         return metered(environment, handle, found)
 
@@ -135,10 +139,10 @@ async def test_what_was_attached_to_is_closed_where_it_cannot_be_taken_up(
         await places.toolbox(HERE)
         places._open.clear()
     with monkeypatch.context() as patched:
-        patched.setattr(places_of_engine, "metered", unmetered)
+        patched.setattr(places_of_engine, "entrusted", unmetered)
         with pytest.raises(OSError, match="the counters"):
             await places.find_again()
-        patched.setattr(places_of_engine, "metered", kept)
+        patched.setattr(places_of_engine, "entrusted", kept)
         patched.setattr(places_of_engine, "ended", staying)
         with pytest.raises(EnvironmentBroken, match="would not end"):
             await places.find_again()  # the older one's place is taken by the newer one

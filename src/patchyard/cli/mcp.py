@@ -21,6 +21,7 @@ from patchyard.cli.outcome import (
     say_warnings,
     visible,
 )
+from patchyard.domain.entrusted import names_in
 from patchyard.domain.errors import (
     EnvironmentBroken,
     EnvironmentUnavailable,
@@ -191,6 +192,7 @@ def _row(equipment: Equipment, server: McpServer) -> dict[str, Any]:
         "tools": None if held is None else len(held),
         "idempotent": server.idempotent,
         "read_only_tools": list(server.read_only_tools),
+        "credentials": list(names_in(server.env)),
     }
 
 

@@ -149,6 +149,7 @@ class Site:
 
     kind: ExecutionEnvironment
     resource: str = ""  # name of the linked one it is reached through; empty: it needs none
+    server: str = ""  # MCP server that has an environment of its own there; empty: the plan's
 
     def __str__(self) -> str:
         """Return what a person would call it."""
@@ -188,6 +189,7 @@ class EnvironmentSpec:
 
     plan_id: str
     purpose: str  # strategize, execute, setup, proof, shell, check
+    server: str = ""  # MCP server whose own it is; empty: the plan's
     workspace: Mount  # where the work tree lies, and the one path it appears at
     resource: str = ""  # name of the linked one that it is reached through
     image: str = ""  # of a container or VM
@@ -216,11 +218,12 @@ class EnvironmentHandle:
     workspace_path: str  # absolute path of the work tree as seen inside
     details: Mapping[str, Any] = field(default_factory=dict)  # socket, pid, pid start time, ...
     resource: str = ""  # name of the linked one that it is reached through
+    server: str = ""  # MCP server whose own it is; empty: the plan's
 
     @property
     def site(self) -> Site:
         """Where calls are routed that come to it."""
-        return Site(self.kind, self.resource)
+        return Site(self.kind, self.resource, self.server)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -157,12 +157,13 @@ class ToolCallRequested:
     level: str = ""  # which level of the chain decided
     reason: str = ""
     resource: str = ""  # name of the linked one that it is reached through
+    server: str = ""  # MCP server to whose own environment it goes
     checkpoint_id: str = ""  # the files were as there when it was sent; empty: not known
 
     @property
     def site(self) -> Site | None:
         """Where it was routed; None where the engine answered it itself."""
-        return None if self.kind is None else Site(self.kind, self.resource)
+        return None if self.kind is None else Site(self.kind, self.resource, self.server)
 
 
 @dataclass(frozen=True, kw_only=True)

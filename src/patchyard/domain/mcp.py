@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchyard.domain.codec import is_deeper
+from patchyard.domain.entrusted import names_in
 from patchyard.domain.schemas import DEEPEST, schema_problem
 
 MCP_CALL = "mcp_call"  # operations of the toolbox
@@ -31,12 +32,17 @@ class McpServer:
     name: str
     command: str = ""  # program inside the environment; empty: it is reached by `url`
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)  # readable by the agent
+    env: Mapping[str, str] = field(default_factory=dict)  # ${NAME}: the engine's variable
     url: str = ""  # of one that listens (streamable HTTP)
     idempotent: bool = False  # a call that was lost may be made again
     tools: tuple[str, ...] | None = None  # those that are offered; None: all
     read_only_tools: tuple[str, ...] = ()  # by the user's word: may be called while planning
     timeout_s: float = 60.0  # of one call, the server's start included
+
+    @property
+    def is_entrusted(self) -> bool:
+        """Whether it holds a credential: it has an environment of its own then."""
+        return bool(names_in(self.env))
 
     @property
     def identity(self) -> str:
@@ -142,6 +148,20 @@ def family_of(tool: str) -> str:
     return PREFIX + tool.removeprefix(PREFIX).partition("__")[0]
 
 
+def server_named(servers: Sequence[McpServer], name: str) -> McpServer | None:
+    """Return the server of that name."""
+    return next((server for server in servers if server.name == name), None)
+
+
+def entrusted_name(servers: Sequence[McpServer], tool: str) -> str:
+    """Return the server with an environment of its own whose tool that is; empty: none."""
+    family = family_of(tool)
+    if family == tool and not tool.startswith(PREFIX):
+        return ""
+    found = server_named(servers, family.removeprefix(PREFIX))
+    return found.name if found is not None and found.is_entrusted else ""
+
+
 def may_repeat(servers: Sequence[McpServer], tool: str) -> bool:
     """Whether a lost call of the tool that models call so may be undone and made again.
 
@@ -188,7 +208,9 @@ __all__ = [
     "McpServer",
     "changes",
     "cleaned",
+    "entrusted_name",
     "family_of",
     "listing_of",
     "may_repeat",
+    "server_named",
 ]

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from patchyard.domain.durations import seconds_of
+from patchyard.domain.entrusted import NAMED
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.mcp import McpServer
 from patchyard.domain.reach import looks_secret
@@ -56,12 +57,13 @@ def _env(value: Any, here: Place) -> Mapping[str, str]:
         raise Fault(here, f"must be a mapping of names, not {kind_of(value)}")
     found = {name: text_of(value, name, here) for name in value}
     for name, text in found.items():
-        if text != PLACEHOLDER and looks_secret(name, text):
+        if text != PLACEHOLDER and not NAMED.search(text) and looks_secret(name, text):
             raise Fault(
                 (*here, name),
-                f"{name} looks like a credential, and the agent could read it",
-                hint="`secrets: [NAME@HOST]` lets a gateway use it at that host, unread; the server"
-                f" is given {name}: {PLACEHOLDER}",
+                f"{name} looks like a credential, and settings hold none",
+                hint=f"{name}: ${{{name}}} takes it from the engine's variable, for the server"
+                " alone; or `secrets: [NAME@HOST]` lets a gateway use it at that host, unread, and"
+                f" the server is given {name}: {PLACEHOLDER}",
             )
     return found
 

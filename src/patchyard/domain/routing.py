@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from patchyard.domain.environment import STRENGTH, ExecutionEnvironment, Priority, Site
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
-from patchyard.domain.mcp import family_of
+from patchyard.domain.mcp import PREFIX, entrusted_name, family_of
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.preference import Preference, ToolPreference
 from patchyard.domain.resource import Resource, site_named
@@ -55,11 +55,12 @@ class Route:
     reason: str  # for people
     resource: str = ""  # name of the linked one that it is reached through
     is_preferred: bool = False  # another place is taken where this one does not start at first
+    server: str = ""  # MCP server that has an environment of its own there
 
     @property
     def site(self) -> Site:
         """The place itself."""
-        return Site(self.kind, self.resource)
+        return Site(self.kind, self.resource, self.server)
 
 
 Level = tuple[str, str | None, str]
@@ -195,7 +196,8 @@ def chain_of(spec: PlanSpec, tool: str = "", *, fallen: Mapping[str, str] | None
 
 def route_of(spec: PlanSpec, tool: str = "", *, fallen: Mapping[str, str] | None = None) -> Route:
     """Return where `tool` runs in this plan and which level decided (A9); see `chain_of`."""
-    return ExecutionEnvironmentResolver().resolve(chain_of(spec, tool, fallen=fallen))
+    route = ExecutionEnvironmentResolver().resolve(chain_of(spec, tool, fallen=fallen))
+    return replace(route, server=entrusted_name(spec.mcp_servers, tool))
 
 
 def sites_of(spec: PlanSpec) -> Sequence[Site]:
@@ -203,7 +205,8 @@ def sites_of(spec: PlanSpec) -> Sequence[Site]:
 
     Raises what `ExecutionEnvironmentResolver.resolve` does.
     """
-    own = (*spec.tool_environments, *spec.tool_preferences)
+    servers = [PREFIX + each.name for each in spec.mcp_servers if each.is_entrusted]
+    own = (*spec.tool_environments, *spec.tool_preferences, *servers)
     found = {route_of(spec, tool).site: None for tool in ("", *own)}
     fallen = {str(site): "" for site in found}
     return tuple(found | {route_of(spec, tool, fallen=fallen).site: None for tool in own})

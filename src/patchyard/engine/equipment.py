@@ -23,6 +23,7 @@ from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
 from patchyard.contracts.validator import ReportReader, Scanner
 from patchyard.contracts.workspace import Workspaces
+from patchyard.domain.entrusted import Lookup
 from patchyard.domain.environment import ExecutionEnvironment, no_such_kind
 from patchyard.domain.gates import Reads
 from patchyard.domain.mcp import ListedTool, McpServer
@@ -54,6 +55,8 @@ class Equipment:
     keepers: Sequence[Keeper]  # of what is on the machine of ours
     pruning: Pruning
     room: Room
+    variable: Lookup  # of the engine, by name: for servers that are entrusted with it
+    vacant: Callable[[], str]  # an empty folder that agents may enter
     actor: Callable[[Casting], Awaitable[Actor]]  # raises UnknownName, ModelUnavailable
     pool: Pool | None = None  # of the process that lives longer than one plan
 

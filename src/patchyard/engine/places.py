@@ -12,9 +12,10 @@ from patchyard.domain.plan import Phase
 from patchyard.domain.usage import NOTHING, Usage
 from patchyard.engine.activation import activating, deactivated
 from patchyard.engine.answers import whole
+from patchyard.engine.entrusting import entrusted
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.metering import Metered, as_bounded, metered, used_in_all
+from patchyard.engine.metering import Metered, as_bounded, used_in_all
 from patchyard.engine.strays import end_strays
 
 UNHELD = "nothing holds the limit `{}` of {}: it counts for nothing there"
@@ -54,7 +55,7 @@ class Places:
         specs = await self._specs()
         handle = await started(self._equipment, self._ledger, environment, specs[site])
         try:
-            return handle, metered(environment, handle, await environment.attach(handle))
+            return handle, self._bounded(environment, handle, await environment.attach(handle))
         except BaseException:
             await self._end(handle, "nobody could attach to it")
             raise
@@ -89,10 +90,16 @@ class Places:
     async def _attached(self, environment: Environment, handle: EnvironmentHandle) -> Metered:
         reached = await self._reached(environment, handle)
         try:
-            return metered(environment, handle, reached)
+            return self._bounded(environment, handle, reached)
         except BaseException:
             await reached.close()
             raise
+
+    def _bounded(
+        self, environment: Environment, handle: EnvironmentHandle, toolbox: Toolbox
+    ) -> Metered:
+        spec, lookup = self._ledger.state.known, self._equipment.variable
+        return entrusted(environment, handle, toolbox, spec=spec, lookup=lookup)
 
     async def _reached(self, environment: Environment, handle: EnvironmentHandle) -> Toolbox:
         """Return the connection that the pool made, or one made now."""
@@ -127,7 +134,8 @@ async def started(
     """
     async with activating(equipment, ledger, environment, spec) as ready:
         handle = await environment.start(ready)
-    handle = replace(handle, resource=spec.resource, details=as_bounded(handle, spec))
+    details = as_bounded(handle, spec)
+    handle = replace(handle, resource=spec.resource, server=spec.server, details=details)
     try:
         await ledger.record(*started_events(handle, spec.purpose))
     except BaseException:

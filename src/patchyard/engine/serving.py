@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.routing import route_of
 from patchyard.domain.safety import UNCONFINED
 from patchyard.engine.answers import answer_in_time
+from patchyard.engine.entrusting import entrusted, unfit
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import ground
 from patchyard.engine.ledger import Ledger
@@ -66,6 +68,10 @@ class Serving:
         return bool(server.read_only_tools) and walls not in UNCONFINED
 
     async def _listing(self, server: McpServer) -> Listing:
+        why = unfit(self._ledger.state.known, server, self._equipment.variable)
+        if why:
+            self._note(server, f"none of its tools are offered: {why}")
+            return Listing()
         texts = self._equipment.pins.read(server)
         if texts is not None:
             return listing_of(server, texts)
@@ -107,6 +113,9 @@ async def tools_of(equipment: Equipment, spec: PlanSpec, server: McpServer) -> S
 
     Raises EnvironmentUnavailable, EnvironmentBroken.
     """
+    why = unfit(spec, server, equipment.variable)
+    if why:
+        raise EnvironmentBroken(why)
     base = await equipment.trees.snapshot(Path(spec.repository), ref=spec.ref)
     name = f"{equipment.clock.new_id()}-check"
     site = route_of(spec, PREFIX + server.name).site
@@ -117,7 +126,9 @@ async def tools_of(equipment: Equipment, spec: PlanSpec, server: McpServer) -> S
         specs = specs_for(equipment, "", spec, workspace, purpose="check", is_writable=False)
         handle = await environment.start(specs[site])
         closing.push_async_callback(environment.end, handle)
-        toolbox = await environment.attach(handle)
+        reached = await environment.attach(handle)
+        handle = replace(handle, server=site.server)
+        toolbox = entrusted(environment, handle, reached, spec=spec, lookup=equipment.variable)
         closing.push_async_callback(toolbox.close)
         args = server.launch()
         if spec.network and site.kind not in UNCONFINED and isinstance(toolbox, Listening):

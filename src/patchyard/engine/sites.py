@@ -19,6 +19,7 @@ from patchyard.domain.plan import PlanSpec
 from patchyard.domain.routing import route_of, sites_of
 from patchyard.domain.tooling import COMMAND
 from patchyard.domain.trust import stricter_environments
+from patchyard.engine.entrusting import apart
 from patchyard.engine.equipment import Equipment
 
 NO_DEVCONTAINER = Devcontainer(path="")
@@ -79,7 +80,7 @@ def specs_for(
     variables: Mapping[str, str] | None = None,
 ) -> Mapping[Site, EnvironmentSpec]:
     """Return what to start each place with, for one purpose of one plan."""
-    return {
+    found = {
         site: _spec(
             plan_id,
             spec,
@@ -91,6 +92,12 @@ def specs_for(
         )
         for site in sites_of(spec)
         if site.kind in equipment.environments
+    }
+    return {
+        site: apart(made, equipment.vacant(), server=site.server, mounts=spec.mounts)
+        if site.server
+        else made
+        for site, made in found.items()
     }
 
 

@@ -164,6 +164,7 @@ class ToolRunner:
             environment_id=handle.environment_id,
             kind=route.kind,
             resource=route.resource,
+            server=route.server,
             level=route.level,
             reason=route.reason,
             checkpoint_id=await self._kept(call_id, wanted.name, operation[1]),

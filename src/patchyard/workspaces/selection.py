@@ -22,6 +22,7 @@ from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.strategy import Strategy
 
 STATE = Path("/var/lib/patchyard")
+VACANT = ".vacant"
 STRATEGIES = ("auto", "copy", "overlay")
 
 
@@ -144,6 +145,14 @@ def plan_folder(home: Path) -> Path:
     return STATE / f"plans-{name}"
 
 
+def vacant_folder(folder: Path) -> Path:
+    """Return a folder beside the workspaces that is empty, made where it is missing."""
+    place = folder / VACANT
+    place.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    place.mkdir(mode=0o755, exist_ok=True)
+    return place
+
+
 def _existing(folder: Path) -> Path:
     while not folder.is_dir():
         folder = folder.parent
@@ -182,8 +191,10 @@ def _mounts(place: Path) -> bool:
 __all__ = [
     "STATE",
     "STRATEGIES",
+    "VACANT",
     "AutoWorkspaces",
     "can_overlay",
     "plan_folder",
     "select_workspaces",
+    "vacant_folder",
 ]
