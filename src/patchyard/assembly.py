@@ -43,6 +43,7 @@ from patchyard.stores.claims import LeaseClaims
 from patchyard.stores.pins import FilePins
 from patchyard.stores.pruning import SQLitePruning
 from patchyard.stores.purse import SQLitePurse
+from patchyard.tools import ask_role
 from patchyard.tools.mcp import served
 from patchyard.tools.toolset import toolset
 from patchyard.upkeep import rules
@@ -104,6 +105,7 @@ async def open_equipment(
             vacant=lambda: str(vacant_folder(folder)),
             room=DiskRoom([where.home, folder], lambda: rules(environ).free),
             tools=toolset,
+            inquiry=ask_role.tool,
             served=served,
             pins=FilePins(where.home / PINS),
             gateways=_LateGateways(environ),

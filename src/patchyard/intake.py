@@ -38,7 +38,7 @@ from patchyard.intake_mounts import includes_of, mounts_of
 from patchyard.intake_names import require_names
 from patchyard.intake_network import asked_network, granted
 from patchyard.intake_places import Wish, placed, with_image
-from patchyard.intake_roles import cast, is_typed, require_role_fits, role_folder
+from patchyard.intake_roles import cast, is_typed, require_role_fits, role_folder, with_askable
 from patchyard.roles.library import role_names
 
 N = TypeVar("N", int, float)
@@ -141,6 +141,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     )
     spec = replace(spec, invariants=_invariants(settings, holdings, spec, filled))
     require_role_fits(spec)
+    spec = with_askable(spec, environ)
     return Intake(spec=spec, notes=(*notes, *said, *more), warnings=settings.warnings)
 
 

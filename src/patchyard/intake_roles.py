@@ -1,6 +1,7 @@
 """Where the user's own roles lie, and what a role is held to when a plan is made."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from patchyard.configuration import Configuration, user_file
@@ -55,6 +56,24 @@ def cast(
     return roles[0], tuple(roles[1:])
 
 
+def with_askable(spec: PlanSpec, environ: Mapping[str, str]) -> PlanSpec:
+    """Let a plan hold the roles that its own may ask: those that can work where it does.
+
+    Raises UsageError for one that cannot be read.
+    """
+    folder = role_folder(environ)
+    if spec.agent != "model" or not spec.charter.max_asks:
+        return spec
+    asked = [role_named(name, folder, tools=tool_names()) for name in spec.charter.may_ask]
+    return replace(spec, askable=tuple(each for each in asked if not _amiss(each, spec)))
+
+
+def _amiss(role: Role, spec: PlanSpec) -> str:
+    """Return the first kind that a plan can reach and the role does not work in."""
+    kinds = (str(site.kind) for site in sites_of(spec))
+    return next((k for k in kinds if role.environments and k not in role.environments), "")
+
+
 def is_typed(setting: Setting) -> bool:
     """Whether somebody said it for this very command."""
     return setting.origin == "option" or setting.origin.startswith("PATCHYARD_")
@@ -79,15 +98,15 @@ def require_role_fits(spec: PlanSpec) -> None:
             hint="let its policy name write_file, or leave the tester out",
         )
     for each in (charter, *spec.team):
-        for site in sites_of(spec):
-            if each.environments and str(site.kind) not in each.environments:
-                raise UsageError(
-                    f"the role {each.name} does not work in {site.kind}",
-                    hint=f"it works in {', '.join(each.environments)}: name one with --in",
-                )
+        kind = _amiss(each, spec)
+        if kind:
+            raise UsageError(
+                f"the role {each.name} does not work in {kind}",
+                hint=f"it works in {', '.join(each.environments)}: name one with --in",
+            )
     has_tester = any(each.output == Output.TESTS for each in (charter, *spec.team))
     if has_tester and not commands_of(spec):
         raise UsageError(UNNOTICED, hint="name one with --validate COMMAND")
 
 
-__all__ = ["cast", "is_typed", "require_role_fits", "role_folder", "tool_names"]
+__all__ = ["cast", "is_typed", "require_role_fits", "role_folder", "tool_names", "with_askable"]

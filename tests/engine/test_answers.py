@@ -9,8 +9,8 @@ from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.tooling import finite, result_from_wire
 from patchyard.engine import answers
 from patchyard.engine.answers import answer_in_time, whole
+from patchyard.engine.call_results import settled_event
 from patchyard.engine.proof import gate_result
-from patchyard.engine.tool_runner import settled_event
 
 pytestmark = pytest.mark.anyio
 

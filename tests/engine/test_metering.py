@@ -25,12 +25,12 @@ from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted, Noted,
 from patchyard.domain.state import LiveEnvironment, PlanState
 from patchyard.domain.usage import Health, Reading
 from patchyard.engine import metering
+from patchyard.engine.call_results import result_of
 from patchyard.engine.conditions import conditions
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered, ended_by_limit, metered, used_in_all
 from patchyard.engine.report import plan_data
-from patchyard.engine.tool_runner import result_of
 from toolboxes import comes_true
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]

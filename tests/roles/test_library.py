@@ -59,6 +59,12 @@ def test_own_roles_stand_beside_them_and_go_before_them(tmp_path: Path) -> None:
         ("tolls: []\n", "unknown key 'tolls'; did you mean 'tools'?"),
         ("title: [a]\n", "title: must be text"),
         ("- a\n", "must be a mapping, not a list"),
+        ("purpose: p\nmay_ask: [revewer]\n", ":2:11: may_ask[0]: unknown role 'revewer'. Did"),
+        ("may_ask: [translator]\n", "unknown role 'translator'"),
+        ("max_asks: many\n", ":1:1: max_asks: must be a whole number, 0 or more"),
+        (f"expertise: [a, {'x' * 41}]\n", ":1:16: expertise[1]: 'xxx"),
+        ("capabilities: [a, a]\n", "capabilities[1]: 'a' stands twice"),
+        (f"capabilities: {[f'w{n}' for n in range(21)]}\n", "there are 21, at most 20"),
     ],
 )
 def test_a_mistake_in_a_policy_is_named_with_its_place(

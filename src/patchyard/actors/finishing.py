@@ -13,6 +13,7 @@ from patchyard.domain.tooling import Effect, ToolSpec
 FINISH = "finish"
 
 _SUMMARY = {"type": "string", "description": "what was done and why, for people"}
+_ANSWER = {"type": "string", "description": "the whole answer"}
 _FAILED = {"type": "boolean", "description": "true when the task cannot be done"}
 _DECISION = {
     "type": "object",
@@ -62,6 +63,8 @@ def finish_spec(phase: str, output: Output = Output.CHANGES) -> ToolSpec:
     if output in _PRODUCTS:
         description, schema, required = _PRODUCTS[output]
         return _spec(description, {**schema, **usual}, required=("summary", *required))
+    if output == Output.ANSWER:
+        return _spec("End with the answer.", {**usual, "summary": _ANSWER})
     return _spec("End the work with a summary.", usual)
 
 

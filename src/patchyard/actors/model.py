@@ -28,7 +28,7 @@ from patchyard.domain.messages import (
     StopReason,
     Usage,
 )
-from patchyard.domain.role import WRITING
+from patchyard.domain.role import WRITING, Output
 from patchyard.domain.tooling import Effect, ToolSpec
 
 BYTES_PER_TOKEN = 3  # code has more in most tokenizers
@@ -304,7 +304,8 @@ class ModelSession:
         if text and reply.stop is StopReason.DONE:
             if self._brief.phase == "strategize":
                 return _final(strategy(text), **said)
-            if self._changed and self._brief.output in WRITING:
+            is_done = self._changed and self._brief.output in WRITING
+            if is_done or self._brief.output == Output.ANSWER:
                 return _final(Finish(summary=text), **said)
         return _failed(silence(reply), **said)
 

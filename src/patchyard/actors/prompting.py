@@ -5,14 +5,14 @@ from string import Template
 
 from patchyard.contracts.actor import Brief
 from patchyard.domain.messages import Message, Speaker
-from patchyard.domain.role import WRITING
+from patchyard.domain.role import WRITING, Output
 
 
 def opening(brief: Brief) -> tuple[Message, Message]:
     """Return the system prompt and the task; both stay in every request."""
     name = "strategize.md" if brief.phase == "strategize" else "execute.md"
     if brief.phase != "strategize" and brief.output not in WRITING:
-        name = "judge.md"
+        name = "answer.md" if brief.output == Output.ANSWER else "judge.md"
     prompt = files("patchyard.actors").joinpath("prompts", name).read_text(encoding="utf-8")
     system = Template(prompt).substitute(workspace=brief.workspace_path).strip()
     if brief.role:

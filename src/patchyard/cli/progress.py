@@ -32,6 +32,7 @@ from patchyard.domain.events import (
     Validated,
 )
 from patchyard.domain.failover import ModelSwitched
+from patchyard.domain.inquiries import RoleAnswered, RoleAsked
 from patchyard.domain.limit_hits import LIMIT
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.removal import RemovalProven
@@ -252,6 +253,14 @@ def _heard(event: ColleagueHeard) -> str:
     return f"{_mark(event.role)} {_whole(said)}"
 
 
+def _asked_role(event: RoleAsked) -> str:
+    return f"{_mark(event.role)} is asked, in plan {event.colleague_id}"
+
+
+def _answered(event: RoleAnswered) -> str:
+    return f"{_mark(event.role)} {f'gave no answer ({event.error})' if event.error else 'answers'}"
+
+
 def _reviewed(event: Reviewed) -> str:
     verdict = str(event.verdict).replace("_", " ")
     return f"{_mark('review')} {verdict}, {counted(event.findings, 'finding')}"
@@ -358,6 +367,8 @@ _LINES: Mapping[type[Event], Line] = {
     ModelSwitched: _switched,
     ColleagueAsked: _colleague,
     ColleagueHeard: _heard,
+    RoleAsked: _asked_role,
+    RoleAnswered: _answered,
     RemovalProven: _noticed,
     Reverted: _reverted,
     Reviewed: _reviewed,

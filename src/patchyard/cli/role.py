@@ -61,6 +61,7 @@ def show(name: str, output_format: str) -> None:
             "tools": ", ".join(found.tools) or "all",
             "environments": ", ".join(found.environments) or "any",
             "models": models,
+            "may ask": ", ".join(found.may_ask),
             "can": ", ".join((*found.capabilities, *found.expertise)),
             "from": found.source,
         }

@@ -13,6 +13,7 @@ from patchyard.domain.decision import Decision
 from patchyard.domain.design_record import DesignRecorded
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Site
 from patchyard.domain.failover import ModelSwitched
+from patchyard.domain.inquiries import InquiryEvent
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.preference import PreferenceFell
@@ -344,6 +345,7 @@ Event = (
     | Resumed
     | Taken
     | ColleagueEvent
+    | InquiryEvent
     | ModelSwitched
     | DesignRecorded
     | RemovalProven

@@ -12,7 +12,7 @@ class Kinship(StrEnum):
     FORK = "fork"
     RETRY = "retry"
     REPLAY = "replay"
-    COLLEAGUE = "colleague"  # another role that looks at its result
+    COLLEAGUE = "colleague"  # another role that looks at its result, or answers a question
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -138,6 +138,7 @@ class PlanSpec:
     role: str = "developer"
     charter: Role = field(default_factory=lambda: Role(name="developer"))  # what the role says
     team: tuple[Role, ...] = ()  # who looks at the proven work, in this order
+    askable: tuple[Role, ...] = ()  # whom its actor can put questions to
     subject: str = ""  # the tree without the change that the role's work is about; empty: found
     environment: str | None = None  # plan level of the chain: a kind or a linked resource
     environment_source: str = "plan"  # who set it: an option, run-default

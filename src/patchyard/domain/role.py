@@ -6,6 +6,7 @@ A role is data, a prompt and a policy; what it says is fixed when a plan is made
 from dataclasses import dataclass
 from enum import StrEnum
 
+MAX_ASKS = 5  # questions to other roles, a plan
 COMPANIONS = ("read_output", "job_output", "job_kill")  # of other tools; always there
 
 
@@ -16,6 +17,7 @@ class Output(StrEnum):
     TESTS = "tests"  # likewise, and its tests fail where the change they are about is removed
     FINDINGS = "findings"  # a verdict on a change, and what is wrong with it; nothing is written
     RECORD = "record"  # a decision record; nothing is written
+    ANSWER = "answer"  # a text; nothing is written
 
 
 WRITING = frozenset({Output.CHANGES, Output.TESTS})
@@ -38,6 +40,8 @@ class Role:
     environments: tuple[str, ...] = ()  # kinds that it may work in; empty: any
     capabilities: tuple[str, ...] = ()
     expertise: tuple[str, ...] = ()
+    may_ask: tuple[str, ...] = ()  # roles that it can put questions to while it works
+    max_asks: int = MAX_ASKS  # questions a plan
     source: str = ""  # the file of its policy, or "shipped"
 
     @property
@@ -50,4 +54,4 @@ class Role:
         return not self.tools or tool in self.tools or tool in COMPANIONS
 
 
-__all__ = ["COMPANIONS", "WRITING", "Output", "Role", "Unusable"]
+__all__ = ["COMPANIONS", "MAX_ASKS", "WRITING", "Output", "Role", "Unusable"]

@@ -5,23 +5,35 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from patchyard.domain.environment import ExecutionEnvironment
-from patchyard.domain.errors import UnknownName
+from patchyard.domain.errors import UnknownName, quoted
 from patchyard.domain.faults import Fault, check_keys
-from patchyard.domain.role import Output, Role
+from patchyard.domain.role import MAX_ASKS, Output, Role
 from patchyard.domain.texts import text_of, texts_of
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 KINDS = tuple(str(kind) for kind in ExecutionEnvironment)
 PROMPT_CHARS = 6_000  # of a role's prompt
-KEYS = ("capabilities", "environments", "expertise", "output", "purpose", "title", "tools")
+WORD_CHARS = 40  # of one capability or field of expertise: other machines are told them
+MOST_WORDS = 20
+KEYS = (
+    *("capabilities", "environments", "expertise", "max_asks", "may_ask", "output", "purpose"),
+    *("title", "tools"),
+)
 
 
 def parse_role(
-    name: str, policy: Any, prompt: str, *, tools: Collection[str], source: str = ""
+    name: str,
+    policy: Any,
+    prompt: str,
+    *,
+    tools: Collection[str],
+    roles: Collection[str] = (),
+    source: str = "",
 ) -> Role:
     """Return the role that a policy's plain data and a prompt describe.
 
     `tools` are the names there are; those of other servers (`mcp__...`) are taken as they stand.
+    `roles` are the roles there are, as far as one can be asked.
     Raises Fault with the place in the policy.
     """
     if not NAME.fullmatch(name):
@@ -38,8 +50,10 @@ def parse_role(
         output=_output(body),
         tools=_known(body, "tools", "tool", tools),
         environments=_known(body, "environments", "kind of environment", KINDS),
-        capabilities=texts_of(body, "capabilities") or (),
-        expertise=texts_of(body, "expertise") or (),
+        capabilities=_words(body, "capabilities"),
+        expertise=_words(body, "expertise"),
+        may_ask=_known(body, "may_ask", "role", [each for each in roles if each != name]),
+        max_asks=_count(body, "max_asks", default=MAX_ASKS),
         source=source,
     )
 
@@ -61,4 +75,24 @@ def _known(body: Mapping[str, Any], key: str, word: str, known: Collection[str])
     return names
 
 
-__all__ = ["KEYS", "KINDS", "NAME", "PROMPT_CHARS", "parse_role"]
+def _words(body: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    words = texts_of(body, key) or ()
+    if len(words) > MOST_WORDS:
+        raise Fault((key,), f"there are {len(words)}, at most {MOST_WORDS}")
+    for number, word in enumerate(words):
+        if not 0 < len(word) <= WORD_CHARS or not word.isprintable():
+            hint = f"1 to {WORD_CHARS} characters in one line"
+            raise Fault((key, number), f"{quoted(word)} is no short word", hint=hint)
+        if word in words[:number]:
+            raise Fault((key, number), f"{word!r} stands twice")
+    return words
+
+
+def _count(body: Mapping[str, Any], key: str, *, default: int) -> int:
+    value = body.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise Fault((key,), "must be a whole number, 0 or more")
+    return value
+
+
+__all__ = ["KEYS", "KINDS", "MOST_WORDS", "NAME", "PROMPT_CHARS", "WORD_CHARS", "parse_role"]

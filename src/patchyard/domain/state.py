@@ -23,6 +23,7 @@ from patchyard.domain.events import (
     Validated,
 )
 from patchyard.domain.growing import Growing
+from patchyard.domain.inquiries import AnswerGiven, Inquiries
 from patchyard.domain.marks import Mark
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.removal import RemovalProven
@@ -78,6 +79,8 @@ class PlanState:
     changeset: ChangeSetCaptured | None = None
     validation: Validated | None = None
     colleagues: Colleagues = field(default_factory=Colleagues)
+    inquiries: Inquiries = field(default_factory=Inquiries)  # questions to other roles
+    answer: AnswerGiven | None = None  # to the question that the plan was made for
     removal: RemovalProven | None = None  # of tests: they fail without their subject
     review: Reviewed | None = None
     coverage: CoverageMeasured | None = None  # of what is reviewed

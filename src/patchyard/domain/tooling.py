@@ -8,6 +8,7 @@ from typing import Any
 
 COMMAND = "execute_command"  # the one operation whose programs could reach anything
 OF_JOBS = frozenset({"job_kill", "job_output"})  # about what a command left running
+ASK_ROLE = "ask_role"  # the one operation that another role carries out, in a plan of its own
 READ_OUTPUT = "read_output"  # the one operation that the engine answers itself, from the journal
 OUTPUT_PAGE_CHARS = 16_000  # of a kept output, a page
 DEEPEST = 100  # that arguments may be nested: more is no use, and our own code would not follow
@@ -86,6 +87,7 @@ def output_page(text: str, *, offset: int = 0, size: int = OUTPUT_PAGE_CHARS) ->
 
 
 __all__ = [
+    "ASK_ROLE",
     "COMMAND",
     "DEEPEST",
     "OF_JOBS",

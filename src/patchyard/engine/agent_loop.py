@@ -9,11 +9,12 @@ from patchyard.domain.events import Noted, TurnRequested, TurnTaken
 from patchyard.domain.steering import Guided, guidance_text, spoken
 from patchyard.domain.transcript import Step, transcript
 from patchyard.engine.budgeting import PlanMeter
+from patchyard.engine.call_results import result_of
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.persisting import model_recovers, persisting
 from patchyard.engine.rows import body_of
 from patchyard.engine.steering import Steering
-from patchyard.engine.tool_runner import ToolRunner, result_of
+from patchyard.engine.tool_runner import ToolRunner
 
 
 class AgentLoop:

@@ -132,7 +132,7 @@ class ColleagueRounds:
         return asked
 
     async def _carried(self, asked: ColleagueAsked) -> tuple[PlanState, Ledger]:
-        await self._carry(asked.colleague_id, _left(self._ledger.state))
+        await self._carry(asked.colleague_id, limits_left(self._ledger.state))
         store, clock = self._equipment.store, self._equipment.clock
         ledger = await Ledger.open(store, clock, asked.colleague_id)
         return ledger.state, ledger
@@ -184,11 +184,12 @@ def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:
         role=role.name,
         charter=role,
         team=(),
+        askable=(),
         subject=base.tree,
         action=None,
         steps=(),
         lineage=Lineage(plan_id=state.plan_id, kinship=Kinship.COLLEAGUE),
-        limits=_left(state),
+        limits=limits_left(state),
         apply_to="none",
         requires_changes=False,
         automation_profile=AUTO,  # who approved this plan's work approved that it is looked at
@@ -198,7 +199,8 @@ def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:
     )
 
 
-def _left(state: PlanState) -> PlanLimits:
+def limits_left(state: PlanState) -> PlanLimits:
+    """Return what is left of a plan's limits, for another plan that works for it."""
     limits, spent = state.limits, state.spent
     tokens = limits.ceiling(is_priced=spent.is_priced).tokens
     return replace(
@@ -211,4 +213,4 @@ def _left(state: PlanState) -> PlanLimits:
     )
 
 
-__all__ = ["TASKS", "UNABLE", "Carry", "ColleagueRounds", "Put", "Settle"]
+__all__ = ["TASKS", "UNABLE", "Carry", "ColleagueRounds", "Put", "Settle", "limits_left"]

@@ -27,6 +27,7 @@ from patchyard.domain.entrusted import Lookup
 from patchyard.domain.environment import ExecutionEnvironment, no_such_kind
 from patchyard.domain.gates import Reads
 from patchyard.domain.mcp import ListedTool, McpServer
+from patchyard.domain.role import Role
 from patchyard.engine.ledger import Store
 
 
@@ -47,6 +48,7 @@ class Equipment:
     handover: HandOver
     environments: Mapping[ExecutionEnvironment, Environment]
     tools: Callable[[str], Mapping[str, Tool]]  # by the workspace's path inside
+    inquiry: Callable[[Sequence[Role]], Tool]  # a question to one of these
     served: Callable[[McpServer, ListedTool], Tool]  # a tool of an MCP server
     pins: Pins  # how the tools of MCP servers were when they were first seen
     gateways: Gateways

@@ -5,6 +5,7 @@ from patchyard.contracts.subjects import Subject
 from patchyard.domain.changeset import Base
 from patchyard.domain.design_record import DesignRecorded, read_record
 from patchyard.domain.errors import ProofFailed
+from patchyard.domain.inquiries import ANSWER_CHARS, AnswerGiven
 from patchyard.domain.review import Reviewed, read_review
 from patchyard.domain.role import Output, Unusable
 from patchyard.engine.capture import rounds_of
@@ -32,8 +33,11 @@ class Judging:
         Raises ProofFailed when it was sent back as often as the plan allows.
         """
         try:
-            if self._ledger.state.known.charter.output == Output.RECORD:
+            output = self._ledger.state.known.charter.output
+            if output == Output.RECORD:
                 await self._record(turn)
+            elif output == Output.ANSWER:
+                await self._answer(turn)
             else:
                 await self._review(turn)
         except Unusable as problem:
@@ -60,6 +64,12 @@ class Judging:
             body=body_of(review),
         )
         await self._ledger.record(event)
+
+    async def _answer(self, turn: Turn) -> None:
+        text = turn.summary
+        if len(text) > ANSWER_CHARS:
+            text = f"{text[:ANSWER_CHARS]}\n(cut: it had {len(text):,} characters)"
+        await self._ledger.record(AnswerGiven(body=body_of(text)))
 
     async def _record(self, turn: Turn) -> None:
         record = read_record(turn.product)

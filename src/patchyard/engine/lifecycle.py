@@ -50,14 +50,16 @@ class PlanLifecycleService:
     def __init__(self, equipment: Equipment) -> None:
         self._equipment = equipment
 
-    async def create(self, spec: PlanSpec, *, base: Base | None = None) -> Ledger:
+    async def create(
+        self, spec: PlanSpec, *, base: Base | None = None, plan_id: str = ""
+    ) -> Ledger:
         """Make a plan, on `base` when that is known already, and queue it for strategize.
 
-        Raises NoRoom.
+        `plan_id` is what somebody has named it already. Raises NoRoom.
         """
         self._equipment.room.require()
         require_walls(spec)
-        plan_id = self._equipment.clock.new_id()
+        plan_id = plan_id or self._equipment.clock.new_id()
         state = PlanState(plan_id=plan_id)
         ledger = Ledger(self._equipment.store, self._equipment.clock, state)
         queued = Moved(phase=Phase.STRATEGIZE, state=State.QUEUED)

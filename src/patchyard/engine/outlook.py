@@ -66,6 +66,9 @@ def _open_call(state: PlanState, call: ToolCallRequested) -> OpenCall:
 
 
 def _fate(state: PlanState, call: ToolCallRequested) -> str:
+    asked = state.inquiries.open.get(call.call_id)
+    if asked is not None:
+        return f"the {asked.role} goes on in plan {asked.colleague_id}"
     if call.kind is None:
         return "answered by the engine"
     lost = "settled as OUTCOME_UNKNOWN and told to the actor"

@@ -28,6 +28,7 @@ from patchyard.engine.covering import covered
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.foreseeing import require_places
 from patchyard.engine.grounds import Ground, given, reading_ground, working_ground
+from patchyard.engine.inquiring import Inquiries
 from patchyard.engine.judging import Judging, shown_subject
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import (
@@ -52,6 +53,7 @@ from patchyard.engine.timekeeping import Deadline
 from patchyard.engine.watching import Watching
 from patchyard.engine.wishing import prepared
 
+LOOKS = "look, and answer"  # the strategy of a question: nobody needs to think of it
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
 
 
@@ -101,6 +103,10 @@ class PlanExecutor:
         with step(self._ledger, Step.ANALYSIS):
             base = await self._base()
             root_id = await root_decision(self._equipment.clock, self._ledger)
+        if self._ledger.state.known.charter.output == Output.ANSWER:
+            looks = Turn(is_final=True, summary=LOOKS)
+            await conclude(self._equipment.clock, self._ledger, looks, root_id)
+            return
         with step(self._ledger, Step.ENVIRONMENT) as going:
             await prepared(self._equipment, self._ledger.state, base)
             going.came_to(str(general_site(self._ledger.state.known)))
@@ -109,7 +115,7 @@ class PlanExecutor:
                 reading = reading_ground(self._equipment, self._ledger, base)
                 ground = await opened.enter_async_context(reading)
                 going.came_to(f"{base.shown}, to read")
-            work = self._at_work(Phase.STRATEGIZE, ground, await self._subject(base))
+            work = self._at_work(ground, await self._subject(base))
             loop, _ = await opened.enter_async_context(work)
             with step(self._ledger, Step.ANALYSIS) as going:
                 turn = await self._last_turn(loop)
@@ -155,7 +161,7 @@ class PlanExecutor:
                 working = working_ground(self._equipment, self._ledger, base, layers)
                 workspace = await opened.enter_async_context(working)
                 going.came_to(f"{base.shown}, as {workspace.strategy}")
-            work = self._at_work(Phase.EXECUTE, given(workspace), subject)
+            work = self._at_work(given(workspace), subject)
             loop, places = await opened.enter_async_context(work)
             capture = Capture(self._equipment, self._ledger, prover, workspace)
             colleagues = self._colleagues(loop, places, capture)
@@ -200,6 +206,8 @@ class PlanExecutor:
         spec = self._ledger.state.known
         if spec.charter.output == Output.CHANGES:
             return None
+        if spec.charter.output == Output.ANSWER and spec.subject in {"", base.tree}:
+            return None
         return await self._equipment.subjects.subject(base, before=spec.subject)
 
     async def _judge(self, base: Base, layers: Sequence[Path], subject: Subject | None) -> None:
@@ -210,7 +218,7 @@ class PlanExecutor:
                 reading = reading_ground(self._equipment, self._ledger, base, layers=layers)
                 ground = await opened.enter_async_context(reading)
                 going.came_to(f"{base.shown}, to read")
-            work = self._at_work(Phase.EXECUTE, ground, subject)
+            work = self._at_work(ground, subject)
             loop, _ = await opened.enter_async_context(work)
             turn = await self._turns(self._last_turn(loop))
             while (word := await self._judged(turn, judging)) is not None:
@@ -282,15 +290,15 @@ class PlanExecutor:
         return await loop.run(note=asked.note if asked is not None else "")
 
     def _at_work(
-        self, phase: Phase, ground: Ground, subject: Subject | None
+        self, ground: Ground, subject: Subject | None
     ) -> AbstractAsyncContextManager[tuple[AgentLoop, Places]]:
         return at_work(
             self._equipment,
             self._ledger,
-            phase,
             ground,
             self._steering,
             watching=self._watching,
+            inquiries=Inquiries(self._equipment, self._ledger, ground, carry=self._carry),
             subject=shown_subject(subject),
         )
 

@@ -1,10 +1,11 @@
 """What came of a plan's role, for programs: the role itself, its review, record or proof."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.design_record import DesignRecord, markdown_of
+from patchyard.domain.inquiries import Inquiries, RoleAnswered, RoleAsked
 from patchyard.domain.review import Review, sarif_of
 from patchyard.domain.review_coverage import ChangedCoverage, coverage_words
 from patchyard.engine.ledger import Ledger
@@ -13,13 +14,15 @@ TOOL = "patchyard-review"
 
 
 async def product_data(ledger: Ledger) -> Mapping[str, Any]:
-    """Return `role`, `review`, `record` and `removal` of a plan's data."""
+    """Return what a plan's data says of its role and of others that it had to do with."""
     charter = ledger.state.known.charter
     return {
         "role": {"name": ledger.state.known.role, "output": str(charter.output)},
         "review": await _review(ledger),
         "record": await _record(ledger),
         "removal": _removal(ledger),
+        "answer": await _answer(ledger),
+        "questions": _questions(ledger.state.inquiries),
         "colleagues": [to_json(each) for each in ledger.state.colleagues.heard],
     }
 
@@ -59,6 +62,35 @@ async def _coverage(ledger: Ledger) -> Mapping[str, Any] | None:
         "problem": event.problem,
         "summary": coverage_words(event),
     }
+
+
+def _questions(inquiries: Inquiries) -> Sequence[Mapping[str, Any]]:
+    """Return what other roles were asked, oldest first; what they said is the call's result."""
+    return [
+        _question(each, inquiries.answered.get(each.call_id)) for each in inquiries.asked.values()
+    ]
+
+
+def _question(asked: RoleAsked, answered: RoleAnswered | None) -> Mapping[str, Any]:
+    spent = answered or RoleAnswered(call_id="", role="", colleague_id="")
+    return {
+        "call_id": asked.call_id,
+        "role": asked.role,
+        "plan_id": asked.colleague_id,
+        "question": asked.question,
+        "tree": asked.tree,
+        "changes": asked.changes,
+        "is_answered": answered is not None and not answered.error,
+        "error": spent.error or None,
+        "usd": spent.usd if spent.is_priced else None,
+        "tokens": spent.input_tokens + spent.output_tokens,
+        "steps": spent.steps,
+    }
+
+
+async def _answer(ledger: Ledger) -> str | None:
+    event = ledger.state.answer
+    return None if event is None else str(await ledger.value(event.body))
 
 
 async def _record(ledger: Ledger) -> Mapping[str, Any] | None:

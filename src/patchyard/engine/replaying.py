@@ -28,6 +28,7 @@ from patchyard.domain.plan import AUTO, Phase, PlanSpec
 from patchyard.domain.role import Role
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.state import PlanState
+from patchyard.domain.tooling import ASK_ROLE
 from patchyard.domain.transcript import Step, in_force, transcript
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
@@ -140,6 +141,7 @@ def spec_of_replay(original: PlanState) -> PlanSpec:
         agent=REPLAYS,
         charter=Role(name=original.known.role),  # its calls are made; nobody looks at them
         team=(),
+        askable=(),
         network=NetworkGrant(),
         lineage=Lineage(plan_id=original.plan_id, kinship=Kinship.REPLAY),
         validate=(),
@@ -215,7 +217,11 @@ async def _replay_of(journal: Journal, step: Step) -> Replay:
     taken = await _taken(journal, step)
     if taken.is_final and not step.calls:
         return Replay(turn=Turn(is_final=True, has_more=True, summary=taken.summary))
-    made = [(call, settled) for call, settled in step.calls if _was_made(settled)]
+    made = [
+        (call, settled)
+        for call, settled in step.calls
+        if _was_made(settled) and call.name != ASK_ROLE  # nobody is asked again
+    ]
     calls = [
         Wanted(ref=call.ref, name=call.name, arguments=await read_body(journal, call.arguments))
         for call, _ in made

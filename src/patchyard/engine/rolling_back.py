@@ -9,6 +9,7 @@ from patchyard.domain.state import PlanState
 from patchyard.engine.checkpoints import bring_back, require_contents
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import working_ground
+from patchyard.engine.inquiring import answered_by
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import ended
 
@@ -71,6 +72,8 @@ async def roll_back(
         )
         for call_id in ledger.state.open_calls
     ]
+    for asked in list(ledger.state.inquiries.open.values()):
+        await ledger.record(await answered_by(equipment, asked, error="CANCELLED"))
     checkpoint_id = mark.checkpoint_id
     back = RolledBack(checkpoint_id=checkpoint_id, version=mark.version, reason=reason)
     if state.workspace is None:  # it was returned; the next one begins with these files

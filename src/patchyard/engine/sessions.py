@@ -19,6 +19,7 @@ from patchyard.engine.budgeting import PlanMeter
 from patchyard.engine.checkpoints import Checkpoints
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import Ground
+from patchyard.engine.inquiring import Inquiries
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import Places
 from patchyard.engine.reaching import is_closed, reaching
@@ -34,18 +35,18 @@ from patchyard.engine.watching import Watching
 async def at_work(
     equipment: Equipment,
     ledger: Ledger,
-    phase: Phase,
     ground: Ground,
     steering: Steering,
     *,
     watching: Watching,
+    inquiries: Inquiries,
     subject: str = "",
 ) -> AsyncIterator[tuple[AgentLoop, Places]]:
-    """Open the actor's session and its environments; both end with the block.
+    """Open the actor's session and its environments, for the plan's phase; both end with the block.
 
     `subject` is the change that a review or a test is about, as the actor is shown it.
     """
-    spec = ledger.state.known
+    spec, phase = ledger.state.known, ledger.state.phase
     is_writing = phase == Phase.EXECUTE and spec.charter.is_writing
     manner = Phase.EXECUTE if is_writing else Phase.STRATEGIZE  # who judges reads as who plans
 
@@ -70,6 +71,7 @@ async def at_work(
         served = await Serving(equipment, ledger, places, reached).offered(manner)
         known = {**equipment.tools(path), **served}.items()
         tools = {name: tool for name, tool in known if spec.charter.may_use(name)}
+        tools |= inquiries.offered()
         brief = _brief(ledger.state, phase, workspace_path=path, tools=tools)
         brief = replace(brief, subject=subject)
         meter = PlanMeter(equipment, ledger, steering, on_wait=watching.on_wait)
@@ -85,6 +87,7 @@ async def at_work(
             checkpoints=_checkpoints(equipment, ledger, manner, ground, places),
             steering=steering,
             reaching=reached,
+            inquiries=inquiries,
         )
         yield AgentLoop(ledger, session, runner, steering, meter), places
 

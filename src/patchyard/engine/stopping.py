@@ -8,7 +8,9 @@ from patchyard.domain.plan import Phase, State
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import PURPOSES, ground_name
+from patchyard.engine.inquiring import answered_by, is_made
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.places import ended
 from patchyard.engine.strays import end_strays
 
@@ -34,6 +36,7 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
             await ended(equipment, ledger, live.handle, reason)
         except PatchyardError as error:
             await ledger.record(Noted(text=error.message))  # it stays open, to be ended again
+    await _hush(equipment, ledger, reason)
     for call_id in list(ledger.state.open_calls):
         await ledger.record(
             ToolCallSettled(
@@ -46,6 +49,15 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
     if (state.phase, state.state) in CANCELLABLE:
         moved = Moved(phase=state.phase, state=State.CANCELLED, reason=reason)
         await ledger.record(moved)
+
+
+async def _hush(equipment: Equipment, ledger: Ledger, reason: str) -> None:
+    """Stop who was asked something and has not answered; what they used counts."""
+    for asked in list(ledger.state.inquiries.open.values()):
+        if await is_made(equipment, asked):
+            async with PlanLifecycleService(equipment).owned(asked.colleague_id) as own:
+                await stop(equipment, own, reason)
+        await ledger.record(await answered_by(equipment, asked, error="CANCELLED"))
 
 
 async def _unmount(equipment: Equipment, ledger: Ledger) -> None:

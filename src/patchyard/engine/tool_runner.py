@@ -8,28 +8,34 @@ from typing import Any
 from patchyard.contracts.actor import Answered, Wanted
 from patchyard.contracts.environment import OnOutput, Toolbox
 from patchyard.contracts.tool import Tool
-from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, UnknownName, UsageError
-from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
-from patchyard.domain.limit_hits import limit_in
+from patchyard.domain.events import ToolCallRequested, ToolCallSettled
 from patchyard.domain.plan import Phase
 from patchyard.domain.routing import Route
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.steering import ApprovalUsed
 from patchyard.domain.tooling import (
+    ASK_ROLE,
     READ_OUTPUT,
     Effect,
     ToolResult,
-    finite,
     output_page,
     result_from_wire,
 )
-from patchyard.domain.usage import Usage
 from patchyard.engine.answers import answer_in_time
 from patchyard.engine.budgeting import require_call
+from patchyard.engine.call_results import (
+    CANCELLED,
+    NOT_ANSWERED,
+    refused,
+    result_of,
+    settled_event,
+    unknown_outcome,
+)
 from patchyard.engine.checkpoints import Checkpoints
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.inquiring import Inquiries
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import ended_by_limit
 from patchyard.engine.places import Places
@@ -39,12 +45,7 @@ from patchyard.engine.routes import Routes, walled
 from patchyard.engine.rows import body_of
 from patchyard.engine.steering import Steering
 
-OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 TAKEN_BACK = "somebody rolled the plan back to before this call; it was not made"
-
-_NOT_ANSWERED = {"success": False, "error": "CANCELLED", "message": "the engine was killed before"
-                 " it answered this itself; nothing was done"}  # fmt: skip
-_CANCELLED = {"success": False, "error": "CANCELLED", "message": "the call was cancelled"}
 
 
 class ToolRunner:
@@ -62,6 +63,7 @@ class ToolRunner:
         checkpoints: Checkpoints | None = None,
         steering: Steering | None = None,
         reaching: Reaching | None = None,
+        inquiries: Inquiries | None = None,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
@@ -73,6 +75,7 @@ class ToolRunner:
         self._checkpoints = checkpoints
         self._steering = steering or Steering(equipment, ledger)
         self._reaching = reaching or Reaching(ledger, places)
+        self._inquiries = inquiries
         self._recovery = Recovery(ledger, places, tools=tools, phase=phase, checkpoints=checkpoints)
         self._cause = ""  # why the environment of the present call is gone
         self._settled: list[tuple[Toolbox, str]] = []  # calls whose results the toolbox still holds
@@ -94,7 +97,7 @@ class ToolRunner:
             return await self._answer_here(call_id, wanted, result, turn=turn)
         route = self._routes.of(tool.spec.name)
         if self._is_unguarded_planning(route, tool.spec.effect):
-            result = _refused(
+            result = refused(
                 call_id,
                 "READ_ONLY",
                 f"commands are refused while planning on {route.kind}: nothing there keeps them"
@@ -106,14 +109,18 @@ class ToolRunner:
             wanted, tool, walls, turn=turn, has_checkpoints=has_checkpoints
         )
         if permit.code:
-            result = _refused(call_id, permit.code, permit.message)
+            result = refused(call_id, permit.code, permit.message)
             return await self._answer_here(call_id, wanted, result, turn=turn, used=permit.used)
+        if op == ASK_ROLE and self._inquiries is not None:
+            call = _of_engine(call_id, wanted, turn, f"the {args['role']} answers it")
+            result = await self._inquiries.put(call, args, permit.used)
+            return self.answered(wanted.ref, wanted.name, result)
         return await self._send(call_id, wanted, (op, args), turn=turn, used=permit.used)
 
     async def take_back(self, wanted: Wanted, *, turn: int) -> Answered:
         """Answer a call that a rollback took back: it is not made."""
         call_id = self._equipment.clock.new_id()
-        result = _refused(call_id, "ROLLED_BACK", TAKEN_BACK)
+        result = refused(call_id, "ROLLED_BACK", TAKEN_BACK)
         return await self._answer_here(call_id, wanted, result, turn=turn)
 
     def _admit(
@@ -123,19 +130,19 @@ class ToolRunner:
         tool = self._tools.get(wanted.name)
         if tool is None:
             error = UnknownName.among("tool", wanted.name, self._tools)
-            return _refused(call_id, "UNKNOWN_TOOL", _in_one(error))
+            return refused(call_id, "UNKNOWN_TOOL", _in_one(error))
         if self._phase == Phase.STRATEGIZE and tool.spec.effect == Effect.WRITE:
-            return _refused(
+            return refused(
                 call_id,
                 "READ_ONLY",
                 f"{wanted.name} is refused: planning only reads. Say in the plan what to write.",
             )
         if wanted.arguments is None or wanted.problem:
-            return _refused(call_id, "VALIDATION_ERROR", wanted.problem or "no arguments")
+            return refused(call_id, "VALIDATION_ERROR", wanted.problem or "no arguments")
         try:
             op, args = tool.prepare(wanted.arguments)
         except UsageError as misfit:
-            return _refused(call_id, "VALIDATION_ERROR", _in_one(misfit))
+            return refused(call_id, "VALIDATION_ERROR", _in_one(misfit))
         return tool, op, args
 
     def _walls(self, route: Route) -> ExecutionEnvironment:
@@ -210,7 +217,7 @@ class ToolRunner:
         except asyncio.CancelledError:
             async with self._ledger.sole():  # another owner may be waiting for this very call
                 await _cancel(toolbox, call.call_id)
-            await self._settle(call.call_id, call.ref, call.name, _CANCELLED)
+            await self._settle(call.call_id, call.ref, call.name, CANCELLED)
             raise
         self._settled.append((toolbox, call.call_id))
         return payload
@@ -223,7 +230,7 @@ class ToolRunner:
             payload = await self._sent(call, toolbox, operation)
             if payload is not None:
                 return payload
-        return _unknown_outcome(self._cause)
+        return unknown_outcome(self._cause)
 
     async def _forget_written(self) -> None:
         """Let the toolboxes drop the results that are on disk by now."""
@@ -237,6 +244,8 @@ class ToolRunner:
         call = self._ledger.state.open_calls.get(event.call_id, event)  # it may have been repeated
         live = self._ledger.state.environments.get(call.environment_id)
         self._cause = "the engine was killed and the environment is gone"
+        if self._inquiries is not None and call.call_id in self._ledger.state.inquiries.open:
+            return self.answered(call.ref, call.name, await self._inquiries.go_on(call))
         payload: Mapping[str, Any] | None = None
         arguments = await self._ledger.value(call.arguments)
         wanted = Wanted(ref=call.ref, name=call.name, arguments=arguments)
@@ -248,7 +257,7 @@ class ToolRunner:
             if payload is None:
                 payload = await self._recovered(call, operation)
         if payload is None:
-            payload = _unknown_outcome(self._cause) if call.environment_id else _NOT_ANSWERED
+            payload = unknown_outcome(self._cause) if call.environment_id else NOT_ANSWERED
         return await self._settle(call.call_id, call.ref, call.name, payload, reattached=True)
 
     async def _attached(
@@ -276,17 +285,7 @@ class ToolRunner:
         used: Sequence[ApprovalUsed] = (),
     ) -> Answered:
         await self._ledger.record(
-            *used,
-            ToolCallRequested(
-                call_id=call_id,
-                turn=turn,
-                ref=wanted.ref,
-                name=wanted.name,
-                arguments=body_of(wanted.arguments or {}),
-                environment_id="",
-                level="engine",
-                reason="answered by the engine itself",
-            ),
+            *used, _of_engine(call_id, wanted, turn, "answered by the engine itself")
         )
         told = {"success": result.success, "message": result.message, "error": result.error}
         return await self._settle(call_id, wanted.ref, wanted.name, {**result.data, **told})
@@ -317,7 +316,7 @@ class ToolRunner:
         found = await self._journalled(wanted)
         tool = self._tools.get(found[0]) if found else None
         if found is None or tool is None:
-            return _refused(call_id, "UNKNOWN_CALL", f"there is no call {wanted!r} in this plan")
+            return refused(call_id, "UNKNOWN_CALL", f"there is no call {wanted!r} in this plan")
         page = output_page(tool.full(found[1]), offset=int(args.get("offset", 0)))
         return result_from_wire(call_id, page)
 
@@ -331,56 +330,22 @@ class ToolRunner:
         return None
 
 
-def settled_event(result: ToolResult, *, is_reattached: bool = False) -> ToolCallSettled:
-    """Return the event that settles a call with `result`."""
-    data = dict(result.data)
-    started = finite(data.pop("started", None), 0.0)
-    ended = finite(data.pop("ended", None), 0.0)
-    usage = data.pop("usage", None)
-    paths = data.get("paths")
-    listed = paths if isinstance(paths, (list, tuple)) else ()
-    return ToolCallSettled(
-        call_id=result.call_id,
-        success=result.success,
-        message=result.message[:2000],
-        error=result.error,
-        data=body_of(data) if data else Body(),
-        started=started,
-        ended=ended,
-        paths=tuple(path for path in listed if isinstance(path, str))[:100],
-        is_reattached=is_reattached,
-        usage=from_json(Usage, usage) if usage else None,
-        limit=limit_in(data),
-    )
-
-
-def result_of(event: ToolCallSettled, data: Any) -> ToolResult:
-    """Return the result that `event` settled its call with; `data` is the value of its body."""
-    own = data if isinstance(data, dict) else {}
-    return ToolResult(
-        call_id=event.call_id,
-        success=event.success,
-        message=event.message,
-        error=event.error,
-        data=own if event.usage is None else {**own, "usage": to_json(event.usage)},
+def _of_engine(call_id: str, wanted: Wanted, turn: int, reason: str) -> ToolCallRequested:
+    """Return the event of a call that no environment carries out."""
+    return ToolCallRequested(
+        call_id=call_id,
+        turn=turn,
+        ref=wanted.ref,
+        name=wanted.name,
+        arguments=body_of(wanted.arguments or {}),
+        environment_id="",
+        level="engine",
+        reason=reason,
     )
 
 
 def _in_one(error: UsageError) -> str:
     return f"{error.message}; {error.hint}" if error.hint else error.message
-
-
-def _refused(call_id: str, error: str, message: str) -> ToolResult:
-    return ToolResult(call_id=call_id, success=False, message=message, error=error)
-
-
-def _unknown_outcome(cause: str) -> Mapping[str, Any]:
-    return {
-        "success": False,
-        "error": OUTCOME_UNKNOWN,
-        "message": f"it is not known whether this call took effect ({cause}); it was not run"
-        " again. Look at the present state before you go on.",
-    }
 
 
 async def _cancel(toolbox: Toolbox, call_id: str) -> None:
@@ -392,9 +357,4 @@ async def _cancel(toolbox: Toolbox, call_id: str) -> None:
         return  # ending the environment kills what is left
 
 
-__all__ = [
-    "OUTCOME_UNKNOWN",
-    "ToolRunner",
-    "result_of",
-    "settled_event",
-]
+__all__ = ["TAKEN_BACK", "ToolRunner"]

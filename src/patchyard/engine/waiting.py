@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from patchyard.domain.events import ToolCallRequested
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
 from patchyard.engine.approving import by_hand, rejection
@@ -55,13 +56,19 @@ def _working(state: PlanState) -> str:
         of = f" of {retry.most}" if retry.most else ""
         return f"retry {retry.number}{of}, {retry.wait_s:g} s after: {retry.message}"
     if state.open_calls:
-        call = list(state.open_calls.values())[-1]
-        return f"{call.name} in {call.kind or 'the engine'}"
+        return _of_call(state, list(state.open_calls.values())[-1])
     if state.awaits_room:
         return state.awaits_room
     if state.asked is not None:
         return f"the actor's turn {state.asked.turn}"
     return f"the next step of {state.phase}"
+
+
+def _of_call(state: PlanState, call: ToolCallRequested) -> str:
+    asked = state.inquiries.open.get(call.call_id)
+    if asked is not None:
+        return f"the answer of the {asked.role}, in plan {asked.colleague_id}"
+    return f"{call.name} in {call.kind or 'the engine'}"
 
 
 __all__ = ["approval", "is_held", "waiting"]

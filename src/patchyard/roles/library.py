@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from patchyard.clients.yaml import Document, parse_yaml, read_yaml
+from patchyard.clients.yaml import parse_yaml, read_yaml
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.role import Role
@@ -29,23 +29,21 @@ def role_named(name: str, folder: Path, *, tools: Collection[str]) -> Role:
         raise UnknownName.among("role", name, role_names(folder))
     path = folder / f"{name}.yaml"
     if path.exists():
-        return _role(name, read_yaml(path), _prompt(path.with_suffix(".md")), tools, str(path))
-    here = files("patchyard.roles")
-    policy = parse_yaml(here.joinpath(f"{name}.yaml").read_bytes(), name=f"roles/{name}.yaml")
-    prompt = here.joinpath(f"{name}.md").read_text(encoding="utf-8")
-    return _role(name, policy, prompt, tools, "shipped")
+        policy, prompt, source = read_yaml(path), _prompt(path.with_suffix(".md")), str(path)
+    else:
+        here, source = files("patchyard.roles"), "shipped"
+        policy = parse_yaml(here.joinpath(f"{name}.yaml").read_bytes(), name=f"roles/{name}.yaml")
+        prompt = here.joinpath(f"{name}.md").read_text(encoding="utf-8")
+    roles = role_names(folder)
+    try:
+        return parse_role(name, policy.value, prompt, tools=tools, roles=roles, source=source)
+    except Fault as fault:
+        raise policy.refused(fault) from fault
 
 
 def all_roles(folder: Path, *, tools: Collection[str]) -> Mapping[str, Role]:
     """Return all roles by name. Raises UsageError for the first that cannot be read."""
     return {name: role_named(name, folder, tools=tools) for name in role_names(folder)}
-
-
-def _role(name: str, policy: Document, prompt: str, tools: Collection[str], source: str) -> Role:
-    try:
-        return parse_role(name, policy.value, prompt, tools=tools, source=source)
-    except Fault as fault:
-        raise policy.refused(fault) from fault
 
 
 def _prompt(path: Path) -> str:
