@@ -38,7 +38,7 @@ def track_worker_start() -> float:
 
 def _worker_ms(environ: Mapping[str, str]) -> float:
     """Start a worker, and end it once it said that it takes plans, which is not counted."""
-    words = [AGENTS, "worker", "--name", "bench"]
+    words = [str(AGENTS), "worker", "--name", "bench"]
     started = time.perf_counter()
     with subprocess.Popen(words, stderr=subprocess.PIPE, env=environ, text=True) as worker:
         assert worker.stderr is not None
