@@ -94,7 +94,7 @@ class Actors:
             throttles=self._shared.throttles,
             on_wait=casting.on_wait,
         )
-        choice = await choose(catalogue, named=spec.model, role=spec.role)
+        choice = await choose(catalogue, named=spec.model, role=spec.role, task=spec.task)
         models = [catalogue.open(name) for name in choice.names]
         said = terms(choice, models[0].facts, spec.limits)
         if said and casting.on_wait is not None:
@@ -158,6 +158,7 @@ def model_catalogue(environ: Mapping[str, str]) -> "Catalogue":
         prices=shipped_prices(),
         configured=own.providers,
         roles=own.roles,
+        preferred=own.preferred,
         shipped_roles=reading.shipped_roles(),
     )
 

@@ -8,6 +8,7 @@ import pytest
 from patchyard.casting import model_catalogue
 from patchyard.clients.yaml import parse_yaml
 from patchyard.domain.errors import UsageError
+from patchyard.models.choosing import choose
 from patchyard.models.configured import ModelsFile, Reading
 from patchyard.roles.library import SHIPPED
 
@@ -133,6 +134,46 @@ def test_the_shipped_chains_are_those_of_the_source() -> None:
     }
 
 
+TYPED = """\
+providers: {house: {base_url: "http://h/v1"}}
+roles:
+  developer:
+    default_model: codellama
+    provider: ollama
+    task_types:
+      documentation: {default_model: small, provider: house}
+      tests:
+        {default_model: codellama, provider: ollama, fallbacks: [{model: b, provider: house}]}
+environments:
+  prod:
+    roles: {developer: {default_model: large, provider: house}}
+"""
+
+
+@pytest.mark.anyio
+async def test_a_kind_of_task_may_have_models_of_its_own_that_go_before_the_roles(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "patchyard"
+    folder.mkdir()
+    (folder / "models.yaml").write_text(TYPED)
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    catalogue = model_catalogue(environ)
+    written = await choose(catalogue, role="developer", task="Document the shipping costs")
+    assert written.shown == (
+        "house:small, then ollama:codellama (role developer, for documentation)"
+    )
+    tested = await choose(catalogue, role="developer", task="Test the parser: cover its errors")
+    assert tested.names == ("ollama:codellama", "house:b")
+    mended = await choose(catalogue, role="developer", task="Fix the crash in the parser")
+    assert (mended.names, mended.reason) == (("ollama:codellama",), "role developer")
+    named = await choose(catalogue, named="a:b", role="developer", task="Document it")
+    assert named.names == ("a:b",)
+    prod = model_catalogue({**environ, "PATCHYARD_MODELS_ENVIRONMENT": "prod"})
+    found = await choose(prod, role="developer", task="Document the shipping costs")
+    assert found.names == ("house:large",)
+
+
 AGAIN = "[{model: b, provider: openai}, {model: a, provider: ollama}]"
 CYCLE = f"default_model: a, provider: ollama, fallbacks: {AGAIN}"
 
@@ -166,6 +207,15 @@ CYCLE = f"default_model: a, provider: ollama, fallbacks: {AGAIN}"
         ),
         ("{tester: {default_model: a, provider: ollama, fallbacks: 1}}", "must be a list"),
         ("{tester: {default_model: a, default_model: b}}", "the key 'default_model' stands twice"),
+        (
+            "{tester: {default_model: a, provider: ollama, task_types: {docs: {}}}}",
+            "2:62: roles.tester.task_types.docs: unknown key 'docs'",
+        ),
+        (
+            "{tester: {default_model: a, provider: ollama, task_types: {tests: {provider: b}}}}",
+            "roles.tester.task_types.tests: 'default_model' is missing",
+        ),
+        ("{tester: {default_model: a, provider: ollama, task_types: 1}}", "task_types: must be"),
     ],
 )
 def test_a_mistake_in_a_role_is_named_with_its_place(body: str, words: str) -> None:

@@ -53,7 +53,13 @@ def show(name: str, output_format: str) -> None:
         catalogue = model_catalogue(os.environ)
         own = catalogue.roles.get(name, ())
         shipped = catalogue.shipped_roles.get(name, ())
-        data = {**to_json(found), "models": list(own), "shipped_models": list(shipped)}
+        preferred = catalogue.preferred.get(name, {})
+        data = {
+            **to_json(found),
+            "models": list(own),
+            "shipped_models": list(shipped),
+            "task_types": {kind: list(chain) for kind, chain in preferred.items()},
+        }
         usual = f"{' -> '.join(shipped) or 'none'} (shipped; as far as it is there)"
         models = " -> ".join(own) or usual
         rows = {
@@ -61,6 +67,7 @@ def show(name: str, output_format: str) -> None:
             "tools": ", ".join(found.tools) or "all",
             "environments": ", ".join(found.environments) or "any",
             "models": models,
+            **{f"for {kind}": " -> ".join(chain) for kind, chain in preferred.items()},
             "may ask": ", ".join(found.may_ask),
             "can": ", ".join((*found.capabilities, *found.expertise)),
             "from": found.source,

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from patchyard.domain.analysis import TaskKind
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 
 Chain = tuple[str, ...]  # of PROVIDER:MODEL, the preferred first
 
 KEYS = ("default_model", "provider", "fallback_model", "fallback_provider", "fallbacks")
+TASK_TYPES = "task_types"  # of a role: other models for some kinds of task
 FALLBACK_KEYS = ("model", "provider")
 LONGEST = 8  # models of one chain
 
@@ -29,11 +31,39 @@ def chains_of(
         if name not in known:
             unknown = UnknownName.among(word, str(name), known)
             raise Fault.at((*place, str(name)), unknown)
-    return {name: chain_of(body, (*place, name), providers) for name, body in stated.items()}
+    return {
+        name: chain_of(_without_types(body), (*place, name), providers)
+        for name, body in stated.items()
+    }
+
+
+def preferences_of(
+    stated: Any, place: Place, chains: Mapping[str, Chain], *, providers: Collection[str]
+) -> Mapping[str, Mapping[str, Chain]]:
+    """Return what roles prefer for kinds of task: the chain that goes before the role's own.
+
+    `stated` is what `chains_of` was given, `chains` what it returned. Raises Fault.
+    """
+    found = {}
+    for name, chain in chains.items():
+        at = (*place, name, TASK_TYPES)
+        types = check_keys(stated[name].get(TASK_TYPES) or {}, at, tuple(map(str, TaskKind)))
+        preferred = {kind: chain_of(body, (*at, kind), providers) for kind, body in types.items()}
+        found[name] = {
+            kind: tuple(dict.fromkeys((*first, *chain)))[:LONGEST]
+            for kind, first in preferred.items()
+        }
+    return found
+
+
+def _without_types(body: Any) -> Any:
+    if not isinstance(body, Mapping):
+        return body
+    return {key: value for key, value in body.items() if key != TASK_TYPES}
 
 
 def chain_of(body: Any, place: Place, providers: Collection[str]) -> Chain:
-    """Return the chain that a role's entry states. Raises Fault with its place."""
+    """Return the chain that an entry states. Raises Fault with its place."""
     said = check_keys(body, place, KEYS)
     named = _Naming(providers)
     chain = {named(said, place, "default_model", "provider"): place}
@@ -77,4 +107,13 @@ class _Naming:
         return f"{said[provider].strip()}:{said[model].strip()}"
 
 
-__all__ = ["FALLBACK_KEYS", "KEYS", "LONGEST", "Chain", "chain_of", "chains_of"]
+__all__ = [
+    "FALLBACK_KEYS",
+    "KEYS",
+    "LONGEST",
+    "TASK_TYPES",
+    "Chain",
+    "chain_of",
+    "chains_of",
+    "preferences_of",
+]

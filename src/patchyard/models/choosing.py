@@ -9,6 +9,7 @@ from patchyard.domain.budget import UNPRICED_TOKENS, PlanLimits
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.domain.messages import ModelFacts
 from patchyard.domain.model_names import split_name
+from patchyard.domain.task_words import kind_of
 from patchyard.models.providers import Catalogue
 
 if TYPE_CHECKING:
@@ -42,14 +43,21 @@ class Choice:
         return f"{', then '.join(self.names)} ({self.reason})"
 
 
-async def choose(catalogue: Catalogue, *, named: str = "", role: str = "") -> Choice:
+async def choose(
+    catalogue: Catalogue, *, named: str = "", role: str = "", task: str = ""
+) -> Choice:
     """Return the model by the order: named, role, configured, shipped, Ollama, vendor key.
+
+    What a role prefers for the kind that `task` is guessed to be goes before the role's chain.
 
     A chain that is shipped for the role counts as far as its models are there.
     Raises ModelUnavailable with three cures when there is none.
     """
     if named:
         return Choice(name=named, reason=NAMED)
+    kind = str(kind_of(task)[0]) if task else ""
+    if kind in catalogue.preferred.get(role, {}):
+        return _chain(catalogue.preferred[role][kind], f"role {role}, for {kind}")
     if role in catalogue.roles:
         return _chain(catalogue.roles[role], f"role {role}")
     for provider, settings in sorted(catalogue.configured.items()):

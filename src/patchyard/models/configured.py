@@ -11,7 +11,7 @@ from patchyard.clients.yaml import Document, parse_yaml, read_yaml
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.throttle import Rates
-from patchyard.models.chains import Chain, chains_of
+from patchyard.models.chains import Chain, chains_of, preferences_of
 from patchyard.models.providers import (
     FILES,
     KINDS,
@@ -61,6 +61,7 @@ class ModelsFile:
 
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     roles: Mapping[str, Chain] = field(default_factory=dict)
+    preferred: Mapping[str, Mapping[str, Chain]] = field(default_factory=dict)  # role, kind of task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +113,9 @@ class Reading:
             raise Fault.at((ENVIRONMENTS,), unknown)
         over = read[self.stage]
         return ModelsFile(
-            providers={**base.providers, **over.providers}, roles={**base.roles, **over.roles}
+            providers={**base.providers, **over.providers},
+            roles={**base.roles, **over.roles},
+            preferred={**base.preferred, **over.preferred},
         )
 
     def _sections(
@@ -123,14 +126,11 @@ class Reading:
         bodies = check_keys(stated, at, stated if isinstance(stated, Mapping) else ())
         providers = {name: _settings(body, (*at, name)) for name, body in bodies.items()}
         at = (*place, "roles")
-        roles = chains_of(
-            self._expanded(said.get("roles"), at),
-            at,
-            known=self.roles,
-            word="role",
-            providers={*built_in(self.environ), *FILES, *known, *providers},
-        )
-        return ModelsFile(providers=providers, roles=roles)
+        stated = self._expanded(said.get("roles"), at)
+        there = {*built_in(self.environ), *FILES, *known, *providers}
+        roles = chains_of(stated, at, known=self.roles, word="role", providers=there)
+        preferred = preferences_of(stated, at, roles, providers=there)
+        return ModelsFile(providers=providers, roles=roles, preferred=preferred)
 
     def _expanded(self, value: Any, place: Place) -> Any:
         """Return it with ${NAME} and ${NAME:-OTHERWISE} filled in; $$ is one $."""

@@ -109,6 +109,7 @@ class Catalogue:
     prices: PriceTable
     configured: Mapping[str, ProviderSettings] = field(default_factory=dict)
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # PROVIDER:MODEL, in order
+    preferred: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     shipped_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of the package
     throttles: Throttles = field(default_factory=Throttles)  # of this process
     waits: Waits = field(default_factory=Waits)
