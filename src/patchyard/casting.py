@@ -108,12 +108,14 @@ class Actors:
         asked = chain or texted[0]
         if spec.record_to is None:
             return _Asked(model=asked, budgeted=budgeted, chain=chain, chosen=choice.shown)
+        await catalogue.read_keys()  # so that they can be hidden
         recording = RecordingModel(
             asked,
             Path(spec.record_to),
             places=catalogue.placeholders(),
             environment=here,
             plan=casting.plan_id,
+            chain=[model.facts.name for model in models],
         )
         return _Asked(model=recording, budgeted=budgeted, chain=chain, chosen=choice.shown)
 

@@ -146,9 +146,14 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
 
 
 def _top(place: str) -> Path:
-    start = Path(os.path.realpath(Path(place).expanduser()))
-    if not start.is_dir():
-        raise UsageError(f"there is no folder {place}", hint="name a folder inside a checkout")
+    try:
+        start = Path(os.path.realpath(Path(place).expanduser()))
+        is_there = start.is_dir()
+    except (OSError, RuntimeError, ValueError):  # a name too long, a user unknown, a null byte
+        is_there = False
+    if not is_there:
+        said = place if place.isprintable() else repr(place)
+        raise UsageError(f"there is no folder {said}", hint="name a folder inside a checkout")
     for folder in (start, *start.parents):
         if (folder / ".git").exists():
             return folder

@@ -1,11 +1,14 @@
 """A whole task and the models there are, for programs that embed us."""
 
+import asyncio
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from engine.worksite import ADD, Worksite, call, done
+from models.loopback import Json, Peer
 from models.servers import ChatServer
 from patchyard.domain.errors import ModelUnavailable, UnknownName
 from patchyard.execution import ProviderFactory, TaskExecutionRequest, execute_task
@@ -45,6 +48,41 @@ async def test_a_failure_is_a_result_with_its_cure(site: Worksite) -> None:
     wrong = await execute_task(asked(site, role="develper"), environ=site.environ)
     assert (wrong.error, wrong.plan_id, wrong.data) == ("unknown_name", "", {})
     assert "Did you mean 'developer'?" in wrong.message
+
+
+@pytest.mark.parametrize("place", ["a\0b", "~nobody-of-that-name/x", "x" * 5000])
+async def test_a_repository_that_can_be_none_is_a_wrong_use(place: str, site: Worksite) -> None:
+    wrong = await execute_task(asked(site, repository=place), environ=site.environ)
+    assert (wrong.error, wrong.plan_id) == ("usage", "")
+    assert "there is no folder" in wrong.message
+
+
+class Together(ChatServer):
+    """Says which models it has once two have asked for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = asyncio.Barrier(2)
+
+    async def handle(self, method: str, path: str, data: Json, peer: Peer) -> bool:
+        await self.both.wait()
+        return await super().handle(method, path, data, peer)
+
+
+async def test_providers_are_asked_for_their_health_together(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Together().running() as url, Together().running() as never:
+        rows = {"a": url, "b": url, "mute": never}
+        said = {name: {"base_url": place, "first_byte_s": 60} for name, place in rows.items()}
+        folder = site.folder / "config" / "patchyard"
+        folder.mkdir(parents=True)
+        (folder / "models.yaml").write_text(json.dumps({"providers": said}))
+        own = {"XDG_CONFIG_HOME": str(folder.parent), "OLLAMA_HOST": "127.0.0.1:9"}
+        monkeypatch.setattr("patchyard.execution.tasks.LONGEST_LOOK_S", 0.5)
+        health = await ProviderFactory({**site.environ, **own}).health()
+    assert (health["a"], health["b"]) == ("", "")
+    assert health["mute"] == "mute does not answer within 0.5 s"
 
 
 async def test_a_factory_finds_who_is_there(site: Worksite) -> None:

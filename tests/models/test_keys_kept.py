@@ -1,5 +1,7 @@
 """Keys in files and in the keyring: read anew for each request, refused where others can read."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from patchyard.clients.yaml import parse_yaml
 from patchyard.domain.errors import ModelUnavailable, UsageError
 from patchyard.domain.messages import Message, ModelRequest, Speaker
 from patchyard.models.configured import Reading
+from patchyard.models.keyrings import Keyring
 from patchyard.models.keys import Key
 from patchyard.models.prices import shipped_prices
 from patchyard.models.providers import Catalogue, ProviderSettings
@@ -69,8 +72,11 @@ class Vault(KeyringBackend):
         super().__init__()  # type: ignore[no-untyped-call]  # of the library
         self.kept = {("house/models", "me"): "k-kept-1234"}
         self.is_locked = False
+        self.answers = threading.Event()  # cleared: it waits for a word of its user
+        self.answers.set()
 
     def get_password(self, service: str, username: str) -> str | None:
+        self.answers.wait(20)
         if self.is_locked:
             raise KeyringLocked("locked")
         return self.kept.get((service, username))
@@ -93,8 +99,49 @@ def test_the_keyring_gives_a_key_or_says_why_not(vault: Vault) -> None:
     assert key.hide("it is k-kept-1234") == "it is [hidden]"
     assert not Key(entry="house/other").is_set
     vault.is_locked = True
+    assert key.known == "k-kept-1234"  # what was read last is hidden on
     with pytest.raises(ModelUnavailable, match="does not give house/models/me: locked"):
-        key.headers()
+        Key(entry="house/models/me").headers()
+
+
+@pytest.mark.anyio
+async def test_a_keyring_that_waits_for_its_user_holds_nobody_else_up(vault: Vault) -> None:
+    slow = Key(entry="house/models/me", keyring=Keyring(longest_s=0.05))
+    vault.answers.clear()
+    with pytest.raises(ModelUnavailable, match="did not answer for house/models/me within"):
+        slow.headers()
+    await asyncio.gather(slow.read(), slow.read())  # one question, for both
+    with pytest.raises(ModelUnavailable, match="did not answer"):
+        slow.headers()
+    patient = Key(entry="house/models/me")
+    reading = asyncio.create_task(patient.read())
+    await asyncio.sleep(0)
+    assert not reading.done()
+    vault.answers.set()
+    await reading
+    assert patient.headers() == {"authorization": "Bearer k-kept-1234"}
+    vault.kept["house/models", "me"] = "k-new-5678"
+    await patient.read()
+    assert patient.known == "k-new-5678"
+
+
+@pytest.mark.anyio
+async def test_a_key_of_the_keyring_is_read_anew_for_each_request(vault: Vault) -> None:
+    server = ChatServer(key="k-kept-1234")
+    async with server.running() as url:
+        house = ProviderSettings(
+            kind="openai-compatible", base_url=url, api_key_keyring="house/models/me"
+        )
+        made = Catalogue(environ={}, prices=shipped_prices(), configured={"house": house})
+        model = made.open("house:tiny")
+        await model.prepare()
+        assert (await model.complete(ASKED)).message.text == "hello"
+        server.key = vault.kept["house/models", "me"] = "k-second-1234"
+        assert (await model.complete(ASKED)).message.text == "hello"
+        assert await made.offered("house") == ("tiny",)
+        await model.close()
+    await made.read_keys()
+    assert "k-second-1234" in made.secrets
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

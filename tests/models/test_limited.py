@@ -73,6 +73,24 @@ async def test_no_more_are_asked_at_once_than_may_be_by_all_models_of_a_provider
 
 
 @pytest.mark.anyio
+async def test_who_came_first_is_asked_first_and_who_gives_up_leaves_the_line() -> None:
+    throttle = Throttle(Rates(concurrent=1))
+    order: list[int] = []
+    told: list[int] = []
+
+    async def one(number: int) -> None:
+        async with throttle.turn(1, told=lambda: told.append(number)):
+            order.append(number)
+
+    async with throttle.turn(1, told=lambda: None):
+        tasks = [asyncio.create_task(one(number)) for number in range(5)]
+        await asyncio.sleep(0)  # all of them are in line
+        tasks[2].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (order, told) == ([0, 1, 3, 4], [0, 1, 2, 3, 4])
+
+
+@pytest.mark.anyio
 async def test_models_of_one_provider_share_its_rates() -> None:
     async with ChatServer().running() as url:
         rates = Rates(requests_per_minute=100)

@@ -145,9 +145,15 @@ async def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def resumed(path: Path, *, name: str = "scripted:inline", plan: str = ULID) -> RecordingModel:
+def resumed(
+    path: Path,
+    *,
+    name: str = "scripted:inline",
+    plan: str = ULID,
+    chain: tuple[str, ...] = (),
+) -> RecordingModel:
     model = ScriptedModel(name=name, answering=answering)
-    return RecordingModel(model, path, places=here(), environment="process", plan=plan)
+    return RecordingModel(model, path, places=here(), environment="process", plan=plan, chain=chain)
 
 
 async def test_a_recording_goes_on_after_a_crash(tmp_path: Path) -> None:
@@ -182,7 +188,8 @@ async def test_going_on_drops_half_a_line_and_refuses_another_model(tmp_path: Pa
     with pytest.raises(UsageError, match="a recording of scripted:inline"):
         await other.prepare()
     await other.close()
-    model = resumed(path)
+    # the first of a chain is away by now, and the next one goes on
+    model = resumed(path, name="scripted:other", chain=("scripted:inline", "scripted:other"))
     await model.prepare()
     await model.complete(talk(2))
     await model.close()

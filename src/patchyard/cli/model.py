@@ -36,6 +36,7 @@ def list_providers(output_format: str) -> None:
 
     async def work() -> Outcome:
         catalogue = open_catalogue()
+        await catalogue.read_keys()
         rows = []
         for name, settings in catalogue.providers.items():
             key = catalogue.key(settings)

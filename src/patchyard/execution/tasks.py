@@ -1,5 +1,6 @@
 """A whole task for other programs (C15), and the models that can carry one out (C1, C3)."""
 
+import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,8 +25,10 @@ from patchyard.engine.workflow import Workflow
 from patchyard.execution.outcomes import Outcome
 from patchyard.intake import Asked
 from patchyard.making import considered, made
-from patchyard.models.choosing import choose
+from patchyard.models.choosing import QUICK, choose
 from patchyard.models.providers import Catalogue
+
+LONGEST_LOOK_S = 2 * QUICK.whole_s  # of one provider, whatever its own waits say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,15 +199,26 @@ class ProviderFactory:
         return await self._first((await choose(self._catalogue, role="developer")).names)
 
     async def health(self) -> Mapping[str, str]:
-        """Ask each provider for its models; what is wrong, by name, empty where all is well."""
-        found = {}
-        for name in self.providers():
+        """Ask each provider for its models; what is wrong, by name, empty where all is well.
+
+        All are asked together, some seconds at most, and nothing is paid for.
+        """
+        quick = replace(self._catalogue, waits=QUICK)
+        await quick.read_keys()
+
+        async def wrong_with(name: str) -> str:
             try:
-                await self._catalogue.offered(name)
-                found[name] = ""
+                async with asyncio.timeout(LONGEST_LOOK_S):
+                    await quick.offered(name)
             except PatchyardError as error:
-                found[name] = error.message
-        return found
+                return error.message
+            except TimeoutError:
+                return f"{name} does not answer within {LONGEST_LOOK_S:g} s"
+            return ""
+
+        names = self.providers()
+        said = await asyncio.gather(*(wrong_with(name) for name in names))
+        return dict(zip(names, said, strict=True))
 
     async def _first(self, names: tuple[str, ...]) -> ModelProvider:
         failures = []

@@ -55,6 +55,7 @@ async def choose(
     """
     if named:
         return Choice(name=named, reason=NAMED)
+    await catalogue.read_keys()
     kind = str(kind_of(task)[0]) if task else ""
     if kind in catalogue.preferred.get(role, {}):
         return _chain(catalogue.preferred[role][kind], f"role {role}, for {kind}")

@@ -57,6 +57,7 @@ class KeyedModel(ABC):
 
     async def prepare(self) -> ModelFacts:
         """Check what can be checked without a charge: that a key is there when one is named."""
+        await self._provider.key.read()
         self._provider.require_key()
         return self._facts
 
@@ -99,7 +100,7 @@ class KeyedModel(ABC):
         )
         with suppress(Enough):
             async with self._client.ask(
-                self.asked_at, body=self._body(request), headers=self._headers()
+                self.asked_at, body=self._body(request), headers=await self._authorised()
             ) as answer:
                 await self._receive(answer, assembly)
         return assembly.reply()
@@ -157,7 +158,7 @@ class KeyedModel(ABC):
         return True
 
     async def _fetch(self, path: str) -> Any:
-        return await self._client.fetch(path, headers=self._headers())
+        return await self._client.fetch(path, headers=await self._authorised())
 
     async def _receive(self, answer: Answer, assembly: Assembly) -> None:
         if answer.is_json:
@@ -176,6 +177,11 @@ class KeyedModel(ABC):
                 raise
         if assembly.stop is None:
             raise HttpTrouble(Trouble.CUT, "the answer ended in the middle")
+
+    async def _authorised(self) -> dict[str, str]:
+        """Return what authorises a request, the key read anew."""
+        await self._provider.key.read()
+        return self._headers()
 
     def _headers(self) -> dict[str, str]:
         """Return what authorises a request."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from patchyard.domain.errors import ModelUnavailable
+from patchyard.models.keyrings import Keyring
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")  # as the HTTP library reads them
 HIDDEN = "[hidden]"
@@ -29,13 +30,20 @@ _SHAPES = re.compile(
 class Key:
     """A key by the name of what holds it: a variable, a file or an entry of the keyring.
 
-    It is read anew for each request, so that a key that was changed counts from then on.
+    It is read anew for each request, so that a key that was changed counts from then on; of the
+    keyring that is what `read` read last.
     """
 
     variable: str = ""  # all empty: the provider needs none
     file: str = ""  # absolute path
     entry: str = ""  # SERVICE/USER in the keyring
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    keyring: Keyring = field(default_factory=Keyring, repr=False, compare=False)
+
+    async def read(self) -> None:
+        """Read anew what takes time to read: an entry of the keyring."""
+        if self.entry and not (self.variable or self.file):
+            await self.keyring.read(self.entry)
 
     @property
     def is_named(self) -> bool:
@@ -89,7 +97,7 @@ class Key:
             return self.environ.get(self.variable, "").strip()
         if self.file:
             return _in_file(Path(self.file))
-        return _in_keyring(self.entry) if self.entry else ""
+        return self.keyring.value(self.entry) if self.entry else ""
 
 
 def unusable(message: str, hint: str) -> ModelUnavailable:
@@ -109,22 +117,6 @@ def _in_file(path: Path) -> str:
     if not stat.S_ISREG(mode) or mode & 0o077:
         raise unusable(f"others can read the key in {path}", f"`chmod 600 {path}`")
     return data.decode("ascii", "replace").strip()
-
-
-def _in_keyring(entry: str) -> str:
-    try:
-        import keyring  # noqa: PLC0415 - an extra, for those who use it
-        from keyring.errors import KeyringError  # noqa: PLC0415 - likewise
-    except ImportError as error:
-        cure = "`pip install 'patchyard[keyring]'`"
-        raise unusable(f"{entry} lies in the keyring, which needs an extra", cure) from error
-    service, _, user = entry.rpartition("/")
-    try:
-        return (keyring.get_password(service, user) or "").strip()
-    except KeyringError as error:
-        raise unusable(
-            f"the keyring does not give {entry}: {error}", "unlock it, or name a variable"
-        ) from error
 
 
 def proxy_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:

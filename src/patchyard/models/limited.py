@@ -20,18 +20,25 @@ class Throttle:
         self.rates = rates
         self._now = now
         self._sent: list[Sent] = []
+        self._line = asyncio.Lock()  # gives way in the order of coming
         self._under_way = 0
 
     @contextlib.asynccontextmanager
     async def turn(self, tokens: int, *, told: Callable[[], None]) -> AsyncIterator[list[int]]:
         """Wait until a request of about `tokens` may be sent; hold its place during the block.
 
+        Who came first is let through first, a small request after a large one too.
+
         The block puts what it really took into the list. `told` is called once where it waits.
         """
-        await self._room(tokens, told)
-        sent = Sent(at=self._now(), tokens=tokens)
-        self._sent.append(sent)
-        self._under_way += 1
+        is_told = self._line.locked()
+        if is_told:
+            told()
+        async with self._line:
+            await self._room(tokens, (lambda: None) if is_told else told)
+            sent = Sent(at=self._now(), tokens=tokens)
+            self._sent.append(sent)
+            self._under_way += 1
         took: list[int] = []
         try:
             yield took

@@ -91,6 +91,7 @@ class MessagesModel(KeyedModel):
 
         Raises ModelUnavailable without a key, and as `complete` does.
         """
+        await self._provider.key.read()
         self._provider.require_key()
         try:
             found = mapping(await self._fetch(f"/v1/models/{quote(self._provider.model, safe='')}"))

@@ -125,9 +125,13 @@ class OllamaModel:
 
     async def _chat(self, body: bytes, assembly: Assembly) -> None:
         async with self._client.ask(
-            "/api/chat", body=body, headers=self._provider.key.headers()
+            "/api/chat", body=body, headers=await self._authorised()
         ) as answer:
             await self._receive(answer, assembly)
+
+    async def _authorised(self) -> dict[str, str]:
+        await self._provider.key.read()
+        return self._provider.key.headers()
 
     async def _load(self) -> None:
         held = await self._held()
@@ -168,7 +172,7 @@ class OllamaModel:
             return await self._client.fetch(
                 path,
                 body=None if body is None else to_json(body),
-                headers=self._provider.key.headers(),
+                headers=await self._authorised(),
             )
 
         return await self._patiently(ask)

@@ -3,6 +3,7 @@
 Environment variables arrive as an argument; keys stay in them and are named, never copied.
 """
 
+import asyncio
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.messages import ModelFacts
 from patchyard.domain.model_names import split_name
 from patchyard.domain.throttle import Rates
+from patchyard.models.keyrings import Keyring
 from patchyard.models.keys import Key, proxy_secrets
 from patchyard.models.limited import LimitedModel, Throttles
 from patchyard.models.metered import MeteredModel
@@ -112,6 +114,7 @@ class Catalogue:
     preferred: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     shipped_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of the package
     throttles: Throttles = field(default_factory=Throttles)  # of this process
+    keyring: Keyring = field(default_factory=Keyring, repr=False)
     waits: Waits = field(default_factory=Waits)
     workspace: str = ""  # path of the work tree, for recordings
     plans: str = ""  # folder of the trees of unconfined plans, for recordings
@@ -135,7 +138,13 @@ class Catalogue:
             file=settings.api_key_file,
             entry=settings.api_key_keyring,
             environ=self.environ,
+            keyring=self.keyring,
         )
+
+    async def read_keys(self) -> None:
+        """Read all keys that lie in the keyring, together; what is wrong shows when one is used."""
+        keys = [self.key(settings) for settings in self.providers.values()]
+        await asyncio.gather(*(key.read() for key in keys))
 
     def placeholders(self) -> Placeholders:
         """Return what stands in a recording for what differs from run to run, and for keys."""
@@ -193,6 +202,7 @@ class Catalogue:
         opened = self._wire(provider, "")
         try:
             if isinstance(opened, Listing):
+                await self.key(self.provider(provider)).read()
                 opened.require_key()  # without it nobody is asked
             return await opened.offered()
         finally:

@@ -61,8 +61,10 @@ class RecordingModel:
         places: Placeholders,
         environment: str,
         plan: str,
+        chain: Sequence[str] = (),
     ) -> None:
         self._model = model
+        self._chain = frozenset(chain)  # names of all models that may answer; the file is of one
         self._path = path
         self._environment = environment
         self._plan = plan
@@ -81,7 +83,8 @@ class RecordingModel:
     async def prepare(self) -> ModelFacts:
         """Prepare the model and write the head, once."""
         facts = await self._model.prepare()
-        if self._before_us is not None and self._before_us.model != facts.name:
+        allowed = {facts.name, *self._chain}
+        if self._before_us is not None and self._before_us.model not in allowed:
             raise UsageError(
                 f"{self._path} is a recording of {self._before_us.model}, not of {facts.name}",
                 hint="name another file",
