@@ -51,7 +51,7 @@ async def test_a_task_takes_the_seven_steps_in_order_and_the_receipt_says_how_lo
     assert rows["repository"]["came_to"].startswith("main@")
     assert rows["cleanup"]["came_to"] == "a change set, gate reports, a strategy"
     assert data["receipt"]["workflow"] == data["workflow"]
-    assert "- steps: analysis" in receipt_markdown(data["receipt"])
+    assert "- took: analysis" in receipt_markdown(data["receipt"])
 
 
 async def test_each_round_is_a_step_more_and_cleanup_comes_after_a_failure_too(

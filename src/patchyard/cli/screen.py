@@ -28,7 +28,7 @@ def plan_screen(data: Mapping[str, Any]) -> str:
         *_proof(data),
         row("reach", _reach(data["reach"])),
         row("cost", _cost(data["cost"])),
-        row("steps", workflow_line(data["workflow"])),
+        row("took", workflow_line(data["workflow"])),
         row("head", data["journal_head"] if data.get("applied") else ""),
         *_error(data),
         *_next(data),

@@ -194,7 +194,7 @@ def _took(made: Data) -> list[str]:
     work = f"{cost['tokens']} tokens, {cost['steps']} steps, {time['seconds']:.1f} s of work"
     return [
         f"- {price}, {work}",
-        f"- steps: {workflow_line(made['workflow']) or 'nothing that took time'}",
+        f"- took: {workflow_line(made['workflow']) or 'nothing that took time'}",
         f"- in `{place['kind']}` (walls of `{place['walls']}`), network: {_line(place['network'])}",
         f"- models: {', '.join(map(_code, made['models'])) or 'none'}",
         f"- proven tree: {_code(made['proven_tree'] or 'none')}",
