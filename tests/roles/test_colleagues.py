@@ -13,7 +13,7 @@ from patchyard.assembly import open_equipment
 from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
 from patchyard.domain.errors import LimitReached, PatchyardError, ProofFailed, UsageError
 from patchyard.domain.events import Event, LimitsChanged, TurnTaken
-from patchyard.domain.plan import State
+from patchyard.domain.plan import PlanSpec, State
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.replaying import replay
@@ -58,18 +58,22 @@ class Team:
         (config / "config.yaml").write_text(json.dumps({"roles": list(scripts)}))
         self.environ = {**self.site.environ, "XDG_CONFIG_HOME": str(folder / "config")}
 
+    def spec(self, **options: Any) -> PlanSpec:
+        """Return what the team is asked for."""
+        repository = str(self.site.repository)
+        asked = Asked(task="Let mean([]) be 0", kind="process", repository=repository)
+        asked = Asked(**{**vars(asked), "validate": (CHECK,), **options})
+        return spec_of(asked, self.environ)
+
     async def run(
         self, plan_id: str = "", **options: Any
     ) -> tuple[Mapping[str, Any], list[Any], PatchyardError | None]:
         """Run or carry on; the plan's data, its events, what it failed with."""
         error = None
-        repository = str(self.site.repository)
         async with open_equipment(self.environ) as equipment:
             workflow = Workflow(equipment)
             if not plan_id:
-                asked = Asked(task="Let mean([]) be 0", kind="process", repository=repository)
-                asked = Asked(**{**vars(asked), "validate": (CHECK,), **options})
-                plan_id = await workflow.create(spec_of(asked, self.environ))
+                plan_id = await workflow.create(self.spec(**options))
             try:
                 await workflow.run(plan_id)
             except PatchyardError as failure:
@@ -189,6 +193,7 @@ async def test_a_colleague_that_reached_the_limit_goes_on_when_it_is_raised(tmp_
     team = Team(tmp_path, developer=developer, reviewer=(looks, looks, looks, APPROVES))
     data, _, error = await team.run(steps=6)
     assert isinstance(error, LimitReached)
+    assert (data["cost"]["steps"], data["colleagues"]) == (6, [])  # counted, and not heard yet
     async with (
         open_equipment(team.environ) as equipment,
         PlanLifecycleService(equipment).owned(data["plan_id"]) as ledger,

@@ -1,5 +1,6 @@
 """Other roles that look at a plan's proven work, each in a plan of its own: as events."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -29,17 +30,31 @@ class ColleagueHeard:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ColleagueCounted:
+    """What a colleague used that was stopped before it could be heard; all of it so far."""
+
+    colleague_id: str
+    usd: float = 0.0
+    is_priced: bool = True
+    input_tokens: int = 0
+    output_tokens: int = 0
+    steps: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Colleagues:
     """Who was asked and heard in this attempt."""
 
     asked: ColleagueAsked | None = None  # and not heard yet
     heard: tuple[ColleagueHeard, ...] = field(default=())  # oldest first
+    counted: Mapping[str, ColleagueCounted] = field(default_factory=dict)
+    """By plan, of all attempts: what is in this plan's own count already."""
 
     def last(self, role: str) -> ColleagueHeard | None:
         """Return what a role came to last."""
         return next((each for each in reversed(self.heard) if each.role == role), None)
 
 
-ColleagueEvent = ColleagueAsked | ColleagueHeard
+ColleagueEvent = ColleagueAsked | ColleagueCounted | ColleagueHeard
 
-__all__ = ["ColleagueAsked", "ColleagueEvent", "ColleagueHeard", "Colleagues"]
+__all__ = ["ColleagueAsked", "ColleagueCounted", "ColleagueEvent", "ColleagueHeard", "Colleagues"]

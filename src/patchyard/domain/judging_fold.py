@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from patchyard.domain.budget import Spent
-from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard, Colleagues
+from patchyard.domain.colleagues import ColleagueAsked, ColleagueCounted, ColleagueHeard
 from patchyard.domain.design_record import DesignRecorded
 from patchyard.domain.inquiries import AnswerGiven, RoleAnswered, RoleAsked
 from patchyard.domain.records import replace
@@ -34,9 +33,14 @@ def _colleague_asked(state: PlanState, event: ColleagueAsked, _version: int) -> 
     return replace(state, colleagues=replace(state.colleagues, asked=event))
 
 
+def _colleague_counted(state: PlanState, event: ColleagueCounted, _version: int) -> PlanState:
+    return _counted(state, event)
+
+
 def _colleague_heard(state: PlanState, event: ColleagueHeard, _version: int) -> PlanState:
+    state = _counted(state, event)
     heard = (*state.colleagues.heard, event)
-    return replace(state, spent=_with(state.spent, event), colleagues=Colleagues(heard=heard))
+    return replace(state, colleagues=replace(state.colleagues, asked=None, heard=heard))
 
 
 def _role_asked(state: PlanState, event: RoleAsked, _version: int) -> PlanState:
@@ -47,28 +51,43 @@ def _role_asked(state: PlanState, event: RoleAsked, _version: int) -> PlanState:
 def _role_answered(state: PlanState, event: RoleAnswered, _version: int) -> PlanState:
     answered = {**state.inquiries.answered, event.call_id: event}
     inquiries = replace(state.inquiries, answered=answered)
-    return replace(state, spent=_with(state.spent, event), inquiries=inquiries)
+    return replace(_counted(state, event), inquiries=inquiries)
 
 
 def _answer(state: PlanState, event: AnswerGiven, _version: int) -> PlanState:
     return replace(state, answer=event)
 
 
-def _with(spent: Spent, event: ColleagueHeard | RoleAnswered) -> Spent:
-    """Return what is spent with that of another role's plan."""
-    return replace(
-        spent,
-        usd=spent.usd + event.usd,
-        is_priced=spent.is_priced and event.is_priced,
-        input_tokens=spent.input_tokens + event.input_tokens,
-        output_tokens=spent.output_tokens + event.output_tokens,
-        steps=spent.steps + event.steps,
+def _counted(
+    state: PlanState, event: ColleagueCounted | ColleagueHeard | RoleAnswered
+) -> PlanState:
+    """Add what another role's plan used since it was counted last."""
+    before = state.colleagues.counted.get(event.colleague_id)
+    now = ColleagueCounted(
+        colleague_id=event.colleague_id,
+        usd=event.usd,
+        is_priced=event.is_priced,
+        input_tokens=event.input_tokens,
+        output_tokens=event.output_tokens,
+        steps=event.steps,
     )
+    known = before or ColleagueCounted(colleague_id=event.colleague_id)
+    spent = replace(
+        state.spent,
+        usd=state.spent.usd + now.usd - known.usd,
+        is_priced=state.spent.is_priced and now.is_priced,
+        input_tokens=state.spent.input_tokens + now.input_tokens - known.input_tokens,
+        output_tokens=state.spent.output_tokens + now.output_tokens - known.output_tokens,
+        steps=state.spent.steps + now.steps - known.steps,
+    )
+    counted = {**state.colleagues.counted, event.colleague_id: now}
+    return replace(state, spent=spent, colleagues=replace(state.colleagues, counted=counted))
 
 
 HANDLERS: Mapping[type, Callable[[PlanState, Any, int], PlanState]] = {
     AnswerGiven: _answer,
     ColleagueAsked: _colleague_asked,
+    ColleagueCounted: _colleague_counted,
     ColleagueHeard: _colleague_heard,
     CoverageMeasured: _covered,
     DesignRecorded: _recorded,

@@ -63,7 +63,7 @@ def _reverted(state: PlanState, event: Reverted, version: int) -> PlanState:
     state = _with(state, findings=findings, is_stale=state.workspace is not None)
     state = replace(  # the next attempt begins on the base, and nobody has looked at it
         state,
-        restoring="", colleagues=Colleagues(),
+        restoring="", colleagues=Colleagues(counted=state.colleagues.counted),
         review=None, coverage=None, record=None, removal=None,
     )  # fmt: skip
     if event.to_phase == "strategize":  # what follows counts it, and begins a new transcript

@@ -4,15 +4,17 @@ A tester's tests are taken over into the work and proven with it; a reviewer who
 sends it back. What they came to is heard once, whatever is killed in between.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from patchyard.contracts.actor import Wanted
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base, Change
 from patchyard.domain.codec import from_json
-from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
-from patchyard.domain.errors import JournalBroken, ProofFailed, WorkFailed
+from patchyard.domain.colleagues import ColleagueAsked, ColleagueCounted, ColleagueHeard
+from patchyard.domain.errors import JournalBroken, PatchyardError, ProofFailed, WorkFailed
 from patchyard.domain.lineage import Kinship, Lineage
 from patchyard.domain.plan import AUTO, Phase, PlanSpec
 from patchyard.domain.review import Review, Verdict
@@ -21,10 +23,12 @@ from patchyard.domain.state import PlanState
 from patchyard.engine.capture import rounds_of
 from patchyard.engine.captured import known_changeset
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.following import Elder
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.steering import Steering
 
-Carry = Callable[[str, PlanLimits], Awaitable[PlanState]]  # a plan to its end, within limits
+Carry = Callable[[str, Elder], Awaitable[PlanState]]  # a plan to its end, for another one
 Put = Callable[[Wanted], Awaitable[str]]  # makes a call in the work; what is wrong, or nothing
 Settle = Callable[[], Awaitable[str | None]]  # captures and proves the work again
 
@@ -39,10 +43,18 @@ class ColleagueRounds:
     """The further roles of one plan. A way to prove a round of work, after the gates."""
 
     def __init__(
-        self, equipment: Equipment, ledger: Ledger, *, carry: Carry, put: Put, settle: Settle
+        self,
+        equipment: Equipment,
+        ledger: Ledger,
+        steering: Steering,
+        *,
+        carry: Carry,
+        put: Put,
+        settle: Settle,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
+        self._steering = steering
         self._carry = carry
         self._put = put
         self._settle = settle
@@ -82,8 +94,7 @@ class ColleagueRounds:
 
     async def _unable(self, role: Role, asked: ColleagueAsked, failure: WorkFailed) -> str:
         """Take in that a tester finds the work itself wrong; that goes back to who did it."""
-        store, clock = self._equipment.store, self._equipment.clock
-        ledger = await Ledger.open(store, clock, asked.colleague_id)
+        ledger = await self._ledger_of(asked)
         await self._hear(asked, ledger.state, verdict=UNABLE)
         if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
             raise ProofFailed(f"the {role.name} cannot test the work: {failure.message}")
@@ -121,6 +132,8 @@ class ColleagueRounds:
         fits = open_ is not None and (role.is_writing or open_.changeset_id == result.id)
         if open_ is not None and fits and open_.role == role.name:
             return open_
+        if open_ is not None:  # a killed engine may have left it
+            await self._count(open_)
         if state.base is None:
             raise JournalBroken("the plan has no base although it was executed")
         base = replace(state.base, tree=result.tree, uncommitted=len(result.changes))
@@ -132,10 +145,38 @@ class ColleagueRounds:
         return asked
 
     async def _carried(self, asked: ColleagueAsked) -> tuple[PlanState, Ledger]:
-        await self._carry(asked.colleague_id, limits_left(self._ledger.state))
-        store, clock = self._equipment.store, self._equipment.clock
-        ledger = await Ledger.open(store, clock, asked.colleague_id)
+        """Let a colleague do its part. What one used that is stopped counts from then on."""
+        elder = Elder(
+            ledger=self._ledger,
+            steering=self._steering,
+            left=lambda: limits_left(self._ledger.state, but=asked.colleague_id),
+        )
+        try:
+            await self._carry(asked.colleague_id, elder)
+        except (PatchyardError, asyncio.CancelledError):
+            with suppress(PatchyardError):  # what ended it is the reason, whatever else fails
+                await self._count(asked)
+            raise
+        ledger = await self._ledger_of(asked)
         return ledger.state, ledger
+
+    async def _ledger_of(self, asked: ColleagueAsked) -> Ledger:
+        store, clock = self._equipment.store, self._equipment.clock
+        return await Ledger.open(store, clock, asked.colleague_id)
+
+    async def _count(self, asked: ColleagueAsked) -> None:
+        """Count what a colleague that was not heard used so far."""
+        spent = (await self._ledger_of(asked)).state.spent
+        so_far = ColleagueCounted(
+            colleague_id=asked.colleague_id,
+            usd=spent.usd,
+            is_priced=spent.is_priced,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+            steps=spent.steps,
+        )
+        if self._ledger.state.colleagues.counted.get(asked.colleague_id) != so_far:
+            await self._ledger.record(so_far)
 
     async def _wanted(self, role: Role, state: PlanState, change: Change, number: int) -> Wanted:
         """Return the call that brings one file of a colleague into the work."""
@@ -199,9 +240,21 @@ def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:
     )
 
 
-def limits_left(state: PlanState) -> PlanLimits:
-    """Return what is left of a plan's limits, for another plan that works for it."""
+def limits_left(state: PlanState, *, but: str = "") -> PlanLimits:
+    """Return what is left of a plan's limits, for another plan that works for it.
+
+    What plan `but` used is its own to count.
+    """
     limits, spent = state.limits, state.spent
+    own = state.colleagues.counted.get(but)
+    if own is not None:
+        spent = replace(
+            spent,
+            usd=spent.usd - own.usd,
+            input_tokens=spent.input_tokens - own.input_tokens,
+            output_tokens=spent.output_tokens - own.output_tokens,
+            steps=spent.steps - own.steps,
+        )
     tokens = limits.ceiling(is_priced=spent.is_priced).tokens
     return replace(
         limits,

@@ -18,12 +18,14 @@ from patchyard.domain.review_coverage import (
 )
 from patchyard.domain.role import Output
 from patchyard.domain.safety import UNCONFINED
+from patchyard.domain.steps import Step
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.gate_runs import GateRunner
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import Prover
 from patchyard.engine.rows import body_of
 from patchyard.engine.sites import general_walls
+from patchyard.engine.stepping import step
 
 PLACES_TOLD = 100  # to the reviewer
 
@@ -38,7 +40,10 @@ async def covered(
     if subject is None or ledger.state.known.charter.output != Output.FINDINGS:
         return subject
     if ledger.state.coverage is None:
-        await ledger.record(await _measured(equipment, ledger, prover, base, subject))
+        with step(ledger, Step.VALIDATION) as going:
+            measured = await _measured(equipment, ledger, prover, base, subject)
+            going.came_to(f"coverage: {coverage_words(measured)}")
+        await ledger.record(measured)
     return replace(subject, coverage=await _told(ledger))
 
 

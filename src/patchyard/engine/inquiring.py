@@ -29,9 +29,11 @@ from patchyard.domain.tooling import ASK_ROLE, ToolResult
 from patchyard.engine.call_results import refused, settled_event
 from patchyard.engine.colleagues import Carry, limits_left
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.following import Elder
 from patchyard.engine.grounds import Ground
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.steering import Steering
 
 QUESTION_CHARS = 20_000
 FAILED = "ROLE_FAILED"
@@ -51,10 +53,17 @@ class Inquiries:
     """The questions of one plan, put while its actor works on `ground`."""
 
     def __init__(
-        self, equipment: Equipment, ledger: Ledger, ground: Ground, *, carry: Carry
+        self,
+        equipment: Equipment,
+        ledger: Ledger,
+        steering: Steering,
+        ground: Ground,
+        *,
+        carry: Carry,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
+        self._steering = steering
         self._ground = ground
         self._carry = carry
 
@@ -120,7 +129,7 @@ class Inquiries:
     async def _answer(self, asked: RoleAsked, question: str) -> ToolResult:
         try:
             await self._made(asked, question)
-            await self._carry(asked.colleague_id, limits_left(self._ledger.state))
+            await self._carry(asked.colleague_id, self._elder())
         except PASSED_ON:
             raise
         except PatchyardError as error:
@@ -143,6 +152,11 @@ class Inquiries:
             },
         )
         return await self._settled(asked, result)
+
+    def _elder(self) -> Elder:
+        """Return this plan as the asked role knows it."""
+        ledger = self._ledger
+        return Elder(ledger=ledger, steering=self._steering, left=lambda: limits_left(ledger.state))
 
     async def _settled(self, asked: RoleAsked, result: ToolResult) -> ToolResult:
         """Settle the call and count what the answer cost, in one step."""

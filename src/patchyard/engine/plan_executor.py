@@ -198,7 +198,12 @@ class PlanExecutor:
             return await capture.prove()
 
         return ColleagueRounds(
-            self._equipment, self._ledger, carry=self._carry, put=loop.put, settle=settle
+            self._equipment,
+            self._ledger,
+            self._steering,
+            carry=self._carry,
+            put=loop.put,
+            settle=settle,
         )
 
     async def _subject(self, base: Base) -> Subject | None:
@@ -298,7 +303,9 @@ class PlanExecutor:
             ground,
             self._steering,
             watching=self._watching,
-            inquiries=Inquiries(self._equipment, self._ledger, ground, carry=self._carry),
+            inquiries=Inquiries(
+                self._equipment, self._ledger, self._steering, ground, carry=self._carry
+            ),
             subject=shown_subject(subject),
         )
 

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -69,18 +69,31 @@ class Steering:
         self._after = after
         self._looked = float("-inf")
         self._pausing = asyncio.Event()
+        self.awake = asyncio.Event()  # somebody pauses this plan, or the one that it looks at
+        self._listen: Callable[[], Awaitable[None]] | None = None
+
+    def follow(self, elder: "Steering", listen: Callable[[], Awaitable[None]]) -> None:
+        """Call `listen` in each step, and wait no longer once `elder` is to pause."""
+        self._listen = listen
+        self.awake = elder.awake
+
+    def _pause(self) -> None:
+        self._pausing.set()
+        self.awake.set()
 
     def hear(self, word: control.Word) -> None:
         """Note that something was said; it takes effect at the next step."""
         self._looked = float("-inf")
         if word.word == control.PAUSE:
-            self._pausing.set()
+            self._pause()
 
     async def step(self) -> None:
         """Take in what was said, during the call before too. Raises PlanPaused: it is held then.
 
         Raises WorkerLeft where the next worker goes on.
         """
+        if self._listen is not None:
+            await self._listen()
         if self._clock.monotonic() - self._looked >= LOOK_S:
             await self.take_in()
         if self._pausing.is_set():
@@ -95,7 +108,7 @@ class Steering:
         heard = self._ledger.state.steered.heard
         for word in await control.read(self._journal, self._ledger.plan_id, after=heard):
             if word.word == control.PAUSE and word.number > self._after:
-                self._pausing.set()
+                self._pause()
             if word.word == control.LIMIT:
                 limits = limits_of(word)
                 await self._ledger.record(LimitsChanged(limits=limits, word=word.number))
@@ -113,7 +126,7 @@ class Steering:
         """Wait, but not once the plan is to pause. Raises PlanPaused."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._pausing.wait()
+                await self.awake.wait()
         await self.step()
 
     async def answer_open(self) -> None:

@@ -18,19 +18,17 @@ plan goes on where it was.
 """
 
 import asyncio
-from dataclasses import replace
 
 from patchyard.contracts.approver import Approver
-from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import PatchyardError
-from patchyard.domain.events import LimitsChanged
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.queue import Errand
 from patchyard.domain.state import PlanState
 from patchyard.engine.approving import approve_phase, command_approves
 from patchyard.engine.directing import heard_late
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.following import Elder, Following
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService, place, require_strategy
@@ -132,7 +130,7 @@ class Workflow:
             plan_id, work, errand, carry=self._carried, ends_pause=ends_pause
         )
 
-    async def _carried(self, plan_id: str, limits: PlanLimits) -> PlanState:
+    async def _carried(self, plan_id: str, elder: Elder) -> PlanState:
         """Carry a colleague's plan to its end, watched by nobody, within what is left for it.
 
         It is this plan's to carry on: no worker takes it up alone.
@@ -140,10 +138,7 @@ class Workflow:
         colleague = Workflow(self._equipment, approver=self._approver, leaving=self._leaving)
 
         async def work(ledger: Ledger, executor: PlanExecutor, steering: Steering) -> None:
-            seconds = limits.seconds  # its own time is in them already
-            if seconds is not None:
-                seconds += ledger.state.spent.seconds
-            await ledger.record(LimitsChanged(limits=replace(limits, seconds=seconds)))
+            await Following(elder, ledger, steering, executor.deadline).begin()
             await colleague._whole_way(ledger, executor, steering)
 
         return await colleague._owned(plan_id, work, Errand.NONE)

@@ -1,0 +1,70 @@
+"""What is said to a plan reaches the colleague that looks at its work meanwhile: in that very step.
+
+The plan itself takes the words in; a pause ends the colleague's work too, guidance is told to both
+actors, and a new limit bounds both.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from patchyard.domain.budget import PlanLimits
+from patchyard.domain.events import LimitsChanged
+from patchyard.domain.steering import Guided
+from patchyard.engine.ledger import Ledger
+from patchyard.engine.steering import Steering
+from patchyard.engine.timekeeping import Deadline
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elder:
+    """A plan at work, as the colleague knows it that the plan asked."""
+
+    ledger: Ledger
+    steering: Steering
+    left: Callable[[], PlanLimits]  # of the plan's limits, for this colleague
+
+
+class Following:
+    """One colleague's ear at the plan that asked it."""
+
+    def __init__(
+        self, elder: Elder, ledger: Ledger, steering: Steering, deadline: Deadline
+    ) -> None:
+        self._elder = elder
+        self._ledger = ledger
+        self._steering = steering
+        self._deadline = deadline
+        self._bounds: PlanLimits | None = None  # the elder's, that are passed on
+
+    async def begin(self) -> None:
+        """Bound the colleague by what is left, and listen from now on."""
+        await self._bound()
+        self._steering.follow(self._elder.steering, self._listen)
+
+    async def _listen(self) -> None:
+        """Take in what was said to the elder. Raises PlanPaused, and it is the elder's pause."""
+        await self._elder.steering.step()
+        if self._elder.ledger.state.limits != self._bounds:
+            await self._bound()
+        await self._guide()
+
+    async def _bound(self) -> None:
+        self._bounds, limits = self._elder.ledger.state.limits, self._elder.left()
+        if limits.seconds is not None:  # its own time is in the elder's already
+            limits = replace(limits, seconds=limits.seconds + self._ledger.state.spent.seconds)
+        await self._ledger.record(LimitsChanged(limits=limits))
+        self._deadline.set(limits.seconds)
+
+    async def _guide(self) -> None:
+        """Pass on the guidance that the elder's actor has not heard yet, each once."""
+        guidance = self._elder.ledger.state.steered.guidance
+        if not guidance:
+            return
+        events = await self._ledger.events()
+        told = {event.guidance_id for _, _, event in events if isinstance(event, Guided)}
+        for each in guidance:
+            if each.guidance_id not in told:
+                await self._ledger.record(replace(each, word=0))
+
+
+__all__ = ["Elder", "Following"]
