@@ -27,6 +27,7 @@ from patchyard.engine.following import Elder
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.steering import Steering
+from patchyard.engine.taking_over import calls_for
 
 Carry = Callable[[str, Elder], Awaitable[PlanState]]  # a plan to its end, for another one
 Put = Callable[[Wanted], Awaitable[str]]  # makes a call in the work; what is wrong, or nothing
@@ -84,11 +85,7 @@ class ColleagueRounds:
             return await self._unable(role, asked, failure)
         changes = (await known_changeset(ledger)).changes
         for number, change in enumerate(changes):
-            problem = await self._put(await self._wanted(role, state, change, number))
-            if problem:
-                raise WorkFailed(
-                    f"{change.path} of the {role.name} cannot be taken over: {problem}"
-                )
+            await self._take_over(role, state, change, number)
         await self._hear(asked, state, added=tuple(change.path for change in changes))
         return await self._settle()
 
@@ -178,18 +175,16 @@ class ColleagueRounds:
         if self._ledger.state.colleagues.counted.get(asked.colleague_id) != so_far:
             await self._ledger.record(so_far)
 
-    async def _wanted(self, role: Role, state: PlanState, change: Change, number: int) -> Wanted:
-        """Return the call that brings one file of a colleague into the work."""
-        ref = f"{role.name}-{number}"
-        if change.blob is None or state.base is None:
-            return Wanted(ref=ref, name="delete_file", arguments={"path": change.path})
-        data = await self._equipment.trees.blob(state.base, change.blob)
-        try:
-            content = data.decode("utf-8")
-        except UnicodeDecodeError:
-            return Wanted(ref=ref, name="write_file", arguments=None, problem="it is no text")
-        arguments = {"path": change.path, "content": content}
-        return Wanted(ref=ref, name="write_file", arguments=arguments)
+    async def _take_over(self, role: Role, state: PlanState, change: Change, number: int) -> None:
+        """Bring one file of a colleague into the work, by calls as the actor makes them."""
+        content = None
+        if change.blob is not None and state.base is not None:
+            content = await self._equipment.trees.blob(state.base, change.blob)
+        for wanted in calls_for(change, content, ref=f"{role.name}-{number}"):
+            if problem := await self._put(wanted):
+                raise WorkFailed(
+                    f"{change.path} of the {role.name} cannot be taken over: {problem}"
+                )
 
     async def _hear(
         self,
