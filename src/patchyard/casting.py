@@ -80,7 +80,7 @@ class Actors:
 
     async def _model(self, casting: Casting) -> "_Asked":
         from patchyard.models.budgeted import BudgetedModel  # noqa: PLC0415 - only this actor needs it
-        from patchyard.models.choosing import choose, terms  # noqa: PLC0415 - only this actor needs it
+        from patchyard.models.choosing import QUICK, choose, terms  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.failing_over import FailingOverModel  # noqa: PLC0415 - likewise
         from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
         from patchyard.models.texted import TextedModel  # noqa: PLC0415 - likewise
@@ -104,7 +104,10 @@ class Actors:
                 require_strength(model.facts.name, model.head.environment, here)
         budgeted = [BudgetedModel(model) for model in models]
         texted = [TextedModel(model) for model in budgeted]  # bounded as it is sent
-        chain = FailingOverModel(texted, self._shared.circuits) if len(texted) > 1 else None
+        look = replace(catalogue, waits=QUICK, on_wait=None).offered
+        chain = None
+        if len(texted) > 1:
+            chain = FailingOverModel(texted, self._shared.circuits, look=look)
         asked = chain or texted[0]
         if spec.record_to is None:
             return _Asked(model=asked, budgeted=budgeted, chain=chain, chosen=choice.shown)

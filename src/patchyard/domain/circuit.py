@@ -66,6 +66,21 @@ class Circuit:
         wait_s = min(LONGEST_S, max(at_least_s, FIRST_S * FACTOR**self.openings))
         return Circuit(failures=failures, openings=self.openings + 1, opens_until=now + wait_s)
 
+    def answering(self, now: float) -> "Circuit":
+        """Return it after a look that found the provider well: one request is let through now.
+
+        Only once: where requests failed again since, they say more than looks do.
+        """
+        if self.position(now) != Position.OPEN or self.openings > 1:
+            return self
+        return replace(self, opens_until=now)
+
+    def away(self, now: float, *, least_s: float) -> "Circuit":
+        """Return it after a look that found nobody: open for another `least_s` at least."""
+        if self.opens_until is None or self.probed_at is not None:
+            return self
+        return replace(self, opens_until=max(self.opens_until, now + least_s))
+
     def let_go(self) -> "Circuit":
         """Return it after a request that says nothing of the provider: it was given up."""
         return replace(self, probed_at=None)

@@ -15,6 +15,7 @@ ALL_FAILED = "all_failed"
 RESTING = "resting"
 GRAVE = frozenset({"idle", "no_quota", "rate_limited", "timeout"})
 OF_PROVIDER = frozenset({"bad_key", "dns", "no_key", "proxy", "redirected", "refused", "tls"})
+WITHOUT_LIST = frozenset({404, 405, 501})  # answers of providers that list no models
 REFUSED_KEY = frozenset({401, 403})
 SAID = 1000  # characters of what a provider said
 
@@ -68,6 +69,17 @@ def is_of_model(error: Trouble) -> bool:
     kind, status = error.details.get("kind"), error.details.get("status")
     is_there = kind not in OF_PROVIDER and status not in REFUSED_KEY
     return isinstance(error, ModelUnavailable) and is_there
+
+
+def has_no_list(error: Trouble) -> bool:
+    """Whether a provider answered that it lists no models: it is there."""
+    return error.details.get("status") in WITHOUT_LIST
+
+
+def is_told_by_list(error: Trouble) -> bool:
+    """Whether a provider that lists its models has what `error` says was missing."""
+    kind, status = error.details.get("kind"), error.details.get("status")
+    return kind in OF_PROVIDER or status in REFUSED_KEY
 
 
 def asked_wait_s(error: Trouble) -> float:
@@ -166,8 +178,10 @@ __all__ = [
     "all_failed",
     "asked_wait_s",
     "blame",
+    "has_no_list",
     "is_of_model",
     "is_passing",
+    "is_told_by_list",
     "resting",
     "switched",
 ]

@@ -1,12 +1,14 @@
 """Which model is taken: the order of choice, and the error with its cures when there is none."""
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchyard.clients.waits import Waits
 from patchyard.domain.budget import UNPRICED_TOKENS, PlanLimits
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
+from patchyard.domain.failover import has_no_list
 from patchyard.domain.messages import ModelFacts
 from patchyard.domain.model_names import split_name
 from patchyard.domain.task_words import kind_of
@@ -61,14 +63,41 @@ async def choose(
         return _chain(catalogue.preferred[role][kind], f"role {role}, for {kind}")
     if role in catalogue.roles:
         return _chain(catalogue.roles[role], f"role {role}")
-    for provider, settings in sorted(catalogue.configured.items()):
-        if settings.default_model:
-            return Choice(name=f"{provider}:{settings.default_model}", reason="configured")
+    configured = [
+        f"{provider}:{settings.default_model}"
+        for provider, settings in sorted(catalogue.configured.items())
+        if settings.default_model
+    ]
+    if configured:
+        return Choice(name=await _well(catalogue, configured), reason="configured")
     pulled = await _pulled(catalogue, catalogue.shipped_roles.get(role, ()))
-    return _found(catalogue, role, pulled)
+    return await _found(catalogue, role, pulled)
 
 
-def _found(catalogue: Catalogue, role: str, pulled: "_Pulled") -> Choice:
+async def _well(catalogue: Catalogue, names: Sequence[str]) -> str:
+    """Return the first whose provider answers now; the first of all where none does.
+
+    They are asked together, for their lists of models. Where there is but one nobody is.
+    """
+    if len(names) == 1:
+        return names[0]
+    quick = replace(catalogue, waits=QUICK, on_wait=None)
+
+    async def is_well(name: str) -> bool:
+        try:
+            async with asyncio.timeout(QUICK.whole_s):
+                await quick.offered(split_name(name)[0])
+        except (ModelFailed, ModelUnavailable) as error:
+            return has_no_list(error)
+        except TimeoutError:
+            return False
+        return True
+
+    well = await asyncio.gather(*(is_well(name) for name in names))
+    return next((name for name, is_there in zip(names, well, strict=True) if is_there), names[0])
+
+
+async def _found(catalogue: Catalogue, role: str, pulled: "_Pulled") -> Choice:
     """Return the model where nobody chose one: shipped, of Ollama, of a vendor."""
     there = [each for each in catalogue.shipped_roles.get(role, ()) if _is_there(each, catalogue)]
     there = [each for each in there if each in pulled.wanted or not each.startswith(OLLAMA_PREFIX)]
@@ -76,11 +105,14 @@ def _found(catalogue: Catalogue, role: str, pulled: "_Pulled") -> Choice:
         return _chain(tuple(there), f"shipped for role {role}")
     if pulled.calling:
         return Choice(name=pulled.calling, reason="Ollama runs here and has it")
-    for provider, settings in catalogue.providers.items():
-        key = catalogue.key(settings)
-        if settings.default_model and key.known:
-            reason = f"{settings.api_key_env} is set"
-            return Choice(name=f"{provider}:{settings.default_model}", reason=reason)
+    keyed = {
+        f"{provider}:{settings.default_model}": settings.api_key_env
+        for provider, settings in catalogue.providers.items()
+        if settings.default_model and catalogue.key(settings).known
+    }
+    if keyed:
+        name = await _well(catalogue, tuple(keyed))
+        return Choice(name=name, reason=f"{keyed[name]} is set")
     if pulled.writing:
         return Choice(name=pulled.writing, reason="Ollama runs here and has no other")
     raise no_model()

@@ -1,10 +1,18 @@
 """The circuit breakers of one process: one a provider and one a model, for all plans."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from patchyard.domain.circuit import Circuit
-from patchyard.domain.failover import Blame, Trouble, asked_wait_s, blame, is_of_model
+from patchyard.domain.circuit import Circuit, Position
+from patchyard.domain.errors import ModelUnavailable
+from patchyard.domain.failover import (
+    Blame,
+    Trouble,
+    asked_wait_s,
+    blame,
+    is_of_model,
+    is_told_by_list,
+)
 from patchyard.domain.model_names import split_name
 
 
@@ -15,6 +23,7 @@ class Circuits:
         self._now = now
         self._circuits: dict[str, Circuit] = {}
         self._causes: dict[str, Trouble] = {}
+        self._looked: dict[str, float] = {}  # when, by provider
 
     def of(self, name: str) -> Circuit:
         """Return the circuit of a provider, or of one model (PROVIDER:MODEL)."""
@@ -65,9 +74,43 @@ class Circuits:
             if name in self._circuits:
                 self._circuits[name] = self._circuits[name].let_go()
 
+    def is_open(self, model: str) -> bool:
+        """Whether something keeps requests from `model`, or lets only one through."""
+        now = self._now()
+        return any(each.position(now) != Position.CLOSED for each in self._both(model))
+
+    def may_look(self, provider: str, every_s: float) -> bool:
+        """Whether a look at `provider` is due, which is taken as begun then."""
+        now = self._now()
+        before = self._looked.get(provider)
+        if before is not None and now - before < 0.9 * every_s:
+            return False
+        self._looked[provider] = now
+        return True
+
+    def looked(self, model: str, names: Sequence[str] | None, *, least_s: float) -> None:
+        """Note what a look came to: the models that are listed, None where nobody answered.
+
+        Only what a list can tell ends a wait early: that the provider can be reached, takes the
+        key, has the model.
+        """
+        now = self._now()
+        for name in (each for each in _names(model) if each in self._circuits):
+            circuit, cause = self._circuits[name], self._causes.get(name)
+            is_missed = bool(names) and isinstance(cause, ModelUnavailable) and name == model
+            if names is None or (is_missed and not _is_among(model, names)):
+                self._circuits[name] = circuit.away(now, least_s=least_s)
+            elif is_missed or (cause is not None and is_told_by_list(cause)):
+                self._circuits[name] = circuit.answering(now)
+
     def _both(self, model: str) -> tuple[Circuit, Circuit]:
         provider, whole = _names(model)
         return self.of(provider), self.of(whole)
+
+
+def _is_among(model: str, names: Sequence[str]) -> bool:
+    own = split_name(model)[1]
+    return own in names or f"{own}:latest" in names
 
 
 def _names(model: str) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from patchyard.domain.messages import (
 )
 from patchyard.domain.model_names import split_name
 from patchyard.models.circuits import Circuits
+from patchyard.models.lookout import Look, Lookout
 
 
 @dataclass(kw_only=True)
@@ -51,12 +52,19 @@ class FailingOverModel:
     """
 
     def __init__(
-        self, models: Sequence[Model], circuits: Circuits, *, on_switch: OnSwitch | None = None
+        self,
+        models: Sequence[Model],
+        circuits: Circuits,
+        *,
+        on_switch: OnSwitch | None = None,
+        look: Look | None = None,
     ) -> None:
         self._chain = [Link(model=model) for model in models]
         self._circuits = circuits
         self._current = self._chain[0]
         self.on_switch = on_switch
+        names = [link.name for link in self._chain]
+        self._lookout = None if look is None else Lookout(names, circuits, look)
 
     @property
     def facts(self) -> ModelFacts:
@@ -104,7 +112,9 @@ class FailingOverModel:
         raise _from(failures)
 
     async def close(self) -> None:
-        """Close all of them."""
+        """Close all of them, and look after nobody any more."""
+        if self._lookout is not None:
+            await self._lookout.close()
         for link in self._chain:
             await link.model.close()
 
@@ -123,7 +133,7 @@ class FailingOverModel:
         try:
             await link.model.prepare()
         except (ModelFailed, ModelUnavailable) as error:
-            self._circuits.failed(link.name, error)
+            self._failed(link, error)
             return Failure(model=link.name, error=error)
         except BaseException:
             self._circuits.let_go(link.name)
@@ -139,7 +149,7 @@ class FailingOverModel:
         try:
             reply = await link.model.complete(request, on_text=on_text)
         except (ModelFailed, ModelUnavailable) as error:
-            self._circuits.failed(link.name, error)
+            self._failed(link, error)
             failure = Failure(model=link.name, error=error)
             if failure.kind == TOO_LONG and request.size:
                 link.refused_size = min(request.size, link.refused_size or request.size)
@@ -149,6 +159,11 @@ class FailingOverModel:
             raise
         self._circuits.succeeded(link.name)
         return reply
+
+    def _failed(self, link: Link, error: ModelFailed | ModelUnavailable) -> None:
+        self._circuits.failed(link.name, error)
+        if self._lookout is not None:
+            self._lookout.wake()
 
     def _unfit(self, link: Link, request: ModelRequest) -> Failure | None:
         """Return the failure of a model that refused as long a request before."""

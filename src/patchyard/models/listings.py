@@ -7,11 +7,11 @@ from typing import Any
 
 from patchyard.clients.http import HttpTrouble, Trouble
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
+from patchyard.domain.failover import has_no_list
 from patchyard.models.answering import mapping
 from patchyard.models.troubles import Provider
 
 SHOWN = 4  # models named to whom asked for one that is not there
-WITHOUT_LIST = (404, 405, 501)  # answers of providers that list no models
 
 Offered = Callable[[], Awaitable[Sequence[str]]]  # raises ModelFailed or ModelUnavailable
 
@@ -31,7 +31,7 @@ async def require_listed(provider: Provider, offered: Offered) -> None:
     try:
         names = await offered()
     except (ModelFailed, ModelUnavailable) as error:
-        if error.details.get("status") in WITHOUT_LIST:
+        if has_no_list(error):
             return
         raise
     if names and provider.model not in names:
@@ -57,4 +57,4 @@ def _naming(provider: Provider, names: Sequence[str]) -> Provider:
     return replace(provider, missing_hint=f"it has {listed}" if listed else "")
 
 
-__all__ = ["SHOWN", "WITHOUT_LIST", "Offered", "advised", "names_in", "require_listed"]
+__all__ = ["SHOWN", "Offered", "advised", "names_in", "require_listed"]
