@@ -1,5 +1,6 @@
 """Queues to test, each with as many members as a test wants, and a clock that the test sets on."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,9 +48,11 @@ class Post:
     claims: LeaseClaims
     membership: Membership
 
-    async def take(self, room: int = 1, limits: Limits | None = None) -> list[tuple[Hold, str]]:
+    async def take(
+        self, room: int = 1, limits: Limits | None = None, *, roles: Collection[str] = ()
+    ) -> list[tuple[Hold, str]]:
         """Claim, and return the ids of the jobs."""
-        taken = await self.crew.claim(room, limits or Limits())
+        taken = await self.crew.claim(room, limits or Limits(), roles=roles)
         return [(hold, each.job_id) for hold, each in taken]
 
     async def beat(self) -> None:
@@ -89,6 +92,8 @@ Hall = SQLiteHall
 HALLS = {"sqlite": SQLiteHall}
 
 
-def job(job_id: str, *, project: str = "p", model: str = "m", priority: int = 0) -> Job:
+def job(
+    job_id: str, *, project: str = "p", model: str = "m", role: str = "", priority: int = 0
+) -> Job:
     """A job that is due."""
-    return Job(job_id=job_id, project=project, model=model, priority=priority)
+    return Job(job_id=job_id, project=project, model=model, role=role, priority=priority)

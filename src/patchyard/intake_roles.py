@@ -1,17 +1,19 @@
 """Where the user's own roles lie, and what a role is held to when a plan is made."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 from patchyard.configuration import Configuration, user_file
+from patchyard.domain.announcing import Skills
 from patchyard.domain.effective import Setting
 from patchyard.domain.errors import UsageError
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.role import Output, Role
 from patchyard.domain.routing import sites_of
 from patchyard.engine.removal_proof import UNNOTICED, commands_of
-from patchyard.roles.library import FOLDER, role_named
+from patchyard.roles.library import FOLDER, role_named, role_names
 
 
 def role_folder(environ: Mapping[str, str]) -> Path:
@@ -74,6 +76,23 @@ def _amiss(role: Role, spec: PlanSpec) -> str:
     return next((k for k in kinds if role.environments and k not in role.environments), "")
 
 
+def skills_of(environ: Mapping[str, str], named: Sequence[str]) -> Skills:
+    """Return what a worker for the `named` roles (none: all there are) says that it can do.
+
+    Raises UnknownName, UsageError for a role that cannot be read.
+    """
+    folder = role_folder(environ)
+    names = tuple(dict.fromkeys(named)) or role_names(folder)
+    roles = [role_named(name, folder, tools=tool_names()) for name in names]
+    return Skills(
+        roles=names,
+        takes_all=not named,
+        capabilities=tuple(dict.fromkeys(word for each in roles for word in each.capabilities)),
+        expertise=tuple(dict.fromkeys(word for each in roles for word in each.expertise)),
+        version=version("patchyard"),
+    )
+
+
 def is_typed(setting: Setting) -> bool:
     """Whether somebody said it for this very command."""
     return setting.origin == "option" or setting.origin.startswith("PATCHYARD_")
@@ -109,4 +128,12 @@ def require_role_fits(spec: PlanSpec) -> None:
         raise UsageError(UNNOTICED, hint="name one with --validate COMMAND")
 
 
-__all__ = ["cast", "is_typed", "require_role_fits", "role_folder", "tool_names", "with_askable"]
+__all__ = [
+    "cast",
+    "is_typed",
+    "require_role_fits",
+    "role_folder",
+    "skills_of",
+    "tool_names",
+    "with_askable",
+]

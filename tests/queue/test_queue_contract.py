@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from patchyard.domain.announcing import Announcement, Skills
 from patchyard.domain.errors import Conflict, FencedOff
 from patchyard.domain.queue import DEAD_S, DEATHS, Errand, Job, Limits
 from queue_halls import HALLS, Hall, job
@@ -47,6 +48,35 @@ async def test_a_higher_priority_comes_first(hall: Hall) -> None:
     await worker.queue.put(job("usual"))
     await worker.queue.put(job("high", project="q", priority=5))
     assert [name for _, name in await worker.take(3)] == ["high", "usual", "low"]
+
+
+async def test_a_worker_for_roles_takes_their_plans_alone_and_what_is_anybodys(hall: Hall) -> None:
+    tester, all_ = await hall.post("t", concurrency=9), await hall.post("a", concurrency=9)
+    for name, role in (("d1", "developer"), ("t1", "tester"), ("r1", "reviewer"), ("t2", "tester")):
+        await tester.queue.put(job(name, role=role, priority=9 if role == "developer" else 0))
+    assert await tester.take(9, roles=("architect",)) == []
+    assert [name for _, name in await tester.take(1, roles=("tester",))] == ["t1"]
+    await tester.queue.put(job("chore:x"))
+    roles = ("tester", "reviewer")
+    assert [name for _, name in await tester.take(9, roles=roles)] == ["chore:x", "r1", "t2"]
+    assert [name for _, name in await all_.take(9)] == ["d1"]
+    assert await tester.take(9, roles=roles) == []
+
+
+async def test_what_a_worker_says_of_itself_is_seen_as_long_as_it_lives(hall: Hall) -> None:
+    worker, other = await hall.post("w", concurrency=2), await hall.post()
+    skills = Skills(roles=("tester",), takes_all=False, capabilities=("a",), version="1")
+    own = worker.membership.member
+    said = Announcement(member_id=own.member_id, worker="w", skills=skills, concurrency=2)
+    assert [each.announced for each in await other.queue.members()] == [None]
+    for load in (0, 1):
+        now = replace(said, load=load, is_draining=bool(load))
+        await worker.crew.announce(now)
+        assert [each.announced for each in await other.queue.members()] == [now]
+    hall.clock.seconds += DEAD_S + 1
+    assert await other.queue.members() == []
+    with pytest.raises(FencedOff):
+        await worker.crew.announce(replace(said, member_id="gone"))
 
 
 async def test_projects_take_turns(hall: Hall) -> None:

@@ -12,7 +12,7 @@ from patchyard.domain.queue import Errand, Limits, Member, job_of
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
-from patchyard.engine.standing import NOBODY, Standing, standings
+from patchyard.engine.standing import Standing, standings
 from patchyard.intake import Asked
 
 
@@ -47,6 +47,8 @@ async def queued(
     said = f"follow it with: agents plan watch {plan_id}"
     if not workers:
         said = "no worker is alive: start one with `agents worker`"
+    elif standing is not None and standing.is_stranded:
+        said = f"no living worker takes the role {spec.role}: start one with `agents worker`"
     text = f"plan {plan_id} is queued in {visible(spec.repository)}\n{said}"
     return Outcome(data=data, text=text)
 
@@ -62,7 +64,7 @@ async def is_awaited(equipment: Equipment, plan_id: str) -> bool:
     if await equipment.claims.holder(plan_id):
         return True
     standing = (await places_in_queue(equipment)).get(plan_id)
-    return standing is not None and standing.waits_for != NOBODY
+    return standing is not None and not standing.is_stranded
 
 
 def owner_data(owner: Member | None) -> Mapping[str, object] | None:

@@ -16,9 +16,13 @@ def role() -> None:
 
 
 @role.command("list", short_help="List the roles there are.", epilog="Example: agents role list")
+@click.option("--announced", is_flag=True, help="List the living workers and their roles instead.")
 @format_option
-def list_roles(output_format: str) -> None:
+def list_roles(announced: bool, output_format: str) -> None:  # noqa: FBT001 - click gives it so
     """List the roles: those of the package, and your own beside `config.yaml`."""
+    if announced:
+        carry_out("role list", output_format, _announced)
+        return
 
     async def work() -> Outcome:
         from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
@@ -36,6 +40,23 @@ def list_roles(output_format: str) -> None:
         return Outcome(data={"roles": rows}, text="\n".join(lines))
 
     carry_out("role list", output_format, work)
+
+
+async def _announced() -> Outcome:
+    """Return what the living workers say of themselves, oldest first."""
+    from patchyard.storage import open_storage  # noqa: PLC0415 - heavy, and only for this
+
+    async with open_storage(os.environ) as stores:
+        found = [each.announced for each in await stores.queue.members() if each.announced]
+    lines = []
+    for said in found:
+        whose = "all roles" if said.skills.takes_all else ", ".join(said.skills.roles)
+        state = "draining" if said.is_draining else f"{said.load} of {said.concurrency}"
+        can = ", ".join((*said.skills.capabilities, *said.skills.expertise))
+        head = f"{paint(visible(said.worker), 'cyan')}  {state}  {visible(whose)}"
+        lines += [f"{head}  ({visible(said.skills.version)})", f"  {visible(can)}"]
+    text = "\n".join(lines) or "no worker is alive: start one with `agents worker`"
+    return Outcome(data={"workers": [said.data() for said in found]}, text=text)
 
 
 @role.command(short_help="Show one role.", epilog="Example: agents role show tester")

@@ -20,6 +20,13 @@ MOST = 1000  # plans at once
 
 @click.command(epilog="Example: agents worker --concurrency 4")
 @click.option("--concurrency", type=int, default=2, show_default=True, help="Plans at once.")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="R",
+    help="Take only plans of this role, may be repeated; all by default.",
+)
 @click.option("--name", default="", help="What others know it by; machine and process by default.")
 @click.option(
     "--drain",
@@ -28,27 +35,38 @@ MOST = 1000  # plans at once
     help="How long running plans may take to stop when it is told to end.",
 )
 @format_option
-def worker(concurrency: int, name: str, drain: str, output_format: str) -> None:
+def worker(
+    concurrency: int, roles: tuple[str, ...], name: str, drain: str, output_format: str
+) -> None:
     """Take plans from the queue and carry them out, those of dead processes too.
+
+    `agents role list --announced` shows, from any process, which workers there are.
 
     The first SIGTERM or Ctrl-C lets it take no new plan and brings the running ones to where
     another worker goes on; the second ends it at once.
     """
 
     async def work() -> Outcome:
-        return await _work(concurrency, name or _own_name(), drain)
+        return await _work(concurrency, roles, name or _own_name(), drain)
 
     carry_out("worker", output_format, work)
 
 
-async def _work(concurrency: int, name: str, drain: str) -> Outcome:
+async def _work(concurrency: int, roles: tuple[str, ...], name: str, drain: str) -> Outcome:
     from patchyard.assembly import open_worker  # noqa: PLC0415 - heavy, and only now needed
     from patchyard.engine.worker import Terms  # noqa: PLC0415 - likewise
     from patchyard.intake import parse_duration  # noqa: PLC0415 - likewise
+    from patchyard.intake_roles import skills_of  # noqa: PLC0415 - likewise
 
     if not 1 <= concurrency <= MOST:
         raise UsageError(f"--concurrency must be 1 to {MOST}, not {concurrency}")
-    terms = Terms(name=name, concurrency=concurrency, drain_s=parse_duration(drain))
+    terms = Terms(
+        name=name,
+        concurrency=concurrency,
+        roles=roles,
+        skills=skills_of(os.environ, roles),
+        drain_s=parse_duration(drain),
+    )
     async with open_worker(os.environ, terms, told=_say) as (one, chores):
         loop = asyncio.get_running_loop()
 

@@ -1,9 +1,10 @@
 """The seam to the queue: plans wait for workers, who take them by leases and slots."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from patchyard.contracts.claims import Hold
+from patchyard.domain.announcing import Announcement
 from patchyard.domain.queue import Errand, Job, Limits, Member
 
 
@@ -44,10 +45,20 @@ class Crew(Protocol):
         """
         ...
 
-    async def claim(self, room: int, limits: Limits) -> Sequence[tuple[Hold, Job]]:
+    async def claim(
+        self, room: int, limits: Limits, *, roles: Collection[str] = ()
+    ) -> Sequence[tuple[Hold, Job]]:
         """Take up to `room` jobs that are due, each with a lease and its slots, in one step.
 
-        Raises FencedOff when there are any and this worker was taken for dead.
+        Of the plans only those of `roles`, where some are named. Raises FencedOff when there are
+        any and this worker was taken for dead.
+        """
+        ...
+
+    async def announce(self, said: Announcement) -> None:
+        """Let `Queue.members` tell what this worker says of itself, for as long as it lives.
+
+        Raises FencedOff when this worker was taken for dead.
         """
         ...
 

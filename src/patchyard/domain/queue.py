@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from patchyard.domain.announcing import Announcement
 from patchyard.domain.plan import PlanSpec
 
 HEARTBEAT_S = 3.0  # between two signs of life (design, "Scale by standing on others")
@@ -43,6 +44,7 @@ class Member:
     since: float = 0.0  # seconds since the epoch
     concurrency: int = 0  # plans at once; 0: a command, which takes none from the queue
     is_draining: bool = False  # takes no new plan
+    announced: Announcement | None = None  # what a worker says of itself
 
     @property
     def is_worker(self) -> bool:
@@ -74,6 +76,7 @@ class Job:
     errand: Errand = Errand.RUN
     project: str = ""  # the lane it waits in, with its model
     model: str = ""
+    role: str = ""  # whose plan it is; empty: anybody's
     priority: int = 0  # higher first
     not_before: float = 0.0  # seconds since the epoch
     every_s: float = 0.0  # a chore comes back so long after it was done
@@ -118,12 +121,13 @@ def job_of(
     priority: int = 0,
     not_before: float = 0.0,
 ) -> Job:
-    """Return the job of a plan: in the lane of its project (else its repository) and its model."""
+    """Return the job of a plan: in the lane of its project (else repository), model and role."""
     return Job(
         job_id=plan_id,
         errand=errand,
         project=spec.project or spec.repository,
         model=spec.model if spec.agent == "model" else "",
+        role=spec.role,
         priority=priority,
         not_before=not_before,
     )

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.blobs import BlobSpaces
+from patchyard.contracts.bus import Bus
 from patchyard.contracts.claims import Claims
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.environment import Environment
@@ -39,6 +40,7 @@ class Equipment:
     claims: Claims
     queue: Queue
     crew: Crew  # this process as a worker
+    bus: Bus  # to other processes of this installation
     clock: Clock
     trees: Trees
     subjects: Subjects

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.queue import Queue
+from patchyard.domain.announcing import takes
 from patchyard.domain.queue import DEATHS, Job, Limits, Member, full_scope, scopes_of
 
-NOBODY = "a worker: none is alive"
+NONE_ALIVE = "none is alive"
+NOBODY = f"a worker: {NONE_ALIVE}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +20,11 @@ class Standing:
     job: Job
     worker: str | None = None  # who is at it
     waits_for: str = ""  # empty while somebody is at it
+
+    @property
+    def is_stranded(self) -> bool:
+        """Whether no worker that lives will ever take it."""
+        return self.waits_for.endswith(NONE_ALIVE)
 
     def data(self) -> Mapping[str, object]:
         """Return it for programs."""
@@ -60,6 +67,8 @@ def waits_for(
         return f"a person: it was given up {job.deaths} times; look at its events, then resume it"
     if not workers:
         return NOBODY
+    if not any(takes(_roles(each), job.role) for each in workers):
+        return f"a worker for the role {job.role}: {NONE_ALIVE}"
     if job.not_before > now:
         return f"its time, in {job.not_before - now:.0f} s"
     scope = full_scope(scopes_of(job, ""), taken, limits)
@@ -69,4 +78,10 @@ def waits_for(
     return "a free worker"
 
 
-__all__ = ["NOBODY", "Standing", "standings", "waits_for"]
+def _roles(worker: Member) -> tuple[str, ...]:
+    """Return the roles that a worker keeps to; empty: it takes all."""
+    said = worker.announced
+    return () if said is None or said.skills.takes_all else said.skills.roles
+
+
+__all__ = ["NOBODY", "NONE_ALIVE", "Standing", "standings", "waits_for"]

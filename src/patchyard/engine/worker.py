@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
+from patchyard.domain.announcing import Skills
 from patchyard.domain.errors import Conflict, FencedOff, PatchyardError
 from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Dispatcher, Told
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.herald import Herald
 
 POLL_S = 0.25  # between two looks at the queue
 REAP_S = 1.0  # between two looks for the dead
@@ -21,6 +23,8 @@ class Terms:
     name: str
     concurrency: int
     limits: Limits = field(default_factory=Limits)
+    roles: tuple[str, ...] = ()  # whose plans alone it takes; empty: all
+    skills: Skills = field(default_factory=Skills)  # that it announces
     drain_s: float = 30.0  # how long plans may take to come to a stop when it leaves
 
 
@@ -39,6 +43,7 @@ class Worker:
         self._draining = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         self._reaped = float("-inf")
+        self._herald = Herald(equipment, terms.skills)
 
     def drain(self) -> None:
         """Take no new job, bring the running ones to a stop, leave."""
@@ -50,7 +55,7 @@ class Worker:
         Raises Conflict when a living worker has the name.
         """
         terms = self._terms
-        await self._crew.join(terms.name, terms.concurrency)
+        self._herald.joined(await self._crew.join(terms.name, terms.concurrency))
         for job in jobs:
             await self._queue.put(job)
         try:
@@ -76,11 +81,13 @@ class Worker:
             await self._dispatcher.adopt()
         room = self._terms.concurrency - len(self._running)
         since = self._clock.now()  # a cancel that comes between counts
-        for hold, job in await self._crew.claim(room, self._terms.limits):
+        terms = self._terms
+        for hold, job in await self._crew.claim(room, terms.limits, roles=terms.roles):
             doing = self._dispatcher.carry_out(hold, job, since=since)
             task = asyncio.create_task(doing, name=job.job_id)
             self._running.add(task)
             task.add_done_callback(self._ended)
+        await self._herald.announce(len(self._running))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -92,7 +99,8 @@ class Worker:
         """Give up what another worker has by now, and be a new member."""
         self._told("this worker was taken for dead: it begins again")
         await self._cancelled(list(self._running))
-        await self._crew.join(self._terms.name, self._terms.concurrency)
+        terms = self._terms
+        self._herald.joined(await self._crew.join(terms.name, terms.concurrency))
 
     async def _wait(self, running: set[asyncio.Task[None]], seconds: float) -> None:
         """Wait until a job ends, a drain begins, or the time is over."""
@@ -107,6 +115,7 @@ class Worker:
         running = list(self._running)
         if running:
             await _quietly(self._crew.leave(is_draining=True))
+            await _quietly(self._herald.announce(len(running), is_draining=True))
             self._told(f"stopping {len(running)}")
             self._dispatcher.leaving.set()
             await asyncio.wait(running, timeout=self._terms.drain_s)

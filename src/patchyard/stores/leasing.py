@@ -1,13 +1,16 @@
 """Leases, members and slots as rows: what claims and the queue both do within a transaction."""
 
+import json
 import sqlite3
 from collections.abc import Sequence
 
 from patchyard.clients.process import ProcessRef
+from patchyard.domain.announcing import Announcement, announcement_of
 from patchyard.domain.errors import FencedOff
 from patchyard.domain.queue import Errand, Lease, Member, Seat, is_silent
 
 MEMBER = "member, name, boot, namespace, pid, started, beat, since, concurrency, is_draining"
+ANNOUNCED = f"{MEMBER}, announced"
 
 Connection = sqlite3.Connection
 
@@ -74,7 +77,7 @@ def enrol(connection: Connection, member: Member) -> None:
 def members(connection: Connection, where: str = "TRUE", *values: object) -> Sequence[Member]:
     """Return the entered members that `where` selects, living or not, oldest first."""
     rows = connection.execute(
-        f"SELECT {MEMBER} FROM members WHERE {where} ORDER BY since, member",  # noqa: S608 - ours
+        f"SELECT {ANNOUNCED} FROM members WHERE {where} ORDER BY since, member",  # noqa: S608 - ours
         values,
     ).fetchall()
     return [
@@ -86,9 +89,28 @@ def members(connection: Connection, where: str = "TRUE", *values: object) -> Seq
             since=row[7],
             concurrency=row[8],
             is_draining=bool(row[9]),
+            announced=_announced(row[10]),
         )
         for row in rows
     ]
+
+
+def _announced(text: str) -> Announcement | None:
+    """Return what a worker said of itself; what cannot be read is nothing said."""
+    try:
+        return announcement_of(json.loads(text)) if text else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def announce(connection: Connection, said: Announcement) -> None:
+    """Keep what a member says of itself. Raises FencedOff when it is known no more."""
+    kept = connection.execute(
+        "UPDATE members SET announced = ? WHERE member = ?",
+        (json.dumps(said.data()), said.member_id),
+    )
+    if kept.rowcount == 0:
+        raise FencedOff
 
 
 def owner_of(connection: Connection, job_id: str) -> Member | None:
@@ -125,6 +147,7 @@ def bury(connection: Connection, member: Member) -> None:
 __all__ = [
     "MEMBER",
     "Connection",
+    "announce",
     "bury",
     "dismiss",
     "enrol",

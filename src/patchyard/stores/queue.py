@@ -1,27 +1,33 @@
 """The queue in the journal's own file: jobs, the lanes they wait in, the slots they take."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from patchyard.contracts.claims import Hold
 from patchyard.contracts.clock import Clock
+from patchyard.domain.announcing import Announcement, takes
 from patchyard.domain.errors import Conflict, FencedOff, JournalBroken
 from patchyard.domain.queue import DEATHS, Errand, Job, Lease, Limits, Member, next_job, scopes_of
 from patchyard.stores import leasing
 from patchyard.stores.membership import Held, Membership
 from patchyard.stores.sqlite import RESTORE
 
-JOB = "job, errand, project, model, priority, not_before, every_s, queued, number, deaths"
+JOB = "job, errand, project, model, role, priority, not_before, every_s, queued, number, deaths"
 HEAD = (
-    f"SELECT {JOB} FROM jobs WHERE project = ? AND model = ? AND member IS NULL"  # noqa: S608 - ours
+    f"SELECT {JOB} FROM jobs WHERE project = ? AND model = ? AND role = ? AND member IS NULL"  # noqa: S608 - ours
     " AND not_before <= ? AND deaths < ? AND NOT EXISTS"
     " (SELECT 1 FROM leases WHERE leases.job = jobs.job AND leases.member IS NOT NULL)"
     " ORDER BY priority DESC, number LIMIT 1"
 )
 DUE = "SELECT 1 FROM jobs WHERE member IS NULL AND not_before <= ? AND deaths < ? LIMIT 1"
+DUE_IN_LANE = (
+    "SELECT 1 FROM lanes WHERE role IN ({}) AND EXISTS (SELECT 1 FROM jobs"
+    " WHERE jobs.project = lanes.project AND jobs.model = lanes.model AND jobs.role = lanes.role"
+    " AND member IS NULL AND not_before <= ? AND deaths < ?) LIMIT 1"
+)
 ORPHAN = "SELECT 1 FROM leases WHERE job = ? AND member IS NULL AND errand <> ''"
-USED = "SELECT 1 FROM jobs WHERE project = ? AND model = ? LIMIT 1"
+USED = "SELECT 1 FROM jobs WHERE project = ? AND model = ? AND role = ? LIMIT 1"
 
 
 class SQLiteQueue:
@@ -91,27 +97,40 @@ class SQLiteQueue:
         membership.live()
         return membership.member
 
-    async def claim(self, room: int, limits: Limits) -> Sequence[tuple[Hold, Job]]:
+    async def claim(
+        self, room: int, limits: Limits, *, roles: Collection[str] = ()
+    ) -> Sequence[tuple[Hold, Job]]:
         """See contracts.queue.Crew."""
-        if room <= 0 or not await self._journal.look(self._is_due):
+        if room <= 0 or not await self._journal.look(lambda known: self._is_due(known, roles)):
             return ()
         taken = await self._journal.within(
-            lambda connection: list(self._taken(connection, room, limits))
+            lambda connection: list(self._taken(connection, room, limits, roles))
         )
         return [(Held(self._membership, lease), job) for lease, job in taken]
 
-    def _is_due(self, connection: sqlite3.Connection) -> bool:
+    def _is_due(self, connection: sqlite3.Connection, roles: Collection[str]) -> bool:
         """Whether a look at the lanes may be worth a synced write."""
-        return connection.execute(DUE, (self._clock.now(), DEATHS)).fetchone() is not None
+        named = ("", *roles) if roles else ()
+        due = DUE_IN_LANE.format(", ".join("?" * len(named))) if roles else DUE
+        found = connection.execute(due, (*named, self._clock.now(), DEATHS)).fetchone()
+        return found is not None
+
+    async def announce(self, said: Announcement) -> None:
+        """See contracts.queue.Crew."""
+        await self._journal.within(lambda connection: leasing.announce(connection, said))
 
     def _taken(
-        self, connection: sqlite3.Connection, room: int, limits: Limits
+        self,
+        connection: sqlite3.Connection,
+        room: int,
+        limits: Limits,
+        roles: Collection[str],
     ) -> Iterator[tuple[Lease, Job]]:
         member = self._membership.member
         self._membership.enter(connection)
         now = self._clock.now()
         taken = dict(connection.execute("SELECT scope, count(*) FROM slots GROUP BY scope"))
-        heads = _heads(connection, now)
+        heads = _heads(connection, now, roles)
         for _ in range(room):
             job = next_job(list(heads.values()), taken, limits, worker=member.name)
             if job is None:
@@ -181,35 +200,44 @@ class SQLiteQueue:
 
 def _put(connection: sqlite3.Connection, job: Job, now: float) -> None:
     connection.execute(
-        "INSERT INTO jobs (job, errand, project, model, priority, not_before, every_s, queued)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job) DO NOTHING",
+        "INSERT INTO jobs (job, errand, project, model, role, priority, not_before, every_s,"
+        " queued) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job) DO NOTHING",
         (
-            *(job.job_id, job.errand, job.project, job.model, job.priority, job.not_before),
-            *(job.every_s, job.queued or now),
+            *(job.job_id, job.errand, job.project, job.model, job.role, job.priority),
+            *(job.not_before, job.every_s, job.queued or now),
         ),
     )
     connection.execute(
-        "INSERT OR IGNORE INTO lanes (project, model) VALUES (?, ?)", (job.project, job.model)
+        "INSERT OR IGNORE INTO lanes (project, model, role) VALUES (?, ?, ?)", _lane(job)
     )
     connection.execute(
         "UPDATE leases SET errand = '' WHERE job = ? AND member IS NULL", (job.job_id,)
     )
 
 
-Lane = tuple[str, str]
+Lane = tuple[str, str, str]  # project, model, role
 
 
-def _heads(connection: sqlite3.Connection, now: float) -> dict[Lane, tuple[Job, int]]:
-    """Return the first job that is due of each lane, and when the lane was last served."""
-    heads = {}
-    lanes = connection.execute("SELECT project, model, served FROM lanes").fetchall()
-    for project, model, served in lanes:
-        head = _head(connection, (project, model), now)
+def _lane(job: Job) -> Lane:
+    return job.project, job.model, job.role
+
+
+def _heads(
+    connection: sqlite3.Connection, now: float, roles: Collection[str]
+) -> dict[Lane, tuple[Job, int]]:
+    """Return the first job that is due of each lane of these roles, and when it was last served."""
+    heads: dict[Lane, tuple[Job, int]] = {}
+    lanes = connection.execute("SELECT project, model, role, served FROM lanes").fetchall()
+    for *parts, served in lanes:
+        lane: Lane = (parts[0], parts[1], parts[2])
+        if not takes(roles, lane[2]):
+            continue
+        head = _head(connection, lane, now)
         if head is not None:
-            heads[project, model] = (head, served)
-        elif connection.execute(USED, (project, model)).fetchone() is None:
+            heads[lane] = (head, served)
+        elif connection.execute(USED, lane).fetchone() is None:
             connection.execute(
-                "DELETE FROM lanes WHERE project = ? AND model = ?", (project, model)
+                "DELETE FROM lanes WHERE project = ? AND model = ? AND role = ?", lane
             )
     return heads
 
@@ -245,7 +273,7 @@ def _serve(
     for lane, (head, _) in list(heads.items()):
         if lane[0] == job.project:
             heads[lane] = (head, tick)
-    lane = (job.project, job.model)
+    lane = _lane(job)
     following = _head(connection, lane, now)
     if following is None:
         del heads[lane]
