@@ -48,6 +48,7 @@ from patchyard.tools import ask_role
 from patchyard.tools.mcp import served
 from patchyard.tools.toolset import toolset
 from patchyard.upkeep import rules
+from patchyard.workspaces.analyst import GitAnalyst
 from patchyard.workspaces.handover import GitHandOver
 from patchyard.workspaces.layers import LayerCache
 from patchyard.workspaces.pinned import GitTrees
@@ -96,6 +97,7 @@ async def open_equipment(
             clock=clock,
             trees=trees,
             subjects=GitSubjects(trees),
+            analyst=GitAnalyst(trees),
             workspaces=select_workspaces(trees, folder),
             blobs=FileBlobSpaces(where.home / CHECKPOINTS),
             layers=LayerCache(folder / ".layers", str(where.home)),

@@ -16,6 +16,7 @@ from patchyard.configuration import (
     repository_files,
 )
 from patchyard.domain.action import Action, Filled, Rule, use
+from patchyard.domain.analysis_settings import MapSettings
 from patchyard.domain.automation import known_profile
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
@@ -241,6 +242,7 @@ def _spec(
         checkpoints=_triggers(settings.value("checkpoints")),
         approvals=settings.value("approvals") or (),
         safety=safety,
+        map_tokens=(settings.value("analysis") or MapSettings()).map_tokens,
         record_to=str(Path(asked.record_to).absolute()) if asked.record_to else None,
     )
 

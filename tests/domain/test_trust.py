@@ -21,6 +21,7 @@ DANGEROUS: dict[str, Any] = {
     "adapters": {"x": "y:Z"},
     "agent": "recipe",
     "allow_paths": [".github/*"],
+    "analysis": {"map_tokens": 50_000},
     "apply": "worktree",
     "automation_profile": "full-auto",
     "execution_env_discovery": True,

@@ -10,7 +10,7 @@ from patchyard.actors.compaction import compact
 from patchyard.actors.conversation import Conversation, entry, spoken
 from patchyard.actors.finishing import FINISH, Finish, finish_spec, read_finish, strategy
 from patchyard.actors.patience import Patience, nudge, silence
-from patchyard.actors.prompting import opening
+from patchyard.actors.prompting import ROOM, opening
 from patchyard.actors.reading import ReadCall, clipped, from_body, read, to_body
 from patchyard.actors.repetition import Verdict
 from patchyard.actors.results import answer_entry, label, looks_like_change, signature
@@ -32,6 +32,7 @@ from patchyard.domain.role import WRITING, Output
 from patchyard.domain.tooling import Effect, ToolSpec
 
 BYTES_PER_TOKEN = 3  # code has more in most tokenizers
+BACKGROUND_SHARE = 8  # of the room: what the repository is like may take one part
 LEAST_BYTES = 4_000  # no conversation is possible in less
 TOO_LONG = "context_too_long"  # the kind of a failure, as models name it
 NOTHING_CHANGED = (
@@ -88,8 +89,9 @@ class ModelSession:
         self._tools = (*_offered(brief), finish_spec(brief.phase, brief.output))
         self._names = [tool.name for tool in self._tools]
         self._effects = {tool.name: tool.effect for tool in self._tools}
-        self._talk = Conversation(entry(m, is_pinned=True) for m in opening(brief))
         self._room = _budget(actor.settings, facts, self._tools)  # as is known of the model now
+        first = opening(brief, room=min(ROOM, self._room // BACKGROUND_SHARE))
+        self._talk = Conversation(entry(m, is_pinned=True) for m in first)
         self._budget = self._room  # of the step at hand; an earlier one may have had another
         self._shrunk: list[int] = []  # budgets that the provider made necessary in this step
         self._open: list[_Open] = []

@@ -5,7 +5,7 @@ from typing import Any
 
 from patchyard.cli.gate_rows import gate_lines
 from patchyard.cli.outcome import counted, one_line, paint, visible
-from patchyard.cli.screen_rows import product_rows, row
+from patchyard.cli.screen_rows import product_rows, row, task_line
 from patchyard.domain.errors import LimitReached, ProofFailed
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.steps import workflow_line
@@ -20,6 +20,7 @@ def plan_screen(data: Mapping[str, Any]) -> str:
     parts = [
         _head(data),
         row("base", _base(data.get("base"))),
+        row("task", task_line(data.get("analysis"))),
         row("what", visible(_first_line(data.get("summary") or data["strategy"]["summary"]))),
         *_changes(data),
         *_findings(data.get("findings", [])),

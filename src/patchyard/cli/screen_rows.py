@@ -6,12 +6,25 @@ from typing import Any
 from patchyard.cli.outcome import counted, one_line, paint, visible
 from patchyard.domain.patch_lines import stretches
 
+LANGUAGES = 3  # that are shown
 COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 
 def row(name: str, text: str) -> str:
     """Return one row; empty without text."""
     return f"  {paint(name.ljust(8), 'cyan')} {text}" if text else ""
+
+
+def task_line(analysis: Mapping[str, Any] | None) -> str:
+    """Return what the task and its repository look like; the first two are guesses by rule."""
+    if analysis is None:
+        return ""
+    size = {"low": "small", "medium": "middling", "high": "large"}[analysis["complexity"]]
+    shares = analysis["languages"][:LANGUAGES]
+    written = "".join(f", {each['language']} {each['files']:,}" for each in shares)
+    tests = f"; tests in {', '.join(analysis['tests'][:LANGUAGES])}" if analysis["tests"] else ""
+    told = f"{counted(analysis['files'], 'file')}{written}{tests}"
+    return f"{size} {analysis['kind']}, by its words; {one_line(analysis['problem'] or told)}"
 
 
 def product_rows(data: Mapping[str, Any]) -> list[str]:
@@ -67,4 +80,4 @@ def _removal(data: Mapping[str, Any]) -> list[str]:
     return [row("noticed", paint(f"no test fails {without}", "red"))]
 
 
-__all__ = ["COLOURS", "product_rows", "row"]
+__all__ = ["COLOURS", "product_rows", "row", "task_line"]

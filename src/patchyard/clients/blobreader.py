@@ -1,13 +1,23 @@
 """Reads many blobs of a store through one git cat-file."""
 
+import itertools
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import IO, Self, cast
 
 from patchyard.clients.git import Git
 from patchyard.clients.treewriter import CHUNK_BYTES
 from patchyard.domain.errors import WorkFailed
+
+AHEAD = 64  # blobs that are asked for at once: their names fit a pipe that nobody empties
+
+
+def batched(items: Iterable[str], size: int) -> Iterator[Sequence[str]]:
+    """Yield them in pieces of `size`."""
+    rest = iter(items)
+    while piece := list(itertools.islice(rest, size)):
+        yield piece
 
 
 class BlobReader:
@@ -56,12 +66,30 @@ class BlobReader:
         """Return the content of a blob. Raises WorkFailed when it is not there."""
         return b"".join(self.chunks(blob))
 
+    def contents(self, blobs: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield blobs with their contents, in their order; several are asked for ahead.
+
+        Raises WorkFailed when one is not there. All of them have to be taken.
+        """
+        for some in batched(blobs, AHEAD):
+            self._ask(some)
+            for blob in some:
+                size = self._head(blob)
+                yield blob, self._out.read(size)
+                self._out.read(1)
+
     def _begin(self, blob: str) -> int:
+        self._ask([blob])
+        return self._head(blob)
+
+    def _ask(self, blobs: Sequence[str]) -> None:
         try:
-            self._in.write(f"{blob}\n".encode())
+            self._in.write("".join(f"{blob}\n" for blob in blobs).encode())
             self._in.flush()
         except BrokenPipeError:
-            raise WorkFailed(f"git cat-file ended before {blob}") from None
+            raise WorkFailed(f"git cat-file ended before {blobs[0]}") from None
+
+    def _head(self, blob: str) -> int:
         head = self._out.readline().split()
         if len(head) != 3 or head[1] != b"blob":
             raise WorkFailed(
@@ -70,4 +98,4 @@ class BlobReader:
         return int(head[2])
 
 
-__all__ = ["BlobReader"]
+__all__ = ["AHEAD", "BlobReader", "batched"]

@@ -5,11 +5,23 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from patchyard.contracts.model import Meter, OnSwitch, OnText, OnWait
+from patchyard.domain.analysis import Context, Guide, Ownership, Symbol
 from patchyard.domain.decision import Proposal
 from patchyard.domain.messages import Image, Usage
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.role import Output
 from patchyard.domain.tooling import ToolResult, ToolSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Background:
+    """What the analysis found of the repository. Its texts are the repository's: input."""
+
+    context: Context
+    owners: tuple[Ownership, ...] = ()  # of the files that the task names
+    guides: tuple[Guide, ...] = ()
+    symbols: tuple[Symbol, ...] = ()  # of the map, the most worth knowing first
+    map_tokens: int = 0  # that they may take; less where the model's window is small
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +45,7 @@ class Brief:
     role: str = ""  # the prompt of the role
     output: Output = Output.CHANGES  # what must come of execute
     subject: str = ""  # the change that a review or a test is about, as a patch
+    background: Background | None = None  # what is known of the repository; None: nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,4 +135,4 @@ class Actor(Protocol):
         ...
 
 
-__all__ = ["Actor", "Answered", "Brief", "Casting", "Session", "Turn", "Wanted"]
+__all__ = ["Actor", "Answered", "Background", "Brief", "Casting", "Session", "Turn", "Wanted"]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from patchyard.domain.analysis import TaskAnalysed
 from patchyard.domain.body import Body
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
@@ -353,6 +354,7 @@ Event = (
     | StepEnded
     | CoverageMeasured
     | SpendingEvent
+    | TaskAnalysed
     | SteeringEvent
     | CheckpointEvent
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from patchyard.domain import checkpoint_fold, judging_fold, spending_fold, steering_fold, usage_fold
+from patchyard.domain.analysis import TaskAnalysed
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import (
     Applied,
@@ -99,6 +100,10 @@ def _placed(state: PlanState, event: Placed, _version: int) -> PlanState:
 
 def _based(state: PlanState, event: BaseRecorded, _version: int) -> PlanState:
     return replace(state, base=event.base)
+
+
+def _analysed(state: PlanState, event: TaskAnalysed, _version: int) -> PlanState:
+    return replace(state, analysed=event)
 
 
 def _moved(state: PlanState, event: Moved, version: int) -> PlanState:
@@ -273,6 +278,7 @@ _HANDLERS: Mapping[type[Event], Callable[[PlanState, Any, int], PlanState]] = {
     Placed: _placed,
     PreferenceFell: _fell,
     BaseRecorded: _based,
+    TaskAnalysed: _analysed,
     InvariantDeclared: _declared,
     LimitsChanged: _limited,
     Moved: _moved,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from patchyard.domain.analysis_settings import MAP_TOKENS
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
 from patchyard.domain.devcontainer import Devcontainer
@@ -176,6 +177,7 @@ class PlanSpec:
     approvals: tuple[str, ...] = ()  # phases, categories and tools that somebody is asked for
     safety: SafetyProfile = field(default_factory=SafetyProfile)
     record_to: str | None = None  # file for --record
+    map_tokens: int = MAP_TOKENS  # that a map of the repository may take; 0: none is made
     lineage: Lineage | None = None  # the plan that it comes from
 
     def resource(self, name: str) -> Resource | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchyard.domain.action import Rule, place_at, rules_of, tools_of
+from patchyard.domain.analysis_settings import MapSettings, map_settings_of
 from patchyard.domain.automation import known_profile
 from patchyard.domain.ceilings import Budget, budget_of
 from patchyard.domain.checkpoint import Trigger
@@ -40,6 +41,7 @@ class Settings:
 
     agent: str | None = None
     allow_paths: tuple[str, ...] | None = None
+    analysis: MapSettings | None = None  # what is read of repositories before the work
     apply: str | None = None
     approvals: tuple[str, ...] | None = None  # phases, categories, tools to be asked for
     automation_profile: str | None = None
@@ -137,6 +139,7 @@ def _images(value: Any) -> Mapping[str, str]:
 
 
 _PARSERS: Mapping[str, Any] = {
+    "analysis": lambda value: map_settings_of(value, ("analysis",)),
     "apply": _apply,
     "budget": lambda value: budget_of(value, ("budget",)),
     "checkpoints": lambda value: triggers_of(value, ("checkpoints",)),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from patchyard.domain.analysis import TaskAnalysed
 from patchyard.domain.budget import PlanLimits, Spent
 from patchyard.domain.changeset import Base
 from patchyard.domain.colleagues import Colleagues
@@ -57,6 +58,7 @@ class PlanState:
     created: float = 0.0  # seconds since the epoch
     updated: float = 0.0
     base: Base | None = None
+    analysed: TaskAnalysed | None = None  # of that base
     attempt: int = 0  # of the present phase: how often it began to process
     attempt_starts: int = 0  # version at which the phase's transcript begins
     turn: int = 0  # last turn taken in this transcript

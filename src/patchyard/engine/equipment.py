@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchyard.contracts.actor import Actor, Casting
+from patchyard.contracts.analyst import Analyst
 from patchyard.contracts.blobs import BlobSpaces
 from patchyard.contracts.bus import Bus
 from patchyard.contracts.claims import Claims
@@ -44,6 +45,7 @@ class Equipment:
     clock: Clock
     trees: Trees
     subjects: Subjects
+    analyst: Analyst
     workspaces: Workspaces
     blobs: BlobSpaces  # what checkpoints keep
     layers: Layers

@@ -21,6 +21,7 @@ from patchyard.domain.state import PlanState
 from patchyard.domain.steps import Step
 from patchyard.engine import invariants
 from patchyard.engine.agent_loop import AgentLoop
+from patchyard.engine.analysing import analyse
 from patchyard.engine.capture import Capture
 from patchyard.engine.colleagues import Carry, ColleagueRounds
 from patchyard.engine.concluding import conclude, root_decision, unable
@@ -100,9 +101,11 @@ class PlanExecutor:
 
     async def _think(self) -> None:
         await require_places(self._equipment, self._ledger.state)
-        with step(self._ledger, Step.ANALYSIS):
+        with step(self._ledger, Step.ANALYSIS) as going:
             base = await self._base()
             root_id = await root_decision(self._equipment.clock, self._ledger)
+            await analyse(self._equipment, self._ledger, base)
+            going.came_to(_asked(self._ledger.state))
         if self._ledger.state.known.charter.output == Output.ANSWER:
             looks = Turn(is_final=True, summary=LOOKS)
             await conclude(self._equipment.clock, self._ledger, looks, root_id)
@@ -317,6 +320,14 @@ class PlanExecutor:
             await self._ledger.record(BaseRecorded(base=base))
             return base
         return state.base
+
+
+def _asked(state: PlanState) -> str:
+    """Say what the task and its repository look like."""
+    found = state.analysed
+    if found is None:
+        return ""
+    return f"{found.analysis.kind}, {found.analysis.complexity}; {found.context.files} files"
 
 
 def _said(turn: Turn) -> str:

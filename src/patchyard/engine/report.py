@@ -16,6 +16,7 @@ from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.state import PlanState
 from patchyard.domain.usage import usage_data
 from patchyard.engine.accounts import shared_budgets
+from patchyard.engine.analysis_data import analysis_data
 from patchyard.engine.captured import changeset_of
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.products import product_data
@@ -41,6 +42,7 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "project": spec.project,
         "parent": to_json(spec.lineage) if spec.lineage else None,
         "base": base_data(state.base),
+        "analysis": analysis_data(state.analysed, map_tokens=spec.map_tokens),
         "environment": str(general_kind(spec)),
         "attempt": state.attempt,
         "strategy": _strategy(state),

@@ -15,6 +15,7 @@ from patchyard.domain.state import PlanState
 from patchyard.domain.steps import Step
 from patchyard.domain.tooling import Effect
 from patchyard.engine.agent_loop import AgentLoop
+from patchyard.engine.analysing import background
 from patchyard.engine.budgeting import PlanMeter
 from patchyard.engine.checkpoints import Checkpoints
 from patchyard.engine.equipment import Equipment
@@ -73,7 +74,7 @@ async def at_work(
         tools = {name: tool for name, tool in known if spec.charter.may_use(name)}
         tools |= inquiries.offered()
         brief = _brief(ledger.state, phase, workspace_path=path, tools=tools)
-        brief = replace(brief, subject=subject)
+        brief = replace(brief, subject=subject, background=await background(ledger))
         meter = PlanMeter(equipment, ledger, steering, on_wait=watching.on_wait)
         session = await _session(equipment, ledger, brief, watching, meter)
         closing.push_async_callback(session.close)
