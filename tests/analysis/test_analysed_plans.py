@@ -19,6 +19,7 @@ from patchyard.domain.events import Event, Noted, TurnRequested
 from patchyard.domain.plan import Phase, State
 from patchyard.engine import analysing
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.report import plan_data
 from patchyard.engine.reverting import revert
 from patchyard.engine.workflow import Workflow
@@ -114,7 +115,7 @@ async def test_a_base_is_analysed_once_however_often_it_is_planned_on(site: Work
         plan_id = await site.made(workflow, asked(site))
         await workflow.strategize(plan_id)
         await workflow.execute(plan_id)
-        async with workflow._lifecycle.owned(plan_id) as ledger:
+        async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
             await revert(own, ledger, to=Phase.STRATEGIZE, by="a test")
         state = await workflow.run(plan_id)
         assert state.state == State.COMPLETE

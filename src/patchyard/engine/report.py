@@ -81,13 +81,17 @@ async def plan_data(ledger: Ledger) -> dict[str, Any]:
         "error_message": state.failure.message if state.failure else None,
         "error_details": _error_details(state),
         "models": list(state.models),
-        "timing": {
-            "created": round(state.created, 3),
-            "updated": round(state.updated, 3),
-            "seconds": round(state.spent.seconds, 3),
-        },
+        "timing": _timing(state),
     }
     return data | {"receipt": receipt(data)}
+
+
+def _timing(state: PlanState) -> dict[str, float]:
+    return {
+        "created": round(state.created, 3),
+        "updated": round(state.updated, 3),
+        "seconds": round(state.spent.seconds, 3),
+    }
 
 
 def base_data(base: Base | None) -> dict[str, Any] | None:
