@@ -12,6 +12,7 @@ from patchyard.domain.project import Project
 from patchyard.domain.resource import names_of
 from patchyard.domain.safety import APPROVALS
 from patchyard.domain.settings import Settings
+from patchyard.domain.tooling import ASK_ROLE
 from patchyard.registry import ACTORS
 
 
@@ -83,7 +84,7 @@ def _known(what: str, workspace: str) -> Collection[str]:
         return ACTORS
     from patchyard.tools.toolset import toolset  # noqa: PLC0415 - not for `--help`
 
-    return {*toolset(workspace), *(APPROVALS if what == "approval" else ())}
+    return {*toolset(workspace), *((*APPROVALS, ASK_ROLE) if what == "approval" else ())}
 
 
 __all__ = ["require_names", "require_tools"]

@@ -1,20 +1,23 @@
 """A repository and a script for each role, of which one asks the others."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from engine.worksite import Worksite, call
 from patchyard.assembly import open_equipment
 from patchyard.domain.errors import PatchyardError
+from patchyard.domain.events import Event, ToolCallRequested, ToolCallSettled
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, spec_of
 
-__all__ = ["ASKS", "Office", "answers"]
+__all__ = ["ASKS", "Office", "Struck", "answers", "struck", "told"]
 
 ASKS = call("ask_role", role="architect", question="One queue or two?")
 
@@ -82,3 +85,31 @@ class Office:
         """Yield what the journal holds of a plan."""
         async with open_equipment(self.environ) as equipment:
             yield await self.site.ledger(equipment, plan_id)
+
+
+def told(events: list[Any], name: str = "ask_role") -> list[ToolCallSettled]:
+    """Return what the calls of a tool came to."""
+    named = {e.call_id for e in events if isinstance(e, ToolCallRequested) and e.name == name}
+    return [e for e in events if isinstance(e, ToolCallSettled) and e.call_id in named]
+
+
+class Struck(BaseException):
+    """What a kill looks like from inside: nothing after it runs."""
+
+
+@contextmanager
+def struck(patching: pytest.MonkeyPatch, kind: type[Event], *, is_written: bool) -> Iterator[None]:
+    """Let the engine of this block end with the first event of a kind, written or not."""
+    real = Ledger.record
+
+    async def record(ledger: Ledger, *events: Event) -> None:
+        is_it = any(isinstance(each, kind) for each in events)
+        if is_written or not is_it:
+            await real(ledger, *events)
+        if is_it:
+            raise Struck
+
+    with patching.context() as patch:
+        patch.setattr(Ledger, "record", record)
+        with pytest.raises(Struck):
+            yield

@@ -1,32 +1,24 @@
 """An actor asks another role: the answer is a result, journalled, bounded and given once."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from asking.office import ASKS, Office, answers
+from asking.office import ASKS, Office, answers, told
 from engine.worksite import ADD, call, done
 from patchyard.assembly import open_equipment
-from patchyard.domain.events import Event, PlanCreated, ToolCallRequested, ToolCallSettled
-from patchyard.domain.inquiries import ANSWER_CHARS, RoleAnswered, RoleAsked
-from patchyard.domain.plan import State
-from patchyard.engine.ledger import Ledger
-from patchyard.engine.outlook import outlook
+from patchyard.domain.errors import ApprovalNeeded, WorkFailed
+from patchyard.domain.events import Noted, ToolCallSettled
+from patchyard.domain.inquiries import ANSWER_CHARS
+from patchyard.engine.directing import Directing
+from patchyard.engine.inquiring import Inquiries
+from patchyard.engine.products import plans_beside
 from patchyard.engine.replaying import replay
-from patchyard.engine.waiting import waiting
 from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
-
-
-def told(events: list[Any], name: str = "ask_role") -> list[ToolCallSettled]:
-    """Return what the calls of a tool came to."""
-    named = {e.call_id for e in events if isinstance(e, ToolCallRequested) and e.name == name}
-    return [e for e in events if isinstance(e, ToolCallSettled) and e.call_id in named]
 
 
 async def test_an_answer_is_the_result_of_the_call_and_is_paid_by_who_asked(tmp_path: Path) -> None:
@@ -132,115 +124,44 @@ async def test_a_colleague_has_what_is_left_of_the_limits(tmp_path: Path) -> Non
     assert data["cost"]["steps"] == 6
 
 
-class Struck(BaseException):
-    """What a kill looks like from inside: nothing after it runs."""
-
-
-@pytest.mark.parametrize("when", ["asked", "made", "answering", "unsettled", "settled"])
-async def test_killed_at_any_instant_there_is_one_plan_and_one_answer(
-    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    office = Office(tmp_path, developer=(ADD, ASKS, done()), architect=(answers("One."),))
-    real = Ledger.record
-
-    async def record(ledger: Ledger, *events: Event) -> None:
-        first = events[0]
-        is_colleagues = isinstance(first, PlanCreated) and first.spec.role == "architect"
-        if when == "unsettled" and isinstance(first, RoleAnswered):
-            raise Struck
-        await real(ledger, *events)
-        struck = {
-            "asked": any(isinstance(each, RoleAsked) for each in events),
-            "made": is_colleagues,
-            "answering": ledger.state.known.role == "architect" and ledger.state.turn > 0,
-            "settled": isinstance(first, RoleAnswered),
-        }
-        if struck.get(when):
-            raise Struck
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "record", record)
-        with pytest.raises(Struck):
-            await office.run()
-    plan_id = (await office.plans())[-1]
-    async with open_equipment(office.environ) as equipment:
-        ledger = await office.site.ledger(equipment, plan_id)
-        foreseen = await outlook(equipment, ledger)
-        if when != "settled":
-            (asked,) = ledger.state.inquiries.open.values()
-            said = f"the architect goes on in plan {asked.colleague_id}"
-            assert [each.would for each in foreseen.open_calls] == [said]
-            waits = waiting(ledger.state)
-            assert waits is not None
-            assert waits["for"] == f"the answer of the architect, in plan {asked.colleague_id}"
-    data, events, error = await office.run(plan_id)
-    assert error is None
-    assert len(await office.plans()) == 2
-    assert [sum(isinstance(e, kind) for e in events) for kind in (RoleAsked, RoleAnswered)] == [
-        1,
-        1,
-    ]
-    (settled,) = told(events)
-    assert settled.success
-    assert data["cost"]["steps"] == 5
-
-
-def started(office: Office) -> "subprocess.Popen[bytes]":
-    """Return a command of its own that tells what happens, line by line."""
-    words = ["run", "Do it", "--in", "process", "--validate", "", "--stream", "--format", "json"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "patchyard", *words],
-        cwd=office.site.repository,
-        env=office.environ,
-        stdout=subprocess.PIPE,
-    )
-
-
-async def test_an_engine_that_is_really_killed_goes_on_where_the_colleague_was(
-    tmp_path: Path,
-) -> None:
-    looks = call("execute_command", command="sleep 1; echo looked")
-    office = Office(tmp_path, developer=(ADD, ASKS, done()), architect=(looks, answers("One.")))
-    command = started(office)
-    assert command.stdout is not None
-    for line in command.stdout:
-        if b'"RoleAsked"' in line:
-            break
-    while not (await office.plans())[1:]:
-        pass
-    command.kill()
-    command.communicate()
-    data, events, error = await office.run((await office.plans())[-1])
-    assert (error, len(await office.plans())) == (None, 2)
-    assert [each.success for each in told(events)] == [True]
-    assert data["questions"][0]["is_answered"]
-
-
-async def test_a_cancelled_question_counts_and_its_plan_ends_too(
+async def test_work_that_cannot_be_seen_is_asked_about_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     office = Office(tmp_path, developer=(ADD, ASKS, done()), architect=(answers("One."),))
-    real = Ledger.record
+    real, troubles = Inquiries._seen, [WorkFailed("it changes")]
 
-    async def record(ledger: Ledger, *events: Event) -> None:
-        if isinstance(events[0], RoleAnswered):
-            raise Struck
-        await real(ledger, *events)
+    async def seen(asking: Inquiries) -> tuple[str, int]:
+        async def capture(*_: Any, **__: Any) -> None:
+            raise troubles.pop()
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "record", record)
-        with pytest.raises(Struck):
-            await office.run()
-    plan_id = (await office.plans())[-1]
+        with monkeypatch.context() as patch:
+            patch.setattr(type(asking._equipment.workspaces), "capture", capture)
+            return await real(asking)
+
+    monkeypatch.setattr(Inquiries, "_seen", seen)
+    data, events, error = await office.run()
+    assert (error, data["questions"][0]["changes"]) == (None, 0)
+    (settled,) = told(events)
+    assert settled.data.value["about"] == "the repository as it was before the work"
+    noted = [each.text for each in events if isinstance(each, Noted)]
+    assert "the work cannot be shown as it is now: it changes" in noted
+
+
+async def test_a_person_can_be_asked_first_and_colleagues_stand_below_the_tree(
+    tmp_path: Path,
+) -> None:
+    office = Office(tmp_path, developer=(ADD, ASKS, done()), architect=(answers("One."),))
+    (office.config / "config.yaml").write_text("approvals: [ask_role]\n")
+    data, _, error = await office.run()
+    assert isinstance(error, ApprovalNeeded)
+    assert data["questions"] == []
     async with open_equipment(office.environ) as equipment:
-        await Workflow(equipment).cancel(plan_id)
-    async with office.ledger(plan_id) as ledger:
-        (answered,) = ledger.state.inquiries.answered.values()
-        assert ledger.state.state == State.CANCELLED
-        assert (answered.error, answered.steps) == ("CANCELLED", 1)
-    resumed, events, error = await office.run(plan_id)
-    assert (error, resumed["questions"][0]["error"]) == (None, "CANCELLED")
-    assert [each.error for each in told(events)] == ["CANCELLED"]
+        await Directing(equipment).approve(data["plan_id"])
+    data, events, error = await office.run(data["plan_id"])
+    assert (error, told(events)[0].success) == (None, True)
+    async with office.ledger(data["plan_id"]) as ledger:
+        (row,) = plans_beside(ledger.state)
+    assert (row["role"], row["did"]) == ("architect", "was asked")
 
 
 async def test_a_replay_asks_nobody(tmp_path: Path) -> None:

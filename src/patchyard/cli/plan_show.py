@@ -41,6 +41,7 @@ from patchyard.domain.routing import Route, route_of
 from patchyard.engine.conditions import conditions
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.products import plans_beside
 from patchyard.engine.report import plan_data
 from patchyard.engine.rolling_back import told
 from patchyard.engine.waiting import is_held
@@ -193,7 +194,7 @@ async def _tail(equipment: Equipment, ledger: Ledger, *, is_json: bool, after: i
 @plan_argument
 @format_option
 def tree(plan_id: str, output_format: str) -> None:
-    """Draw the decision tree."""
+    """Draw the decision tree; below it the plans in which other roles worked for this one."""
     look_at("plan tree", plan_id, output_format, _tree)
 
 
@@ -202,7 +203,13 @@ async def _tree(_equipment: Equipment, ledger: Ledger) -> Outcome:
     lines: list[str] = []
     for root in [d for d in decisions if d.parent_id is None]:
         _branch(decisions, root, lines, depth=0)
-    data = {"plan_id": ledger.plan_id, "decisions": [to_json(d) for d in decisions]}
+    beside = plans_beside(ledger.state)
+    lines += [f"{each['role']}: {each['did']}, plan {each['plan_id']}" for each in beside]
+    data = {
+        "plan_id": ledger.plan_id,
+        "decisions": [to_json(d) for d in decisions],
+        "colleagues": beside,
+    }
     return Outcome(data=data, text="\n".join(lines) or "no decisions yet")
 
 

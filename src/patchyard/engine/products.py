@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
 from patchyard.domain.design_record import DesignRecord, markdown_of
 from patchyard.domain.inquiries import Inquiries, RoleAnswered, RoleAsked
 from patchyard.domain.review import Review, sarif_of
 from patchyard.domain.review_coverage import ChangedCoverage, coverage_words
+from patchyard.domain.state import PlanState
 from patchyard.engine.ledger import Ledger
 
 TOOL = "patchyard-review"
@@ -25,6 +27,18 @@ async def product_data(ledger: Ledger) -> Mapping[str, Any]:
         "questions": _questions(ledger.state.inquiries),
         "colleagues": [to_json(each) for each in ledger.state.colleagues.heard],
     }
+
+
+def plans_beside(state: PlanState) -> Sequence[Mapping[str, str]]:
+    """Return the plans in which other roles work for this one, and what each did there."""
+    open_ = state.colleagues.asked
+    rows = [_beside("was asked", each) for each in state.inquiries.asked.values()]
+    rows += [_beside("looked at the result", each) for each in state.colleagues.heard]
+    return rows + ([_beside("looks at the result", open_)] if open_ else [])
+
+
+def _beside(did: str, each: RoleAsked | ColleagueAsked | ColleagueHeard) -> Mapping[str, str]:
+    return {"role": each.role, "did": did, "plan_id": each.colleague_id}
 
 
 async def _review(ledger: Ledger) -> Mapping[str, Any] | None:
@@ -109,4 +123,4 @@ def _removal(ledger: Ledger) -> Mapping[str, Any] | None:
     return {"subject": event.subject, "tree": event.tree, "noticed": list(event.noticed)}
 
 
-__all__ = ["TOOL", "product_data"]
+__all__ = ["TOOL", "plans_beside", "product_data"]

@@ -9,6 +9,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.recovery import CONFINED, reaches_out
 from patchyard.engine.sites import general_walls
+from patchyard.engine.stopping import hush
 
 UNSYNCED = (
     "the machine restarted while this plan was at work: what its last calls wrote may not have"
@@ -34,6 +35,7 @@ async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
     own = [m for m in state.checkpoints if m.past.attempt_starts == state.attempt_starts]
     if is_confined and own:  # one of an attempt that was given up leads back to that
         last = own[-1]
+        await hush(equipment, ledger, "the machine restarted")
         await ledger.record(
             RolledBack(
                 checkpoint_id=last.checkpoint_id,

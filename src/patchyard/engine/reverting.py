@@ -16,7 +16,7 @@ from patchyard.domain.steering import Reverted
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.stopping import stop
+from patchyard.engine.stopping import hush, stop
 
 FINDINGS_CHARS = 6000
 OUTPUT_CHARS = 2000  # of each gate
@@ -37,6 +37,7 @@ async def revert(
     _require(ledger.state, to)
     if ledger.state.state == State.PROCESSING:  # paused, or left behind by a crash
         await stop(equipment, ledger, "reverted")
+    await hush(equipment, ledger, "reverted")
     found = await findings(ledger)
     reverted = Reverted(to_phase=str(to), reason=reason, findings=found, by=by)
     await ledger.record(reverted, *_moves(ledger.state, to))

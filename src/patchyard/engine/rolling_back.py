@@ -9,9 +9,9 @@ from patchyard.domain.state import PlanState
 from patchyard.engine.checkpoints import bring_back, require_contents
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import working_ground
-from patchyard.engine.inquiring import answered_by
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.places import ended
+from patchyard.engine.stopping import hush
 
 SHOWN = 40  # checkpoints that a refusal lists, newest last
 
@@ -72,8 +72,7 @@ async def roll_back(
         )
         for call_id in ledger.state.open_calls
     ]
-    for asked in list(ledger.state.inquiries.open.values()):
-        await ledger.record(await answered_by(equipment, asked, error="CANCELLED"))
+    await hush(equipment, ledger, "rolled back")
     checkpoint_id = mark.checkpoint_id
     back = RolledBack(checkpoint_id=checkpoint_id, version=mark.version, reason=reason)
     if state.workspace is None:  # it was returned; the next one begins with these files

@@ -1,8 +1,10 @@
 """Ending what is left of a plan's work: environments, open calls, mounts."""
 
+from contextlib import suppress
+
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.codec import from_json
-from patchyard.domain.errors import PatchyardError
+from patchyard.domain.errors import Conflict, PatchyardError
 from patchyard.domain.events import Moved, Noted, ToolCallSettled
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.answers import whole
@@ -36,7 +38,7 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
             await ended(equipment, ledger, live.handle, reason)
         except PatchyardError as error:
             await ledger.record(Noted(text=error.message))  # it stays open, to be ended again
-    await _hush(equipment, ledger, reason)
+    await hush(equipment, ledger, reason)
     for call_id in list(ledger.state.open_calls):
         await ledger.record(
             ToolCallSettled(
@@ -51,12 +53,13 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
         await ledger.record(moved)
 
 
-async def _hush(equipment: Equipment, ledger: Ledger, reason: str) -> None:
+async def hush(equipment: Equipment, ledger: Ledger, reason: str) -> None:
     """Stop who was asked something and has not answered; what they used counts."""
     for asked in list(ledger.state.inquiries.open.values()):
         if await is_made(equipment, asked):
-            async with PlanLifecycleService(equipment).owned(asked.colleague_id) as own:
-                await stop(equipment, own, reason)
+            with suppress(Conflict):  # whoever has it carries it on alone
+                async with PlanLifecycleService(equipment).owned(asked.colleague_id) as own:
+                    await stop(equipment, own, reason)
         await ledger.record(await answered_by(equipment, asked, error="CANCELLED"))
 
 
@@ -68,4 +71,4 @@ async def _unmount(equipment: Equipment, ledger: Ledger) -> None:
         await equipment.workspaces.close(from_json(WorkspaceRef, ledger.state.workspace))
 
 
-__all__ = ["CANCELLABLE", "stop"]
+__all__ = ["CANCELLABLE", "hush", "stop"]
