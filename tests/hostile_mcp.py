@@ -17,7 +17,7 @@ __all__ = ["PROGRAM"]
 PROGRAM = str(Path(__file__).resolve())
 NAMES = (
     *("echo", "crash", "sleep", "huge", "long", "ask", "junk", "change", "fail", "write"),
-    *("linger", "wait", "eat", "deny", "reach", "flood"),
+    *("linger", "wait", "eat", "deny", "reach", "flood", "elicit"),
 )
 SCHEMA = {
     "type": "object",
@@ -61,6 +61,8 @@ def call(name: str, text: str, number: int) -> dict[str, Any] | None:
             send({"jsonrpc": "2.0", "id": f"s-{method}", "method": method, "params": {}})
         answers = [json.loads(sys.stdin.readline()) for _ in range(4)]
         return said(json.dumps([sorted(set(each) - {"jsonrpc", "id"}) for each in answers]))
+    if name == "elicit":
+        return elicited(int(text))
     if name == "junk":
         sys.stdout.write("listening on nothing\n[1,2]\n" + "[" * 100_000 + f"\n{'9' * 5_000}\n")
         send({"jsonrpc": "2.0", "id": 10_000, "result": {}})
@@ -73,6 +75,24 @@ def call(name: str, text: str, number: int) -> dict[str, Any] | None:
     if name in {"write", "linger", "wait", "eat"}:
         work(name, text)
     return {**said("it went wrong"), "isError": True} if name == "fail" else said(text)
+
+
+def elicited(times: int) -> dict[str, Any]:
+    """Ask a person so often; say what came back."""
+    fields = {
+        "branch": {"type": "string", "description": "where to"},
+        "count": {"type": "integer"},
+        "loud": {"type": "boolean"},
+    }
+    schema = {"type": "object", "properties": fields, "required": ["branch"]}
+    answers = []
+    for number in range(times):
+        params = {"message": f"question {number}", "requestedSchema": schema}
+        method = "elicitation/create"
+        send({"jsonrpc": "2.0", "id": f"q{number}", "method": method, "params": params})
+        answer = json.loads(sys.stdin.readline())
+        answers.append(answer.get("result", "refused"))
+    return said(json.dumps(answers))
 
 
 def be_away(name: str, text: str) -> None:

@@ -8,9 +8,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import SamplingMessage, TextContent
+from pydantic import BaseModel
 
 __all__ = ["Misbehaving", "listening", "misbehaving"]
+
+
+class Wanted(BaseModel):
+    """What a person is asked for."""
+
+    which: str
 
 
 @contextlib.contextmanager
@@ -22,6 +30,23 @@ def listening(*, json_response: bool = False) -> Iterator[str]:
     def greet(who: str) -> str:
         """Greet somebody."""
         return f"good day, {who}"
+
+    @served.tool()
+    async def ask(ctx: Context) -> str:
+        """Ask a person, and then a model."""
+        said: list[str] = []
+        try:
+            answer = await ctx.elicit("which one?", Wanted)
+            said.append(answer.action)
+        except Exception as error:  # noqa: BLE001 - whatever the library makes of a refusal
+            said.append(f"no person: {error}")
+        try:
+            message = SamplingMessage(role="user", content=TextContent(type="text", text="hi"))
+            await ctx.session.create_message([message], max_tokens=5)
+            said.append("a model answered")
+        except Exception as error:  # noqa: BLE001 - likewise
+            said.append(f"no model: {error}")
+        return "; ".join(said)
 
     app = served.streamable_http_app(json_response=json_response)
     config = uvicorn.Config(app, port=0, log_level="error", ws="none")

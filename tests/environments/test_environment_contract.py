@@ -14,7 +14,7 @@ from patchyard.clients.process import ProcessRef, kill, wait_ended
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Mount
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
-from patchyard.toolbox.mcp import pin_of
+from patchyard.toolbox.serving import pin_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 

@@ -46,7 +46,7 @@ def test_a_server_of_the_official_library_is_spoken_to(*, json_response: bool) -
     with listening(json_response=json_response) as url:
         hello, tools = carried(url, HELLO, READY, LIST)
     assert hello["result"]["protocolVersion"] == "2025-06-18"
-    assert [tool["name"] for tool in tools["result"]["tools"]] == ["greet"]
+    assert [tool["name"] for tool in tools["result"]["tools"]] == ["greet", "ask"]
 
 
 def test_the_session_and_the_version_are_kept(bad: Misbehaving) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from hostile_mcp import PROGRAM
 from patchyard.toolbox import talking
-from patchyard.toolbox.mcp import pin_of
 from patchyard.toolbox.operations import begin
+from patchyard.toolbox.serving import pin_of
 from patchyard.toolbox.wire import Decoder
 from services import python
 from toolboxes import Operations, serving
@@ -91,6 +91,43 @@ def test_what_a_server_asks_of_us_is_refused_and_told(box: Box) -> None:
     assert json.loads(text_of(result)) == [["error"], ["error"], ["error"], ["result"]]
     assert result["refused"] == ["sampling/createMessage", "elicitation/create", "roots/list"]
     assert "refused" not in box.use("echo")
+
+
+ELICITING = {"allow": ["elicitation"]}
+
+
+def test_a_question_that_is_allowed_settles_the_call_and_its_answer_goes_on_with_it(
+    box: Box,
+) -> None:
+    pins = {json.loads(t)["name"]: pin_of(t) for t in box.ask("mcp_list", **ELICITING)["tools"]}
+    first = box.use("elicit", "2", pin=pins["elicit"], **ELICITING)
+    assert json.loads(first["asks"]["params"])["message"] == "question 0"
+    asked_by = f"c{box.number}"
+    second = box.ask("mcp_answer", asked_by=asked_by, answer={"action": "cancel"})
+    assert json.loads(second["asks"]["params"])["message"] == "question 1"
+    assert "asked_by" not in second
+    accepted = {"action": "accept", "content": {"branch": "main"}}
+    done = box.ask("mcp_answer", asked_by=f"c{box.number}", answer=accepted)
+    assert json.loads(text_of(done)) == [{"action": "cancel"}, accepted]
+    late = box.ask("mcp_answer", asked_by=asked_by, answer={})
+    assert (late["error"], "no server waits" in late["message"]) == ("OUTCOME_UNKNOWN", True)
+    many = box.use("elicit", "12", pin=pins["elicit"], **ELICITING)
+    for _ in range(10):
+        many = box.ask("mcp_answer", asked_by=f"c{box.number}", answer={"action": "decline"})
+    assert json.loads(text_of(many))[-2:] == ["refused", "refused"]
+    assert many["refused"] == ["elicitation/create"] * 2
+
+
+def test_a_question_without_an_answer_ends_with_the_time_of_its_call(box: Box) -> None:
+    pins = {json.loads(t)["name"]: pin_of(t) for t in box.ask("mcp_list", **ELICITING)["tools"]}
+    box.use("elicit", "1", pin=pins["elicit"], timeout_s=0.2, **ELICITING)
+    pid = box.pid
+    box.turn_until(lambda: is_gone(pid))
+    late = box.ask("mcp_answer", asked_by=f"c{box.number}", answer={"action": "cancel"})
+    assert late["error"] == "TIMEOUT"
+    box.use("elicit", "1", pin=pins["elicit"], **ELICITING)
+    assert box.ask("mcp_answer", asked_by=f"c{box.number}", answer=[])["success"] is False
+    assert box.ask("mcp_list", allow="elicitation")["error"] == "VALIDATION_ERROR"
 
 
 def test_what_is_no_answer_is_passed_over(box: Box) -> None:

@@ -2,17 +2,21 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from patchyard.cli.outcome import is_open, paint, visible
 from patchyard.cli.progress import SpokenLines
-from patchyard.contracts.approver import Verdict
+from patchyard.contracts.approver import Reply, Verdict
+from patchyard.domain.elicitation import Field, Question, value_of
 from patchyard.domain.steering import ApprovalAsked, Subject
 
 YES = frozenset({"y", "yes"})
 NO = frozenset({"", "n", "no"})
 BY = "terminal"
+TRIES = 3  # for one field
 
 
 class TerminalApprover:
@@ -39,6 +43,46 @@ class TerminalApprover:
             return Verdict(is_approved=True, by=BY)
         return Verdict(is_approved=False, by=BY, reason="" if word.lower() in NO else word)
 
+    async def answer(self, question: Question) -> Reply | None:
+        """See contracts.approver.Answering. Whoever leaves out what is needed declines."""
+        if self._is_json or not _is_someone_there():
+            return None
+        with self._spoken.hush():
+            asks = paint(f"MCP server {question.server} asks:", "yellow", to_stderr=True)
+            click.echo(f"{asks} {visible(question.text)}", err=True)
+            content = await _filled(question)
+        return Reply(content=content, by=BY)
+
+
+async def _filled(question: Question) -> Mapping[str, Any] | None:
+    """Return what was typed for each field; None where that is no answer."""
+    content: dict[str, Any] = {}
+    for field in question.fields:
+        value = await _typed(field)
+        if value is not None:
+            content[field.name] = value
+        elif field.is_required:
+            return None
+    click.echo("  send this to the server? y, n: ", err=True, nl=False)
+    line = await _line() or ""
+    return content if line.strip().lower() in YES else None
+
+
+async def _typed(field: Field) -> str | float | bool | None:
+    """Return what was typed for a field; None for an empty line, or where it never fits."""
+    needed = "" if field.is_required else ", or nothing"
+    shown = f" ({visible(field.shown)})" if field.shown else ""
+    for _ in range(TRIES):
+        click.echo(f"  {visible(field.name)}{shown}{needed}: ", err=True, nl=False)
+        line = await _line()
+        if line is None or not line.strip():
+            return None
+        try:
+            return value_of(field, line)
+        except ValueError as error:
+            click.echo(f"  it must be {visible(str(error))}", err=True)
+    return None
+
 
 def _is_someone_there() -> bool:
     return all(is_open(each) and each.isatty() for each in (sys.stdin, sys.stderr))
@@ -61,4 +105,4 @@ async def _line() -> str | None:
     return sys.stdin.readline() or None
 
 
-__all__ = ["BY", "NO", "YES", "TerminalApprover"]
+__all__ = ["BY", "NO", "TRIES", "YES", "TerminalApprover"]

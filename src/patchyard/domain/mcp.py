@@ -17,6 +17,7 @@ from patchyard.domain.entrusted import names_in
 from patchyard.domain.schemas import DEEPEST, schema_problem
 
 MCP_CALL = "mcp_call"  # operations of the toolbox
+MCP_ANSWER = "mcp_answer"
 MCP_LIST = "mcp_list"
 PREFIX = "mcp__"
 TOOL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -37,6 +38,7 @@ class McpServer:
     idempotent: bool = False  # a call that was lost may be made again
     tools: tuple[str, ...] | None = None  # those that are offered; None: all
     read_only_tools: tuple[str, ...] = ()  # by the user's word: may be called while planning
+    allow: tuple[str, ...] = ()  # what it may ask for in mid-call: elicitation
     timeout_s: float = 60.0  # of one call, the server's start included
 
     @property
@@ -55,6 +57,8 @@ class McpServer:
         how: dict[str, Any] = {"url": self.url} if self.url else {}
         if self.command:
             how["command"] = [self.command, *self.args]
+        if self.allow:
+            how["allow"] = list(self.allow)
         return {"server": self.name, "env": dict(self.env), "timeout_s": self.timeout_s, **how}
 
 
@@ -196,6 +200,7 @@ def _by_name(texts: Sequence[Any]) -> dict[str, str]:
 
 
 __all__ = [
+    "MCP_ANSWER",
     "MCP_CALL",
     "MCP_LIST",
     "MOST_TOOLS",

@@ -15,7 +15,12 @@ from patchyard.domain.texts import text_of, texts_of
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-])){0,30}")  # `__` parts the names
 PLACEHOLDER = "placeholder"  # of a credential that only the gateway knows
 LONGEST_TIMEOUT_S = 3600.0
-KEYS = (*("args", "command", "env", "idempotent", "read_only_tools", "timeout_s", "tools", "url"),)
+ALLOWED = ("elicitation",)  # what a server may be let ask for
+NOT_YET = "sampling"
+KEYS = (
+    *("allow", "args", "command", "env", "idempotent", "read_only_tools"),
+    *("timeout_s", "tools", "url"),
+)
 
 
 def mcp_servers_of(value: Any, place: Place) -> Mapping[str, McpServer]:
@@ -48,6 +53,7 @@ def _server(name: str, entry: Any, here: Place) -> McpServer:
         idempotent=is_idempotent,
         tools=texts_of(body, "tools", here),
         read_only_tools=texts_of(body, "read_only_tools", here) or (),
+        allow=_allow(texts_of(body, "allow", here) or (), (*here, "allow")),
         timeout_s=_timeout(body.get("timeout_s", 60.0), (*here, "timeout_s")),
     )
 
@@ -66,6 +72,16 @@ def _env(value: Any, here: Place) -> Mapping[str, str]:
                 f" the server is given {name}: {PLACEHOLDER}",
             )
     return found
+
+
+def _allow(names: tuple[str, ...], here: Place) -> tuple[str, ...]:
+    for name in names:
+        if name == NOT_YET:
+            hint = "leave it out: the server is told that this client samples nothing"
+            raise Fault(here, "a server cannot be let ask a model: sampling is refused", hint=hint)
+        if name not in ALLOWED:
+            raise Fault(here, f"{name!r} is none of {', '.join(ALLOWED)}")
+    return tuple(dict.fromkeys(names))
 
 
 def _url(text: str, here: Place) -> str:
@@ -87,4 +103,12 @@ def _timeout(value: Any, here: Place) -> float:
     return seconds
 
 
-__all__ = ["KEYS", "LONGEST_TIMEOUT_S", "NAME", "PLACEHOLDER", "mcp_servers_of"]
+__all__ = [
+    "ALLOWED",
+    "KEYS",
+    "LONGEST_TIMEOUT_S",
+    "NAME",
+    "NOT_YET",
+    "PLACEHOLDER",
+    "mcp_servers_of",
+]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+from patchyard.contracts.environment import Toolbox
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.tooling import finite
 
@@ -26,6 +27,15 @@ async def answer_in_time(waiting: Awaitable[T], args: Mapping[str, Any]) -> T:
         if not scope.expired():
             raise
         raise EnvironmentBroken(f"the toolbox gave no answer within {limit:g} s") from error
+
+
+async def cancelled(toolbox: Toolbox, call_id: str) -> None:
+    """Kill a call's whole tree, within a bound, while the engine itself is cancelled."""
+    try:
+        async with asyncio.timeout(2.0):
+            await asyncio.shield(toolbox.cancel(call_id))
+    except (TimeoutError, EnvironmentBroken):
+        return  # ending the environment kills what is left
 
 
 async def whole(
@@ -64,4 +74,4 @@ async def _outwaited(
     return cut
 
 
-__all__ = ["SLACK_S", "USUAL_S", "answer_in_time", "whole"]
+__all__ = ["SLACK_S", "USUAL_S", "answer_in_time", "cancelled", "whole"]

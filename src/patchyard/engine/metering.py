@@ -34,7 +34,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.limit_hits import LIMIT, Hit, fields_of, hit_of, sentence, told, watched_hit
-from patchyard.domain.mcp import MCP_CALL, MCP_LIST
+from patchyard.domain.mcp import MCP_ANSWER, MCP_CALL, MCP_LIST
 from patchyard.domain.tooling import COMMAND, finite
 from patchyard.domain.usage import (
     NOTHING,
@@ -46,7 +46,7 @@ from patchyard.domain.usage import (
     usage_json,
 )
 
-RUNNING = frozenset({COMMAND, MCP_CALL, MCP_LIST})  # operations that start programs
+RUNNING = frozenset({COMMAND, MCP_ANSWER, MCP_CALL, MCP_LIST})  # operations that start programs
 ABOUT_JOBS = frozenset({"job_output", "job_status"})
 USUAL_TIMEOUT_S = 30.0  # of a command that names none (D+)
 FIRST_LOOK_S = 0.25  # most commands are over by then

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchyard.contracts.actor import Wanted
-from patchyard.contracts.approver import Approver, Nobody
+from patchyard.contracts.approver import Answering, Approver, Nobody, Reply
 from patchyard.contracts.tool import Tool
 from patchyard.domain.automation import automation
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.codec import from_json
+from patchyard.domain.elicitation import Question
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import ApprovalNeeded, PlanPaused, WorkerLeft
 from patchyard.domain.events import LimitsChanged
@@ -128,6 +129,11 @@ class Steering:
             async with asyncio.timeout(seconds):
                 await self.awake.wait()
         await self.step()
+
+    async def consult(self, question: Question) -> Reply | None:
+        """Put a server's question to whoever is there; None: nobody is."""
+        approver = self._approver
+        return await approver.answer(question) if isinstance(approver, Answering) else None
 
     async def answer_open(self) -> None:
         """Put the question that a plan was stopped by once more. Raises ApprovalNeeded."""

@@ -23,7 +23,7 @@ from patchyard.domain.tooling import (
     output_page,
     result_from_wire,
 )
-from patchyard.engine.answers import answer_in_time
+from patchyard.engine.answers import answer_in_time, cancelled
 from patchyard.engine.budgeting import require_call
 from patchyard.engine.call_results import (
     CANCELLED,
@@ -34,6 +34,7 @@ from patchyard.engine.call_results import (
     unknown_outcome,
 )
 from patchyard.engine.checkpoints import Checkpoints
+from patchyard.engine.consulting import consulted
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.inquiring import Inquiries
 from patchyard.engine.ledger import Ledger
@@ -209,6 +210,8 @@ class ToolRunner:
             args = await self._reaching.furnished(call.kind, toolbox, op, args)
             waiting = toolbox.call(call.call_id, op, args, on_output=self._on_output)
             payload = await answer_in_time(waiting, args)
+            asking = (self._ledger, self._steering.consult, toolbox)
+            payload = await consulted(*asking, call.call_id, args, payload)
         except EnvironmentBroken as error:
             self._cause = error.message
             if call.site is not None:
@@ -216,7 +219,7 @@ class ToolRunner:
             return ended_by_limit(error)
         except asyncio.CancelledError:
             async with self._ledger.sole():  # another owner may be waiting for this very call
-                await _cancel(toolbox, call.call_id)
+                await cancelled(toolbox, call.call_id)
             await self._settle(call.call_id, call.ref, call.name, CANCELLED)
             raise
         self._settled.append((toolbox, call.call_id))
@@ -346,15 +349,6 @@ def _of_engine(call_id: str, wanted: Wanted, turn: int, reason: str) -> ToolCall
 
 def _in_one(error: UsageError) -> str:
     return f"{error.message}; {error.hint}" if error.hint else error.message
-
-
-async def _cancel(toolbox: Toolbox, call_id: str) -> None:
-    """Kill the call's tree, within a bound of its own, while the engine itself is cancelled."""
-    try:
-        async with asyncio.timeout(2.0):
-            await asyncio.shield(toolbox.cancel(call_id))
-    except (TimeoutError, EnvironmentBroken):
-        return  # ending the environment kills what is left
 
 
 __all__ = ["TAKEN_BACK", "ToolRunner"]

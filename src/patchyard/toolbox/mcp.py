@@ -1,13 +1,13 @@
-"""`mcp_list` and `mcp_call`: tools of MCP servers, which run in here like any command.
+"""`mcp_list`, `mcp_call`, `mcp_answer`: tools of MCP servers, which run in here like any command.
 
 A server is started by its first call and stays. Its tools are listed when it starts, and again
 when it says that they changed; a tool is called only while it is as the caller knows it, by hash.
-Whatever a server asks of its client is refused. A call whose time is over ends its server.
+What a server asks of its client is refused, or settles its call where that was allowed: the answer
+comes as another call, which goes on with it. A call whose time is over ends its server.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -17,178 +17,24 @@ from . import arguments
 from .answers import Refusal, failure, success
 from .commands import Launch, environment
 from .running import open_directory, variables
-from .talking import Talker
+from .serving import McpServer, pin_of, said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Generator
+    from typing import Any
 
     from .calls import Call
     from .room import Room
 
     Answer = dict[str, Any]
 
-VERSION = "2025-06-18"  # of the protocol; a server may answer with another that it speaks
 USUAL_TIMEOUT_S = 60.0
 MAX_SERVERS = 16
-MAX_TOOLS = 512
-MAX_PAGES = 64
-LISTED_BYTES = 4 * 1024 * 1024  # of all tools of a server
-DESCRIBED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 BRIDGE = "import sys; sys.path.append(sys.argv[1]); from toolbox.bridging import main; main()"
 ISOLATED = ("-I", "-S", "-B")  # as toolboxes are started
-NO_METHOD = -32601  # JSON-RPC 2.0, 5.1
+MAX_ASKED = 10  # questions in one call
 UNKNOWN = "OUTCOME_UNKNOWN"
 FAILED = "MCP_SERVER_FAILED"
-
-
-class Fault(Exception):
-    """A server that does not keep to the protocol."""
-
-
-class McpServer:
-    """One server that runs, or did."""
-
-    def __init__(self, room: Room, name: str, launch: Launch, key: str) -> None:
-        self.name = name
-        self.key = key  # what it was started as
-        self.tools: dict[str, str] = {}  # by name, as canonical text
-        self.refused: list[str] = []  # what it asked for, since the last answer
-        self._is_stale = True  # the tools are not listed
-        self._numbers = 0
-        self._waiting: dict[int, Callable[[Answer], None]] = {}
-        self._ready: list[Callable[[str], None]] = []  # who waits for the tools
-        self._ended = ""
-        self._opening: Generator[tuple[str, Answer], Answer, None] | None = None
-        self.talker = Talker(room, launch, self._hear, self._over)
-        self._open(self._introducing())
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can be asked."""
-        return self.talker.is_open
-
-    def when_ready(self, told: Callable[[str], None]) -> None:
-        """Call `told` once the tools are listed; with a text: why they never will be."""
-        if not self.is_open:
-            told(self._ended)
-        elif self._opening is None and not self._is_stale:
-            told("")
-        else:
-            self._ready.append(told)
-            if self._opening is None:
-                self._open(self._listing())
-
-    def ask(self, method: str, params: Answer, told: Callable[[Answer], None]) -> None:
-        """Send a request; `told` gets the answer, or an `ended` in its place."""
-        self._numbers += 1
-        self._waiting[self._numbers] = told
-        self.talker.say({"jsonrpc": "2.0", "id": self._numbers, "method": method, "params": params})
-
-    def _introducing(self) -> Generator[tuple[str, Answer], Answer, None]:
-        hello = {
-            "protocolVersion": VERSION,
-            "capabilities": {},
-            "clientInfo": {"name": "patchyard", "version": "1"},
-        }
-        yield "initialize", hello
-        self.talker.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        yield from self._listing()
-
-    def _listing(self) -> Generator[tuple[str, Answer], Answer, None]:
-        self._is_stale = False
-        found: dict[str, str] = {}
-        params: Answer = {}
-        room = LISTED_BYTES
-        for _ in range(MAX_PAGES):
-            page = yield "tools/list", params
-            tools = page.get("tools")
-            for tool in tools if isinstance(tools, list) else ():
-                name, text = described(tool)
-                room -= len(text)
-                if name in found or len(found) >= MAX_TOOLS or room < 0:
-                    why = "twice the name %r" % name[:100] if name in found else "too many tools"
-                    raise Fault("it listed " + why)
-                found[name] = text
-            if not isinstance(page.get("nextCursor"), str):
-                self.tools = found
-                return
-            params = {"cursor": page["nextCursor"]}
-        raise Fault("its list of tools does not end")
-
-    def _open(self, opening: Generator[tuple[str, Answer], Answer, None]) -> None:
-        self._opening = opening
-        self._go_on(None)
-
-    def _go_on(self, answer: Answer | None) -> None:
-        assert self._opening is not None  # noqa: S101 - only called while it goes on
-        result = None if answer is None else answer.get("result")
-        if answer is not None and not isinstance(result, dict):
-            self.talker.end("it refused to begin: %s" % said(answer))
-            return
-        try:
-            method, params = next(self._opening) if result is None else self._opening.send(result)
-            self.ask(method, params, self._opened)
-        except StopIteration:
-            self._opening = None
-            self._tell("")
-        except Fault as fault:
-            self.talker.end(str(fault))
-
-    def _opened(self, answer: Answer) -> None:
-        if "ended" not in answer:
-            self._go_on(answer)
-
-    def _tell(self, why: str) -> None:
-        ready, self._ready = self._ready, []
-        for told in ready:
-            told(why)
-
-    def _hear(self, message: Answer) -> None:
-        method, number = message.get("method"), message.get("id")
-        if isinstance(method, str):
-            self._on_asked(method, number)
-        elif isinstance(number, int) and number in self._waiting:
-            self._waiting.pop(number)(message)
-
-    def _on_asked(self, method: str, number: object) -> None:
-        if method == "notifications/tools/list_changed":
-            self._is_stale = True
-        elif number is not None and method == "ping":
-            self.talker.say({"jsonrpc": "2.0", "id": number, "result": {}})
-        elif number is not None:
-            if len(self.refused) < 10:
-                self.refused.append(method[:100])
-            error = {"code": NO_METHOD, "message": "this client allows no %s" % method[:100]}
-            self.talker.say({"jsonrpc": "2.0", "id": number, "error": error})
-
-    def _over(self, why: str) -> None:
-        words = self.talker.last_words()
-        self._ended = "%s%s" % (why, "; its last words: %s" % words if words else "")
-        waiting, self._waiting = self._waiting, {}
-        for told in waiting.values():
-            told({"ended": self._ended})
-        self._tell(self._ended)
-
-
-def described(tool: object) -> tuple[str, str]:
-    """Return a listed tool's name, and all that describes it as one canonical text."""
-    if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
-        raise Fault("it listed a tool without a name")
-    kept = {key: tool[key] for key in DESCRIBED if tool.get(key) is not None}
-    return tool["name"], json.dumps(kept, sort_keys=True, separators=(",", ":"))
-
-
-def pin_of(text: str) -> str:
-    """Return the hash by which a tool is known."""
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-def said(answer: Answer) -> str:
-    """Return what an error answer says."""
-    error = answer.get("error")
-    message = error.get("message") if isinstance(error, dict) else None
-    return message[:2000] if isinstance(message, str) else "no reason given"
 
 
 def _command(args: Answer) -> list[str]:
@@ -203,6 +49,14 @@ def _command(args: Answer) -> list[str]:
     return list(command)
 
 
+def _allowed(args: Answer) -> frozenset[str]:
+    """Return what the server may ask for."""
+    names = args.get("allow", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise Refusal("VALIDATION_ERROR", "`allow` must be a list of texts")
+    return frozenset(names)
+
+
 def _own_start() -> list[str]:
     """Return how this very Python was started: a carried one by a loader, with its libraries."""
     with open("/proc/self/cmdline", encoding="utf-8", errors="surrogateescape") as file:
@@ -213,8 +67,9 @@ def _own_start() -> list[str]:
 def _started(room: Room, call: Call, args: Answer) -> McpServer:
     """Return the server that `args` describes, started now when it does not run as such."""
     name, command = arguments.text(args, "server"), _command(args)
+    allowed = _allowed(args)
     env = environment(room, variables(args), call.mark)
-    key = json.dumps([command, variables(args)], sort_keys=True)
+    key = json.dumps([command, variables(args), sorted(allowed)], sort_keys=True)
     found = room.servers.get(name)
     if found is not None and found.is_open and found.key == key:
         return found
@@ -228,7 +83,7 @@ def _started(room: Room, call: Call, args: Answer) -> McpServer:
     directory = open_directory(room, {})
     try:
         launch = Launch([program, *command[1:]], env, directory)
-        room.servers[name] = McpServer(room, name, launch, key)
+        room.servers[name] = McpServer(room, name, launch, key, allowed)
     except OSError as error:
         message = "%s cannot be started: %s" % (command[0][:200], os.strerror(error.errno or 0))
         raise Refusal(FAILED, message) from error
@@ -237,7 +92,7 @@ def _started(room: Room, call: Call, args: Answer) -> McpServer:
     return room.servers[name]
 
 
-class _Turn:
+class Turn:
     """One call while it waits for a server."""
 
     def __init__(self, room: Room, call: Call, args: Answer) -> None:
@@ -245,12 +100,45 @@ class _Turn:
         self.server = _started(room, call, args)
         self.timeout_s = arguments.number(args, "timeout_s", USUAL_TIMEOUT_S)
         self.is_sent = False
+        self._room = room
+        self._asked: object = None  # id of the question that waits for an answer
+        self._questions = 0
+        self._left: Answer | None = None  # what it came to while a question waited
         self._timer = room.loop.later(self.timeout_s, self._time_out)
         call.on_cancel = self._cancel
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a question may be put to whoever waits for this call."""
+        return not self.call.is_over and self._questions < MAX_ASKED
+
+    def ask(self, method: str, number: object, params: str) -> None:
+        """Settle the call with a question; `go_on` brings the answer, in time or never."""
+        self._asked = number
+        self._questions += 1
+        self._room.asking[self.call.call_id] = self
+        self.call.settle(success("the server asks", asks={"method": method, "params": params}))
+
+    def go_on(self, call: Call, answer: Answer, timeout_s: float) -> None:
+        """Give the server its answer; `call` is settled with what comes of that."""
+        self.call = call
+        call.on_cancel = self._cancel
+        number, self._asked = self._asked, None
+        if self._left is not None:
+            self.settle(self._left)
+            return
+        self._timer.cancel()
+        self._timer = self._room.loop.later(timeout_s, self._time_out)
+        self.server.talker.say({"jsonrpc": "2.0", "id": number, "result": answer})
 
     def settle(self, result: Answer) -> None:
         """Settle the call, with what the server asked for meanwhile."""
         self._timer.cancel()
+        if self in self.server.turns:
+            self.server.turns.remove(self)
+        if self._asked is not None:
+            self._left = self._left or result
+            return
         refused, self.server.refused = self.server.refused, []
         self.call.settle({**result, "refused": refused} if refused else result)
 
@@ -275,7 +163,7 @@ class _Turn:
 
 def mcp_list(room: Room, call: Call, args: Answer) -> None:
     """Settle `call` with the tools of a server, each as the text that its hash is of."""
-    turn = _Turn(room, call, args)
+    turn = Turn(room, call, args)
 
     def listed(why: str) -> None:
         if why:
@@ -287,12 +175,22 @@ def mcp_list(room: Room, call: Call, args: Answer) -> None:
     turn.server.when_ready(listed)
 
 
+def mcp_answer(room: Room, call: Call, args: Answer) -> None:
+    """Give a server the answer that the call `asked_by` was settled with the question for."""
+    turn, answer = room.asking.pop(arguments.text(args, "asked_by"), None), args.get("answer")
+    if turn is None:
+        raise Refusal(UNKNOWN, "no server waits for that answer any more")
+    if not isinstance(answer, dict):
+        raise Refusal("VALIDATION_ERROR", "`answer` must be an object")
+    turn.go_on(call, answer, arguments.number(args, "timeout_s", USUAL_TIMEOUT_S))
+
+
 def mcp_call(room: Room, call: Call, args: Answer) -> None:
     """Call a tool, once, if it is still the one with the hash `pin`."""
     tool, given, pin = arguments.text(args, "tool"), args.get("arguments"), args.get("pin")
     if not isinstance(given, dict):
         raise Refusal("VALIDATION_ERROR", "`arguments` must be an object")
-    turn = _Turn(room, call, args)
+    turn = Turn(room, call, args)
 
     def ready(why: str) -> None:
         if turn.call.is_over:
@@ -306,6 +204,7 @@ def mcp_call(room: Room, call: Call, args: Answer) -> None:
             turn.settle(failure("MCP_TOOL_CHANGED", message))
         else:
             turn.is_sent = True
+            turn.server.turns.append(turn)
             turn.server.ask("tools/call", {"name": tool, "arguments": given}, answered)
 
     def answered(answer: Answer) -> None:
@@ -326,14 +225,4 @@ def mcp_call(room: Room, call: Call, args: Answer) -> None:
     turn.server.when_ready(ready)
 
 
-__all__ = [
-    "FAILED",
-    "UNKNOWN",
-    "Fault",
-    "McpServer",
-    "described",
-    "mcp_call",
-    "mcp_list",
-    "pin_of",
-    "said",
-]
+__all__ = ["FAILED", "UNKNOWN", "Turn", "mcp_answer", "mcp_call", "mcp_list"]

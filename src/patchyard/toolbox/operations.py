@@ -24,6 +24,7 @@ PLACES = {
     "job_output": "running",
     "job_status": "running",
     "list_directory": "listing",
+    "mcp_answer": "mcp",
     "mcp_call": "mcp",
     "mcp_list": "mcp",
     "put_file": "transfer",
@@ -42,12 +43,12 @@ PLACES = {
 }
 WRITING = frozenset(
     {
-        *("delete_file", "execute_command", "mcp_call", "mcp_list", "put_file"),
-        *("search_replace", "write_file"),
+        *("delete_file", "execute_command", "mcp_answer", "mcp_call"),
+        *("mcp_list", "put_file", "search_replace", "write_file"),
     }
 )
 """Operations after which a replica may be another."""
-SETTLING = frozenset({"execute_command", "mcp_call", "mcp_list"})
+SETTLING = frozenset({"execute_command", "mcp_answer", "mcp_call", "mcp_list"})
 """Operations that settle their call themselves, when what they started has answered."""
 ASTRAY = frozenset({"FILE_NOT_FOUND", "DIRECTORY_NOT_FOUND", "PATH_OUTSIDE_WORKSPACE"})
 """Failures of a path that may be a slip of the pen: they get the nearest names that exist."""

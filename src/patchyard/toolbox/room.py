@@ -11,9 +11,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .commands import Command
     from .loop import Timer
-    from .mcp import McpServer
+    from .mcp import Turn
     from .ranking import Index
     from .replicating import Replica
+    from .serving import McpServer
     from .settings import Settings
     from .shells import Shell
 
@@ -32,6 +33,7 @@ class Room:
         self.running: set[Command] = set()  # jobs among them
         self.shells: dict[str, Shell] = {}
         self.servers: dict[str, McpServer] = {}  # of MCP, by name
+        self.asking: dict[str, Turn] = {}  # their questions, by the call that each has settled
         self.stopped: set[int] = set()  # by `freeze`, until `thaw`
         self.thawing: Timer | None = None  # lets them go on when nobody does
         self.begun = 0  # calls so far

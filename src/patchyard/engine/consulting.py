@@ -1,0 +1,90 @@
+"""Questions that an MCP server puts in the middle of a call: to a person who is there, or nobody.
+
+The toolbox settles a call with the question; the answer goes back as another call, which is settled
+with the result or the next question. So an engine that was killed finds both again.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from patchyard.contracts.approver import Reply
+from patchyard.contracts.environment import Toolbox
+from patchyard.domain.elicitation import ACCEPT, CANCEL, DECLINE, Question, question_of
+from patchyard.domain.events import Noted
+from patchyard.domain.mcp import MCP_ANSWER
+from patchyard.domain.tooling import finite
+from patchyard.engine.answers import USUAL_S, answer_in_time, cancelled
+from patchyard.engine.ledger import Ledger
+
+MOST = 16  # questions of one call; the toolbox puts fewer
+SHOWN = 300  # characters of a question in the journal
+
+Consult = Callable[[Question], Awaitable[Reply | None]]
+"""Puts a question to whoever is there; None: nobody is."""
+
+
+async def consulted(
+    ledger: Ledger,
+    consult: Consult,
+    toolbox: Toolbox,
+    call_id: str,
+    args: Mapping[str, Any],
+    payload: Mapping[str, Any],
+) -> Mapping[str, Any]:
+    """Return what a call comes to once all that its server asked meanwhile is answered.
+
+    Where nothing was allowed in `args` no answer of a toolbox puts a question.
+
+    Raises EnvironmentBroken as the call itself does.
+    """
+    asked_by, server = call_id, str(args.get("server"))
+    if not args.get("allow"):
+        return payload
+    within_s = finite(args.get("timeout_s"), USUAL_S)
+    for _ in range(MOST):
+        if not isinstance(asks := payload.get("asks"), Mapping):
+            return payload
+        answer = await _answer(ledger, consult, server, asks, within_s=within_s)
+        sent = {"asked_by": asked_by, "answer": answer, "timeout_s": within_s}
+        asked_by = f"{asked_by}-a"
+        try:
+            payload = await answer_in_time(toolbox.call(asked_by, MCP_ANSWER, sent), sent)
+        except asyncio.CancelledError:
+            await cancelled(toolbox, asked_by)
+            raise
+    return payload
+
+
+async def _answer(
+    ledger: Ledger, consult: Consult, server: str, asks: Mapping[str, Any], *, within_s: float
+) -> Mapping[str, Any]:
+    try:
+        params = json.loads(str(asks.get("params")))
+    except (ValueError, RecursionError):
+        params = None
+    question = question_of(server, params)
+    if question is None:
+        ledger.note(Noted(text=f"MCP server {server} asked for what nobody can be asked; declined"))
+        return {"action": DECLINE}
+    reply = None
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            reply = await consult(question)
+    answer: Mapping[str, Any]
+    if reply is None:
+        said, answer = "nobody answered", {"action": CANCEL}
+    elif reply.content is None:
+        said, answer = f"declined at the {reply.by}", {"action": DECLINE}
+    else:
+        names = ", ".join(reply.content) or "yes"
+        said = f"answered at the {reply.by}: {names}"
+        answer = {"action": ACCEPT, "content": dict(reply.content)}
+    text = " ".join(question.text.split())[:SHOWN]
+    ledger.note(Noted(text=f"MCP server {server} asked: {text}; {said}"))
+    return answer
+
+
+__all__ = ["MOST", "SHOWN", "Consult", "consulted"]
