@@ -19,9 +19,10 @@ from patchyard.engine.directing import Directing
 from patchyard.engine.ledger import Ledger, read_events
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.outlook import outlook
+from patchyard.engine.owning import Cancelled
 from patchyard.engine.rolling_back import roll_back
 from patchyard.engine.waiting import waiting
-from patchyard.engine.workflow import Cancelled, Workflow
+from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
