@@ -9,10 +9,16 @@ import pytest
 
 from engine.told import ENDING, Recorder, heard, state_of, until, with_actor, writing
 from engine.worksite import ADD, Worksite
-from patchyard.contracts.actor import Answered, Turn
+from patchyard.contracts.actor import Answered, Brief, Turn
 from patchyard.contracts.environment import Environment
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
-from patchyard.domain.errors import EnvironmentBroken, ModelFailed, PlanPaused
+from patchyard.domain.errors import (
+    EnvironmentBroken,
+    ModelFailed,
+    ModelUnavailable,
+    PatchyardError,
+    PlanPaused,
+)
 from patchyard.domain.events import TurnTaken
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.safety import SafetyProfile
@@ -113,6 +119,42 @@ async def test_a_wait_for_a_busy_model_is_shown_and_ends_with_a_pause(site: Work
                 await working
         assert "retry 1 of 3" in shown
         assert (await workflow.resume(plan_id)).state == State.COMPLETE
+
+
+class Away(Recorder):
+    """An actor whose model is away when it is to begin."""
+
+    def __init__(self, failures: Sequence[PatchyardError]) -> None:
+        super().__init__([writing(1), ENDING])
+        self.failures = list(failures)
+
+    async def begin(self, brief: Brief) -> Recorder:
+        if self.failures:
+            raise self.failures.pop(0)
+        return await super().begin(brief)
+
+
+def loading() -> ModelFailed:
+    details = {"status": 503, "retry_after_s": 0.01}
+    return ModelFailed("it is loading", retryable=True, details=details)
+
+
+async def test_a_model_that_is_away_when_a_phase_begins_is_waited_for(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persisting, "wait_before", lambda *_, **__: 0.01)
+    gone = ModelUnavailable("nobody is there", details={"kind": "refused"})
+    async with site.open() as (equipment, _):
+        away = Away([loading() for _ in range(5)])
+        workflow = Workflow(
+            with_actor(equipment, away), watching=Watching(on_event=site.heard.append)
+        )
+        ended = await workflow.run(await site.made(workflow, site.asked(ADD)))
+        assert (ended.state, ended.failure) == (State.COMPLETE, None)
+        assert len(heard(site, RetryPlanned)) == 5
+        workflow = Workflow(with_actor(equipment, Away([gone])))
+        with pytest.raises(ModelUnavailable, match="nobody is there"):  # it never answered
+            await workflow.run(await site.made(workflow, site.asked(ADD)))
 
 
 class Shaky:

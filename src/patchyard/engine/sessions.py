@@ -22,6 +22,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import Ground
 from patchyard.engine.inquiring import Inquiries
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.persisting import model_recovers, persisting
 from patchyard.engine.places import Places
 from patchyard.engine.reaching import is_closed, reaching
 from patchyard.engine.serving import Serving
@@ -76,7 +77,7 @@ async def at_work(
         brief = _brief(ledger.state, phase, workspace_path=path, tools=tools)
         brief = replace(brief, subject=subject, background=await background(ledger))
         meter = PlanMeter(equipment, ledger, steering, on_wait=watching.on_wait)
-        session = await _session(equipment, ledger, brief, watching, meter)
+        session = await _session(equipment, ledger, brief, steering, watching=watching, meter=meter)
         closing.push_async_callback(session.close)
         runner = ToolRunner(
             equipment,
@@ -104,8 +105,15 @@ def _checkpoints(
 
 
 async def _session(
-    equipment: Equipment, ledger: Ledger, brief: Brief, watching: Watching, meter: PlanMeter
+    equipment: Equipment,
+    ledger: Ledger,
+    brief: Brief,
+    steering: Steering,
+    *,
+    watching: Watching,
+    meter: PlanMeter,
 ) -> Session:
+    """Open the session; a model that is away for a while is waited for, as one in mid-work is."""
     with step(ledger, Step.MODEL) as going:
         casting = Casting(
             plan_id=ledger.plan_id,
@@ -117,8 +125,12 @@ async def _session(
             on_switch=ledger.record,
             on_chosen=going.came_to,
         )
-        actor = await equipment.actor(casting)
-        return await actor.begin(brief)
+
+        async def begun() -> Session:
+            actor = await equipment.actor(casting)
+            return await actor.begin(brief)
+
+        return await persisting(begun, ledger, steering, model_recovers)
 
 
 def _brief(
