@@ -13,6 +13,7 @@ from patchyard.domain.faults import Fault
 from patchyard.domain.mcp import McpServer, changes, entrusted_name, listing_of
 from patchyard.domain.mcp_settings import mcp_servers_of
 from patchyard.domain.schemas import misfit
+from wild_json import wild_json
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 FS = McpServer(name="fs", command="node")
@@ -175,17 +176,9 @@ def test_changes_are_told_by_name() -> None:
     assert changes(old, new) == {"": "added", "b": "changed", "gone": "removed", "new": "added"}
 
 
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.sampled_from(["type", "properties", "items", "anyOf", "required", "$ref", "enum"]),
-            inner,
-            max_size=4,
-        ),
-    ),
-    max_leaves=12,
+JSON = wild_json(
+    ["type", "properties", "items", "anyOf", "required", "$ref", "enum"],
+    *(st.booleans(), st.floats()),
 )
 
 

@@ -3,7 +3,9 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,12 +23,14 @@ def site(tmp_path: Path) -> Worksite:
     return Worksite.make(tmp_path, {"a.py": "a = 1\n"})
 
 
-def asked(
-    site: Worksite, *replies: Mapping[str, object], **options: object
-) -> TaskExecutionRequest:
-    model = site.script(replies)
-    made = {"environment": "process", "model": model, "repository": str(site.repository)}
-    return TaskExecutionRequest(**{"task": "do it", **made, **options})  # type: ignore[arg-type]  # a table of the tests' own
+def asked(site: Worksite, *replies: Mapping[str, object], **options: Any) -> TaskExecutionRequest:
+    made = TaskExecutionRequest(
+        task="do it",
+        environment="process",
+        model=site.script(replies),
+        repository=str(site.repository),
+    )
+    return replace(made, **options)
 
 
 async def test_a_task_is_carried_out_and_told_in_its_result(site: Worksite) -> None:

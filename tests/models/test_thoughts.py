@@ -197,7 +197,8 @@ async def test_a_plan_that_is_resumed_and_one_that_is_played_back_have_them_too(
 ) -> None:
     scene = set_up(fmt, tmp_path)
     scene.be_well()
-    scene.server.is_thinking = True  # type: ignore[union-attr]
+    assert hasattr(scene.server, "is_thinking")
+    scene.server.is_thinking = True
     talk = str(tmp_path / "talk")
     async with scene.server.running() as url:
         environ = scene.configure(url)

@@ -11,6 +11,7 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.mcp import McpServer, listing_of, may_repeat
 from patchyard.domain.tooling import ToolResult
 from patchyard.tools.mcp import McpTool, served
+from wild_json import wild_json
 
 SERVER = McpServer(name="fs", command="node", args=("x.js",), read_only_tools=("read",))
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -96,18 +97,7 @@ def test_what_a_server_was_not_given_and_what_it_changed_are_told() -> None:
     assert "agents mcp check fs --accept" in tool().render(changed)
 
 
-JSON = st.recursive(
-    st.one_of(st.none(), st.integers(), st.text(max_size=5)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.sampled_from(["type", "text", "content", "resource", "data", "uri", "refused"]),
-            inner,
-            max_size=4,
-        ),
-    ),
-    max_leaves=10,
-)
+JSON = wild_json(["type", "text", "content", "resource", "data", "uri", "refused"])
 
 
 @given(JSON, JSON, st.booleans())

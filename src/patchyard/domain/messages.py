@@ -88,18 +88,6 @@ class Usage:
     usd: float | None = None  # what it cost by the price table; None: unknown price
 
 
-def together(*usages: Usage) -> Usage:
-    """Return what several requests took; the price is unknown where one of theirs is."""
-    prices = [each.usd for each in usages]
-    return Usage(
-        input_tokens=sum(each.input_tokens for each in usages),
-        output_tokens=sum(each.output_tokens for each in usages),
-        cached_tokens=sum(each.cached_tokens for each in usages),
-        is_estimated=any(each.is_estimated for each in usages),
-        usd=None if None in prices else sum(price for price in prices if price is not None),
-    )
-
-
 class StopReason(StrEnum):
     """Why the model stopped writing."""
 
@@ -163,5 +151,4 @@ __all__ = [
     "Usage",
     "estimated_tokens",
     "estimated_usage",
-    "together",
 ]

@@ -15,6 +15,11 @@ def _python(name: str, command: str, reads: Reads, *, package: str) -> Gate:
     return Gate(name=name, command=command, reads=reads, cure=_PIP.format(package))
 
 
+def _ruff(name: str, options: str) -> Gate:
+    command = f"ruff check --no-cache{options} --output-format sarif --output-file {{report}} ."
+    return _python(name, command, Reads.SARIF, package="ruff")
+
+
 def _node(name: str, command: str, reads: Reads, *, package: str = "") -> Gate:
     return Gate(name=name, command=command, reads=reads, cure=_NPM.format(package or name))
 
@@ -34,12 +39,7 @@ _TABLE = (
     Gate(name="npm-test", command="npm test", is_tests=True, cure="install Node.js"),
     Gate(name="mvn-test", command="mvn -o -q test", is_tests=True, cure="install Maven"),
     # lint
-    _python(
-        "ruff",
-        "ruff check --no-cache --output-format sarif --output-file {report} .",
-        Reads.SARIF,
-        package="ruff",
-    ),
+    _ruff("ruff", ""),
     Gate(
         name="eslint",
         command="eslint --format json --output-file {report} .",
@@ -99,13 +99,7 @@ _TABLE = (
         cure=_PIP.format("coverage pytest"),
     ),
     # complexity
-    _python(
-        "complexity",
-        "ruff check --no-cache --isolated --select C901 --output-format sarif"
-        " --output-file {report} .",
-        Reads.SARIF,
-        package="ruff",
-    ),
+    _ruff("complexity", " --isolated --select C901"),
     # security
     Gate(
         name="bandit",
@@ -123,13 +117,7 @@ _TABLE = (
         severity=Severity.WARNING,
         cure=_PIP.format("bandit"),
     ),
-    Gate(
-        name="ruff-security",
-        command="ruff check --no-cache --isolated --select S --ignore S101 --output-format sarif"
-        " --output-file {report} .",
-        reads=Reads.SARIF,
-        cure=_PIP.format("ruff"),
-    ),
+    _ruff("ruff-security", " --isolated --select S --ignore S101"),
     Gate(
         name="semgrep",
         command="semgrep scan --config .semgrep --metrics off --disable-version-check --quiet"

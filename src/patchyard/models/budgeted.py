@@ -5,30 +5,22 @@ from dataclasses import replace
 from patchyard.contracts.model import Meter, Model, OnText
 from patchyard.domain.budget import Ask
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
-from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest
+from patchyard.domain.messages import ModelReply, ModelRequest
 from patchyard.models.answering import DEFAULT_TOKENS
 from patchyard.models.bounding import Bounding
+from patchyard.models.wrapping import WrappedModel
 
 UNREAD = frozenset({"context_too_long", "rate_limited", "no_quota"})  # kinds of refusals
 TIMED_OUT = 408  # a server may have worked on such a request; on others of 4xx it did not
 
 
-class BudgetedModel:
+class BudgetedModel(WrappedModel):
     """A model whose every request is metered; `meter` is of the plan at hand."""
 
     def __init__(self, model: Model, meter: Meter | None = None) -> None:
-        self._model = model
+        super().__init__(model)
         self._bounding = Bounding()
         self.meter = meter
-
-    @property
-    def facts(self) -> ModelFacts:
-        """The model's own facts."""
-        return self._model.facts
-
-    async def prepare(self) -> ModelFacts:
-        """Prepare the model."""
-        return await self._model.prepare()
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Ask the model within what was granted. Raises LimitReached before anything is sent."""
@@ -42,10 +34,6 @@ class BudgetedModel:
             if _is_refusal(error):
                 self.meter.release(error.message)
             raise
-
-    async def close(self) -> None:
-        """Close the model."""
-        await self._model.close()
 
     def _asked(self, request: ModelRequest) -> Ask:
         facts = self._model.facts

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from patchyard.contracts.model import Model, OnText, OnWait
-from patchyard.domain.messages import ModelFacts, ModelReply, ModelRequest, estimated_tokens
+from patchyard.domain.messages import ModelReply, ModelRequest, estimated_tokens
 from patchyard.domain.throttle import WINDOW_S, Rates, Sent, wait_s
+from patchyard.models.wrapping import WrappedModel
 
 LEAST_S = 0.05  # between two looks
 
@@ -76,22 +77,13 @@ class Throttles:
         return found
 
 
-class LimitedModel:
+class LimitedModel(WrappedModel):
     """A model that is asked no more than its provider's rates allow."""
 
     def __init__(self, model: Model, throttle: Throttle, *, on_wait: OnWait | None = None) -> None:
-        self._model = model
+        super().__init__(model)
         self._throttle = throttle
         self._on_wait = on_wait
-
-    @property
-    def facts(self) -> ModelFacts:
-        """The model's own facts."""
-        return self._model.facts
-
-    async def prepare(self) -> ModelFacts:
-        """Prepare the model; that is not counted."""
-        return await self._model.prepare()
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Ask the model when it is its turn."""
@@ -99,10 +91,6 @@ class LimitedModel:
             reply = await self._model.complete(request, on_text=on_text)
             took.append(reply.usage.input_tokens + reply.usage.output_tokens)
             return reply
-
-    async def close(self) -> None:
-        """Close the model."""
-        await self._model.close()
 
     def _say(self) -> None:
         if self._on_wait is not None:

@@ -31,6 +31,7 @@ from patchyard.models.transcript import (
     reply_from,
     whole_digest,
 )
+from patchyard.models.wrapping import WrappedModel
 
 FORMAT = 1
 
@@ -46,7 +47,7 @@ class Head:
     has_images: bool = False
 
 
-class RecordingModel:
+class RecordingModel(WrappedModel):
     """A model whose every request and reply is written down, secrets hidden, readable by us only.
 
     An existing file is never overwritten. The plan that made it goes on with it, after the last
@@ -63,7 +64,7 @@ class RecordingModel:
         plan: str,
         chain: Sequence[str] = (),
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._chain = frozenset(chain)  # names of all models that may answer; the file is of one
         self._path = path
         self._environment = environment
@@ -74,11 +75,6 @@ class RecordingModel:
         self._before: list[Any] = []
         self._tools: Any = None
         self._has_head = self._before_us is not None
-
-    @property
-    def facts(self) -> ModelFacts:
-        """The model's own facts."""
-        return self._model.facts
 
     async def prepare(self) -> ModelFacts:
         """Prepare the model and write the head, once."""
@@ -118,7 +114,7 @@ class RecordingModel:
     async def close(self) -> None:
         """Close the file and the model."""
         self._file.close()
-        await self._model.close()
+        await super().close()
 
     def _failure(self, error: PatchyardError) -> dict[str, Any]:
         return {

@@ -5,33 +5,24 @@ from dataclasses import replace
 from patchyard.contracts.model import Model, OnText
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.domain.messages import (
-    ModelFacts,
     ModelReply,
     ModelRequest,
     RequestedCall,
     StopReason,
 )
 from patchyard.models.texting import Sieve, Texting, heard
+from patchyard.models.wrapping import WrappedModel
 
 
-class TextedModel:
+class TextedModel(WrappedModel):
     """Passes on to a model what it can do; tools that it cannot call are put into words.
 
     Whether it can is in its facts, which may come to know it only when it is asked.
     """
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        super().__init__(model)
         self._texting = Texting()
-
-    @property
-    def facts(self) -> ModelFacts:
-        """The model's own facts."""
-        return self._model.facts
-
-    async def prepare(self) -> ModelFacts:
-        """Prepare the model."""
-        return await self._model.prepare()
 
     async def complete(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Ask the model as it is, or in words."""
@@ -42,10 +33,6 @@ class TextedModel:
                 if self._model.facts.has_tools:
                     raise
         return await self._in_words(request, on_text)
-
-    async def close(self) -> None:
-        """Close the model."""
-        await self._model.close()
 
     async def _in_words(self, request: ModelRequest, on_text: OnText | None) -> ModelReply:
         sieve = Sieve(on_text) if on_text else None
