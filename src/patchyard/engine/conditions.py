@@ -26,6 +26,7 @@ async def _row(equipment: Equipment, live: LiveEnvironment) -> dict[str, Any]:
         "environment_id": handle.environment_id,
         "kind": str(handle.kind),
         "resource": handle.resource,
+        "server": handle.server,  # whose own it is, where an MCP server holds a credential
         "purpose": live.purpose,
         "is_alive": None,
         "answers": None,
