@@ -123,12 +123,26 @@ async def test_looks_do_not_outweigh_requests_that_fail_again(bench: Bench) -> N
 async def test_plans_of_one_process_look_once_and_nobody_looks_into_a_file(bench: Bench) -> None:
     assert bench.circuits.may_look("a", 3.0)
     assert not bench.circuits.may_look("a", 3.0)
+    await Lookout(("a:m",), bench.circuits, bench.look)._one("a")
+    assert bench.looks == []
     bench.now = 3.0
     assert bench.circuits.may_look("a", 3.0)
     bench.circuits.failed("scripted:x", REFUSED)
     bench.outcome = UsageError("no provider")
     await bench.once("scripted:x")
     assert bench.looks == ["scripted"]
+
+
+async def test_looking_ends_when_a_request_was_answered(bench: Bench) -> None:
+    bench.circuits.failed("a:m", REFUSED)
+    made = Lookout(("a:m",), bench.circuits, bench.look, every_s=0)
+    made.wake()
+    task = made._task
+    assert task is not None
+    await bench.looked.wait()
+    bench.circuits.succeeded("a:m")
+    await task
+    await made.close()
 
 
 async def test_a_chain_that_is_closed_looks_no_more(bench: Bench) -> None:
