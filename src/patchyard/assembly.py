@@ -43,7 +43,6 @@ from patchyard.stores.claims import LeaseClaims
 from patchyard.stores.pins import FilePins
 from patchyard.stores.pruning import SQLitePruning
 from patchyard.stores.purse import SQLitePurse
-from patchyard.stores.sqlite_bus import SQLiteBus
 from patchyard.tools import ask_role
 from patchyard.tools.mcp import served
 from patchyard.tools.toolset import toolset
@@ -93,7 +92,7 @@ async def open_equipment(
             claims=LeaseClaims(stores.membership),
             queue=queue,
             crew=queue,
-            bus=SQLiteBus(journal, clock),
+            bus=stores.bus,
             clock=clock,
             trees=trees,
             subjects=GitSubjects(trees),

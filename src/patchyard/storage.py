@@ -16,6 +16,7 @@ from patchyard.domain.errors import StateRefusal, Unavailable
 from patchyard.stores.membership import Membership
 from patchyard.stores.queue import SQLiteQueue
 from patchyard.stores.sqlite import SQLiteJournal
+from patchyard.stores.sqlite_bus import SQLiteBus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class Storage:
     journal: SQLiteJournal
     membership: Membership
     queue: SQLiteQueue
+    bus: SQLiteBus
 
 
 @asynccontextmanager
@@ -51,6 +53,7 @@ async def open_storage(environ: Mapping[str, str]) -> AsyncIterator[Storage]:
             journal=journal,
             membership=membership,
             queue=SQLiteQueue(membership, clock),
+            bus=SQLiteBus(journal, clock),
         )
     finally:
         membership.rest()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +92,23 @@ async def test_plans_wait_for_a_worker_of_their_role(site: Worksite, crew: Worke
     assert crew.status(plan_id)["state"] == "complete"
     rows = crew.agents("role", "list", "--announced")["data"]["workers"]
     assert [(row["worker"], row["takes_all"]) for row in rows] == [("t", False), ("d", True)]
+
+
+def test_who_follows_hears_of_workers_as_they_come(crew: WorkerCrew) -> None:
+    following = crew.spawn("role", "list", "--announced", "--follow", "--format", "json")
+    assert following.stdout is not None
+    crew.start("w", "--role", "tester")
+    first = json.loads(following.stdout.readline())
+    assert (first["event"], first["worker"], first["roles"]) == ("Announced", "w", ["tester"])
+    crew.start("v", "--role", "developer")
+    told = first
+    while told["worker"] == "w":  # which may be at a chore by now
+        told = json.loads(following.stdout.readline())
+    assert (told["worker"], told["roles"]) == ("v", ["developer"])
+    following.send_signal(signal.SIGINT)
+    out, _ = following.communicate(timeout=LONGEST_S)
+    assert json.loads(out)["exit_code"] == following.returncode == 130
+    assert "--follow goes with" in crew.agents("role", "list", "--follow")["error"]["message"]
 
 
 def test_a_role_that_there_is_not_is_named(crew: WorkerCrew) -> None:

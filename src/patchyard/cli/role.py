@@ -1,11 +1,26 @@
 """`agents role list|show`: who can work on a task."""
 
+import asyncio
+import json
 import os
+import sys
+from contextlib import suppress
 
 import click
 
 from patchyard.cli.main import Group
-from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
+from patchyard.cli.outcome import (
+    JSON,
+    Interrupted,
+    Outcome,
+    carry_out,
+    format_option,
+    heard,
+    paint,
+    portable,
+    visible,
+)
+from patchyard.domain.announcing import TOPIC, Announcement, announcement_of
 from patchyard.domain.codec import to_json
 from patchyard.domain.role import Role
 
@@ -17,9 +32,14 @@ def role() -> None:
 
 @role.command("list", short_help="List the roles there are.", epilog="Example: agents role list")
 @click.option("--announced", is_flag=True, help="List the living workers and their roles instead.")
+@click.option("--follow", is_flag=True, help="With --announced: go on as workers tell of changes.")
 @format_option
-def list_roles(announced: bool, output_format: str) -> None:  # noqa: FBT001 - click gives it so
+def list_roles(output_format: str, *, announced: bool, follow: bool) -> None:
     """List the roles: those of the package, and your own beside `config.yaml`."""
+    if follow and not announced:
+        raise click.UsageError("--follow goes with --announced")
+    if follow:
+        carry_out("role list", output_format, lambda: _followed(output_format), stream=True)
     if announced:
         carry_out("role list", output_format, _announced)
         return
@@ -48,15 +68,43 @@ async def _announced() -> Outcome:
 
     async with open_storage(os.environ) as stores:
         found = [each.announced for each in await stores.queue.members() if each.announced]
-    lines = []
-    for said in found:
-        whose = "all roles" if said.skills.takes_all else ", ".join(said.skills.roles)
-        state = "draining" if said.is_draining else f"{said.load} of {said.concurrency}"
-        can = ", ".join((*said.skills.capabilities, *said.skills.expertise))
-        head = f"{paint(visible(said.worker), 'cyan')}  {state}  {visible(whose)}"
-        lines += [f"{head}  ({visible(said.skills.version)})", f"  {visible(can)}"]
-    text = "\n".join(lines) or "no worker is alive: start one with `agents worker`"
+    text = "\n".join(map(_said, found)) or "no worker is alive: start one with `agents worker`"
     return Outcome(data={"workers": [said.data() for said in found]}, text=text)
+
+
+async def _followed(output_format: str) -> Outcome:
+    """Print the living workers, then what each tells on the bus that is another than before."""
+    from patchyard.storage import open_storage  # noqa: PLC0415 - heavy, and only for this
+
+    known: dict[str, Announcement] = {}
+
+    def tell(said: Announcement, at: float) -> None:
+        if known.get(said.member_id) == said:
+            return
+        known[said.member_id] = said
+        line = {"event": "Announced", "at": at, **said.data()}
+        with heard(sys.stdout):
+            click.echo(json.dumps(portable(line)) if output_format == JSON else _said(said))
+
+    async with open_storage(os.environ) as stores, stores.bus.subscribe(TOPIC) as listening:
+        try:
+            for each in await stores.queue.members():
+                if each.announced is not None:
+                    tell(each.announced, stores.clock.now())
+            while True:
+                message = await listening.next()
+                with suppress(KeyError, TypeError, ValueError):  # of whoever shares the home
+                    tell(announcement_of(message.body), message.at)
+        except asyncio.CancelledError:
+            return Outcome(error=Interrupted("followed no longer; the workers themselves go on"))
+
+
+def _said(said: Announcement) -> str:
+    whose = "all roles" if said.skills.takes_all else ", ".join(said.skills.roles)
+    state = "draining" if said.is_draining else f"{said.load} of {said.concurrency}"
+    can = ", ".join((*said.skills.capabilities, *said.skills.expertise))
+    head = f"{paint(visible(said.worker), 'cyan')}  {state}  {visible(whose)}"
+    return f"{head}  ({visible(said.skills.version)})\n  {visible(can)}"
 
 
 @role.command(short_help="Show one role.", epilog="Example: agents role show tester")
