@@ -6,22 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from engine.worksite import call, done
+from asking.office import ASKS, Office, answers
+from engine.worksite import ADD, call, done
 from patchyard.assembly import open_equipment
 from patchyard.domain.codec import to_json
 from patchyard.domain.colleagues import ColleagueHeard
 from patchyard.domain.errors import PlanPaused
 from patchyard.domain.events import Event, LimitsChanged, ToolCallRequested, TurnTaken
+from patchyard.domain.plan import State
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import Guided
 from patchyard.engine import control
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.owning import Cancelled
 from patchyard.engine.steering import Steering
 from patchyard.engine.workflow import Workflow
+from patchyard.intake import Asked, spec_of
 from roles.test_colleagues import APPROVES, ZERO, Team
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
+PROVEN = ("test -e calc.py",)
 LOOKS = call("read_file", path="calc.py")
 WRITES = call("write_file", path="calc.py", content=ZERO)
 
@@ -57,7 +62,7 @@ async def test_a_pause_holds_the_colleague_after_its_call_and_both_go_on(
 ) -> None:
     team = Team(tmp_path, developer=(WRITES, done()), reviewer=(LOOKS, LOOKS, LOOKS, APPROVES))
     said_meanwhile(monkeypatch, control.PAUSE)
-    data, _, error = await team.run()
+    data, _, error = await team.run(validate=PROVEN)
     assert isinstance(error, PlanPaused)
     assert data["plan_id"] in error.message
     state, _ = await colleague_of(team, data["plan_id"])
@@ -71,6 +76,50 @@ async def test_a_pause_holds_the_colleague_after_its_call_and_both_go_on(
     assert data["cost"]["steps"] == 8
 
 
+async def test_what_a_cancelled_colleague_used_is_counted_and_not_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = call("execute_command", command="while true; do sleep 0.05; done")
+    team = Team(tmp_path, developer=(WRITES, done()), reviewer=(LOOKS, looking))
+    said_meanwhile(monkeypatch, control.CANCEL)
+    data, _, error = await team.run(validate=PROVEN)
+    assert isinstance(error, Cancelled)
+    state, _ = await colleague_of(team, data["plan_id"])
+    assert data["cost"]["steps"] == 3 + state.spent.steps > 4
+    (tmp_path / "reviewer.json").write_text(json.dumps({"execute": [LOOKS, looking, APPROVES]}))
+    async with open_equipment(team.environ) as equipment:
+        await Workflow(equipment).resume(data["plan_id"])
+    data, _, error = await team.run(data["plan_id"])
+    state, _ = await colleague_of(team, data["plan_id"])
+    assert (error, data["cost"]["steps"]) == (None, 3 + state.spent.steps)
+
+
+async def test_a_pause_holds_an_asked_role_and_its_answer_comes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = call("read_file", path="a.txt")
+    replies = (read, read, answers("One."))
+    office = Office(tmp_path, developer=(ADD, ASKS, done()), architect=replies)
+    said_meanwhile(monkeypatch, control.PAUSE)
+    async with open_equipment(office.environ) as equipment:
+        workflow = Workflow(equipment)
+        repository = str(office.site.repository)
+        spec = spec_of(Asked(task="t", kind="process", repository=repository), office.environ)
+        plan_id = await workflow.create(spec)
+        with pytest.raises(PlanPaused, match=plan_id):
+            await workflow.run(plan_id)
+        state = (await office.site.ledger(equipment, plan_id)).state
+        (other,) = set(await office.plans()) - {plan_id}
+        own = (await office.site.ledger(equipment, other)).state
+        assert (own.tool_calls, own.steered.paused) == (1, None)
+        assert state.spent.steps == 3 + own.spent.steps
+        state = await workflow.resume(plan_id)
+        own = (await office.site.ledger(equipment, other)).state
+    await office.site.clear()
+    assert (state.state, own.answer is not None) == (State.COMPLETE, True)
+    assert state.spent.steps == 4 + own.spent.steps
+
+
 async def test_guidance_is_told_to_the_colleague_and_to_the_plans_own_actor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +127,7 @@ async def test_guidance_is_told_to_the_colleague_and_to_the_plans_own_actor(
         tmp_path, developer=(WRITES, done(), done("as told")), reviewer=(LOOKS, LOOKS, APPROVES)
     )
     said_meanwhile(monkeypatch, control.PROMPT, "Mind the tests.")
-    data, events, error = await team.run()
+    data, events, error = await team.run(validate=PROVEN)
     assert (error, data["summary"]) == (None, "as told")
     _, others = await colleague_of(team, data["plan_id"])
     for happened in (events, others):
@@ -95,7 +144,7 @@ async def test_a_raised_limit_lets_the_colleague_go_on(
     team = Team(tmp_path, developer=(WRITES, done()), reviewer=(LOOKS, LOOKS, LOOKS, APPROVES))
     raised = replace(team.spec().limits, steps=50, seconds=1000.0)
     said_meanwhile(monkeypatch, control.LIMIT, json.dumps(to_json(raised)))
-    data, _, error = await team.run(steps=6)
+    data, _, error = await team.run(validate=PROVEN, steps=6)
     assert (error, data["cost"]["steps"]) == (None, 8)
     _, others = await colleague_of(team, data["plan_id"])
     limits = [event.limits for event in others if isinstance(event, LimitsChanged)]

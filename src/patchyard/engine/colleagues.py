@@ -130,7 +130,7 @@ class ColleagueRounds:
         if open_ is not None and fits and open_.role == role.name:
             return open_
         if open_ is not None:  # a killed engine may have left it
-            await self._count(open_)
+            await count_so_far(self._equipment, self._ledger, open_.colleague_id)
         if state.base is None:
             raise JournalBroken("the plan has no base although it was executed")
         base = replace(state.base, tree=result.tree, uncommitted=len(result.changes))
@@ -152,7 +152,7 @@ class ColleagueRounds:
             await self._carry(asked.colleague_id, elder)
         except (PatchyardError, asyncio.CancelledError):
             with suppress(PatchyardError):  # what ended it is the reason, whatever else fails
-                await self._count(asked)
+                await count_so_far(self._equipment, self._ledger, asked.colleague_id)
             raise
         ledger = await self._ledger_of(asked)
         return ledger.state, ledger
@@ -160,20 +160,6 @@ class ColleagueRounds:
     async def _ledger_of(self, asked: ColleagueAsked) -> Ledger:
         store, clock = self._equipment.store, self._equipment.clock
         return await Ledger.open(store, clock, asked.colleague_id)
-
-    async def _count(self, asked: ColleagueAsked) -> None:
-        """Count what a colleague that was not heard used so far."""
-        spent = (await self._ledger_of(asked)).state.spent
-        so_far = ColleagueCounted(
-            colleague_id=asked.colleague_id,
-            usd=spent.usd,
-            is_priced=spent.is_priced,
-            input_tokens=spent.input_tokens,
-            output_tokens=spent.output_tokens,
-            steps=spent.steps,
-        )
-        if self._ledger.state.colleagues.counted.get(asked.colleague_id) != so_far:
-            await self._ledger.record(so_far)
 
     async def _take_over(self, role: Role, state: PlanState, change: Change, number: int) -> None:
         """Bring one file of a colleague into the work, by calls as the actor makes them."""
@@ -235,6 +221,21 @@ def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:
     )
 
 
+async def count_so_far(equipment: Equipment, ledger: Ledger, colleague_id: str) -> None:
+    """Count what a plan that works for this one has used, though it is not heard yet."""
+    spent = (await Ledger.open(equipment.store, equipment.clock, colleague_id)).state.spent
+    so_far = ColleagueCounted(
+        colleague_id=colleague_id,
+        usd=spent.usd,
+        is_priced=spent.is_priced,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        steps=spent.steps,
+    )
+    if ledger.state.colleagues.counted.get(colleague_id) != so_far:
+        await ledger.record(so_far)
+
+
 def limits_left(state: PlanState, *, but: str = "") -> PlanLimits:
     """Return what is left of a plan's limits, for another plan that works for it.
 
@@ -261,4 +262,13 @@ def limits_left(state: PlanState, *, but: str = "") -> PlanLimits:
     )
 
 
-__all__ = ["TASKS", "UNABLE", "Carry", "ColleagueRounds", "Put", "Settle", "limits_left"]
+__all__ = [
+    "TASKS",
+    "UNABLE",
+    "Carry",
+    "ColleagueRounds",
+    "Put",
+    "Settle",
+    "count_so_far",
+    "limits_left",
+]

@@ -3,7 +3,9 @@
 The answer is the result of the call. Killed in between, the same plan goes on: a call has one.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +29,7 @@ from patchyard.domain.state import PlanState
 from patchyard.domain.steering import ApprovalUsed
 from patchyard.domain.tooling import ASK_ROLE, ToolResult
 from patchyard.engine.call_results import refused, settled_event
-from patchyard.engine.colleagues import Carry, limits_left
+from patchyard.engine.colleagues import Carry, count_so_far, limits_left
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.following import Elder
 from patchyard.engine.grounds import Ground
@@ -129,8 +131,10 @@ class Inquiries:
     async def _answer(self, asked: RoleAsked, question: str) -> ToolResult:
         try:
             await self._made(asked, question)
-            await self._carry(asked.colleague_id, self._elder())
-        except PASSED_ON:
+            await self._carry(asked.colleague_id, self._elder(asked))
+        except (asyncio.CancelledError, *PASSED_ON):
+            with suppress(PatchyardError):  # what ended it is the reason, whatever else fails
+                await count_so_far(self._equipment, self._ledger, asked.colleague_id)
             raise
         except PatchyardError as error:
             code = LIMITED if isinstance(error, LimitReached) else FAILED
@@ -153,10 +157,13 @@ class Inquiries:
         )
         return await self._settled(asked, result)
 
-    def _elder(self) -> Elder:
+    def _elder(self, asked: RoleAsked) -> Elder:
         """Return this plan as the asked role knows it."""
-        ledger = self._ledger
-        return Elder(ledger=ledger, steering=self._steering, left=lambda: limits_left(ledger.state))
+        return Elder(
+            ledger=self._ledger,
+            steering=self._steering,
+            left=lambda: limits_left(self._ledger.state, but=asked.colleague_id),
+        )
 
     async def _settled(self, asked: RoleAsked, result: ToolResult) -> ToolResult:
         """Settle the call and count what the answer cost, in one step."""
