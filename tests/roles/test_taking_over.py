@@ -70,8 +70,8 @@ def test_a_move_takes_the_old_place_away_and_may_change_the_mode(tmp_path: Path)
     assert [each.name for each in tmp_path.iterdir()] == ["-new"]
     assert (tmp_path / "-new").stat().st_mode & 0o111
     less = Change(path="-new", status=ChangeStatus.MODIFIED, old_mode="100755", mode="100644")
-    carried_out(tmp_path, less, b"\0" * (PIECE_BYTES + 1))
-    assert (tmp_path / "-new").read_bytes() == b"\0" * (PIECE_BYTES + 1)
+    carried_out(tmp_path, less, b"\xff" * (PIECE_BYTES + 1))
+    assert (tmp_path / "-new").read_bytes() == b"\xff" * (PIECE_BYTES + 1)
     assert not (tmp_path / "-new").stat().st_mode & 0o111
 
 
