@@ -163,7 +163,7 @@ async def test_a_kind_of_task_may_have_models_of_its_own_that_go_before_the_role
     assert written.shown == (
         "house:small, then ollama:codellama (role developer, for documentation)"
     )
-    tested = await choose(catalogue, role="developer", task="Test the parser: cover its errors")
+    tested = await choose(catalogue, role="developer", task="Add tests for the parser")
     assert tested.names == ("ollama:codellama", "house:b")
     mended = await choose(catalogue, role="developer", task="Fix the crash in the parser")
     assert (mended.names, mended.reason) == (("ollama:codellama",), "role developer")

@@ -57,6 +57,8 @@ SAID_BY: Mapping[TaskKind, str] = {
     ),
 }
 """Words that a kind is guessed by; where two come out alike, the first."""
+OF_ALL = frozenset({"add", "adds", "create", "extend", "fix", "fixes", "new", "update"})
+"""Words that a task of any kind can open with: what is added or mended says more."""
 
 
 def analysed(task: str, named: Sequence[str] = (), *, files: int = 0) -> TaskAnalysis:
@@ -118,7 +120,7 @@ def kind_of(task: str) -> tuple[TaskKind, tuple[str, ...]]:
         pattern = re.compile(rf"\b(?:{said})\b", re.IGNORECASE)
         early = list(dict.fromkeys(word.lower() for word in pattern.findall(first)))
         late = list(dict.fromkeys(word.lower() for word in pattern.findall(rest)))
-        opens = bool(early) and first.lower().startswith(early[0])
+        opens = bool(early) and first.lower().startswith(early[0]) and early[0] not in OF_ALL
         score = 3 * opens + 3 * len(early) + len(late)
         if score > most:
             best, words, most = kind, tuple(dict.fromkeys(early + late))[:5], score
