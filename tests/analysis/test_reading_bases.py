@@ -27,7 +27,7 @@ TASK = "first_page() in shop/core.py is wrong"
 FILES = {
     "shop/core.py": "class Shop:\n    def first_page(self): ...\n\n\ndef load_shop(): ...\n",
     "shop/one.py": "from shop.core import load_shop, Shop\n",
-    "shop/two.py": "from shop.core import load_shop\n",
+    "shop/two.py": "from shop.core import load_shop  # in nobody_else\n",
     "web/a.js": "function drawShop() {\n}\n",
     "tests/test_core.py": "def test_first_page():\n    load_shop()\n",
     "AGENTS.md": "Be short.\n",
@@ -226,6 +226,15 @@ async def test_who_is_cancelled_leaves_no_reader_behind(
     assert not place.kept(base).exists()
 
 
+async def test_a_study_that_is_wanted_no_longer_ends_between_two_files(place: Place) -> None:
+    base = await place.base()
+    gone = threading.Event()
+    gone.set()
+    git, kept = place.trees.git_of(base), map_store.MapStore(place.kept(base))
+    with pytest.raises(WorkFailed, match="no longer"):
+        map_making.looked_at(git, base.tree, kept, gone)
+
+
 async def test_two_at_once_get_the_same(place: Place) -> None:
     base = await place.base()
     found = await asyncio.gather(*(place.study(base) for _ in range(4)))
@@ -295,6 +304,10 @@ async def test_files_beyond_the_bounds_are_left_out(
     assert (await place.study(base)).left_out == 3
     monkeypatch.setattr(map_making, "BYTES", 1)
     assert (await place.anew(base)).left_out == 5
+    monkeypatch.undo()
+    place.write("notes.txt", "more")
+    after = await place.base({})
+    assert (await place.study(after)).left_out == 0  # what there was no room for is read now
 
 
 async def test_guides_are_cut_shown_once_and_hide_nothing(place: Place) -> None:
@@ -310,8 +323,9 @@ async def test_guides_are_cut_shown_once_and_hide_nothing(place: Place) -> None:
 
 
 async def test_a_base_whose_store_lost_an_object_is_an_error_and_a_lost_past_is_none(
-    place: Place,
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(map_making, "CHANGED", 0.5)
     base = await place.base()
     await place.study(base)
     place.write("shop/one.py", "import Shop\n")

@@ -13,7 +13,7 @@ from patchyard.domain.errors import WorkFailed
 from patchyard.domain.repository_context import OWNERS, OWNERS_BYTES, context_of
 from patchyard.domain.repository_map import MappedFile, files_of, is_mapped, table_of
 from patchyard.workspaces.map_shares import Read, Wanted, key_of, read_all
-from patchyard.workspaces.map_store import OTHER, READ, UNREAD, Known, MapStore
+from patchyard.workspaces.map_store import BEYOND, OTHER, READ, UNREAD, Known, MapStore
 
 FILES = 50_000  # that are read for a map
 BYTES = 768 * 1024 * 1024  # likewise
@@ -124,7 +124,8 @@ def looked_at(git: Git, tree: str, kept: MapStore, gone: threading.Event) -> Kno
         for path, key in source.keys.items()
         if key in found.definitions
     ]
-    states = dict.fromkeys(listed, OTHER) | dict.fromkeys(mapped, UNREAD)
+    states = dict.fromkeys(listed, OTHER) | dict.fromkeys(mapped, BEYOND)
+    states |= dict.fromkeys(source.keys, UNREAD)
     states |= dict.fromkeys((each.path for each in files), READ)
     table = table_of(files, found.words)
     known = replace(plain, states="".join(states.values()), table=table)

@@ -24,7 +24,8 @@ KEPT = 4  # trees of one repository
 KEPT_BYTES = 200 * 1024 * 1024  # of them all
 INDEX, WORDS, NEW = ".map", ".words", ".new-"
 STALE_S = 3600.0  # after which nobody writes at a file any more
-READ, UNREAD, OTHER = "r", "u", "-"  # a file that is in the map; could not be read; has no rules
+READ, UNREAD, BEYOND, OTHER = "r", "u", "b", "-"
+"""A file that is in the map; that cannot be read; there was no room for; without rules."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class Known:
     @property
     def left_out(self) -> int:
         """Files with rules for their language that could not be read."""
-        return self.states.count(UNREAD)
+        return self.states.count(UNREAD) + self.states.count(BEYOND)
 
     def of_state(self, state: str) -> Sequence[tuple[str, str]]:
         """Return path and blob of the files in that state."""
@@ -64,21 +65,17 @@ class MapStore:
         body = self._read(tree, INDEX)
         if body is None:
             return None
-        try:
-            head, names, blobs, states, rows = body
-            facts = json.loads(head)
-            paths = names.decode("utf-8", "surrogateescape").split("\0")[:-1]
-            known = Known(
-                context=from_json(Context, facts["context"]),
-                paths=paths,
-                blobs=blobs.decode().split(),
-                states=states.decode(),
-                texts=facts["texts"],
-            )
-            read = [path for path, _ in known.of_state(READ)]
-            return replace(known, table=SymbolTable(rows=rows, paths=read))
-        except (ValueError, KeyError, TypeError):
-            return None
+        head, names, blobs, states, rows = body  # its sum is right: it is as it was written
+        facts = json.loads(head)
+        known = Known(
+            context=from_json(Context, facts["context"]),
+            paths=names.decode("utf-8", "surrogateescape").split("\0")[:-1],
+            blobs=blobs.decode().split(),
+            states=states.decode(),
+            texts=facts["texts"],
+        )
+        read = [path for path, _ in known.of_state(READ)]
+        return replace(known, table=SymbolTable(rows=rows, paths=read))
 
     def words(self, tree: str) -> dict[str, Counter[bytes]] | None:
         """Return the words of a tree's files by language; None where they are not known."""
@@ -86,14 +83,11 @@ class MapStore:
         if body is None:
             return None
         found: dict[str, Counter[bytes]] = {}
-        try:
-            for part in body:
-                language, _, rest = part.partition(b"\n")
-                words = rest.split()
-                counts = map(int, words[1::2])
-                found[language.decode()] = Counter(dict(zip(words[::2], counts, strict=True)))
-        except ValueError:
-            return None
+        for part in body:
+            language, _, rest = part.partition(b"\n")
+            words = rest.split()
+            counts = map(int, words[1::2])
+            found[language.decode()] = Counter(dict(zip(words[::2], counts, strict=True)))
         return found
 
     def others(self, tree: str) -> Sequence[str]:
@@ -187,4 +181,4 @@ def _worded(language: str, counted: Mapping[bytes, int]) -> bytes:
     return language.encode() + b"\n" + b" ".join(b"%s %d" % each for each in counted.items())
 
 
-__all__ = ["INDEX", "KEPT", "OTHER", "READ", "UNREAD", "WORDS", "Known", "MapStore"]
+__all__ = ["BEYOND", "INDEX", "KEPT", "OTHER", "READ", "UNREAD", "WORDS", "Known", "MapStore"]
