@@ -89,7 +89,7 @@ async def _measured(way: str) -> float:
             if way == "cold":
                 ground.forget(base)
             if way == "changed":
-                path = ground.repository / "ansible" / "release.py"
+                path = ground.repository / "homeassistant" / "bootstrap.py"
                 path.write_text(f"{path.read_text()}\n\ndef added_{number}(): ...\n")
                 base = await ground.base()
             milliseconds, study = await ground.timed(base)
