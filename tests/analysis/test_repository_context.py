@@ -1,6 +1,7 @@
 """What a repository is, by the names and sizes of its files and a few small ones."""
 
 from collections.abc import Mapping
+from time import process_time
 
 import pytest
 
@@ -111,3 +112,12 @@ def test_the_line_for_everything_is_told_where_the_task_names_nothing() -> None:
 def test_no_pattern_takes_long() -> None:
     rules = "\n".join(["/".join(["**"] * 90), "*a" * 90, "a*" * 90 + "b"])
     assert owners_of(rules + "\n" + "x" * 500, ["a" * 200, "/".join("a" * 100)])
+
+
+def test_a_file_deep_down_does_not_make_many_lines_slow() -> None:
+    deep, near = "/".join(["a"] * 2000) + "/x.py", "/".join(["a"] * 90) + "/x.py"
+    rules = "\n".join(f"b{number} @b\nb{number}/**/x.py @b" for number in range(400))
+    began = process_time()
+    found = owners_of(f"x.py @x\n{rules}", [deep, near])
+    assert process_time() - began < 5  # each folder for each line took minutes
+    assert [(each.pattern, each.paths) for each in found] == [("x.py", (near,))]

@@ -40,6 +40,7 @@ OWNERS_BYTES = 64 * 1024
 RULES_READ = 1000
 OWNERS_SHOWN = 10
 GLOB_CHARS = 200
+DEEPEST = 100  # folders above a file whose owners are looked for
 
 RUNNERS = ("jest", "vitest", "mocha", "ava", "jasmine", "karma", "playwright", "cypress")
 MARKS: Mapping[str, str] = {
@@ -177,10 +178,11 @@ def _owns(pattern: str, path: str) -> bool:
     wanted = [part for part in pattern.strip("/").split("/") if part]
     is_bound = pattern.startswith("/") or len(wanted) > 1
     parts = path.split("/")
+    if len(parts) > DEEPEST:
+        return False
     if pattern.endswith("/"):
         parts = parts[:-1]
-    starts = [0] if is_bound else range(len(parts))
-    return any(_fits(wanted, parts[start:]) for start in starts)
+    return _fits(wanted, parts) if is_bound else any(_fits(wanted, [part]) for part in parts)
 
 
 def _fits(wanted: Sequence[str], parts: Sequence[str]) -> bool:
@@ -193,6 +195,8 @@ def _fits(wanted: Sequence[str], parts: Sequence[str]) -> bool:
         here = {n for n in here if wanted[n] == "**"} | {
             n + 1 for n in here if wanted[n] != "**" and fnmatchcase(part, wanted[n])
         }
+        if not here:
+            return False
     return len(wanted) in _closed(wanted, here)
 
 

@@ -1,7 +1,7 @@
 """What a task asks for and how large it looks, by rules for its words: no model is asked (C18)."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from posixpath import basename
 
 from patchyard.domain.analysis import Complexity, TaskAnalysis, TaskKind
@@ -20,7 +20,8 @@ DEMANDS = re.compile(
     re.IGNORECASE,
 )
 SENTENCE = re.compile(r"(?<=[.!?;])[ \t]++(?=\S)")
-PATHLIKE = re.compile(r"[\w.@+-]{1,80}(?:/[\w.@+-]{1,80}){0,20}")
+MOST_PARTS = 21  # of a path that a task names
+PATHLIKE = re.compile(rf"[\w.@+-]{{1,80}}(?:/[\w.@+-]{{1,80}}){{0,{MOST_PARTS - 1}}}")
 QUESTION = re.compile(
     r"^(?:what|why|how|where|which|who|when|is|are|does|do|can|could|explain|describe)\b",
     re.IGNORECASE,
@@ -158,17 +159,28 @@ def named_in(task: str, paths: Collection[str]) -> tuple[str, ...]:
     )
     if not words:
         return ()
-    by_name: dict[str, list[str]] = {basename(word): [] for word in words}
+    names = {basename(word) for word in words}
+    fits: dict[str, list[str]] = {word: [] for word in words}
     for path in paths:
-        name = path.rpartition("/")[2]
-        if name in by_name:
-            by_name[name].append(path)
+        if path.rpartition("/")[2] in names:
+            for end in _ends_of(path):
+                if end in fits:
+                    fits[end].append(path)
     found = []
-    for word in words:
-        fit = [p for p in by_name[basename(word)] if p == word or p.endswith(f"/{word}")]
+    for word, fit in fits.items():
         if word in fit or len(fit) == 1:
             found.append(word if word in fit else fit[0])
     return tuple(dict.fromkeys(found))[:NAMED]
+
+
+def _ends_of(path: str) -> Iterator[str]:
+    """Yield the name, the name with its folder, and so on: as long as a task can name it."""
+    at = len(path)
+    for _ in range(MOST_PARTS):
+        at = path.rfind("/", 0, at)
+        yield path[at + 1 :]
+        if at < 0:
+            return
 
 
 __all__ = [
