@@ -25,6 +25,9 @@ SKILLS = Skills(
     roles=("tester",), takes_all=False, capabilities=("a b",), expertise=("c",), version="1.2"
 )
 
+SAID = Announcement(member_id="M", worker="w", skills=SKILLS)
+ENDLESS = json.dumps({**SAID.data(), "load": float("inf")})
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Worksite:
@@ -118,11 +121,12 @@ def test_a_role_that_there_is_not_is_named(crew: WorkerCrew) -> None:
     assert shown == "no worker is alive: start one with `agents worker`\n"
 
 
-async def test_what_cannot_be_read_is_nothing_said(site: Worksite) -> None:
+@pytest.mark.parametrize("text", ["[1]", "[" * 100_000, ENDLESS])
+async def test_what_cannot_be_read_is_nothing_said(site: Worksite, text: str) -> None:
     async with site.open() as (equipment, _):
         await equipment.crew.join("w", 1)
         with sqlite3.connect(site.folder / "home" / "patchyard.db") as other:
-            other.execute("UPDATE members SET announced = '[1]'")
+            other.execute("UPDATE members SET announced = ?", (text,))
         other.close()
         assert [each.announced for each in await equipment.queue.members()] == [None]
         await equipment.crew.leave()

@@ -1,6 +1,7 @@
 """What every bus does: told once to who listens now, bounded, and honest about what went by."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -80,6 +81,24 @@ async def test_a_message_is_small(line: Line) -> None:
     await told.publish("a", {"n": "x" * (MESSAGE_BYTES - 8)})
     with pytest.raises(UsageError, match="7,501 bytes, at most 7,500"):
         await told.publish("a", {"n": "x" * (MESSAGE_BYTES - 7)})
+
+
+@pytest.mark.parametrize("text", ["{broken", "[1]", "[" * 100_000, b"\xff"])
+async def test_what_is_no_message_is_missed_and_deafens_nobody(
+    text: str | bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_bus, "POLL_S", 0.01)
+    line = LINES["sqlite"](folder=tmp_path)
+    bus = line.end()
+    async with bus.subscribe() as listening:
+        with sqlite3.connect(tmp_path / "patchyard.db") as other:
+            other.execute(
+                "INSERT INTO bus (topic, sender, at, body) VALUES ('a', '', 0, ?)", (text,)
+            )
+        other.close()
+        await bus.publish("a", {"n": 1})
+        assert [(each.body, each.missed) for each in await heard(listening, 1)] == [({"n": 1}, 1)]
+    await line.close()
 
 
 async def test_a_database_in_trouble_makes_a_listener_wait(

@@ -99,7 +99,7 @@ def _announced(text: str) -> Announcement | None:
     """Return what a worker said of itself; what cannot be read is nothing said."""
     try:
         return announcement_of(json.loads(text)) if text else None
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
 
 

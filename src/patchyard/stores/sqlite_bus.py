@@ -75,14 +75,26 @@ class SQLiteBus:
                 pause_s = TROUBLED_POLL_S
                 continue
             pause_s = POLL_S
-            for number, topic, sender, at, body in rows:
-                if number > last + 1:
-                    own.miss(number - last - 1)
+            for row in rows:
+                number, message = row[0], _message(row)
+                if (missed := number - last - (message is not None)) > 0:
+                    own.miss(missed)
                 last = number
-                own.put(Message(topic=topic, body=json.loads(body), sender=sender, at=at))
+                if message is not None:
+                    own.put(message)
 
     async def _newer(self, last: int) -> Sequence[Row]:
         return await self._journal.look(lambda known: known.execute(NEWER, (last,)).fetchall())
+
+
+def _message(row: Row) -> Message | None:
+    """Return what a row says; None for one that is no message, whoever wrote it."""
+    _, topic, sender, at, text = row
+    try:
+        body = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return Message(topic=topic, body=body, sender=sender, at=at) if isinstance(body, dict) else None
 
 
 __all__ = ["KEPT", "POLL_S", "TROUBLED_POLL_S", "SQLiteBus"]
