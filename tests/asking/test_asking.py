@@ -9,7 +9,7 @@ import pytest
 from asking.office import ASKS, Office, answers, told
 from engine.worksite import ADD, call, done
 from patchyard.assembly import open_equipment
-from patchyard.domain.errors import ApprovalNeeded, WorkFailed
+from patchyard.domain.errors import ApprovalNeeded, LimitReached, WorkFailed
 from patchyard.domain.events import Noted, ToolCallSettled
 from patchyard.domain.inquiries import ANSWER_CHARS
 from patchyard.engine.directing import Directing
@@ -122,6 +122,22 @@ async def test_a_colleague_has_what_is_left_of_the_limits(tmp_path: Path) -> Non
     data, events, _ = await office.run(steps=6)
     assert told(events)[0].error == "LIMIT_REACHED"
     assert data["cost"]["steps"] == 6
+
+
+async def test_the_calls_of_who_was_asked_count_against_the_limit(tmp_path: Path) -> None:
+    looks = [call("read_file", path="a.txt")] * 3
+    office = Office(
+        tmp_path, developer=(ASKS, ASKS, ADD, done()), architect=(*looks, answers("One."))
+    )
+    (office.config / "config.yaml").write_text("limits: {max_calls: 6}\n")
+    data, events, error = await office.run()
+    assert isinstance(error, LimitReached)
+    assert [each.error for each in told(events)] == [None, "LIMIT_REACHED"]
+    calls = [data["execution"]["tool_calls"]]
+    for row in data["questions"]:
+        async with office.ledger(row["plan_id"]) as own:
+            calls.append(own.state.tool_calls)
+    assert calls == [2, 3, 1]  # six, whoever made them
 
 
 async def test_work_that_cannot_be_seen_is_asked_about_as_it_was(

@@ -163,3 +163,37 @@ async def test_a_wait_of_the_colleague_ends_with_the_pause_of_the_plan(tmp_path:
         elder.hear(control.Word(number=1, word=control.PAUSE))
         with pytest.raises(PlanPaused, match=ids[0]):
             await own.wait(60)
+
+
+class Struck(BaseException):
+    """What a kill looks like from inside."""
+
+
+async def test_a_colleague_that_a_kill_left_at_work_ends_with_the_plan_and_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = Team(tmp_path, developer=(WRITES, done()), reviewer=(LOOKS, LOOKS, APPROVES))
+    real = Ledger.record
+
+    async def record(ledger: Ledger, *events: Event) -> None:
+        await real(ledger, *events)
+        if ledger.state.known.role == "reviewer" and ledger.state.tool_calls == 2:
+            raise Struck
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "record", record)
+        with pytest.raises(Struck):
+            await team.run()
+    async with open_equipment(team.environ) as equipment:
+        rows = await equipment.store.summaries.summaries()
+        plan_id = rows[-1][0]
+        await Workflow(equipment).cancel(plan_id)
+        before = (await team.site.ledger(equipment, plan_id)).state
+        await Workflow(equipment).cancel(plan_id)  # again: nothing is counted twice
+        state = (await team.site.ledger(equipment, plan_id)).state
+    other, _ = await colleague_of(team, plan_id)
+    assert (other.state, other.open_calls) == (State.CANCELLED, {})
+    assert state.spent.steps == before.spent.steps == 3 + other.spent.steps > 3
+    assert state.colleagues.calls == other.tool_calls == 2
+    data, _, error = await team.run(plan_id)
+    assert (error, data["colleagues"][-1]["verdict"]) == (None, "approve")

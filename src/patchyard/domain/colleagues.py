@@ -27,6 +27,7 @@ class ColleagueHeard:
     input_tokens: int = 0
     output_tokens: int = 0
     steps: int = 0
+    calls: int = 0  # of tools
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,7 @@ class ColleagueCounted:
     input_tokens: int = 0
     output_tokens: int = 0
     steps: int = 0
+    calls: int = 0  # of tools
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,11 @@ class Colleagues:
     heard: tuple[ColleagueHeard, ...] = field(default=())  # oldest first
     counted: Mapping[str, ColleagueCounted] = field(default_factory=dict)
     """By plan, of all attempts: what is in this plan's own count already."""
+
+    @property
+    def calls(self) -> int:
+        """Calls of tools that others made for this plan."""
+        return sum(each.calls for each in self.counted.values())
 
     def last(self, role: str) -> ColleagueHeard | None:
         """Return what a role came to last."""

@@ -34,6 +34,7 @@ class RoleAnswered:
     input_tokens: int = 0
     output_tokens: int = 0
     steps: int = 0
+    calls: int = 0  # of tools
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,6 +70,7 @@ def _counted(
         input_tokens=event.input_tokens,
         output_tokens=event.output_tokens,
         steps=event.steps,
+        calls=event.calls,
     )
     known = before or ColleagueCounted(colleague_id=event.colleague_id)
     spent = replace(

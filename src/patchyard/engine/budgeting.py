@@ -172,9 +172,12 @@ def require_turn(state: PlanState) -> None:
 
 
 def require_call(state: PlanState) -> None:
-    """Raise LimitReached where the plan's own limits allow no further call of a tool."""
+    """Raise LimitReached where the plan's own limits allow no further call of a tool.
+
+    Those of other roles that worked for it count.
+    """
     most = state.limits.calls
-    if most is not None and state.tool_calls >= most:
+    if most is not None and state.tool_calls + state.colleagues.calls >= most:
         calls = "1 call of a tool" if most == 1 else f"{most} calls of tools"
         raise LimitReached(f"the limit of {calls} is reached", hint=RAISE)
 

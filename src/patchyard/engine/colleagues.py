@@ -193,6 +193,7 @@ class ColleagueRounds:
                 input_tokens=spent.input_tokens,
                 output_tokens=spent.output_tokens,
                 steps=spent.steps,
+                calls=state.tool_calls,
             )
         )
 
@@ -223,7 +224,8 @@ def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:
 
 async def count_so_far(equipment: Equipment, ledger: Ledger, colleague_id: str) -> None:
     """Count what a plan that works for this one has used, though it is not heard yet."""
-    spent = (await Ledger.open(equipment.store, equipment.clock, colleague_id)).state.spent
+    own = (await Ledger.open(equipment.store, equipment.clock, colleague_id)).state
+    spent = own.spent
     so_far = ColleagueCounted(
         colleague_id=colleague_id,
         usd=spent.usd,
@@ -231,6 +233,7 @@ async def count_so_far(equipment: Equipment, ledger: Ledger, colleague_id: str) 
         input_tokens=spent.input_tokens,
         output_tokens=spent.output_tokens,
         steps=spent.steps,
+        calls=own.tool_calls,
     )
     if ledger.state.colleagues.counted.get(colleague_id) != so_far:
         await ledger.record(so_far)
@@ -241,9 +244,10 @@ def limits_left(state: PlanState, *, but: str = "") -> PlanLimits:
 
     What plan `but` used is its own to count.
     """
-    limits, spent = state.limits, state.spent
+    limits, spent, calls = state.limits, state.spent, state.tool_calls + state.colleagues.calls
     own = state.colleagues.counted.get(but)
     if own is not None:
+        calls -= own.calls
         spent = replace(
             spent,
             usd=spent.usd - own.usd,
@@ -254,7 +258,7 @@ def limits_left(state: PlanState, *, but: str = "") -> PlanLimits:
     tokens = limits.ceiling(is_priced=spent.is_priced).tokens
     return replace(
         limits,
-        calls=None if limits.calls is None else max(0, limits.calls - state.tool_calls),
+        calls=None if limits.calls is None else max(0, limits.calls - calls),
         usd=None if limits.usd is None else max(0.0, limits.usd - spent.usd),
         tokens=None if tokens is None else max(0, tokens - spent.tokens),
         steps=None if limits.steps is None else max(0, limits.steps - spent.steps),

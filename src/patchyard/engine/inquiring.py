@@ -254,6 +254,7 @@ async def answered_by(equipment: Equipment, asked: RoleAsked, *, error: str) -> 
         input_tokens=spent.input_tokens,
         output_tokens=spent.output_tokens,
         steps=spent.steps,
+        calls=ledger.state.tool_calls,
     )
 
 

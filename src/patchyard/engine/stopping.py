@@ -8,6 +8,7 @@ from patchyard.domain.errors import Conflict, PatchyardError
 from patchyard.domain.events import Moved, Noted, ToolCallSettled
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.answers import whole
+from patchyard.engine.colleagues import count_so_far
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import PURPOSES, ground_name
 from patchyard.engine.inquiring import answered_by, is_made
@@ -54,13 +55,21 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
 
 
 async def hush(equipment: Equipment, ledger: Ledger, reason: str) -> None:
-    """Stop who was asked something and has not answered; what they used counts."""
+    """Stop the roles that work for the plan and were not heard; what they used counts."""
     for asked in list(ledger.state.inquiries.open.values()):
         if await is_made(equipment, asked):
-            with suppress(Conflict):  # whoever has it carries it on alone
-                async with PlanLifecycleService(equipment).owned(asked.colleague_id) as own:
-                    await stop(equipment, own, reason)
+            await _stopped(equipment, asked.colleague_id, reason)
         await ledger.record(await answered_by(equipment, asked, error="CANCELLED"))
+    looking = ledger.state.colleagues.asked
+    if looking is not None:
+        await _stopped(equipment, looking.colleague_id, reason)
+        await count_so_far(equipment, ledger, looking.colleague_id)
+
+
+async def _stopped(equipment: Equipment, plan_id: str, reason: str) -> None:
+    with suppress(Conflict):  # whoever has it carries it on alone
+        async with PlanLifecycleService(equipment).owned(plan_id) as own:
+            await stop(equipment, own, reason)
 
 
 async def _unmount(equipment: Equipment, ledger: Ledger) -> None:
