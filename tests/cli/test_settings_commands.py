@@ -207,7 +207,11 @@ def test_a_duration_is_said_as_it_is_written(seconds: float, said: str) -> None:
             "mcp_servers:\n  fs: {command: x, argz: []}\n",
             "config.yaml:2:20: mcp_servers.fs.argz: unknown key 'argz'; did you mean 'args'?",
         ),
-        ("providers: {}\n", "cannot be set in this version"),
+        ("providers: {}\n", "stand in models.yaml"),
+        ("roles: {tester: {provider: ollama}}\n", "stand in models.yaml"),
+        ("gates: {lint: {use: ruff, scope: change}}\n", "Did you mean 'changed'?"),
+        ("gates: {pytest: true}\n", "such as `tests: pytest`"),
+        ("gates: {fast: performance}\n", "measures a command of yours"),
     ],
 )
 def test_config_check_names_the_place_of_a_mistake(top: Path, text: str, said: str) -> None:

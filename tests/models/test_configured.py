@@ -119,7 +119,7 @@ def test_an_environment_goes_over_the_rest_and_is_checked_though_it_does_not_cou
     assert set(chosen.providers) == {"house", "vault"}
     with pytest.raises(UsageError) as caught:
         replace(reading(TESTING="t"), stage="pord").document(document)
-    assert "Did you mean 'prod'?" in caught.value.message
+    assert "(PATCHYARD_MODELS_ENVIRONMENT) 'pord'. Did you mean 'prod'?" in caught.value.message
     wrong = parse_yaml(f"{CHAINED}  dev: {{roles: {{tester: 1}}}}\n", name="models.yaml")
     with pytest.raises(UsageError, match=r"models.yaml:17:17: environments.dev.roles.tester: must"):
         reading(TESTING="t").document(wrong)
@@ -223,6 +223,19 @@ def test_a_mistake_in_a_role_is_named_with_its_place(body: str, words: str) -> N
         reading().document(parse_yaml(f"roles:\n  {body}\n", name="models.yaml"))
     assert words in caught.value.message
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "cure"),
+    [
+        ("{tester: qwen3-coder}", "default_model: qwen3-coder"),
+        ("{tester: {default_modle: a}}", "provider, task_types"),
+    ],
+)
+def test_a_mistake_in_a_role_has_its_cure(body: str, cure: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        reading().document(parse_yaml(f"roles:\n  {body}\n", name="models.yaml"))
+    assert cure in caught.value.hint
 
 
 def test_a_chain_is_bounded() -> None:

@@ -174,6 +174,8 @@ async def _seen(equipment: Equipment, intake: Intake, server: McpServer) -> Sequ
         hint = (
             "it must be found inside: `--mount PATH` shows it there, `--in PLACE` looks elsewhere"
         )
+        if server.url:
+            hint = "it must be reached from inside: `--allow-host HOST` grants its host"
         raise EnvironmentUnavailable(f"{server.name}: {error.message}", hint=hint) from error
 
 

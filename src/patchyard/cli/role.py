@@ -24,6 +24,8 @@ from patchyard.domain.announcing import TOPIC, Announcement, announcement_of
 from patchyard.domain.codec import to_json
 from patchyard.domain.role import Role
 
+NO_CHAIN = "the first that is there; `roles` in models.yaml names some"
+
 
 @click.group(cls=Group, epilog="Example: agents role show reviewer")
 def role() -> None:
@@ -129,7 +131,7 @@ def show(name: str, output_format: str) -> None:
             "shipped_models": list(shipped),
             "task_types": {kind: list(chain) for kind, chain in preferred.items()},
         }
-        usual = f"{' -> '.join(shipped) or 'none'} (shipped; as far as it is there)"
+        usual = f"{' -> '.join(shipped)} (shipped; as far as it is there)" if shipped else NO_CHAIN
         models = " -> ".join(own) or usual
         rows = {
             "output": str(found.output),

@@ -90,7 +90,7 @@ class UnknownName(UsageError):
     @classmethod
     def among(cls, what: str, name: str, known: Iterable[str]) -> "UnknownName":
         """Build the error for `name`, naming the nearest of `known` and all of them."""
-        names = sorted(known)
+        names = sorted(str(each) for each in known)
         near = difflib.get_close_matches(name, names, n=1)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         return cls(

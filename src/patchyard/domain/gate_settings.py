@@ -29,6 +29,7 @@ KEYS = (
 )
 FACTS = ("file", "items", "line", "message", "rule", "severity")  # of `mapping`
 MOST_REPEATS = 25
+SUCH_AS = "such as `tests: pytest`, or `lint: {use: ruff, scope: changed}`"
 
 Gates = Mapping[str, Gate | None]  # by name; None: switched off
 
@@ -39,7 +40,7 @@ def gates_of(value: Any, place: Place) -> Gates:
     Each is the name of one that comes with us, or a mapping of KEYS.
     """
     if not isinstance(value, Mapping):
-        raise Fault(place, f"must be a mapping of names, not {kind_of(value)}")
+        raise Fault(place, f"must be a mapping of names, not {kind_of(value)}", hint=SUCH_AS)
     return {
         str(name): _gate(str(name), entry, (*place, str(name))) for name, entry in value.items()
     }
@@ -48,6 +49,8 @@ def gates_of(value: Any, place: Place) -> Gates:
 def _gate(name: str, entry: Any, here: Place) -> Gate | None:
     if entry is False:
         return None
+    if entry is True:
+        raise Fault(here, "must name a gate or be a mapping, not true", hint=SUCH_AS)
     if isinstance(entry, str):
         return _whole(replace(_shipped(entry, here), name=name), here)
     body = check_keys(entry, here, KEYS)
@@ -104,7 +107,10 @@ def _whole(made: Gate, here: Place) -> Gate:
     if made.is_scan and made.command:
         raise Fault((*here, "command"), f"{made.reads} reads the change itself: it has no command")
     if not made.is_scan and not made.command.strip():
-        raise Fault(here, "`command` is missing", hint="or `use` one that comes with Patchyard")
+        hint = "or `use` one that comes with Patchyard"
+        if made.reads == Reads.TIME:
+            hint = "this gate measures a command of yours"
+        raise Fault(here, "`command` is missing", hint=hint)
     if made.report and PLACEHOLDER in made.command:
         raise Fault((*here, "report"), f"the command says {PLACEHOLDER} already")
     if made.reads == Reads.JSON and "rule" not in made.mapping and "message" not in made.mapping:

@@ -33,6 +33,9 @@ DESTINATIONS = ("none", "worktree", "branch", "merge", "patch")
 
 # Known, and without effect in this version: said so rather than passed over.
 RESERVED = ("adapters", "forges", "hosts", "providers")
+IN_MODELS = (
+    "providers, and which role has which model, stand in models.yaml beside your config.yaml"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,13 +92,16 @@ def parse_settings(value: Any) -> Settings:
     body = check_keys({} if value is None else value, (), (*KEYS, *RESERVED))
     for name in body:
         if name in RESERVED:
-            raise Fault((name,), f"{name!r} cannot be set in this version", hint="take it out")
+            hint = IN_MODELS if name == "providers" else "take it out"
+            raise Fault((name,), f"{name!r} cannot be set in this version", hint=hint)
     return Settings(**{name: _read(name, body) for name in body if body[name] is not None})
 
 
 def _read(name: str, body: Mapping[str, Any]) -> Any:
     if name in TEXTS:
         return _text(name, text_of(body, name, ()))
+    if name == "roles" and isinstance(body[name], Mapping):
+        raise Fault((name,), "must be a list of texts, not a mapping", hint=IN_MODELS)
     if name in LISTS:
         return texts_of(body, name)
     if name in {"execution_env_discovery", "execution_env_priority"}:

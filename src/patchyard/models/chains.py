@@ -13,6 +13,7 @@ KEYS = ("default_model", "provider", "fallback_model", "fallback_provider", "fal
 TASK_TYPES = "task_types"  # of a role: other models for some kinds of task
 FALLBACK_KEYS = ("model", "provider")
 LONGEST = 8  # models of one chain
+SUCH_AS = "such as {default_model: qwen3-coder, provider: ollama}"
 
 
 def chains_of(
@@ -32,7 +33,7 @@ def chains_of(
             unknown = UnknownName.among(word, str(name), known)
             raise Fault.at((*place, str(name)), unknown)
     return {
-        name: chain_of(_without_types(body), (*place, name), providers)
+        name: chain_of(body, (*place, name), providers, keys=(*KEYS, TASK_TYPES))
         for name, body in stated.items()
     }
 
@@ -56,15 +57,13 @@ def preferences_of(
     return found
 
 
-def _without_types(body: Any) -> Any:
-    if not isinstance(body, Mapping):
-        return body
-    return {key: value for key, value in body.items() if key != TASK_TYPES}
-
-
-def chain_of(body: Any, place: Place, providers: Collection[str]) -> Chain:
-    """Return the chain that an entry states. Raises Fault with its place."""
-    said = check_keys(body, place, KEYS)
+def chain_of(
+    body: Any, place: Place, providers: Collection[str], *, keys: Collection[str] = KEYS
+) -> Chain:
+    """Return the chain that an entry of `keys` states. Raises Fault with its place."""
+    if isinstance(body, str):
+        raise Fault(place, "must be a mapping, not text", hint=SUCH_AS)
+    said = check_keys(body, place, keys)
     named = _Naming(providers)
     chain = {named(said, place, "default_model", "provider"): place}
     if "fallback_model" in said or "fallback_provider" in said:

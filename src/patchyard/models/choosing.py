@@ -146,11 +146,12 @@ def terms(choice: Choice, facts: ModelFacts, limits: PlanLimits) -> str:
 def no_model() -> ModelUnavailable:
     """Return the error for a machine without any model; it names three cures."""
     return ModelUnavailable(
-        "no model: none is named or configured, no Ollama answers, and no key is set",
+        "no model: none is named or configured, no Ollama with a model answers, and no key is "
+        "set whose provider has a `default_model`",
         hint=(
             "(1) `ollama serve` and `ollama pull qwen3-coder`; (2) `export OPENAI_API_KEY=...`, "
             "with OPENAI_BASE_URL for another endpoint; (3) name one: `--model PROVIDER:MODEL`, "
-            "with a provider in models.yaml"
+            "such as `--model anthropic:NAME` with a key; models.yaml has more providers"
         ),
         details={"kind": "no_model"},
     )

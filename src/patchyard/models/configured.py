@@ -109,7 +109,8 @@ class Reading:
         if not self.stage:
             return base
         if self.stage not in read:
-            unknown = UnknownName.among("environment of models", self.stage, read)
+            what = "environment of models (PATCHYARD_MODELS_ENVIRONMENT)"
+            unknown = UnknownName.among(what, self.stage, read)
             raise Fault.at((ENVIRONMENTS,), unknown)
         over = read[self.stage]
         return ModelsFile(

@@ -51,8 +51,9 @@ def _prompt(path: Path) -> str:
         with path.open(encoding="utf-8") as file:
             return file.read(PROMPT_CHARS + 1)
     except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
         raise UsageError(
-            f"{path} cannot be read: {error}", hint="a role has its prompt there, in Markdown"
+            f"{path} cannot be read: {why}", hint="a role has its prompt there, in Markdown"
         ) from error
 
 
