@@ -11,6 +11,7 @@ from bus.lines import LINES, Line
 from patchyard.contracts.bus import MESSAGE_BYTES, Message, Subscription
 from patchyard.domain.errors import PatchyardError, Unavailable, UsageError
 from patchyard.stores import sqlite_bus
+from patchyard.stores.mailboxes import Mailbox
 from patchyard.stores.sqlite_bus import SQLiteBus
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +100,15 @@ async def test_what_is_no_message_is_missed_and_deafens_nobody(
         await bus.publish("a", {"n": 1})
         assert [(each.body, each.missed) for each in await heard(listening, 1)] == [({"n": 1}, 1)]
     await line.close()
+
+
+def test_what_went_by_is_told_by_the_message_after_it() -> None:
+    box = Mailbox((), size=2)
+    for number in range(2):
+        box.put(Message(topic="a", body={"n": number}))
+    box.miss(3)
+    box.put(Message(topic="a", body={"n": 5}))
+    assert [(each.body["n"], each.missed) for each in box._waiting] == [(1, 1), (5, 3)]
 
 
 async def test_a_database_in_trouble_makes_a_listener_wait(

@@ -26,22 +26,18 @@ class Mailbox:
         if self._topics and message.topic not in self._topics:
             return
         if len(self._waiting) >= self._size:
-            self.miss(1 + self._waiting.popleft().missed)
-        self._waiting.append(message)
-        if self._missed and len(self._waiting) == 1:
-            self._mark()
+            lost = 1 + self._waiting.popleft().missed
+            if self._waiting:
+                self._waiting[0] = replace(self._waiting[0], missed=self._waiting[0].missed + lost)
+            else:
+                self._missed += lost
+        self._waiting.append(replace(message, missed=self._missed) if self._missed else message)
+        self._missed = 0
         self._has_some.set()
 
     def miss(self, count: int) -> None:
-        """Count messages that nobody will hear; the next one that is heard says so."""
+        """Count messages that nobody will hear; the next one that comes says so."""
         self._missed += count
-        self._mark()
-
-    def _mark(self) -> None:
-        if self._waiting:
-            first = self._waiting[0]
-            self._waiting[0] = replace(first, missed=first.missed + self._missed)
-            self._missed = 0
 
     async def next(self) -> Message:
         """See contracts.bus.Subscription."""
