@@ -75,6 +75,8 @@ def test_a_line_is_taken_as_the_field_has_it(kind: str, line: str, value: object
         (field("integer"), "1.5", "a whole number"),
         (field("number"), "much", "a number"),
         (field("number"), "inf", "a number"),
+        (field("number"), "nan", "a number"),
+        (field("integer"), "9" * 400, "a number"),
         (field("string", "s", "m"), "l", "one of s, m"),
     ],
 )

@@ -3,7 +3,6 @@
 Its schema is flat by the protocol: an object of texts, numbers, switches and choices.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ MOST_CHOICES = 50
 SHOWN_CHARS = 2_000  # of the question
 FIELD_CHARS = 200  # of a field's name and description
 ANSWER_CHARS = 10_000
+MOST_NUMBER = 1e300  # so that every program reads it
 KINDS = ("boolean", "integer", "number", "string")
 YES, NO = frozenset({"true", "y", "yes"}), frozenset({"false", "n", "no"})
 
@@ -89,7 +89,7 @@ def value_of(field: Field, line: str) -> str | float | bool:
         number = int(text) if field.kind == "integer" else float(text)
     except ValueError as error:
         raise ValueError("a whole number" if field.kind == "integer" else "a number") from error
-    if not math.isfinite(number):
+    if not -MOST_NUMBER <= number <= MOST_NUMBER:
         raise ValueError("a number")
     return number
 
@@ -104,6 +104,7 @@ __all__ = [
     "METHOD",
     "MOST_CHOICES",
     "MOST_FIELDS",
+    "MOST_NUMBER",
     "NO",
     "SHOWN_CHARS",
     "YES",
