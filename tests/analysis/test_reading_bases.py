@@ -207,6 +207,15 @@ async def test_a_reader_that_fails_is_told(place: Place, monkeypatch: pytest.Mon
         await place.study(base)
 
 
+async def test_more_different_words_than_code_has_are_not_held(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = await place.base()
+    monkeypatch.setattr(map_shares, "MOST_WORDS", 3)
+    with pytest.raises(WorkFailed, match="more than 3 different words"):
+        await place.analyst.study(base, TASK, tokens=2000)
+
+
 async def test_who_is_cancelled_leaves_no_reader_behind(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

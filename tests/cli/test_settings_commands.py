@@ -265,6 +265,19 @@ def test_config_check_names_the_item_of_a_list_and_the_form_of_a_model(top: Path
     assert "write PROVIDER:MODEL" in result.stderr
 
 
+def test_config_check_looks_at_the_users_models(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_file(top, "setup: [make]\n")
+    folder = tmp_path / "own" / "patchyard"
+    folder.mkdir(parents=True)
+    (folder / "models.yaml").write_text("roles:\n  develper: {}\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder.parent))
+    result = typed("config", "check")
+    assert result.exit_code == 2
+    assert "models.yaml:2:3: roles.develper: unknown role" in result.stderr
+
+
 def test_config_check_passes_right_files_and_names_what_is_ignored(top: Path) -> None:
     settings_file(top, "mounts: [/opt/x]\nsetup: [make]\n")
     result = typed("config", "check")

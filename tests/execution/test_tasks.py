@@ -113,6 +113,12 @@ async def test_a_factory_finds_who_is_there(site: Worksite) -> None:
             await factory.for_role("nobody")
         with pytest.raises(ModelUnavailable):
             await factory.select()
+        roles = folder / "roles"
+        roles.mkdir()
+        (roles / "translator.md").write_text("Translate.")
+        (roles / "translator.yaml").write_text("purpose: translates\n")
+        with pytest.raises(ModelUnavailable):  # the role is known, and has no models
+            await factory.for_role("translator")
     result = await found.execute_task(asked(site))
     await site.clear()
     assert (result.success, result.error) == (False, "model_unavailable")

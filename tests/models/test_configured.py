@@ -7,7 +7,7 @@ import pytest
 
 from patchyard.casting import model_catalogue
 from patchyard.clients.yaml import parse_yaml
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import ModelUnavailable, UsageError
 from patchyard.models.choosing import choose
 from patchyard.models.configured import ModelsFile, Reading
 from patchyard.roles.library import SHIPPED
@@ -172,6 +172,20 @@ async def test_a_kind_of_task_may_have_models_of_its_own_that_go_before_the_role
     prod = model_catalogue({**environ, "PATCHYARD_MODELS_ENVIRONMENT": "prod"})
     found = await choose(prod, role="developer", task="Document the shipping costs")
     assert found.names == ("house:large",)
+
+
+@pytest.mark.anyio
+async def test_a_role_without_models_has_the_developers_where_there_are_no_others(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "patchyard"
+    folder.mkdir()
+    (folder / "models.yaml").write_text(TYPED)
+    environ = {"XDG_CONFIG_HOME": str(tmp_path), "OLLAMA_HOST": "127.0.0.1:9"}
+    found = await choose(model_catalogue(environ), role="architect", task="Document it")
+    assert found.shown == "ollama:codellama (role developer: architect has none of its own)"
+    with pytest.raises(ModelUnavailable):
+        await choose(model_catalogue({"OLLAMA_HOST": "127.0.0.1:9"}), role="architect")
 
 
 AGAIN = "[{model: b, provider: openai}, {model: a, provider: ollama}]"

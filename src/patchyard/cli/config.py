@@ -97,6 +97,7 @@ def check(output_format: str) -> None:
         top = checkout_of(".")
         everything = repository_settings(top, is_trusted=True)
         everything.files.require_readable()
+        from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
         from patchyard.intake_names import require_names  # noqa: PLC0415 - heavy, and only for this
         from patchyard.intake_roles import role_folder  # noqa: PLC0415 - likewise
         from patchyard.roles.library import role_names  # noqa: PLC0415 - likewise
@@ -111,6 +112,7 @@ def check(output_format: str) -> None:
             project=project,
             roles=role_names(role_folder(os.environ)),
         )
+        model_catalogue(os.environ)  # the user's models.yaml, which raises for what it holds
         is_trusted = holdings.is_trusted(top, everything.files.digest)
         seen = repository_settings(top, is_trusted=is_trusted, linked=linked)
         data = {

@@ -42,8 +42,8 @@ class Herald:
             return
         if said != self._said:
             await self._crew.announce(said)
+        self._said, self._at = said, now  # a bus in trouble is tried again at the next beat
         await self._bus.publish(TOPIC, said.data(), sender=member.name)
-        self._said, self._at = said, now
 
 
 __all__ = ["Herald"]

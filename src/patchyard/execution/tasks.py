@@ -24,9 +24,11 @@ from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
 from patchyard.execution.outcomes import Outcome
 from patchyard.intake import Asked
+from patchyard.intake_roles import role_folder
 from patchyard.making import considered, made
 from patchyard.models.choosing import QUICK, choose
 from patchyard.models.providers import Catalogue
+from patchyard.roles.library import role_names
 
 LONGEST_LOOK_S = 2 * QUICK.whole_s  # of one provider, whatever its own waits say
 
@@ -186,7 +188,7 @@ class ProviderFactory:
 
         Raises UnknownName, ModelUnavailable with every cause.
         """
-        known = {*self._catalogue.roles, *self._catalogue.shipped_roles}
+        known = role_names(role_folder(self._environ))
         if role not in known:
             raise UnknownName.among("role", role, known)
         return await self._first((await choose(self._catalogue, role=role)).names)

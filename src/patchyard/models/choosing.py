@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from patchyard.models.ollama import OllamaModel
 
 NAMED = "named"
+DEVELOPER = "developer"  # whose models others have, where there are no others
 OLLAMA_PREFIX = "ollama:"
 LOOKED_AT = 12  # pulled models that are looked at for what they can do
 WRITING = frozenset({"completion", "tools"})  # what says that a model can be asked at all
@@ -115,6 +116,8 @@ async def _found(catalogue: Catalogue, role: str, pulled: "_Pulled") -> Choice:
         return Choice(name=name, reason=f"{keyed[name]} is set")
     if pulled.writing:
         return Choice(name=pulled.writing, reason="Ollama runs here and has no other")
+    if DEVELOPER in catalogue.roles:
+        return _chain(catalogue.roles[DEVELOPER], f"role {DEVELOPER}: {role} has none of its own")
     raise no_model()
 
 

@@ -52,7 +52,8 @@ class Lookout:
     async def _looking(self) -> None:
         while away := self._away():
             await asyncio.sleep(self._every_s)
-            await asyncio.gather(*(self._one(each) for each in away))
+            looks = [self._one(each) for each in away]
+            await asyncio.gather(*looks, return_exceptions=True)  # one that fails says nothing
 
     async def _one(self, provider: str) -> None:
         if not self._circuits.may_look(provider, self._every_s):

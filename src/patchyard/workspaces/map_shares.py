@@ -23,6 +23,7 @@ from patchyard.domain.repository_map import worth_a_row
 
 ALONE = 1500  # files up to which one process is quicker than several
 MOST = 4  # processes
+MOST_WORDS = 2_000_000  # of one language
 UNWANTED = "the map is wanted no longer"
 WAIT_S = 0.05  # between two looks at whether it is still wanted
 PROGRAM = (
@@ -55,6 +56,7 @@ class Read:
         found = worth_a_row(definitions_in(data, wanted.language))
         self.definitions[key_of(wanted.language, wanted.blob)] = found
         counted = self.words.setdefault(wanted.language, Counter())
+        _bound(counted)
         if wanted.files == 1:
             counted.update(words_in(data))
             return
@@ -69,6 +71,7 @@ class Read:
             if own is None:
                 self.words[language] = counted
             else:
+                _bound(own)
                 own.update(counted)  # adds: what one took away another may have added
 
     def to_json(self) -> Mapping[str, Any]:
@@ -94,6 +97,12 @@ class Read:
                 for language, counted in body["words"].items()
             },
         )
+
+
+def _bound(counted: Counter[bytes]) -> None:
+    """Raise WorkFailed where a language has more words than code has: they are held in memory."""
+    if len(counted) > MOST_WORDS:
+        raise WorkFailed(f"more than {MOST_WORDS:,} different words: no map is made of that")
 
 
 def key_of(language: str, blob: str) -> str:
