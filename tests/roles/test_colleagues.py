@@ -12,7 +12,7 @@ from engine.worksite import Worksite, call, done
 from patchyard.assembly import open_equipment
 from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
 from patchyard.domain.errors import LimitReached, PatchyardError, ProofFailed, UsageError
-from patchyard.domain.events import Event, LimitsChanged, TurnTaken
+from patchyard.domain.events import Event, LimitsChanged, PlanCreated, TurnTaken
 from patchyard.domain.plan import PlanSpec, State
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
@@ -126,7 +126,7 @@ class Struck(BaseException):
     """What a kill looks like from inside: nothing after it runs."""
 
 
-@pytest.mark.parametrize("when", ["asked", "written", "heard"])
+@pytest.mark.parametrize("when", ["asking", "asked", "made", "written", "heard"])
 async def test_killed_in_between_nobody_is_asked_or_heard_twice(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,10 +136,13 @@ async def test_killed_in_between_nobody_is_asked_or_heard_twice(
     kinds = {"asked": (ColleagueAsked,), "heard": (ColleagueHeard,)}.get(when, ())
 
     async def record(ledger: Ledger, *events: Event) -> None:
-        if when == "written" and isinstance(events[0], ColleagueHeard):
+        first = events[0]
+        before = {"asking": ColleagueAsked, "written": ColleagueHeard}.get(when)
+        if before is not None and isinstance(first, before):
             raise Struck
         await real(ledger, *events)
-        if isinstance(events[0], kinds):
+        is_made = isinstance(first, PlanCreated) and first.spec.lineage is not None
+        if isinstance(first, kinds) or (when == "made" and is_made):
             raise Struck
 
     with monkeypatch.context() as patch:
@@ -155,6 +158,9 @@ async def test_killed_in_between_nobody_is_asked_or_heard_twice(
     heard = [event.role for event in events if isinstance(event, ColleagueHeard)]
     asked = [event.role for event in events if isinstance(event, ColleagueAsked)]
     assert heard == asked == ["tester", "reviewer"]
+    async with open_equipment(team.environ) as equipment:
+        rows = await equipment.store.summaries.summaries()
+    assert [row["phase"] for _, row in rows if row.get("kinship")] == ["execute", "execute"]
 
 
 async def test_a_tester_who_finds_the_work_wrong_sends_it_back(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from patchyard.contracts.actor import Wanted
 from patchyard.domain.budget import PlanLimits
-from patchyard.domain.changeset import Base, Change
+from patchyard.domain.changeset import Base, Change, ChangeSet
 from patchyard.domain.codec import from_json
 from patchyard.domain.colleagues import ColleagueAsked, ColleagueCounted, ColleagueHeard
 from patchyard.domain.errors import JournalBroken, PatchyardError, ProofFailed, WorkFailed
@@ -127,19 +127,26 @@ class ColleagueRounds:
         open_ = state.colleagues.asked
         # What a tester added may be in the result already: a killed engine comes here again.
         fits = open_ is not None and (role.is_writing or open_.changeset_id == result.id)
-        if open_ is not None and fits and open_.role == role.name:
-            return open_
-        if open_ is not None:  # a killed engine may have left it
-            await count_so_far(self._equipment, self._ledger, open_.colleague_id)
+        if open_ is None or not fits or open_.role != role.name:
+            if open_ is not None:  # a killed engine may have left it
+                await count_so_far(self._equipment, self._ledger, open_.colleague_id)
+            new_id = self._equipment.clock.new_id()  # known before there is such a plan: one only
+            open_ = ColleagueAsked(role=role.name, colleague_id=new_id, changeset_id=result.id)
+            await self._ledger.record(open_)
+        await self._made(open_, role, result)
+        return open_
+
+    async def _made(self, asked: ColleagueAsked, role: Role, result: ChangeSet) -> None:
+        """Make the role's plan, unless an earlier life of the engine did."""
+        if await is_made(self._equipment, asked.colleague_id):
+            return
+        state = self._ledger.state
         if state.base is None:
             raise JournalBroken("the plan has no base although it was executed")
         base = replace(state.base, tree=result.tree, uncommitted=len(result.changes))
-        made = await PlanLifecycleService(self._equipment).create(
-            _spec_of(state, role, state.base), base=base
+        await PlanLifecycleService(self._equipment).create(
+            _spec_of(state, role, state.base), base=base, plan_id=asked.colleague_id
         )
-        asked = ColleagueAsked(role=role.name, colleague_id=made.plan_id, changeset_id=result.id)
-        await self._ledger.record(asked)
-        return asked
 
     async def _carried(self, asked: ColleagueAsked) -> tuple[PlanState, Ledger]:
         """Let a colleague do its part. What one used that is stopped counts from then on."""
@@ -222,8 +229,15 @@ def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:
     )
 
 
+async def is_made(equipment: Equipment, plan_id: str) -> bool:
+    """Whether a plan whose id is fixed is there already."""
+    return bool(await equipment.store.journal.read(plan_id))
+
+
 async def count_so_far(equipment: Equipment, ledger: Ledger, colleague_id: str) -> None:
     """Count what a plan that works for this one has used, though it is not heard yet."""
+    if not await is_made(equipment, colleague_id):
+        return
     own = (await Ledger.open(equipment.store, equipment.clock, colleague_id)).state
     spent = own.spent
     so_far = ColleagueCounted(
@@ -274,5 +288,6 @@ __all__ = [
     "Put",
     "Settle",
     "count_so_far",
+    "is_made",
     "limits_left",
 ]

@@ -29,7 +29,7 @@ from patchyard.domain.state import PlanState
 from patchyard.domain.steering import ApprovalUsed
 from patchyard.domain.tooling import ASK_ROLE, ToolResult
 from patchyard.engine.call_results import refused, settled_event
-from patchyard.engine.colleagues import Carry, count_so_far, limits_left
+from patchyard.engine.colleagues import Carry, count_so_far, is_made, limits_left
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.following import Elder
 from patchyard.engine.grounds import Ground
@@ -173,7 +173,7 @@ class Inquiries:
 
     async def _made(self, asked: RoleAsked, question: str) -> None:
         """Make the other role's plan, unless an earlier life of the engine did."""
-        if await is_made(self._equipment, asked):
+        if await is_made(self._equipment, asked.colleague_id):
             return
         spec, base = self._ledger.state.known, self._base()
         role = next(each for each in spec.askable if each.name == asked.role)
@@ -233,17 +233,12 @@ def _spec_of(state: PlanState, role: Role, text: str, base: Base) -> PlanSpec:
     )
 
 
-async def is_made(equipment: Equipment, asked: RoleAsked) -> bool:
-    """Whether the asked role's plan is there already."""
-    return bool(await equipment.store.journal.read(asked.colleague_id))
-
-
 async def answered_by(equipment: Equipment, asked: RoleAsked, *, error: str) -> RoleAnswered:
     """Return the event that ends a question, with all that its plan has used."""
     answered = RoleAnswered(
         call_id=asked.call_id, role=asked.role, colleague_id=asked.colleague_id, error=error
     )
-    if not await is_made(equipment, asked):
+    if not await is_made(equipment, asked.colleague_id):
         return answered
     ledger = await Ledger.open(equipment.store, equipment.clock, asked.colleague_id)
     spent = ledger.state.spent
@@ -267,5 +262,4 @@ __all__ = [
     "TASK",
     "Inquiries",
     "answered_by",
-    "is_made",
 ]

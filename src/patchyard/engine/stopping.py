@@ -8,10 +8,10 @@ from patchyard.domain.errors import Conflict, PatchyardError
 from patchyard.domain.events import Moved, Noted, ToolCallSettled
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.answers import whole
-from patchyard.engine.colleagues import count_so_far
+from patchyard.engine.colleagues import count_so_far, is_made
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import PURPOSES, ground_name
-from patchyard.engine.inquiring import answered_by, is_made
+from patchyard.engine.inquiring import answered_by
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.places import ended
@@ -57,11 +57,11 @@ async def stop(equipment: Equipment, ledger: Ledger, reason: str) -> None:
 async def hush(equipment: Equipment, ledger: Ledger, reason: str) -> None:
     """Stop the roles that work for the plan and were not heard; what they used counts."""
     for asked in list(ledger.state.inquiries.open.values()):
-        if await is_made(equipment, asked):
+        if await is_made(equipment, asked.colleague_id):
             await _stopped(equipment, asked.colleague_id, reason)
         await ledger.record(await answered_by(equipment, asked, error="CANCELLED"))
     looking = ledger.state.colleagues.asked
-    if looking is not None:
+    if looking is not None and await is_made(equipment, looking.colleague_id):
         await _stopped(equipment, looking.colleague_id, reason)
         await count_so_far(equipment, ledger, looking.colleague_id)
 
