@@ -17,7 +17,7 @@ __all__ = ["PROGRAM"]
 PROGRAM = str(Path(__file__).resolve())
 NAMES = (
     *("echo", "crash", "sleep", "huge", "long", "ask", "junk", "change", "fail", "write"),
-    *("linger", "wait", "eat", "deny", "reach", "flood", "elicit"),
+    *("linger", "wait", "eat", "deny", "reach", "flood", "elicit", "sample"),
 )
 SCHEMA = {
     "type": "object",
@@ -61,8 +61,8 @@ def call(name: str, text: str, number: int) -> dict[str, Any] | None:
             send({"jsonrpc": "2.0", "id": f"s-{method}", "method": method, "params": {}})
         answers = [json.loads(sys.stdin.readline()) for _ in range(4)]
         return said(json.dumps([sorted(set(each) - {"jsonrpc", "id"}) for each in answers]))
-    if name == "elicit":
-        return elicited(int(text))
+    if name in {"elicit", "sample"}:
+        return elicited(int(text)) if name == "elicit" else sampled(text)
     if name == "junk":
         sys.stdout.write("listening on nothing\n[1,2]\n" + "[" * 100_000 + f"\n{'9' * 5_000}\n")
         send({"jsonrpc": "2.0", "id": 10_000, "result": {}})
@@ -82,7 +82,7 @@ def elicited(times: int) -> dict[str, Any]:
     fields = {
         "branch": {"type": "string", "description": "where to"},
         "count": {"type": "integer"},
-        "loud": {"type": "boolean"},
+        "loud": {"type": "boolean", "enum": ["yes", "no"]},
     }
     schema = {"type": "object", "properties": fields, "required": ["branch"]}
     answers = []
@@ -93,6 +93,15 @@ def elicited(times: int) -> dict[str, Any]:
         answer = json.loads(sys.stdin.readline())
         answers.append(answer.get("result", "refused"))
     return said(json.dumps(answers))
+
+
+def sampled(text: str) -> dict[str, Any]:
+    """Ask the model what the text says, as JSON where it is that; say what came back."""
+    asked = {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+    params = json.loads(text) if text.startswith("{") else {**asked, "maxTokens": 50}
+    send({"jsonrpc": "2.0", "id": "s", "method": "sampling/createMessage", "params": params})
+    answer = json.loads(sys.stdin.readline())
+    return said(json.dumps({key: answer[key] for key in answer if key in {"result", "error"}}))
 
 
 def be_away(name: str, text: str) -> None:

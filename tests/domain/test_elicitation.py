@@ -43,6 +43,7 @@ def test_a_question_is_read_without_what_nobody_sees() -> None:
         asked({"a" * 300: {"type": "string"}}),
         asked({"a": {"type": "string", "enum": [1]}}),
         asked({"a": {"type": "string", "enum": ["x"] * 51}}),
+        asked({"a": {"type": "string", "enum": ["x" * 201]}}),
         asked({f"f{n}": {"type": "string"} for n in range(21)}),
     ],
 )

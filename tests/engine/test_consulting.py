@@ -10,7 +10,7 @@ from patchyard.contracts.approver import Reply
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.elicitation import Question
 from patchyard.domain.events import Noted
-from patchyard.engine.consulting import MOST, consulted
+from patchyard.engine.consulting import MOST, Counsel, consulted
 from patchyard.engine.ledger import Ledger
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,8 @@ class Box:
             return reply
 
         toolbox, ledger = cast("Toolbox", self), cast("Ledger", self)
-        return await consulted(ledger, consult, toolbox, "c", args, payload)
+        counsel = Counsel(ledger=ledger, consult=consult)
+        return await consulted(counsel, toolbox, "c", args, payload)
 
 
 async def test_a_call_without_a_question_is_as_it_is() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 import pytest
 
@@ -49,8 +50,51 @@ def test_nobody_is_asked_unless_it_is_allowed_and_somebody_is_there(served: Desk
     answered, notes = told(served)
     assert json.loads(answered) == [{"action": "cancel"}] * 2
     assert "MCP server h asked: question 0; nobody answered" in notes
-    sampling = ran(served, ", allow: [sampling]")
-    assert (sampling.code, "sampling is refused" in sampling.message) == (2, True)
+
+
+def lent(desk: Desk, *texts: str, options: tuple[str, ...] = ()) -> tuple[Answer, list[Any]]:
+    """What a plan came to whose server asks the model each of `texts`, and what it was told."""
+    script = desk.folder / "sampling.json"
+    calls = [call("mcp__h__sample", text=text) for text in texts]
+    answers = [{"text": "two"}]
+    script.write_text(json.dumps({"execute": [*calls, finish(), finish()], "sampling": answers}))
+    configured(desk, f"mcp_servers: {{h: {ENTRY % ', allow: [sampling]'}}}\n")
+    words = ("--model", f"scripted:{script}", "--validate", "", "--in", "process", *options)
+    answer = desk.agents("run", "a task", *words)
+    events = desk.agents("plan", "events", "@last").data["events"]
+    settled = [each["data"]["value"] for each in events if each["event"] == "ToolCallSettled"]
+    told = [json.loads(json.loads(each["answer"])["content"][0]["text"]) for each in settled]
+    return answer, [told, events]
+
+
+def test_the_plans_model_answers_a_server_that_may_ask_it_and_the_plan_pays(served: Desk) -> None:
+    picture = {"type": "image", "data": "", "mimeType": "image/png"}
+    shown = {"messages": [{"role": "user", "content": picture}], "maxTokens": 9}
+    answer, (told, events) = lent(served, "how many?", json.dumps(shown), "and now?")
+    assert answer.code == 0
+    first, second, third = told
+    assert first["result"]["content"] == {"type": "text", "text": "two"}
+    assert first["result"]["stopReason"] == "endTurn"
+    assert second["error"]["code"] == third["error"]["code"] == -1
+    assert "in words" in second["error"]["message"]
+    assert "was asked for one more" in third["error"]["message"]  # the script has one answer
+    (event,) = [each for each in events if each["event"] == "ModelLent"]
+    assert (event["server"], event["model"]) == ("h", "scripted:sampling.json")
+    assert event["body"]["value"]["answer"] == "two"
+    assert event["body"]["value"]["asked"][-1] == {"speaker": "user", "text": "how many?"}
+    turns = sum(each["event"] == "TurnTaken" for each in events)
+    cost = answer.data["cost"]
+    assert cost["steps"] == turns + 1
+    taken = [each for each in events if each["event"] in {"TurnTaken", "ModelLent"}]
+    assert cost["tokens"] >= sum(e["input_tokens"] + e["output_tokens"] for e in taken) > 0
+    notes = [each["text"] for each in events if each["event"] == "Noted"]
+    assert any("asked the model; refused: the script" in text for text in notes)
+
+
+def test_a_limit_of_the_plan_holds_for_what_its_servers_ask(served: Desk) -> None:
+    answer, (told, _) = lent(served, "how many?", options=("--max-steps", "2"))
+    assert answer.code == 5
+    assert "limit of 2 steps" in told[0]["error"]["message"]
 
 
 def test_who_sits_at_the_terminal_is_asked_and_what_they_say_goes_to_the_server(
@@ -67,7 +111,7 @@ def test_who_sits_at_the_terminal_is_asked_and_what_they_say_goes_to_the_server(
         terminal.wait_for("it must be a whole number")
         terminal.type("2\n")
         for _ in range(3):
-            terminal.wait_for("loud, or nothing: ")
+            terminal.wait_for("loud (one of yes, no), or nothing: ")
             terminal.type("perhaps\n")
         terminal.wait_for("send this to the server?")
         terminal.type("y\n")

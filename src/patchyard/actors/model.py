@@ -34,6 +34,7 @@ from patchyard.domain.tooling import Effect, ToolSpec
 BYTES_PER_TOKEN = 3  # code has more in most tokenizers
 BACKGROUND_SHARE = 8  # of the room: what the repository is like may take one part
 LEAST_BYTES = 4_000  # no conversation is possible in less
+SAMPLED = "sampling"  # purpose of requests that a server makes
 TOO_LONG = "context_too_long"  # the kind of a failure, as models name it
 NOTHING_CHANGED = (
     "You have changed nothing yet. If the task needs no change, call finish again and say why; "
@@ -104,6 +105,7 @@ class ModelSession:
         self._ended = ""  # why the turn before was the last, where it failed
         self._sent_back = ""  # why the model was set right since the last turn, for people
         self._turn = 0
+        self._lent = 0
 
     async def next(self, answers: Sequence[Answered], *, note: str = "") -> Turn:
         """Take in the results, then ask the model. Raises ModelFailed, ModelUnavailable."""
@@ -128,6 +130,19 @@ class ModelSession:
             again = self._read(from_body(turn.body["reply"]), usage=turn.usage, body=turn.body)
         if again is not None:
             self._remembered(again)
+
+    async def lend(self, messages: Sequence[Message], *, max_tokens: int) -> ModelReply:
+        """See contracts.actor.Lending."""
+        request = ModelRequest(
+            messages=tuple(messages),
+            purpose=SAMPLED,
+            turn=self._lent,
+            size=sum(len(each.text.encode()) for each in messages),
+            max_output_tokens=max_tokens,
+            temperature=self._actor.settings.temperature,
+        )
+        self._lent += 1
+        return await self._actor.model.complete(request)
 
     async def close(self) -> None:
         """The model belongs to whoever made it; there is nothing else to free."""

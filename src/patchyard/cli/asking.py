@@ -16,6 +16,7 @@ from patchyard.domain.steering import ApprovalAsked, Subject
 YES = frozenset({"y", "yes"})
 NO = frozenset({"", "n", "no"})
 BY = "terminal"
+CHOICES_CHARS = 500  # that are shown of them
 TRIES = 3  # for one field
 
 
@@ -71,7 +72,9 @@ async def _filled(question: Question) -> Mapping[str, Any] | None:
 async def _typed(field: Field) -> str | float | bool | None:
     """Return what was typed for a field; None for an empty line, or where it never fits."""
     needed = "" if field.is_required else ", or nothing"
-    shown = f" ({visible(field.shown)})" if field.shown else ""
+    choices = f"one of {', '.join(field.choices)}"[:CHOICES_CHARS] if field.choices else ""
+    about = "; ".join(part for part in (field.shown, choices) if part)
+    shown = f" ({visible(about)})" if about else ""
     for _ in range(TRIES):
         click.echo(f"  {visible(field.name)}{shown}{needed}: ", err=True, nl=False)
         line = await _line()
@@ -105,4 +108,4 @@ async def _line() -> str | None:
     return sys.stdin.readline() or None
 
 
-__all__ = ["BY", "NO", "TRIES", "YES", "TerminalApprover"]
+__all__ = ["BY", "CHOICES_CHARS", "NO", "TRIES", "YES", "TerminalApprover"]

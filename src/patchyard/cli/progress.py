@@ -39,6 +39,7 @@ from patchyard.domain.removal import RemovalProven
 from patchyard.domain.review import Reviewed
 from patchyard.domain.review_coverage import CoverageMeasured, coverage_words
 from patchyard.domain.safety import UNCONFINED
+from patchyard.domain.sampling import ModelLent
 from patchyard.domain.steering import Approved, Guided, Paused, Rejected, RetryPlanned, Reverted
 from patchyard.domain.traffic import NetworkUsed
 from patchyard.engine.capture import PROOF_FAILED
@@ -310,6 +311,10 @@ def _retry(event: RetryPlanned) -> str:
     return f"  {_mark('retry')} {event.number}{of} in {event.wait_s:g} s: {said}"
 
 
+def _lent(event: ModelLent) -> str:
+    return f"{_mark('model')} answers MCP server {visible(event.server)}"
+
+
 def _switched(event: ModelSwitched) -> str:
     why = f": {_whole(event.message)}" if event.message else ""
     return f"  {_mark('model')} {visible(event.to_model)} goes on{why}"
@@ -364,6 +369,7 @@ _LINES: Mapping[type[Event], Line] = {
     Guided: _guided,
     Paused: _paused,
     RetryPlanned: _retry,
+    ModelLent: _lent,
     ModelSwitched: _switched,
     ColleagueAsked: _colleague,
     ColleagueHeard: _heard,

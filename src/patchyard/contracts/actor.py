@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from patchyard.contracts.model import Meter, OnSwitch, OnText, OnWait
 from patchyard.domain.analysis import Context, Guide, Ownership, Symbol
 from patchyard.domain.decision import Proposal
-from patchyard.domain.messages import Image, Usage
+from patchyard.domain.messages import Image, Message, ModelReply, Usage
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.role import Output
 from patchyard.domain.tooling import ToolResult, ToolSpec
@@ -124,6 +124,18 @@ class Session(Protocol):
 
     async def close(self) -> None:
         """End it. Called once, also after failure and cancel."""
+        ...
+
+
+@runtime_checkable
+class Lending(Protocol):
+    """A session that can lend its model to others for one answer."""
+
+    async def lend(self, messages: Sequence[Message], *, max_tokens: int) -> ModelReply:
+        """Ask the model apart from the conversation, without tools.
+
+        It is paid for like any request. Raises ModelFailed, ModelUnavailable, LimitReached.
+        """
         ...
 
 

@@ -14,7 +14,7 @@ ACCEPT, DECLINE, CANCEL = "accept", "decline", "cancel"  # actions of an answer,
 MOST_FIELDS = 20
 MOST_CHOICES = 50
 SHOWN_CHARS = 2_000  # of the question
-FIELD_CHARS = 200  # of a field's name and description
+FIELD_CHARS = 200  # of a field's name, description, and each choice
 ANSWER_CHARS = 10_000
 MOST_NUMBER = 1e300  # so that every program reads it
 KINDS = ("boolean", "integer", "number", "string")
@@ -61,7 +61,9 @@ def _field(name: Any, row: Any, *, is_required: bool) -> Field | None:
     if not isinstance(row, Mapping) or row.get("type") not in KINDS or len(str(name)) > FIELD_CHARS:
         return None
     choices = row.get("enum", [])
-    is_choice = isinstance(choices, list) and all(isinstance(each, str) for each in choices)
+    is_choice = isinstance(choices, list) and all(
+        isinstance(each, str) and len(each) <= FIELD_CHARS for each in choices
+    )
     if not is_choice or len(choices) > MOST_CHOICES:
         return None
     said = row.get("description") or row.get("title") or ""

@@ -23,6 +23,7 @@ from patchyard.domain.removal import RemovalProven
 from patchyard.domain.resource import Resource
 from patchyard.domain.review import Reviewed
 from patchyard.domain.review_coverage import CoverageMeasured
+from patchyard.domain.sampling import ModelLent
 from patchyard.domain.spending import SpendingEvent
 from patchyard.domain.steering import SteeringEvent
 from patchyard.domain.steps import StepEnded
@@ -347,6 +348,7 @@ Event = (
     | Taken
     | ColleagueEvent
     | InquiryEvent
+    | ModelLent
     | ModelSwitched
     | DesignRecorded
     | RemovalProven

@@ -15,8 +15,7 @@ from patchyard.domain.texts import text_of, texts_of
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?=[A-Za-z0-9-])){0,30}")  # `__` parts the names
 PLACEHOLDER = "placeholder"  # of a credential that only the gateway knows
 LONGEST_TIMEOUT_S = 3600.0
-ALLOWED = ("elicitation",)  # what a server may be let ask for
-NOT_YET = "sampling"
+ALLOWED = ("elicitation", "sampling")  # what a server may be let ask for
 KEYS = (
     *("allow", "args", "command", "env", "idempotent", "read_only_tools"),
     *("timeout_s", "tools", "url"),
@@ -76,9 +75,6 @@ def _env(value: Any, here: Place) -> Mapping[str, str]:
 
 def _allow(names: tuple[str, ...], here: Place) -> tuple[str, ...]:
     for name in names:
-        if name == NOT_YET:
-            hint = "leave it out: the server is told that this client samples nothing"
-            raise Fault(here, "a server cannot be let ask a model: sampling is refused", hint=hint)
         if name not in ALLOWED:
             raise Fault(here, f"{name!r} is none of {', '.join(ALLOWED)}")
     return tuple(dict.fromkeys(names))
@@ -108,7 +104,6 @@ __all__ = [
     "KEYS",
     "LONGEST_TIMEOUT_S",
     "NAME",
-    "NOT_YET",
     "PLACEHOLDER",
     "mcp_servers_of",
 ]

@@ -14,11 +14,13 @@ from patchyard.domain.events import (
     TurnTaken,
 )
 from patchyard.domain.records import replace
+from patchyard.domain.sampling import ModelLent
 from patchyard.domain.spending import Held, Released, Reserved, RoomAwaited
 from patchyard.domain.state import PlanState
 
 REFUSED = frozenset({"model_failed", "model_unavailable"})  # codes of requests without an answer
-ENDING = (Released, Reserved, RoomAwaited, TurnRequested, TurnTaken, PhaseFailed, Moved)
+ANSWERED = (ModelLent, TurnTaken)
+ENDING = (*ANSWERED, Released, Reserved, RoomAwaited, TurnRequested, PhaseFailed, Moved)
 
 
 def settled(state: PlanState, event: Event) -> PlanState:
@@ -29,7 +31,7 @@ def settled(state: PlanState, event: Event) -> PlanState:
     if not isinstance(event, ENDING):
         return state
     held, spent = state.held, state.spent
-    if held is not None and not isinstance(event, TurnTaken) and not _is_free(event):
+    if held is not None and not isinstance(event, ANSWERED) and not _is_free(event):
         spent = _with(spent, held.reserved)
     return replace(state, held=None, awaits_room="", spent=spent)
 
@@ -63,7 +65,20 @@ def _awaited(state: PlanState, event: RoomAwaited, _version: int) -> PlanState:
     return replace(state, awaits_room=event.text)
 
 
+def _lent(state: PlanState, event: ModelLent, _version: int) -> PlanState:
+    spent = replace(
+        state.spent,
+        steps=state.spent.steps + 1,
+        usd=state.spent.usd + (event.usd or 0.0),
+        is_priced=state.spent.is_priced and event.usd is not None,
+        input_tokens=state.spent.input_tokens + event.input_tokens,
+        output_tokens=state.spent.output_tokens + event.output_tokens,
+    )
+    return replace(state, spent=spent)
+
+
 HANDLERS: Mapping[type[Any], Callable[[PlanState, Any, int], PlanState]] = {
+    ModelLent: _lent,
     Reserved: _reserved,
     RoomAwaited: _awaited,
 }
@@ -74,11 +89,11 @@ def moves(state: PlanState, event: Event) -> Sequence[Move]:
     found: list[Move] = []
     if state.held is not None and isinstance(event, ENDING):
         found.append(Settled(number=state.held.number, amount=_outcome(state.held, event)))
-    elif isinstance(event, TurnTaken) and event.asked_model:
+    elif isinstance(event, ModelLent) or (isinstance(event, TurnTaken) and event.asked_model):
         found.append(Charged(amount=_answer(event), is_due=True))
     if isinstance(event, Reserved):
         found.append(SetAside(number=state.version + 1, amount=event.amount))
-    elif isinstance(event, TurnRequested):
+    elif isinstance(event, (ModelLent, TurnRequested)):
         found.append(Charged(amount=Amount(steps=1)))
     elif isinstance(event, ToolCallRequested):
         found.append(Charged(amount=Amount(calls=1)))
@@ -86,12 +101,12 @@ def moves(state: PlanState, event: Event) -> Sequence[Move]:
 
 
 def _outcome(held: Held, event: Event) -> Amount:
-    if isinstance(event, TurnTaken):
+    if isinstance(event, ANSWERED):
         return _answer(event)
     return Amount() if _is_free(event) else held.reserved.amount
 
 
-def _answer(taken: TurnTaken) -> Amount:
+def _answer(taken: ModelLent | TurnTaken) -> Amount:
     return Amount(nano_usd=nano(taken.usd or 0.0), tokens=taken.input_tokens + taken.output_tokens)
 
 

@@ -1,4 +1,4 @@
-"""Questions that an MCP server puts in the middle of a call: to a person who is there, or nobody.
+"""Questions that an MCP server puts in the middle of a call: to a person who is there, or a model.
 
 The toolbox settles a call with the question; the answer goes back as another call, which is settled
 with the result or the next question. So an engine that was killed finds both again.
@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from patchyard.contracts.approver import Reply
@@ -15,9 +16,12 @@ from patchyard.contracts.environment import Toolbox
 from patchyard.domain.elicitation import ACCEPT, CANCEL, DECLINE, Question, question_of
 from patchyard.domain.events import Noted
 from patchyard.domain.mcp import MCP_ANSWER
+from patchyard.domain.sampling import METHOD as SAMPLING
+from patchyard.domain.sampling import refusal, sampling_of
 from patchyard.domain.tooling import finite
 from patchyard.engine.answers import USUAL_S, answer_in_time, cancelled
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.lending import Lender
 
 MOST = 16  # questions of one call; the toolbox puts fewer
 SHOWN = 300  # characters of a question in the journal
@@ -26,9 +30,17 @@ Consult = Callable[[Question], Awaitable[Reply | None]]
 """Puts a question to whoever is there; None: nobody is."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Counsel:
+    """Who answers the questions of servers in one plan."""
+
+    ledger: Ledger
+    consult: Consult
+    lender: Lender | None = None  # of the plan's model; None: nobody lends it
+
+
 async def consulted(
-    ledger: Ledger,
-    consult: Consult,
+    counsel: Counsel,
     toolbox: Toolbox,
     call_id: str,
     args: Mapping[str, Any],
@@ -47,7 +59,7 @@ async def consulted(
     for _ in range(MOST):
         if not isinstance(asks := payload.get("asks"), Mapping):
             return payload
-        answer = await _answer(ledger, consult, server, asks, within_s=within_s)
+        answer = await _answer(counsel, call_id, server, asks, within_s=within_s)
         sent = {"asked_by": asked_by, "answer": answer, "timeout_s": within_s}
         asked_by = f"{asked_by}-a"
         try:
@@ -59,20 +71,44 @@ async def consulted(
 
 
 async def _answer(
-    ledger: Ledger, consult: Consult, server: str, asks: Mapping[str, Any], *, within_s: float
+    counsel: Counsel, call_id: str, server: str, asks: Mapping[str, Any], *, within_s: float
 ) -> Mapping[str, Any]:
     try:
         params = json.loads(str(asks.get("params")))
     except (ValueError, RecursionError):
         params = None
+    if asks.get("method") == SAMPLING:
+        return await _lent(counsel, call_id, server, params, within_s=within_s)
+    return await _asked(counsel, server, params, within_s=within_s)
+
+
+async def _lent(
+    counsel: Counsel, call_id: str, server: str, params: Any, *, within_s: float
+) -> Mapping[str, Any]:
+    asked = sampling_of(server, params)
+    if asked is None or counsel.lender is None:
+        text = f"MCP server {server} asked the model for what it cannot be asked; refused"
+        counsel.ledger.note(Noted(text=text))
+        return refusal("only a conversation in words can be answered here, of a plan at work")
+    try:
+        async with asyncio.timeout(within_s):
+            return await counsel.lender.lend(call_id, asked)
+    except TimeoutError:
+        return refusal("the model did not answer in time")
+
+
+async def _asked(
+    counsel: Counsel, server: str, params: Any, *, within_s: float
+) -> Mapping[str, Any]:
     question = question_of(server, params)
     if question is None:
-        ledger.note(Noted(text=f"MCP server {server} asked for what nobody can be asked; declined"))
+        text = f"MCP server {server} asked for what nobody can be asked; declined"
+        counsel.ledger.note(Noted(text=text))
         return {"action": DECLINE}
     reply = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
-            reply = await consult(question)
+            reply = await counsel.consult(question)
     answer: Mapping[str, Any]
     if reply is None:
         said, answer = "nobody answered", {"action": CANCEL}
@@ -83,8 +119,8 @@ async def _answer(
         said = f"answered at the {reply.by}: {names}"
         answer = {"action": ACCEPT, "content": dict(reply.content)}
     text = " ".join(question.text.split())[:SHOWN]
-    ledger.note(Noted(text=f"MCP server {server} asked: {text}; {said}"))
+    counsel.ledger.note(Noted(text=f"MCP server {server} asked: {text}; {said}"))
     return answer
 
 
-__all__ = ["MOST", "SHOWN", "Consult", "consulted"]
+__all__ = ["MOST", "SHOWN", "Consult", "Counsel", "consulted"]

@@ -22,6 +22,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import Ground
 from patchyard.engine.inquiring import Inquiries
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.lending import Lender
 from patchyard.engine.persisting import model_recovers, persisting
 from patchyard.engine.places import Places
 from patchyard.engine.reaching import is_closed, reaching
@@ -90,6 +91,7 @@ async def at_work(
             steering=steering,
             reaching=reached,
             inquiries=inquiries,
+            lender=Lender(ledger=ledger, session=session, meter=meter),
         )
         yield AgentLoop(ledger, session, runner, steering, meter), places
 

@@ -34,10 +34,11 @@ from patchyard.engine.call_results import (
     unknown_outcome,
 )
 from patchyard.engine.checkpoints import Checkpoints
-from patchyard.engine.consulting import consulted
+from patchyard.engine.consulting import Counsel, consulted
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.inquiring import Inquiries
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.lending import Lender
 from patchyard.engine.metering import ended_by_limit
 from patchyard.engine.places import Places
 from patchyard.engine.reaching import Reaching
@@ -65,6 +66,7 @@ class ToolRunner:
         steering: Steering | None = None,
         reaching: Reaching | None = None,
         inquiries: Inquiries | None = None,
+        lender: Lender | None = None,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
@@ -77,6 +79,8 @@ class ToolRunner:
         self._steering = steering or Steering(equipment, ledger)
         self._reaching = reaching or Reaching(ledger, places)
         self._inquiries = inquiries
+        consult = self._steering.consult
+        self._counsel = Counsel(ledger=ledger, consult=consult, lender=lender)
         self._recovery = Recovery(ledger, places, tools=tools, phase=phase, checkpoints=checkpoints)
         self._cause = ""  # why the environment of the present call is gone
         self._settled: list[tuple[Toolbox, str]] = []  # calls whose results the toolbox still holds
@@ -210,8 +214,7 @@ class ToolRunner:
             args = await self._reaching.furnished(call.kind, toolbox, op, args)
             waiting = toolbox.call(call.call_id, op, args, on_output=self._on_output)
             payload = await answer_in_time(waiting, args)
-            asking = (self._ledger, self._steering.consult, toolbox)
-            payload = await consulted(*asking, call.call_id, args, payload)
+            payload = await consulted(self._counsel, toolbox, call.call_id, args, payload)
         except EnvironmentBroken as error:
             self._cause = error.message
             if call.site is not None:

@@ -25,6 +25,7 @@ from patchyard.domain.messages import (
     estimated_usage,
 )
 
+PHASES = ("execute", "strategize", "sampling")
 PLANNED = "The steps are those of the script."
 
 
@@ -48,6 +49,7 @@ class Script:
     strategize: tuple[ScriptedReply, ...] = (
         ScriptedReply(calls=(("finish", {"summary": PLANNED}),)),
     )
+    sampling: tuple[ScriptedReply, ...] = ()  # to MCP servers that are let ask
 
 
 @dataclass(kw_only=True)
@@ -81,7 +83,8 @@ class ScriptedModel:
 
     def _next(self, request: ModelRequest) -> ScriptedReply:
         script = self.script or Script(execute=())
-        replies = script.strategize if request.purpose == "strategize" else script.execute
+        others = {"strategize": script.strategize, "sampling": script.sampling}
+        replies = others.get(request.purpose, script.execute)
         turn = request.turn
         if turn >= len(replies):
             count = f"{len(replies)} {'reply' if len(replies) == 1 else 'replies'}"
@@ -119,18 +122,20 @@ def load_script(path: Path) -> Script:
     """Read a script from YAML or JSON. Raises UsageError with the place of what does not fit.
 
     The file holds `execute` and may hold `strategize`: lists of replies, each with `text` and
-    `calls` (`name`, `arguments`), or `finish: SUMMARY`. `note` is for people.
+    `calls` (`name`, `arguments`), or `finish: SUMMARY`; `sampling` lists answers to MCP servers.
+    `note` is for people.
     """
     data = _parsed(path)
     if not isinstance(data, Mapping):
         raise UsageError(f"{path}: a script is a mapping with `execute`")
-    unknown = sorted(set(data) - {"execute", "strategize", "note"})
+    unknown = sorted(set(data) - {"note", *PHASES})
     if unknown:
-        raise UsageError(f"{path}: unknown key {unknown[0]!r}; known: execute, note, strategize")
-    execute = _replies(path, "execute", data.get("execute"))
-    if "strategize" not in data:
-        return Script(execute=execute)
-    return Script(execute=execute, strategize=_replies(path, "strategize", data["strategize"]))
+        known = ", ".join(sorted({"note", *PHASES}))
+        raise UsageError(f"{path}: unknown key {unknown[0]!r}; known: {known}")
+    said = {name: _replies(path, name, data[name]) for name in PHASES if name in data}
+    if "execute" not in said:
+        said["execute"] = _replies(path, "execute", None)
+    return Script(**said)
 
 
 def _parsed(path: Path) -> Any:

@@ -129,7 +129,9 @@ class Turn:
             return
         self._timer.cancel()
         self._timer = self._room.loop.later(timeout_s, self._time_out)
-        self.server.talker.say({"jsonrpc": "2.0", "id": number, "result": answer})
+        error = answer.get("error")  # a refusal is no result of the protocol
+        outcome = {"error": error} if isinstance(error, dict) else {"result": answer}
+        self.server.talker.say({"jsonrpc": "2.0", "id": number, **outcome})
 
     def settle(self, result: Answer) -> None:
         """Settle the call, with what the server asked for meanwhile."""

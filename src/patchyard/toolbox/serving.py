@@ -36,7 +36,7 @@ MAX_PAGES = 64
 LISTED_BYTES = 4 * 1024 * 1024  # of all tools of a server
 DESCRIBED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 NO_METHOD = -32601  # JSON-RPC 2.0, 5.1
-ASKABLE = frozenset({"elicitation/create"})  # methods that a person can be asked for
+ASKABLE = frozenset({"elicitation/create", "sampling/createMessage"})  # methods that can be put
 ASKED_BYTES = 64 * 1024  # of one question
 
 
