@@ -147,4 +147,14 @@ class Actor(Protocol):
         ...
 
 
-__all__ = ["Actor", "Answered", "Background", "Brief", "Casting", "Session", "Turn", "Wanted"]
+__all__ = [
+    "Actor",
+    "Answered",
+    "Background",
+    "Brief",
+    "Casting",
+    "Lending",
+    "Session",
+    "Turn",
+    "Wanted",
+]
