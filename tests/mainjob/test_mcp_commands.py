@@ -25,7 +25,7 @@ def test_a_server_is_seen_held_and_asked_about_again_when_it_changes(served: Des
         "as held",
         True,
     )
-    assert served.agents("mcp", "list").data["servers"][0]["tools"] == 17
+    assert served.agents("mcp", "list").data["servers"][0]["tools"] == 18
 
     (served.repo / "changed").touch()
     second = served.agents("mcp", "check", "h")

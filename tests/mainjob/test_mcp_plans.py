@@ -55,7 +55,7 @@ def test_a_plan_uses_a_server_and_planning_only_what_the_user_says_it_reads(serv
     assert done.code == 0, done.message
     assert done.changed == {"copy.txt": "added", "log.txt": "added"}
     assert settled(served) == ["", "UNKNOWN_TOOL", "", "VALIDATION_ERROR", ""]
-    assert "17 tools, seen for the first time and held to that" in notes(served)
+    assert "18 tools, seen for the first time and held to that" in notes(served)
     asked = events(served, "ToolCallRequested")
     assert [each.get("kind") for each in asked if each["name"].startswith("mcp")] == [
         *("process", None, "process", None)
