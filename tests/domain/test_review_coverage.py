@@ -37,6 +37,31 @@ def test_a_command_that_runs_python_tests_is_made_to_measure(command: str, words
     assert with_coverage(command).splitlines()[2] == words.format(where)
 
 
+def test_all_runs_of_one_command_are_measured_into_one_report(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    for name in ("one", "two", "three"):
+        (tmp_path / f"{name}.py").write_text("def called():\n    return 1\n")
+        (tmp_path / f"test_{name}.py").write_text(
+            f"from {name} import called\n\n\ndef test_{name}():\n    assert called()\n"
+        )
+    python = shlex.quote(sys.executable)
+    said = (
+        f"{python} -m pytest -q test_one.py && PATH={Path(sys.executable).parent}:$PATH pytest -q"
+    )
+    command = with_coverage(f"{said} test_two.py; {python} -m pytest -q test_three.py")
+    report = tmp_path / "report.xml"
+    done = subprocess.run(
+        ["sh", "-c", command.replace("{report}", str(report))],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert report.read_text().count('<class name="test_') == 3
+    assert 'hits="0"' not in report.read_text()
+
+
 @pytest.mark.parametrize(
     "command", ["npm test", "make", "pip install pytest", "pytest-3", "python3 -m pytest_x", "true"]
 )

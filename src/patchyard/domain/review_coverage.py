@@ -18,7 +18,8 @@ NO_COMMAND = (
     " `gates: {coverage: coverage}` or one of your own measures it"
 )
 _DATA = '"$top/.git/patchyard-coverage"'
-_RUN = f'-m coverage run --data-file={_DATA} --source="$top" -m'
+_RUN = f"-m coverage run --data-file={_DATA}"
+_SOURCE = ' --source="$top" -m'
 _REPORT = f"-m coverage xml --data-file={_DATA} -q -o {{report}}"
 _BY_MODULE = re.compile(
     r"(?<![\w./=-])(?P<python>(?:[\w./-]*/)?python[\d.]*)"
@@ -69,19 +70,26 @@ def measuring(gates: Sequence[Gate], validate: Sequence[str]) -> tuple[Gate, ...
 
 
 def with_coverage(command: str) -> str:
-    """Return a command that runs pytest or unittest as one that measures; empty for others."""
-    said = _BY_MODULE.search(command)
-    if said is not None:
-        python = said["python"]
-        run = f"{python}{said['flags']} {_RUN} {said['tests']}"
-    else:
-        said = _BY_NAME.search(command)
-        if said is None:
-            return ""
+    """Return a command that runs pytest or unittest as one that measures; empty for others.
+
+    All its runs are measured, into one report, which the Python of the first writes.
+    """
+    pythons: list[str] = []
+
+    def measured(python: str, flags: str, tests: str) -> str:
+        pythons.append(python)
+        added = " --append" if len(pythons) > 1 else ""
+        return f"{python}{flags} {_RUN}{added}{_SOURCE} {tests}"
+
+    def by_module(said: re.Match[str]) -> str:
+        return measured(said["python"], said["flags"], said["tests"])
+
+    def by_name(said: re.Match[str]) -> str:
         python = f"{said['folder']}python" if said["folder"] else "python3"
-        run = f"{said['before']}{python} {_RUN} pytest"
-    whole = f"{command[: said.start()]}{run}{command[said.end() :]}"
-    return f"top=$PWD\n(\n{whole}\n)\n{python} {_REPORT}"
+        return said["before"] + measured(python, "", "pytest")
+
+    whole = _BY_NAME.sub(by_name, _BY_MODULE.sub(by_module, command))
+    return f"top=$PWD\n(\n{whole}\n)\n{pythons[0]} {_REPORT}" if pythons else ""
 
 
 def changed_coverage(
