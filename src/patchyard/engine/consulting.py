@@ -59,10 +59,13 @@ async def consulted(
     for _ in range(MOST):
         if not isinstance(asks := payload.get("asks"), Mapping):
             return payload
-        answer = await _answer(counsel, call_id, server, asks, within_s=within_s)
-        sent = {"asked_by": asked_by, "answer": answer, "timeout_s": within_s}
+        sent = {"asked_by": asked_by, "timeout_s": within_s, "answer": {"action": CANCEL}}
         asked_by = f"{asked_by}-a"
         try:
+            # An engine that was killed may have sent the answer; the toolbox then keeps to that.
+            if await answer_in_time(toolbox.attach(asked_by), sent) is None:
+                answer = await _answer(counsel, call_id, server, asks, within_s=within_s)
+                sent = {**sent, "answer": answer}
             payload = await answer_in_time(toolbox.call(asked_by, MCP_ANSWER, sent), sent)
         except asyncio.CancelledError:
             await cancelled(toolbox, asked_by)
