@@ -4,9 +4,9 @@ They are started in an empty folder with nothing of the workspace, of its setup 
 may write; the credential reaches them with the call that starts them, and nobody else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from patchyard.contracts.environment import Environment, Listening, OnOutput, Toolbox
 from patchyard.domain.entrusted import Lookup, filled, masked, missing_in, secrets_of
@@ -16,12 +16,15 @@ from patchyard.domain.environment import (
     ExecutionEnvironment,
     Mount,
 )
+from patchyard.domain.errors import PatchyardError
 from patchyard.domain.mcp import MCP_CALL, MCP_LIST, PREFIX, McpServer, server_named
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.reach import is_within
 from patchyard.domain.routing import route_of, sites_of
 from patchyard.domain.safety import UNCONFINED
 from patchyard.engine.metering import Metered, MeteredListening, metered
+
+Said = TypeVar("Said")
 
 STARTING = frozenset({MCP_CALL, MCP_LIST})  # operations that may start a server
 
@@ -111,14 +114,37 @@ class Entrusted(Metered):
         op: str,
         args: Mapping[str, Any],
         *,
-        on_output: OnOutput | None = None,
+        on_output: OnOutput | None = None,  # noqa: ARG002 - pieces are not shown
     ) -> Mapping[str, Any]:
-        """Run `op`; see the contract. Raises UsageError for a variable that is not set."""
+        """Run `op`; see the contract. Raises UsageError for a variable that is not set.
+
+        Nothing is told to `on_output` meanwhile: pieces could cut a value in two.
+        """
         if op in STARTING:
             own = filled(self._server.env, self._lookup)
             args = {**args, "env": {**args.get("env", {}), **own}}
-        said = await super().call(call_id, op, args, on_output=on_output)
-        found: Mapping[str, Any] = masked(said, secrets_of(self._server.env, self._lookup))
+        return await self._hidden(super().call(call_id, op, args))
+
+    async def attach(
+        self,
+        call_id: str,
+        *,
+        on_output: OnOutput | None = None,  # noqa: ARG002 - pieces are not shown
+    ) -> Mapping[str, Any] | None:
+        """Wait for the result of an earlier call; see the contract, and `call`."""
+        return await self._hidden(super().attach(call_id))
+
+    async def _hidden(self, work: Awaitable[Said]) -> Said:
+        """Return what `work` comes to, or raise its error, without the values."""
+        try:
+            said = await work
+        except PatchyardError as error:
+            secrets = secrets_of(self._server.env, self._lookup)
+            error.message, error.hint = masked(error.message, secrets), masked(error.hint, secrets)
+            error.details = masked(error.details, secrets)
+            error.args = (error.message,)
+            raise
+        found: Said = masked(said, secrets_of(self._server.env, self._lookup))
         return found
 
 
