@@ -1,6 +1,7 @@
 """Actions from files: the user's and those that ship with this package."""
 
 import importlib.resources
+from collections.abc import Collection
 from pathlib import Path
 
 from patchyard.clients.yaml import Document, parse_yaml, read_yaml
@@ -12,9 +13,14 @@ from patchyard.domain.holdings import Holdings
 SHIPPED = "shipped"
 
 
-def read_action(path: Path) -> Action:
-    """Read an action file. Raises UsageError with file, line and column."""
-    return _action(read_yaml(path, is_text=_is_default), str(path))
+def read_action(path: Path, *, roles: Collection[str]) -> Action:
+    """Read an action file; `roles` are those there are. Raises UsageError with line and column."""
+    document = read_yaml(path, is_text=_is_default)
+    found = _action(document, str(path))
+    if found.role and found.role not in roles:
+        unknown = UnknownName.among("role", found.role, roles)
+        raise document.refused(Fault.at(("role",), unknown)) from unknown
+    return found
 
 
 def _is_default(place: Place) -> bool:

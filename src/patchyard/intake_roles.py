@@ -9,6 +9,7 @@ from patchyard.configuration import Configuration, user_file
 from patchyard.domain.announcing import Skills
 from patchyard.domain.effective import Setting
 from patchyard.domain.errors import UsageError
+from patchyard.domain.faults import Fault
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.role import Output, Role
 from patchyard.domain.routing import sites_of
@@ -41,21 +42,31 @@ def cast(
         listed = ()
     names = listed or (said.value or of_action or "developer",)
     roles = [role_named(name, folder, tools=tool_names()) for name in names]
+    try:
+        _require_team(roles)
+    except Fault as fault:
+        raise settings.refused("roles", fault) from fault
+    return roles[0], tuple(roles[1:])
+
+
+def _require_team(roles: Sequence[Role]) -> None:
+    """Raise Fault, with the place in `roles`, for a list that is none of a team."""
     for number, role in enumerate(roles):
-        if role.name in names[:number]:
-            raise UsageError(f"`roles` names {role.name} twice", hint="each looks once a round")
+        here = ("roles", number)
+        if role.name in [each.name for each in roles[:number]]:
+            raise Fault(here, f"{role.name} stands twice", hint="each looks once a round")
         if number and role.output not in {Output.TESTS, Output.FINDINGS}:
-            raise UsageError(
-                f"`roles`: {role.name} gives {role.output} and cannot look at another's result",
+            raise Fault(
+                here,
+                f"{role.name} gives {role.output} and cannot look at another's result",
                 hint="after the first come roles that give `tests` or `findings`",
             )
     if len(roles) > 1 and roles[0].output != Output.CHANGES:
-        raise UsageError(
-            f"`roles`: {roles[0].name} gives {roles[0].output}, so that others have nothing to look"
-            " at",
+        raise Fault(
+            ("roles", 0),
+            f"{roles[0].name} gives {roles[0].output}, so that others have nothing to look at",
             hint="the first is one that gives `changes`, such as developer",
         )
-    return roles[0], tuple(roles[1:])
 
 
 def with_askable(spec: PlanSpec, environ: Mapping[str, str]) -> PlanSpec:

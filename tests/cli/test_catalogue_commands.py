@@ -124,6 +124,17 @@ def test_an_action_is_checked_kept_and_shown(tmp_path: Path) -> None:
     assert f"{file}:5:5: steps[1].rum: unknown key 'rum'; did you mean 'run'?" in result.stderr
 
 
+def test_a_role_that_an_action_names_is_one_that_there_is(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("name: greet\ngoal: x\nrole: revewer\n")
+    result = typed("action", "create", "--file", str(file))
+    assert result.exit_code == 2
+    said = f"{file}:3:1: role: unknown role 'revewer'. Did you mean 'reviewer'?"
+    assert said in result.stderr
+    file.write_text("name: greet\ngoal: x\nrole: reviewer\n")
+    assert data("action", "create", "--file", str(file))["role"] == "reviewer"
+
+
 def test_the_steps_of_an_action_are_shown_as_they_are_written() -> None:
     shown = typed("action", "show", "licence-headers").output
     assert "\nsteps:\n  - name: put licence headers" in shown

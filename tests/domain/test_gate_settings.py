@@ -72,6 +72,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("no mapping said", {"command": "x", "parser": "json"}, "`mapping` must say"),
     ("mapping unused", {"command": "x", "mapping": {"rule": "a"}}, "`parser: json` alone"),
     ("scan command", {"use": "secrets", "command": "x"}, "has no command"),
+    ("placeholder", {"command": "x >{reprot}", "parser": "sarif"}, "{report} is where"),
+    ("spaced", {"command": "x >{ report }", "parser": "sarif"}, "{ report } stands"),
     ("performance", "performance", "`command` is missing"),
 ]
 
@@ -83,6 +85,11 @@ def test_a_mistake_is_named_with_its_place(name: str, entry: Any, said: str) -> 
         one(entry)
     assert said in f"{caught.value.message} {caught.value.hint}"
     assert caught.value.place[:2] == ("gates", "g")
+
+
+@pytest.mark.parametrize("braces", ["{report}", "${reports}", "{}", "{print}", "{a,report}"])
+def test_braces_of_the_shell_and_of_others_are_no_mistake(braces: str) -> None:
+    assert braces in str(one({"command": f"x {braces}", "parser": "sarif"}))
 
 
 def test_a_mistake_in_a_file_has_line_and_column_and_a_duplicate_is_refused() -> None:

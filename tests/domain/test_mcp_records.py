@@ -61,6 +61,7 @@ def test_a_server_is_read_with_all_that_can_be_said_of_it() -> None:
         ({"url": "http://b", "args": ["x"]}, "s: `args` and `env` go with `command`"),
         ({"comand": "a"}, "s.comand: unknown key 'comand'; did you mean 'command'?"),
         ({"command": ["a"]}, "s.command: must be text, not a list"),
+        ({"command": "npx -y srv"}, "s.command: must be one program, without its arguments"),
         ({"command": "a", "args": [1]}, "s.args[0]: must be text, not a number"),
         ({"command": "a", "env": ["x"]}, "s.env: must be a mapping of names, not a list"),
         ({"command": "a", "env": {"A": 1}}, "s.env.A: must be text, not a number"),

@@ -6,7 +6,7 @@ import pytest
 
 from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.role import Output
-from patchyard.roles.library import SHIPPED, all_roles, role_named, role_names
+from patchyard.roles.library import SHIPPED, all_roles, role_named, role_names, strays
 from patchyard.tools.toolset import NINE
 
 
@@ -59,6 +59,7 @@ def test_own_roles_stand_beside_them_and_go_before_them(tmp_path: Path) -> None:
         ("tolls: []\n", "unknown key 'tolls'; did you mean 'tools'?"),
         ("title: [a]\n", "title: must be text"),
         ("- a\n", "must be a mapping, not a list"),
+        ("output: answer\ntools: [grep_search, write_file]\n", ":2:22: tools[1]: a role that g"),
         ("purpose: p\nmay_ask: [revewer]\n", ":2:11: may_ask[0]: unknown role 'revewer'. Did"),
         ("may_ask: [translator]\n", "unknown role 'translator'"),
         ("max_asks: many\n", ":1:1: max_asks: must be a whole number, 0 or more"),
@@ -75,6 +76,17 @@ def test_a_mistake_in_a_policy_is_named_with_its_place(
         role_named("translator", folder, tools=NINE)
     assert words in caught.value.message
     assert caught.value.message.startswith(str(folder))
+
+
+def test_what_lies_there_and_is_no_role_is_said(tmp_path: Path) -> None:
+    folder = own(tmp_path / "roles", "")
+    (folder / "guard.yml").write_text("")
+    (folder / "guard.md").write_text("Guard.")
+    yml, prompt = strays(folder)
+    assert yml.endswith("guard.md is not read: its policy guard.yaml is missing")
+    assert prompt.endswith("guard.yml is not read: a policy is called guard.yaml")
+    (folder / "guard.yml").rename(folder / "guard.yaml")
+    assert strays(folder) == strays(tmp_path / "none") == ()
 
 
 def test_a_role_needs_a_prompt_of_a_bounded_length_and_a_plain_name(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`agents action`: reusable templates of plans."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from patchyard.domain.action import Action
 from patchyard.domain.codec import to_json
 from patchyard.engine.catalogue import Catalogue
 from patchyard.intake_actions import find_action, read_action, shipped_actions
+from patchyard.intake_roles import role_folder
+from patchyard.roles.library import role_names
 
 
 @click.group(cls=Group, epilog="Example: agents action create --file bump.yaml")
@@ -27,7 +30,7 @@ def create(path: str, output_format: str) -> None:
     """Check an action file and keep it under its name; an older one is replaced."""
 
     async def job(catalogue: Catalogue) -> Outcome:
-        made = read_action(Path(path))
+        made = read_action(Path(path), roles=role_names(role_folder(os.environ)))
         await catalogue.save_action(made)
         data = _data(made)
         return Outcome(data=data, text=f"kept the action {made.name}\n{_use(made)}")

@@ -18,6 +18,7 @@ from patchyard.cli.outcome import (
     heard,
     paint,
     portable,
+    say_warnings,
     visible,
 )
 from patchyard.domain.announcing import TOPIC, Announcement, announcement_of
@@ -49,9 +50,11 @@ def list_roles(output_format: str, *, announced: bool, follow: bool) -> None:
     async def work() -> Outcome:
         from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
         from patchyard.intake_roles import role_folder, tool_names  # noqa: PLC0415 - likewise
-        from patchyard.roles.library import all_roles  # noqa: PLC0415 - likewise
+        from patchyard.roles.library import all_roles, strays  # noqa: PLC0415 - likewise
 
-        found = all_roles(role_folder(os.environ), tools=tool_names())
+        folder = role_folder(os.environ)
+        say_warnings(strays(folder))
+        found = all_roles(folder, tools=tool_names())
         catalogue = model_catalogue(os.environ)
         rows, lines = [], []
         for name, each in found.items():

@@ -1,8 +1,10 @@
 """Gates as configurations write them: a mapping of names, read with the place of every mistake."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from patchyard.domain.durations import seconds_of
@@ -29,6 +31,7 @@ KEYS = (
 )
 FACTS = ("file", "items", "line", "message", "rule", "severity")  # of `mapping`
 MOST_REPEATS = 25
+_IN_BRACES = re.compile(r"(?<!\$)\{\s*\w+\s*\}")
 SUCH_AS = "such as `tests: pytest`, or `lint: {use: ruff, scope: changed}`"
 
 Gates = Mapping[str, Gate | None]  # by name; None: switched off
@@ -58,7 +61,7 @@ def _gate(name: str, entry: Any, here: Place) -> Gate | None:
     if "use" in body:
         made = replace(_shipped(text_of(body, "use", here), (*here, "use")), name=name)
     if "command" in body:
-        made = replace(made, command=text_of(body, "command", here))
+        made = replace(made, command=_command(text_of(body, "command", here), here))
     made = _judged(_read(made, body, here), body, here)
     return _whole(made, here)
 
@@ -67,6 +70,14 @@ def _shipped(name: str, place: Place) -> Gate:
     if name not in SHIPPED:
         raise Fault.at(place, UnknownName.among("gate", name, SHIPPED))
     return SHIPPED[name]
+
+
+def _command(text: str, here: Place) -> str:
+    for said in _IN_BRACES.findall(text):
+        if said != PLACEHOLDER and get_close_matches(said.lower(), [PLACEHOLDER]):
+            hint = f"{PLACEHOLDER} is where the command writes its report"
+            raise Fault((*here, "command"), f"{said} stands for nothing", hint=hint)
+    return text
 
 
 def _read(made: Gate, body: Mapping[str, Any], here: Place) -> Gate:

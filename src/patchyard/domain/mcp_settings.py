@@ -35,6 +35,10 @@ def _server(name: str, entry: Any, here: Place) -> McpServer:
         raise Fault(here, f"{name!r} cannot name a server", hint=hint)
     body = check_keys(entry, here, KEYS)
     command = text_of(body, "command", here, default="")
+    words = command.split()
+    if len(words) > 1 and "/" not in words[0]:  # a path may hold spaces
+        hint = f"command: {words[0]}, args: [{', '.join(words[1:])}]"
+        raise Fault((*here, "command"), "must be one program, without its arguments", hint=hint)
     url = text_of(body, "url", here, default="")
     if bool(command) == bool(url):
         raise Fault(here, "a server needs either `command` or `url`")

@@ -7,7 +7,7 @@ from typing import Any
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import UnknownName, quoted
 from patchyard.domain.faults import Fault, check_keys
-from patchyard.domain.role import MAX_ASKS, Output, Role
+from patchyard.domain.role import MAX_ASKS, WRITING, Output, Role
 from patchyard.domain.texts import text_of, texts_of
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -15,6 +15,7 @@ KINDS = tuple(str(kind) for kind in ExecutionEnvironment)
 PROMPT_CHARS = 6_000  # of a role's prompt
 WORD_CHARS = 40  # of one capability or field of expertise: other machines are told them
 MOST_WORDS = 20
+WRITES = ("delete_file", "search_replace", "write_file")  # tools whose only use is to write
 KEYS = (
     *("capabilities", "environments", "expertise", "max_asks", "may_ask", "output", "purpose"),
     *("title", "tools"),
@@ -42,13 +43,14 @@ def parse_role(
     body = check_keys({} if policy is None else policy, (), KEYS)
     if len(prompt) > PROMPT_CHARS:
         raise Fault((), f"the prompt has {len(prompt):,} characters, at most {PROMPT_CHARS:,}")
+    output = _output(body)
     return Role(
         name=name,
         title=text_of(body, "title", (), default=name.replace("-", " ").capitalize()),
         purpose=text_of(body, "purpose", (), default=""),
         prompt=prompt.strip(),
-        output=_output(body),
-        tools=_known(body, "tools", "tool", tools),
+        output=output,
+        tools=_usable(_known(body, "tools", "tool", tools), output),
         environments=_known(body, "environments", "kind of environment", KINDS),
         capabilities=_words(body, "capabilities"),
         expertise=_words(body, "expertise"),
@@ -63,6 +65,17 @@ def _output(body: Mapping[str, Any]) -> Output:
     if said not in list(Output):
         raise Fault.at(("output",), UnknownName.among("output", said, Output))
     return Output(said)
+
+
+def _usable(tools: tuple[str, ...], output: Output) -> tuple[str, ...]:
+    for number, name in enumerate(tools):
+        if name in WRITES and output not in WRITING:
+            raise Fault(
+                ("tools", number),
+                f"a role that gives {output} cannot write, and {name} does nothing else",
+                hint=f"take it out, or say `output: {Output.CHANGES}`",
+            )
+    return tools
 
 
 def _known(body: Mapping[str, Any], key: str, word: str, known: Collection[str]) -> tuple[str, ...]:
@@ -95,4 +108,13 @@ def _count(body: Mapping[str, Any], key: str, *, default: int) -> int:
     return value
 
 
-__all__ = ["KEYS", "KINDS", "MOST_WORDS", "NAME", "PROMPT_CHARS", "WORD_CHARS", "parse_role"]
+__all__ = [
+    "KEYS",
+    "KINDS",
+    "MOST_WORDS",
+    "NAME",
+    "PROMPT_CHARS",
+    "WORD_CHARS",
+    "WRITES",
+    "parse_role",
+]

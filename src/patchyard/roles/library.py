@@ -20,6 +20,20 @@ def role_names(folder: Path) -> tuple[str, ...]:
     return tuple(sorted({*SHIPPED, *own}))
 
 
+def strays(folder: Path) -> tuple[str, ...]:
+    """Return, a sentence each, what lies in `folder` and is no role, though it may be meant so."""
+    if not folder.is_dir():
+        return ()
+    found = []
+    for path in sorted(folder.iterdir()):
+        policy = path.with_suffix(".yaml")
+        if path.suffix == ".yml":
+            found.append(f"{path} is not read: a policy is called {policy.name}")
+        elif path.suffix == ".md" and not policy.exists():
+            found.append(f"{path} is not read: its policy {policy.name} is missing")
+    return tuple(found)
+
+
 def role_named(name: str, folder: Path, *, tools: Collection[str]) -> Role:
     """Return a role; one of the user's own goes before one of the package.
 
@@ -57,4 +71,4 @@ def _prompt(path: Path) -> str:
         ) from error
 
 
-__all__ = ["FOLDER", "SHIPPED", "all_roles", "role_named", "role_names"]
+__all__ = ["FOLDER", "SHIPPED", "all_roles", "role_named", "role_names", "strays"]
