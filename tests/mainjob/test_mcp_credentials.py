@@ -2,14 +2,20 @@
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hostile_mcp import PROGRAM
 from images import WITH_PYTHON, image
+from machines import lend
 from mainjob.driver import Answer, Desk, call, finish, shell
 from mainjob.mcp_desks import configured
+from services import kernel_folder
+from sshds import HOST, serving_ssh, with_engine
 
 pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
 
@@ -28,23 +34,36 @@ def holding(desk: Desk) -> Desk:
     folder = desk.folder / "servers"
     folder.mkdir()
     shutil.copy(PROGRAM, folder / "server.py")
+    settle(desk, str(folder / "server.py"))
+    return desk
+
+
+def settle(desk: Desk, *args: str) -> None:
     entry = {
         "command": "python3",
-        "args": [str(folder / "server.py")],
+        "args": args,
         "env": {"API_TOKEN": "${HOUSE_TOKEN}", "BOTH": "user:${HOUSE_TOKEN}@"},
         "read_only_tools": ["reach"],
     }
     configured(desk, json.dumps({"mcp_servers": {"h": entry}}))
-    return desk
 
 
-def ran(desk: Desk, place: str, *replies: dict[str, Any], token: str = SECRET) -> Answer:
+def ran(
+    desk: Desk,
+    place: str,
+    *replies: dict[str, Any],
+    token: str = SECRET,
+    is_far: bool = False,
+) -> Answer:
     script = desk.folder / "script.json"
     planning = [call("mcp__h__reach", text="/proc/self/environ"), finish("a plan")]
     body = {"note": "by hand", "strategize": planning, "execute": [*replies, finish()]}
     script.write_text(json.dumps(body))
     words = ("run", "a task", "--model", f"scripted:{script}", "--validate", "", "--in", place)
-    mounted = ("--mount", str(desk.folder / "servers"))
+    mounted: tuple[str, ...] = ("--mount", str(desk.folder / "servers"))
+    if is_far:  # where nothing of this machine can be mounted
+        settle(desk, "-c", f"__file__ = 'server.py'\n{Path(PROGRAM).read_text()}")
+        mounted = ()
     return desk.agents(*words, *mounted, environ={"HOUSE_TOKEN": token})
 
 
@@ -58,27 +77,53 @@ def leaks(desk: Desk) -> list[str]:
     return [str(path) for path in files if SECRET.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize(
-    "kind", ["process", pytest.param("container", marks=pytest.mark.service("docker"))]
-)
+KINDS = [
+    "process",
+    pytest.param("container", marks=pytest.mark.service("docker")),
+    pytest.param("vm", marks=[pytest.mark.service("qemu"), pytest.mark.timeout(300)]),
+    pytest.param("ssh", marks=pytest.mark.service("sshd")),
+]
+
+
+@contextmanager
+def place_of(desk: Desk, kind: str) -> Iterator[str]:
+    """A place of that kind, linked to the desk's project."""
+    if kind == "process":
+        yield kind
+        return
+    with ExitStack() as stack:
+        if kind == "ssh":
+            stack.enter_context(serving_ssh(prepared=with_engine)).configure(desk.home)
+        if kind == "vm":
+            lend(desk.folder / "state" / "run")
+        words = {
+            "container": ("container-instance", "box", "--image", image(WITH_PYTHON)),
+            "ssh": ("ssh-host", "box", "--host", HOST, "--carries", "process"),
+            "vm": ("vm-image", "box", *(("--image", kernel_folder()) if kernel_folder() else ())),
+        }
+        for said in (
+            ("project", "create", "shop"),
+            ("resource", "add", *words[kind]),
+            ("project", "link-resource", "shop", "box"),
+        ):
+            assert desk.agents(*said).code == 0
+        yield "box"
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_agent_uses_a_server_with_a_credential_and_never_reads_it(
     holding: Desk, kind: str
 ) -> None:
-    place = kind
-    if kind == "container":
-        place = "box"
-        holding.agents("project", "create", "shop")
-        words = ("resource", "add", "container-instance", "box", "--image", image(WITH_PYTHON))
-        holding.agents(*words)
-        holding.agents("project", "link-resource", "shop", "box")
-    done = ran(
-        holding,
-        place,
-        call("mcp__h__reach", text="/proc/self/environ"),
-        shell(LOOK),
-        call("mcp__h__write", text="x"),
-        call("mcp__h__reach", text=str(holding.repo / "a.txt")),
-    )
+    with place_of(holding, kind) as place:
+        done = ran(
+            holding,
+            place,
+            call("mcp__h__reach", text="/proc/self/environ"),
+            shell(LOOK),
+            call("mcp__h__write", text="x"),
+            call("mcp__h__reach", text=str(holding.repo / "a.txt")),
+            is_far=kind == "ssh",
+        )
     assert done.code == 0, done.message
     assert done.changed == {"seen.txt": "added"}
     planned, has, _, wrote, read = events(holding, "ToolCallSettled")
