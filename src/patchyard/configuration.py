@@ -39,13 +39,14 @@ FOLDER = ".patchyard"
 REPOSITORY_FILE = f"{FOLDER}/config.yaml"
 PREFIX = "PATCHYARD_"
 # Not settings: where the state lies, the marks of our processes, what goes wrong in a
-# mock, and what our own suite reads.
+# mock, which part of `models.yaml` counts, and what our own suite reads.
 OWN = frozenset(
     {
         *("CALL", "ENVIRONMENT", "GATEWAY", "HOME", "KILLS", "ORIGIN", "PUBLISHED", "SEED", "SOAK"),
-        *("MOCK_FAILURES", "MOCK_LATENCY_MS", "MOCK_SEED", "VM_IMAGE"),
+        *("MOCK_FAILURES", "MOCK_LATENCY_MS", "MOCK_SEED", "MODELS_ENVIRONMENT", "VM_IMAGE"),
     }
 )
+READ = ("HOME", "MODELS_ENVIRONMENT", "VM_IMAGE")  # of them, what people set
 OPTIONS = {"mounts": "--mount ", "network": "--allow-host ", "secrets": "--secret "}
 VARIABLES = tuple(key for key in (*KEYS, *LIMIT_KEYS) if key != "limits")  # in lower case
 
@@ -247,7 +248,7 @@ def unread_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _unread(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, [*known, "HOME"], n=1)
+    near = difflib.get_close_matches(name, [*known, *READ], n=1)
     guess = f"; did you mean {PREFIX}{near[0]}?" if near else ""
     return f"{PREFIX}{name} is no setting of this version and counts for nothing{guess}"
 

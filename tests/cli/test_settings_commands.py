@@ -111,6 +111,15 @@ def test_config_names_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> No
     assert "did you mean PATCHYARD_MAX_STEPS?" in typed("config", "check").stdout
 
 
+def test_what_names_a_part_of_models_yaml_is_no_misspelt_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATCHYARD_MODELS_ENVIRONMENT", "prod")
+    assert typed("config", "show").stderr == ""
+    monkeypatch.setenv("PATCHYARD_MODELS_ENVIRONMNT", "prod")
+    assert "did you mean PATCHYARD_MODELS_ENVIRONMENT?" in typed("config", "show").stderr
+
+
 def test_trust_is_given_voided_by_change_and_taken_back(top: Path) -> None:
     refused = typed("trust")
     assert refused.exit_code == 2
@@ -256,6 +265,7 @@ def test_config_check_names_the_item_of_a_list_and_the_form_of_a_model(top: Path
             "config.yaml:2:39: tools",
         ),
         ("execution_environment: dokcer\n", "config.yaml:1:1: execution_environment: unknown"),
+        ("roles: [developer, architect]\n", "config.yaml:1:20: roles[1]: architect gives record"),
         ('model: "nocolon"\n', "config.yaml:1:1: model: 'nocolon' names no model"),
     ):
         settings_file(top, text)
@@ -263,6 +273,15 @@ def test_config_check_names_the_item_of_a_list_and_the_form_of_a_model(top: Path
         assert result.exit_code == 2
         assert said in result.stderr
     assert "write PROVIDER:MODEL" in result.stderr
+
+
+def test_config_check_knows_the_servers_of_the_project(top: Path) -> None:
+    settings_file(top, "approvals: [mcp__fs]\n")
+    assert typed("config", "check").exit_code == 2
+    words = ("project", "context", "set", "mcp_servers", "{fs: {command: node}}")
+    assert CliRunner().invoke(project, words[1:]).exit_code == 0
+    result = typed("config", "check")
+    assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_config_check_looks_at_the_users_models(

@@ -86,6 +86,30 @@ async def test_the_doctor_asks_each_provider_what_it_has(environ: dict[str, str]
     assert "k-1234567" not in json.dumps(said) + err
 
 
+async def test_without_a_name_it_is_the_model_that_a_plan_would_have(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    config = tmp_path / ".config/patchyard"
+    config.mkdir(parents=True)
+    async with ChatServer().running() as url:
+        models = {
+            "providers": {"house": {"kind": "openai-compatible", "base_url": url}},
+            "roles": {"developer": {"default_model": "tiny", "provider": "house"}},
+        }
+        (config / "models.yaml").write_text(json.dumps(models))
+        _, said, _ = await command(environ, "check")
+        _, doctor, _ = await agents(environ, "doctor")
+        (config / "config.yaml").write_text("role: reviewer\n")
+        _, reviewer, _ = await command(environ, "check")
+        (config / "config.yaml").write_text("model: house:other\n")
+        code, other, _ = await command(environ, "check")
+    assert (said["data"]["model"], said["data"]["reason"]) == ("house:tiny", "role developer")
+    (row,) = [row for row in doctor["data"]["findings"] if row["name"] == "model"]
+    assert row["said"] == "house:tiny (role developer)"
+    assert reviewer["data"]["reason"] == "role developer: reviewer has none of its own"
+    assert (code, other["data"]["model"]) == (4, "house:other")
+
+
 def test_a_broken_file_of_models_is_one_row_of_the_doctors(environ: dict[str, str]) -> None:
     place = Path(environ["HOME"], ".config/patchyard/models.yaml")
     place.parent.mkdir(parents=True)

@@ -1,7 +1,6 @@
 """`agents config`: each setting, where it came from, and whether the files are right."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -9,9 +8,8 @@ import click
 from patchyard.cli.cataloguing import checkout_of, table, with_catalogue
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option, say_warnings
-from patchyard.cli.seeing import repository_settings
-from patchyard.clients.glimpse import glimpse
-from patchyard.configuration import PREFIX, repository_files
+from patchyard.cli.seeing import repository_settings, settings_here
+from patchyard.configuration import PREFIX
 from patchyard.domain.codec import to_json
 from patchyard.domain.effective import Setting
 from patchyard.domain.environment_limits import KEY, MEASURES
@@ -31,21 +29,15 @@ def show(output_format: str, *, origin: bool) -> None:
     """Show the settings in force in this repository."""
 
     async def job(catalogue: Catalogue) -> Outcome:
-        holdings = await catalogue.holdings()
-        top = checkout_of(".")
-        digest = repository_files(glimpse(Path(top), None)).digest
-        is_trusted = holdings.is_trusted(top, digest)
-        project = holdings.project_of(top)
-        linked = project.linked(holdings.resources) if project else ()
-        seen = repository_settings(top, is_trusted=is_trusted, project=project, linked=linked)
+        seen = await settings_here(catalogue)
         values = dict(seen.configuration.values)
-        values |= _placed(project, values["execution_environment"])
+        values |= _placed(seen.project, values["execution_environment"])
         rows = [
             [name, _said(name, s), *([s.origin] if origin else [])] for name, s in values.items()
         ]
         data = {
-            "repository": top,
-            "trusted": is_trusted,
+            "repository": seen.top,
+            "trusted": seen.is_trusted,
             "ignored": list(seen.configuration.ignored),
             "settings": {name: _data(setting) for name, setting in values.items()},
         }
@@ -95,15 +87,15 @@ def check(output_format: str) -> None:
 
     async def job(catalogue: Catalogue) -> Outcome:
         top = checkout_of(".")
-        everything = repository_settings(top, is_trusted=True)
+        holdings = await catalogue.holdings()
+        project = holdings.project_of(top)
+        everything = repository_settings(top, is_trusted=True, project=project)
         everything.files.require_readable()
         from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
         from patchyard.intake_names import require_names  # noqa: PLC0415 - heavy, and only for this
-        from patchyard.intake_roles import role_folder  # noqa: PLC0415 - likewise
+        from patchyard.intake_roles import cast, role_folder  # noqa: PLC0415 - likewise
         from patchyard.roles.library import role_names  # noqa: PLC0415 - likewise
 
-        holdings = await catalogue.holdings()
-        project = holdings.project_of(top)
         linked = project.linked(holdings.resources) if project else ()
         require_names(
             everything.configuration,
@@ -112,6 +104,7 @@ def check(output_format: str) -> None:
             project=project,
             roles=role_names(role_folder(os.environ)),
         )
+        cast(everything.configuration, "", os.environ)  # a list of roles that is no team
         model_catalogue(os.environ)  # the user's models.yaml, which raises for what it holds
         is_trusted = holdings.is_trusted(top, everything.files.digest)
         seen = repository_settings(top, is_trusted=is_trusted, linked=linked)

@@ -12,6 +12,7 @@ import click
 from patchyard.assembly import open_equipment
 from patchyard.cli.model import open_catalogue
 from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, paint, visible
+from patchyard.cli.seeing import model_and_role_here
 from patchyard.clients.pool_boards import boards
 from patchyard.config import places
 from patchyard.domain.codec import to_json
@@ -177,7 +178,8 @@ async def _provider(catalogue: Catalogue, name: str) -> Finding:
 
 async def _model(catalogue: Catalogue) -> Finding:
     try:
-        choice = await choose(catalogue)
+        named, role = await model_and_role_here()
+        choice = await choose(catalogue, named=named, role=role)
     except PatchyardError as error:
         return _bad("model", error, is_needed=False)
     return _good("model", f"{choice.name} ({choice.reason})")

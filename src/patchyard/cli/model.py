@@ -8,6 +8,7 @@ import click
 from patchyard.casting import model_catalogue
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
+from patchyard.cli.seeing import model_and_role_here
 from patchyard.clients.http_trouble import shown
 from patchyard.clients.waits import Waits
 from patchyard.domain.codec import to_json
@@ -81,11 +82,12 @@ def _key_note(place: str, *, has_key: bool) -> str:
 @click.argument("name", required=False, default="")
 @format_option
 def check(name: str, output_format: str) -> None:
-    """Look model NAME (PROVIDER:MODEL) up; without NAME the one that `run` would take."""
+    """Look model NAME (PROVIDER:MODEL) up; without NAME the one that `run` would take here."""
 
     async def work() -> Outcome:
         catalogue = replace(open_catalogue(), waits=LOADING, on_wait=_say_waiting)
-        choice = await choose(catalogue, named=name)
+        named, role = (name, "") if name else await model_and_role_here()
+        choice = await choose(catalogue, named=named, role=role)
         try:
             facts = await catalogue.look_up(choice.name)
         except PatchyardError as error:

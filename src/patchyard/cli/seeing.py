@@ -1,14 +1,17 @@
-"""What a repository's settings come to, for the commands that show, check and trust them."""
+"""What settings come to where we are, for the commands that show, check and trust them."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchyard.cli.cataloguing import checkout_of
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import Configuration, RepositoryFiles, configure, repository_files
+from patchyard.domain.errors import UsageError
 from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
+from patchyard.engine.catalogue import Catalogue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,4 +40,49 @@ def repository_settings(
     return Seen(files=files, configuration=found)
 
 
-__all__ = ["Seen", "repository_settings"]
+@dataclass(frozen=True, kw_only=True)
+class SeenHere(Seen):
+    """The same of the checkout around this folder, with what is held of it."""
+
+    top: str
+    project: Project | None
+    is_trusted: bool
+
+
+async def settings_here(catalogue: Catalogue) -> SeenHere:
+    """Return the settings in force in this folder. Raises UsageError outside of a checkout."""
+    holdings = await catalogue.holdings()
+    top = checkout_of(".")
+    is_trusted = holdings.is_trusted(top, repository_files(glimpse(Path(top), None)).digest)
+    project = holdings.project_of(top)
+    linked = project.linked(holdings.resources) if project else ()
+    seen = repository_settings(top, is_trusted=is_trusted, project=project, linked=linked)
+    return SeenHere(
+        files=seen.files,
+        configuration=seen.configuration,
+        top=top,
+        project=project,
+        is_trusted=is_trusted,
+    )
+
+
+async def model_and_role_here() -> tuple[str, str]:
+    """Return the model that settings name (empty: none) and the role, of a plan begun here.
+
+    Outside of a checkout they are those of the user. Raises UsageError.
+    """
+    from patchyard.intake_roles import cast  # noqa: PLC0415 - heavy, and only for this
+    from patchyard.storage import open_storage  # noqa: PLC0415 - likewise
+
+    try:
+        checkout_of(".")
+    except UsageError:
+        found = configure(os.environ)
+    else:
+        async with open_storage(os.environ) as storage:
+            found = (await settings_here(Catalogue(storage.journal, storage.clock))).configuration
+    role, _ = cast(found, "", os.environ)
+    return found.value("model") or "", role.name
+
+
+__all__ = ["Seen", "SeenHere", "model_and_role_here", "repository_settings", "settings_here"]

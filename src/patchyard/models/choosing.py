@@ -117,7 +117,8 @@ async def _found(catalogue: Catalogue, role: str, pulled: "_Pulled") -> Choice:
     if pulled.writing:
         return Choice(name=pulled.writing, reason="Ollama runs here and has no other")
     if DEVELOPER in catalogue.roles:
-        return _chain(catalogue.roles[DEVELOPER], f"role {DEVELOPER}: {role} has none of its own")
+        own = f": {role} has none of its own" if role else ""
+        return _chain(catalogue.roles[DEVELOPER], f"role {DEVELOPER}{own}")
     raise no_model()
 
 
