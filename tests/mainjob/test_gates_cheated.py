@@ -62,6 +62,34 @@ def test_edited_tests_and_loosened_settings_have_no_effect_and_are_named(desk: D
     assert max(named) < verdict
 
 
+SHIM = """#!/bin/sh
+for word in "$@"; do case "$word" in --junitxml=*)
+  echo "<testsuite><testcase classname='tests.test_calc' name='test_five'/></testsuite>" \\
+    > "${word#*=}";; esac; done
+"""
+
+
+def test_a_link_in_the_place_of_installed_tools_leads_no_proof_to_other_programs(
+    desk: Desk,
+) -> None:
+    base(desk, {**BASE, ".patchyard/config.yaml": "gates: {tests: pytest}\n"})
+
+    said = run(
+        desk,
+        write("calc.py", "def double(n: int) -> int:\n    return n + 5\n"),
+        write("tools/bin/python3", SHIM),
+        shell("chmod +x tools/bin/python3; ln -s bin tools/.bin; ln -s tools .venv"),
+        shell("ln -s tools node_modules"),
+        options=("--validate", "python3 -m pytest -q"),
+    )
+
+    assert said.code == 1
+    assert [row["passed"] for row in said.data["validation"]] == [False, False]
+    rows = {row.get("name"): row for row in said.data["validation"]}
+    assert found(rows["tests"]) == {("tests/test_calc.py", 9, "failed")}
+    assert not {".venv", "node_modules"} & said.changed.keys()
+
+
 def test_removed_tests_are_run_all_the_same_unless_the_user_allows_it(desk: Desk) -> None:
     base(desk, BASE)
     removal = shell("rm tests/test_calc.py && echo 'def test_x(): pass' > tests/test_new.py")

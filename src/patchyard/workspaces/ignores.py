@@ -90,7 +90,8 @@ class Ignores:
         for name in ("git/refs", "git/objects", "git/info", "tree"):
             (made / name).mkdir(parents=True)
         (made / "git" / "HEAD").write_text("ref: refs/heads/base\n")
-        own = "".join(f"{name}/\n" for name in CACHE_FOLDERS).encode()
+        # Without a slash at the end: a link of that name would lead a proof to other programs.
+        own = "".join(f"{name}\n" for name in CACHE_FOLDERS).encode()
         excludes = b""
         if self._base.excludes:
             excludes = self._git.run("cat-file", "blob", self._base.excludes)
