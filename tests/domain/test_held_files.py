@@ -5,13 +5,20 @@ import json
 import pytest
 
 from patchyard.domain.changeset import Change, ChangeStatus
-from patchyard.domain.held import held_settings, held_tests, mixed
+from patchyard.domain.held import LINK, held_settings, held_tests, mixed
 from patchyard.domain.held_parts import with_base_settings
+from patchyard.domain.proofread import touched_proof
 
 ADDED, MODIFIED = ChangeStatus.ADDED, ChangeStatus.MODIFIED
 
 
-def change(path: str, status: ChangeStatus = MODIFIED, old_path: str | None = None) -> Change:
+def change(
+    path: str,
+    status: ChangeStatus = MODIFIED,
+    old_path: str | None = None,
+    *,
+    mode: str = "100644",
+) -> Change:
     is_new = status == ADDED
     return Change(
         path=path,
@@ -19,7 +26,7 @@ def change(path: str, status: ChangeStatus = MODIFIED, old_path: str | None = No
         old_path=old_path,
         old_mode=None if is_new else "100644",
         old_blob=None if is_new else "old",
-        mode="100644",
+        mode=mode,
         blob="new",
     )
 
@@ -47,6 +54,23 @@ def test_settings_are_as_the_base_has_them_wherever_they_lie() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("pytest.toml", "pkg/.pytest.toml", ".coveragerc.toml", ".pylintrc.toml"),
+        *(".gitignore", "pkg/.ignore", ".editorconfig"),
+        *(".npmrc", ".cargo/config.toml", ".mvn/maven.config", ".venv", "web/node_modules"),
+    ],
+)
+def test_newer_settings_files_and_what_leaves_files_out_are_held_and_named(path: str) -> None:
+    assert held(change(path, ADDED)) == {path: None}
+    assert touched_proof([change(path, ADDED)]) == (path,)
+
+
+def test_a_stub_is_named_for_it_stands_for_its_module() -> None:
+    assert touched_proof([change("shop.pyi", ADDED)]) == ("shop.pyi",)
+
+
 def test_what_the_user_allowed_counts_as_it_is_and_a_gate_may_name_more() -> None:
     changes = (change("ruff.toml"), change("bench/run.py"))
     assert held(*changes, allowed=("ruff.toml",)) == {}
@@ -56,6 +80,10 @@ def test_what_the_user_allowed_counts_as_it_is_and_a_gate_may_name_more() -> Non
 def test_what_would_run_in_the_place_of_a_tool_is_not_there() -> None:
     new = [change(path, ADDED) for path in ("pytest.py", "json/__init__.py", ".venv/bin/ruff")]
     assert held(*new) == {each.path: None for each in new}
+    links = [change(path, ADDED, mode=LINK) for path in ("pytest", "json")]
+    assert held(*links) == {"pytest": None, "json": None}
+    assert held(*(change(path, ADDED, mode=LINK) for path in ("latest", "src/pytest"))) == {}
+    assert held(change("pytest", ADDED)) == {}, "a file of that name is no module"
     beside = ["src/pytest.py", "shop/json.py", "json.txt", "docs.py", "http/server.go"]
     assert held(*(change(path, ADDED) for path in beside)) == {}
     assert held(change("json.py")) == {}, "the base has one of its own"

@@ -62,6 +62,30 @@ def test_edited_tests_and_loosened_settings_have_no_effect_and_are_named(desk: D
     assert max(named) < verdict
 
 
+def test_links_newer_settings_and_ignored_files_hide_nothing(desk: Desk) -> None:
+    plain = {name: text for name, text in BASE.items() if name != "pyproject.toml"}
+    path = "import sys\n\nsys.path.insert(0, '.')\n"
+    base(desk, {**plain, "tests/conftest.py": path})
+    fewer = "printf '[tool:pytest]\\naddopts=-k five\\n' > '[metadata]'"
+
+    said = run(
+        desk,
+        WRONG,
+        write("pytest.toml", '[pytest]\naddopts = ["-k", "five"]\n'),
+        write("fake/__init__.py", ""),
+        write("fake/__main__.py", FORGERY),
+        shell(f"ln -s fake pytest; {fewer}; ln -s '[metadata]' setup.cfg"),
+        write(".gitignore", "calc.py\n"),
+        write(".ignore", "calc.py\n"),
+    )
+
+    rows = gates(said)
+    assert found(rows["tests"]) == {("tests/test_calc.py", 9, "failed")}
+    assert ("calc.py", 1, "F401") in found(rows["lint"])
+    held = [".gitignore", ".ignore", "pytest", "pytest.toml", "setup.cfg"]
+    assert said.data["held_from_base"] == held
+
+
 SHIM = """#!/bin/sh
 for word in "$@"; do case "$word" in --junitxml=*)
   echo "<testsuite><testcase classname='tests.test_calc' name='test_five'/></testsuite>" \\

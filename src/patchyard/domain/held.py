@@ -10,10 +10,13 @@ from patchyard.domain.protected import is_allowed
 Entry = tuple[str, str]  # mode and blob
 Entries = Mapping[str, Entry | None]  # by path; None: the base has no such file
 
+LINK = "120000"  # git's mode of a symbolic link
+
 # fnmatch patterns for any folder: what steers test runners, linters, checkers and scanners.
 SETTINGS = (
-    "pytest.ini", ".pytest.ini", "tox.ini", "noxfile.py", ".coveragerc", "ruff.toml", ".ruff.toml",
-    "mypy.ini", ".mypy.ini", ".flake8", ".pylintrc", "pylintrc", ".pydocstyle", ".isort.cfg",
+    "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "noxfile.py",
+    ".coveragerc", ".coveragerc.toml", "ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini",
+    ".flake8", ".pylintrc*", "pylintrc*", ".pydocstyle", ".isort.cfg",
     "pyrightconfig.json", "bandit.y*ml", ".bandit", ".semgrep/*", ".semgrep.y*ml",
     ".semgrepignore", ".secrets.baseline",
     "jest.config.*", "vitest.config.*", ".mocharc*", "karma.conf.*", ".nycrc*", ".c8rc*",
@@ -22,8 +25,12 @@ SETTINGS = (
     ".golangci.y*ml", "clippy.toml", ".clippy.toml", "rustfmt.toml", ".rustfmt.toml",
     "checkstyle*.xml", "phpunit.xml*", "sonar-project.properties", "codecov.y*ml", ".codecov.y*ml",
     "[Mm]akefile", "GNUmakefile", "justfile", "Rakefile",
+    # what makes tools leave files out, or start other programs than they would
+    ".gitignore", ".ignore", ".editorconfig", ".npmrc", ".cargo/config", ".cargo/config.toml",
+    ".mvn/*",
     # what runs in the place of a tool: those that setup installs, and what Python starts by itself
-    ".venv/*", "node_modules/*", "sitecustomize.py", "usercustomize.py", "*.pth",
+    ".venv", ".venv/*", "node_modules", "node_modules/*",
+    "sitecustomize.py", "usercustomize.py", "*.pth",
 )  # fmt: skip
 # Modules of tools that `python -m TOOL` would find in the current folder first.
 TOOLS = frozenset(
@@ -50,14 +57,18 @@ def held_settings(
     """
     fits = _fitting((*SETTINGS, *further))
     known = tuple(changes)
-    new = {each.path for each in _unrenamed(known) if each.status == ChangeStatus.ADDED}
-    return _held(known, lambda path: fits(path) or (path in new and shadows(path)), allowed)
+    new = [each for each in _unrenamed(known) if each.status == ChangeStatus.ADDED]
+    shadowing = {each.path for each in new if shadows(each.path, is_link=each.mode == LINK)}
+    return _held(known, lambda path: fits(path) or path in shadowing, allowed)
 
 
-def shadows(path: str) -> bool:
-    """Whether Python, started at the top, would take this file for a module that tools import."""
+def shadows(path: str, *, is_link: bool = False) -> bool:
+    """Whether Python, started at the top, would take this file for a module that tools import.
+
+    A link may lead to a folder, which is a module by its bare name.
+    """
     top = path.partition("/")[0].partition(".")[0]
-    is_python = path.endswith((".py", ".pyc", ".so"))
+    is_python = path.endswith((".py", ".pyc", ".so")) or (is_link and path == top)
     return is_python and (top in sys.stdlib_module_names or top in TOOLS)
 
 
@@ -117,6 +128,7 @@ def _held(
 
 
 __all__ = [
+    "LINK",
     "MIXED",
     "SETTINGS",
     "TESTS",

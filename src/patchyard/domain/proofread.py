@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from patchyard.domain.anywhere import anywhere
 from patchyard.domain.changeset import Change
+from patchyard.domain.held import SETTINGS
 
 # fnmatch patterns, for any folder: a package of a larger repository has settings of its own.
 WATCHED = (
@@ -14,13 +15,13 @@ WATCHED = (
     "mypy.ini", ".flake8", "package.json", "jest.config.*", "vitest.config.*", "vite.config.*",
     ".mocharc*", "karma.conf.*", "babel.config.*", ".eslintrc*", "eslint.config.*",
     "tsconfig*.json", "[Mm]akefile", "GNUmakefile", "justfile", "Rakefile", "CMakeLists.txt",
-    "pom.xml", "build.gradle*", "phpunit.xml*", "Cargo.toml", "go.mod",
+    "pom.xml", "build.gradle*", "phpunit.xml*", "Cargo.toml", "go.mod", "*.pyi",
 )  # fmt: skip
 
 
 def touched_proof(changes: Iterable[Change]) -> tuple[str, ...]:
     """Return the changed tests and tool settings, listed above every verdict."""
-    watched = anywhere(WATCHED)
+    watched = anywhere((*WATCHED, *SETTINGS))
     paths = {path for change in changes for path in (change.path, change.old_path) if path}
     return tuple(sorted(path for path in paths if watched.match(path)))
 

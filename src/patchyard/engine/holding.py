@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from patchyard.contracts.trees import Trees
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.gates import Gate
-from patchyard.domain.held import Entries, Entry, held_settings, held_tests, mixed, old_entry
+from patchyard.domain.held import (
+    LINK,
+    Entries,
+    Entry,
+    held_settings,
+    held_tests,
+    mixed,
+    old_entry,
+)
 from patchyard.domain.held_parts import with_base_settings
 
 LARGEST = 4 * 1024 * 1024  # bytes of a settings file that is put together
@@ -41,9 +49,8 @@ async def hold(
             await _text(trees, base, change.blob),
         )
         name = change.path.rpartition("/")[2]
-        merged = (
-            None if before is None or after is None else with_base_settings(name, before, after)
-        )
+        is_text = before is not None and after is not None and change.mode != LINK
+        merged = with_base_settings(name, before or "", after or "") if is_text else None
         if merged is None:
             entries[change.path] = old_entry(change)
         elif merged != after:
