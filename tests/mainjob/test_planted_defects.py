@@ -159,3 +159,25 @@ def test_old_defects_in_the_base_stop_nothing_wherever_they_move(desk: Desk) -> 
     page = desk.folder / "receipt.md"
     assert desk.agents("plan", "export", "--to", str(page)).code == 0
     assert "| `types` | failed | passed | 0 | 1 |" in page.read_text()
+
+
+def test_a_credential_is_found_among_thousands_of_files_and_in_text_that_git_calls_binary(
+    desk: Desk,
+) -> None:
+    base(desk, {".patchyard/config.yaml": "gates: {secrets: secrets}\n", "empty": ""})
+    plant = (
+        f"mkdir a; for n in $(seq 2000); do echo $n > a/$n; done\n"
+        f"echo 'password = \"{SECRET}\"' > late.py\n"
+        f"printf 'one\\npassword = \"{SECRET}\"\\n\\0' > nul.txt\n"
+        f"echo 'password = \"{SECRET}\"' | python3 -c 'import sys; sys.stdout.buffer.write("
+        f'sys.stdin.read().encode("utf-16"))\' > wide.txt\n'
+        f"printf '\\377\\0password = \"{SECRET}\"' > picture.png"
+    )
+
+    said = run(desk, shell(plant))
+
+    assert found(gates(said)["secrets"]) == {
+        ("late.py", 1, "named-secret"),
+        ("nul.txt", 2, "named-secret"),
+        ("wide.txt", 1, "named-secret"),
+    }

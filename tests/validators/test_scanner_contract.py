@@ -54,6 +54,18 @@ def scanner(reads: str) -> Scanner:
     return made
 
 
+@pytest.mark.parametrize("before", [0, 3990, 4990, 5000, 60_000])
+@pytest.mark.parametrize("rule", sorted(SECRETS))
+def test_a_credential_is_found_wherever_it_stands_in_a_long_line(rule: str, before: int) -> None:
+    line = f"{'x ' * (before // 2)} {SECRETS[rule]}"
+    assert [each.rule for each in SecretScanner(Path()).scan({"a": {1: line}})] == [rule]
+
+
+def test_a_name_and_what_only_looks_like_a_value_where_a_long_line_is_parted_are_none() -> None:
+    line = f"{'x ' * 2470} token={'a1B2c3D4e5F6g7H8i9J0k1L2m3' * 30}"
+    assert SecretScanner(Path()).scan({"a": {1: line}}) == []
+
+
 @pytest.mark.parametrize("rule", sorted(SECRETS))
 def test_a_credential_is_found_in_its_line_and_never_repeated(rule: str) -> None:
     (finding,) = SecretScanner(Path()).scan({"a.py": {7: SECRETS[rule], 9: "x = 1"}})

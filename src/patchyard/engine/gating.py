@@ -1,7 +1,7 @@
 """Gates that compare: run on the base and on the result, so that only what is new counts."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from patchyard.domain.gate_verdicts import Run, Status, Verdict, judged
 from patchyard.domain.gates import MEASURES, Gate, Severity
 from patchyard.domain.patch_lines import Lines
 from patchyard.domain.silencing import silencing
-from patchyard.engine.comparing import Change, survey
+from patchyard.engine.comparing import Change, survey, unsurveyed
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.gate_runs import GateRun, GateRunner
 from patchyard.engine.holding import Held, hold
@@ -22,6 +22,8 @@ from patchyard.engine.proof import Compared, GateResult, Prover
 
 MOST_KEPT = 200  # findings of one gate that are journalled; all are counted
 BEFORE_CHARS = 4000
+
+_Sides = tuple[Mapping[str, Lines], Mapping[str, Lines]]  # lines by path, before and after
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,14 +136,14 @@ class Gating:
 
     async def _scanned(self, case: "_Case") -> Judged:
         """Look at the lines of the change itself; those that it takes away are the base's."""
-        gate, lines = case.gate, case.change.lines
+        gate = case.gate
         scanner = self._equipment.scanner(gate.reads)
-        removed, added = lines.removed, lines.added
-        if scanner.whole_files:
-            removed, added = await self._whole(case, tuple(scanner.whole_files))
+        was: list[GateFinding] = []
+        now: list[GateFinding] = []
         try:
-            was = await asyncio.to_thread(scanner.scan, removed)
-            now = await asyncio.to_thread(scanner.scan, added)
+            async for removed, added in self._read(case, tuple(scanner.whole_files)):
+                was += _lined(await asyncio.to_thread(scanner.scan, removed), removed)
+                now += _lined(await asyncio.to_thread(scanner.scan, added), added)
         except NothingToGoBy as error:
             said = Verdict(status=Status.ABSENT, problem=str(error))
             return _judged(gate, said)
@@ -152,15 +154,22 @@ class Gating:
             notes = ("the base has such already",)
         verdict = judged(
             gate,
-            Run(reading=Reading(findings=_lined(was, removed))),
-            Run(reading=Reading(findings=_lined(now, added))),
+            Run(reading=Reading(findings=tuple(was))),
+            Run(reading=Reading(findings=tuple(now))),
             case.change.ground,
         )
         return _judged(gate, verdict, notes=notes)
 
-    async def _whole(
-        self, case: "_Case", globs: tuple[str, ...]
-    ) -> tuple[Mapping[str, Lines], Mapping[str, Lines]]:
+    async def _read(self, case: "_Case", whole: tuple[str, ...]) -> AsyncIterator[_Sides]:
+        """Yield the lines that a scanner reads, before and after, a part at a time."""
+        if whole:
+            yield await self._whole(case, whole)
+            return
+        yield case.change.lines.removed, case.change.lines.added
+        async for lines in unsurveyed(self._equipment.trees, case.base, case.changeset):
+            yield lines.removed, lines.added
+
+    async def _whole(self, case: "_Case", globs: tuple[str, ...]) -> _Sides:
         """Return all lines of the changed files that a glob names, before and after."""
         fits, known = anywhere(globs), {*case.change.before, *case.change.after}
         paths = {path for path in known if fits.match(path.lower())}

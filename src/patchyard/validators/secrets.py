@@ -14,7 +14,8 @@ from patchyard.domain.gate_findings import GateFinding
 from patchyard.domain.gates import Severity
 from patchyard.domain.patch_lines import Lines
 
-LONGEST = 5000  # characters of a line that is looked at
+PIECE = 5000  # characters of a line that are looked at together; forms are searched for in each
+OVERLAP = 1000  # of two such pieces, so that nothing is cut in two
 LEAST_BITS = 3.0  # a character, of what a name calls a secret
 _FORMS: Mapping[str, str] = {
     "private-key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
@@ -38,6 +39,13 @@ _FORMS: Mapping[str, str] = {
 }
 _KNOWN = re.compile(
     "|".join(f"(?P<{name.replace('-', '_')}>{form})" for name, form in _FORMS.items())
+)
+# What stands in each of the forms: most lines have nothing of it, and looking for that is quick.
+_MARKS = (
+    *("PRIVATE KEY", "AKIA", "ASIA", "github_pat_", "xox", "hooks.slack.com", "k_live_", "AIza"),
+    *("sk-", "npm_", "pypi-AgE", "SG.", "SK", "eyJ", "://"),
+    *(f"gh{letter}_" for letter in "pousr"),
+    *(f"gl{word}-" for word in ("pat", "dt", "rt", "cbt", "ptt")),
 )
 _NAMED = re.compile(
     r"(?i)(?:password|passwd|pwd|secret|token|api_?key|auth_?key|access_?key|private_?key"
@@ -72,18 +80,24 @@ class SecretScanner:
             )
             for path, known in sorted(lines.items())
             for number, text in sorted(known.items())
-            if (rule := _rule(text[:LONGEST]))
+            if (rule := _rule(text))
         ]
 
 
 def _rule(text: str) -> str:
     """Return what kind of credential a line holds; empty for none."""
-    for known in _KNOWN.finditer(text):
+    starts = range(0, max(1, len(text) - OVERLAP), PIECE - OVERLAP)
+    pieces = ((text[at : at + PIECE], at + PIECE >= len(text)) for at in starts)
+    return next(filter(None, (_in_piece(piece, is_end=is_end) for piece, is_end in pieces)), "")
+
+
+def _in_piece(text: str, *, is_end: bool) -> str:
+    for known in _KNOWN.finditer(text) if any(mark in text for mark in _MARKS) else ():
         if not _EXAMPLES.search(known[0]):
             return str(known.lastgroup).replace("_", "-")
     for named in _NAMED.finditer(text):
-        value = named["quoted"] or named["bare"]
-        if _looks_made(value) and not _EXAMPLES.search(value):
+        value = named["quoted"] or (named["bare"] if is_end else "")
+        if value and _looks_made(value) and not _EXAMPLES.search(value):
             return "named-secret"
     return ""
 
@@ -96,4 +110,4 @@ def _looks_made(value: str) -> bool:
     return is_mixed and bits >= LEAST_BITS
 
 
-__all__ = ["LEAST_BITS", "LONGEST", "SecretScanner"]
+__all__ = ["LEAST_BITS", "OVERLAP", "PIECE", "SecretScanner"]
