@@ -70,3 +70,23 @@ def test_added_lines_that_silence_a_tool_are_named() -> None:
         "t.py": {2: "@pytest.mark.skip(reason='later')"},
     }
     assert silencing(added) == ("a.ts:1", "a.ts:9", "b.py:3", "t.py:2")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("import os  # NOQA", "# flake8: noqa", "# ruff: file-ignore[F401]", "# ruff: ignore[E5]"),
+        *('# mypy: disable-error-code="return-value"', "# pyright: basic", "@no_type_check"),
+        *("pytestmark = pytest.mark.skip", "pytest.skip('later')", "raise SkipTest", "t.Skip()"),
+        *("#![allow(unused)]", "#[ignore]", "it.skip('adds', () => {})", "@Disabled"),
+    ],
+)
+def test_every_way_to_silence_a_tool_or_skip_a_test_is_named(line: str) -> None:
+    assert silencing({"a": {1: line}}) == ("a:1",)
+
+
+@pytest.mark.parametrize(
+    "line", ["# pyright: strict", "# mypy: strict", "rows.skip(1)", "# about noqas", "format.SkipX"]
+)
+def test_a_line_that_silences_nothing_is_not_named(line: str) -> None:
+    assert silencing({"a": {1: line}}) == ()

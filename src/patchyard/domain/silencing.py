@@ -7,11 +7,17 @@ from patchyard.domain.patch_lines import Lines
 
 MOST_SHOWN = 100
 _WORDS = re.compile(
-    r"#\s*noqa\b|#\s*type:\s*ignore|#\s*pyright:\s*ignore|#\s*nosec\b|#\s*nosemgrep\b"
-    r"|#\s*pragma:\s*(?:no cover|no branch|allowlist)|#\s*pylint:\s*disable|#\s*fmt:\s*(?:off|skip)"
-    r"|#\s*ruff:\s*(?:noqa|disable)|#\s*mypy:\s*ignore|eslint-disable|@ts-(?:ignore|nocheck|expect-error)"
-    r"|prettier-ignore|istanbul ignore|c8 ignore|v8 ignore|//\s*nolint\b|#\[allow\(|//\s*nosec\b"
-    r"|@SuppressWarnings|@pytest\.mark\.(?:skip|xfail)|@unittest\.skip|\.only\(|\b(?:xit|xdescribe)\("
+    r"#\s*(?i:(?:flake8:\s*)?noqa)\b|#\s*type:\s*ignore|#\s*pyright:\s*(?:ignore|basic|\w+=)"
+    r"|#\s*nosec\b|#\s*nosemgrep\b|#\s*pragma:\s*(?:no cover|no branch|allowlist)"
+    r"|#\s*pylint:\s*(?:disable|skip-file)|#\s*fmt:\s*(?:off|skip)"
+    r"|#\s*ruff:\s*(?:noqa|disable|ignore|file-ignore)"
+    r"|#\s*mypy:\s*(?:ignore|disable|allow|no-|follow)|\bno_type_check\b"
+    r"|eslint-disable|@ts-(?:ignore|nocheck|expect-error)"
+    r"|prettier-ignore|istanbul ignore|c8 ignore|v8 ignore|//\s*nolint\b|//\s*nosec\b"
+    r"|#!?\[(?:allow|expect)\(|#\[ignore\b|@SuppressWarnings|@(?:Disabled|Ignore)\b"
+    r"|\bpytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)\b|\bunittest\.skip"
+    r"|\bSkipTest\b|\.skipTest\(|\bt\.Skip(?:f|Now)?\("
+    r"|\.only\(|\b(?:test|it|describe|suite)\.skip\(|\b(?:xit|xdescribe)\("
 )
 
 
