@@ -202,6 +202,20 @@ def test_an_answer_that_is_too_large_ends_the_server_and_a_large_one_comes_whole
     assert "in one line" in result["message"]
 
 
+IDLE_TALK = """import fcntl, json, sys
+fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)
+for line in sys.stdin:
+    asked = json.loads(line)
+    result = {"tools": []} if asked["method"] == "tools/list" else {}
+    print("\\n" * 600_000 + json.dumps({"id": asked.get("id"), "result": result}), flush=True)
+"""
+
+
+def test_a_server_that_says_nothing_in_very_many_lines_keeps_nobody_waiting(box: Box) -> None:
+    result = box.ask("mcp_list", command=[sys.executable, "-c", IDLE_TALK])
+    assert (result["success"], result["tools"]) == (True, [])
+
+
 def test_a_server_that_does_not_read_is_given_up(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(talking, "PENDING_BYTES", 200_000)
     pins = box.pins()

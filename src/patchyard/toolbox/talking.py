@@ -104,12 +104,12 @@ class Talker:
             self._room.loop.later(STRAGGLER_S, self._come_to_an_end)
             return
         self._heard += piece
-        while self.is_open and b"\n" in piece:
-            line, _, self._heard = self._heard.partition(b"\n")
-            piece = bytes(self._heard)
-            found = parsed(bytes(line))
-            if found is not None:
-                self._hear(found)
+        if b"\n" in piece:
+            *lines, self._heard = self._heard.split(b"\n")  # at once: a piece may be all line ends
+            for line in lines:
+                found = parsed(bytes(line)) if line and self.is_open else None
+                if found is not None:
+                    self._hear(found)
         if self.is_open and len(self._heard) > LONGEST_LINE:
             self._close("it said more than %d bytes in one line" % LONGEST_LINE)
 
