@@ -132,14 +132,14 @@ async def test_a_paused_plan_that_is_left_to_a_worker_goes_on(
 async def test_a_killed_workers_plan_goes_on_in_time_with_each_effect_once(
     site: Worksite, crew: WorkerCrew
 ) -> None:
+    workers = {name: crew.start(name) for name in ("first", "second")}
     plan_id = await crew.queue(site.script([*steps(3, seconds=0.5), done()]))
-    first = crew.start("first")
     await crew.until(plan_id, ToolCallRequested)
-    crew.start("second")
-    first.kill()
+    ((owner, _),) = await workers_of(crew, plan_id)
+    workers.pop(owner).kill()
     killed = time.time()
     await crew.until(plan_id, WorkSummarised)
-    assert await workers_of(crew, plan_id) == [("first", 1), ("second", 2)]
+    assert await workers_of(crew, plan_id) == [(owner, 1), (*workers, 2)]
     taken = [at for _, at, event in await crew.events(plan_id) if isinstance(event, Taken)]
     assert taken[-1] - killed < TAKEN_OVER_S
     assert log(crew, plan_id) == shown(3)
