@@ -170,6 +170,13 @@ def test_coverage_counts_the_changed_lines_and_names_those_that_do_not_run() -> 
     assert judged(SHIPPED["coverage"], None, after, Ground()).passed, "no line was changed"
 
 
+def test_changed_files_that_the_coverage_report_does_not_know_are_named() -> None:
+    changed = {"a.py": frozenset({1}), "src/b.py": None, "c.js": None, "gone.py": frozenset[int]()}
+    said = judged(SHIPPED["coverage"], covered(l1=True), covered(l1=True), Ground(changed=changed))
+    assert said.passed
+    assert said.notes[-1] == "the report does not know src/b.py"
+
+
 def test_coverage_of_all_lines_may_not_fall_by_more_than_is_allowed() -> None:
     gate = replace(SHIPPED["coverage"], scope=Reach.ALL)
     before, after = covered(l1=True, l2=True), covered(l1=True, l2=False)

@@ -33,7 +33,8 @@ from patchyard.domain.review_coverage import (
     ],
 )
 def test_a_command_that_runs_python_tests_is_made_to_measure(command: str, words: str) -> None:
-    where = '--data-file="$top/.git/patchyard-coverage" --source="$top"'
+    source = '--source="$top$(test -d "$top/src" && echo ",$top/src")"'
+    where = f'--data-file="$top/.git/patchyard-coverage" {source}'
     assert with_coverage(command).splitlines()[2] == words.format(where)
 
 

@@ -92,7 +92,7 @@ def find(db: sqlite3.Connection, name: str) -> int:
 def base(desk: Desk, files: Mapping[str, str]) -> None:
     for path, content in files.items():
         place = desk.repo / path
-        place.parent.mkdir(exist_ok=True)
+        place.parent.mkdir(exist_ok=True, parents=True)
         place.write_text(content)
     git(desk.repo, "add", "-A")
     git(desk.repo, "commit", "-q", "-m", "a shop")
@@ -112,6 +112,16 @@ def gates(said: Answer) -> dict[str, Any]:
 
 def found(row: Mapping[str, Any]) -> set[tuple[str, int, str]]:
     return {(each["path"], each["line"], each["rule"]) for each in row["findings"]}
+
+
+def test_a_new_module_below_src_that_nothing_runs_lowers_the_coverage(desk: Desk) -> None:
+    tests = "import sys\n\nsys.path.insert(0, 'src')\n\n\ndef test_x():\n    import shop.old\n"
+    files = {"src/shop/__init__.py": "", "src/shop/old.py": "X = 1\n", "tests/test_x.py": tests}
+    base(desk, {".patchyard/config.yaml": "gates: {coverage: coverage}\n", **files})
+    said = run(desk, write("src/shop/new.py", "def untested(a):\n    b = a + 1\n    return b\n"))
+    row = gates(said)["coverage"]
+    assert (said.code, row["status"]) == (1, "failed")
+    assert found(row) == {("src/shop/new.py", 1, "coverage")}
 
 
 def test_each_planted_defect_is_found_in_its_file_and_line(desk: Desk) -> None:

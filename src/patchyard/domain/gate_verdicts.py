@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import PurePosixPath
 from statistics import median
 from typing import Any
 
+from patchyard.domain.errors import listing
 from patchyard.domain.gate_findings import GateFinding, Outcome, Reading, difference
 from patchyard.domain.gates import MEASURES, Gate, Reach, Reads, Severity
 from patchyard.domain.patch_lines import stretches
@@ -195,9 +197,10 @@ def _by_coverage(gate: Gate, before: Run, after: Run, ground: Ground, _: Run | N
         path: {line: hit for line, hit in known.items() if _counts(ground, path, line)}
         for path, known in after.reading.lines.items()
     }
-    now = _share(lines)
+    now, unknown = _share(lines), _unknown(before, after, ground)
     if now is None or now >= gate.allowed:
-        return Verdict(status=Status.PASSED, notes=_shown(now, of="the changed lines"))
+        notes = (*_shown(now, of="the changed lines"), *unknown)
+        return Verdict(status=Status.PASSED, notes=notes)
     missed = tuple(
         GateFinding(
             path=path,
@@ -210,7 +213,19 @@ def _by_coverage(gate: Gate, before: Run, after: Run, ground: Ground, _: Run | N
         for first, last in stretches([line for line, hit in sorted(known.items()) if not hit])
     )
     note = f"{now:.1f} % of the changed lines are covered, {gate.allowed:g} % are wanted"
-    return Verdict(status=Status.FAILED, findings=missed, notes=(note,))
+    return Verdict(status=Status.FAILED, findings=missed, notes=(note, *unknown))
+
+
+def _unknown(before: Run, after: Run, ground: Ground) -> tuple[str, ...]:
+    """Return the changed files of which the report says nothing, though it knows their kind."""
+    known = after.reading.lines
+    kinds = {PurePosixPath(path).suffix for path in (*known, *before.reading.lines)} - {""}
+    missing = [
+        path
+        for path, lines in ground.changed.items()
+        if path not in known and PurePosixPath(path).suffix in kinds and lines != frozenset()
+    ]
+    return (f"the report does not know {listing(sorted(missing))}",) if missing else ()
 
 
 def _counts(ground: Ground, path: str, line: int) -> bool:

@@ -19,7 +19,7 @@ NO_COMMAND = (
 )
 _DATA = '"$top/.git/patchyard-coverage"'
 _RUN = f"-m coverage run --data-file={_DATA}"
-_SOURCE = ' --source="$top" -m'
+_SOURCE = ' --source="$top$(test -d "$top/src" && echo ",$top/src")" -m'  # what never runs, too
 _REPORT = f"-m coverage xml --data-file={_DATA} -q -o {{report}}"
 _BY_MODULE = re.compile(
     r"(?<![\w./=-])(?P<python>(?:[\w./-]*/)?python[\d.]*)"

@@ -88,11 +88,11 @@ _TABLE = (
         cure=_PIP.format("mypy"),
     ),
     _node("tsc", "tsc --noEmit --pretty false", Reads.TEXT, package="typescript"),
-    # coverage of the changed lines
+    # coverage of the changed lines; what never runs is found below packages and named folders alone
     Gate(
         name="coverage",
         command="python3 -m coverage run --data-file=.git/patchyard-coverage --source=."
-        " -m pytest -q -p no:cacheprovider;"
+        "$(test -d src && echo ,src) -m pytest -q -p no:cacheprovider;"
         " python3 -m coverage xml --data-file=.git/patchyard-coverage -q -o {report}",
         reads=Reads.COVERAGE,
         scope=Reach.CHANGED,
