@@ -14,6 +14,7 @@ from patchyard.domain.errors import LimitReached
 from patchyard.domain.events import Event, LimitsChanged, ToolCallRequested
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
+from patchyard.domain.steering import RetryPlanned
 from patchyard.engine import control
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
@@ -110,4 +111,18 @@ async def test_the_end_of_a_plans_time_moves_with_its_limit(site: Worksite) -> N
         async with deadline.bounded():
             deadline.set(None)
             await asyncio.sleep(0.1)
+
+
+async def test_who_waited_for_a_provider_is_told_of_its_failure_at_the_end_of_the_time(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await site.made(workflow, site.asked(ADD, seconds=0.05))
+        ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+        planned = RetryPlanned(
+            code="model_failed", message="it burns", number=1, most=0, wait_s=9.0
+        )
+        await ledger.record(planned)
+        with pytest.raises(LimitReached, match=r"s is reached, and what .* had failed: it burns"):
+            await slept(Deadline(ledger), limit=0.01)
     assert ledger.state.limits == PlanLimits(seconds=0.05)

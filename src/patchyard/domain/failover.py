@@ -136,7 +136,10 @@ def all_failed(failures: Sequence[Failure]) -> Trouble:
         }
         for each in failures
     ]
-    said = "; ".join(f"{each.model}: {each.error.message}" for each in failures)
+    said = "; ".join(
+        each.error.message if each.kind == RESTING else f"{each.model}: {each.error.message}"
+        for each in failures
+    )
     hint = " | ".join(f"{each.model}: {each.error.hint}" for each in failures if each.error.hint)
     waits = [asked_wait_s(each.error) for each in failures if is_passing(each.error)]
     details: dict[str, object] = {

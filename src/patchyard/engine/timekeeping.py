@@ -62,8 +62,10 @@ class Deadline:
     def _end(self) -> LimitReached:
         if self._refused is not None:
             return self._refused
+        retry = self._ledger.state.steered.retry
+        why = f", and what it waited for had failed: {retry.message}" if retry else ""
         return LimitReached(
-            f"the time limit of {self._limit:g} s is reached",
+            f"the time limit of {self._limit:g} s is reached{why}",
             hint="`agents plan limit --timeout +1h` raises it, `agents plan resume` goes on",
         )
 
