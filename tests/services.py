@@ -23,6 +23,8 @@ from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentUnavailable
 
 __all__ = [
+    "MAVEN",
+    "MAVEN_PLUGINS",
     "PROBES",
     "PUBLISHED",
     "REAL_ENVIRONMENT",
@@ -33,6 +35,7 @@ __all__ = [
     "need",
     "ordinary_python",
     "python",
+    "rustup",
 ]
 
 #: The environment before the suite cleaned it.
@@ -40,6 +43,10 @@ REAL_ENVIRONMENT = dict(os.environ)
 
 #: Where servers lie, which an ordinary user's PATH may not name.
 SBIN = "/usr/sbin:/usr/local/sbin:/sbin"
+
+#: Where Debian keeps what Maven needs: libsurefire-java, junit4 and others.
+MAVEN = Path("/usr/share/maven-repo")
+MAVEN_PLUGINS = ("maven-compiler-plugin", "maven-resources-plugin", "maven-surefire-plugin")
 
 #: Vendors' descriptions of their interfaces, which are not ours to ship.
 PUBLISHED = Path(
@@ -201,6 +208,26 @@ def _busybox() -> str | None:
     return found if found or _fails("ldd", "/bin/busybox") else "it needs libraries"
 
 
+def _rust() -> str | None:
+    """Whether there is a toolchain that clippy and rustfmt are part of."""
+    programs = ("cargo", "cargo-clippy", "rustfmt")
+    return next(filter(None, (_fails(name, "--version") for name in programs)), None)
+
+
+@functools.cache
+def rustup() -> Path | None:
+    """Where rustup keeps its toolchains; None where Rust was installed without it."""
+    toolchain = Path(_said("rustc", "--print", "sysroot").strip())
+    return toolchain.parents[1] if toolchain.parent.name == "toolchains" else None
+
+
+def _maven() -> str | None:
+    """Whether Maven can compile and test with what Debian has of it, without a network."""
+    wanted = ("junit/junit/4.x", *(f"org/apache/maven/plugins/{name}" for name in MAVEN_PLUGINS))
+    absent = next((name for name in wanted if not (MAVEN / name).exists()), None)
+    return f"there is no {MAVEN / absent}" if absent else _fails("mvn", "-v")
+
+
 def _published() -> str | None:
     there = (PUBLISHED / "openai-api.json").is_file()
     return None if there else f"none in {PUBLISHED}; PATCHYARD_PUBLISHED names the folder"
@@ -222,7 +249,10 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "control-groups": _control_groups,
     "devcontainers-cli": lambda: _fails("devcontainer", "--version"),
     "docker": _docker,
+    "go": lambda: _fails("go", "version"),
+    "jdk": lambda: _fails("javac", "-version"),
     "loop-devices": lambda: _fails("losetup", "--find"),
+    "maven": _maven,
     "node": lambda: _fails("node", "--version"),
     "npm-index": _npm,
     "ordinary-user": _ordinary_user,
@@ -237,6 +267,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "ripgrep": lambda: _fails("rg", "--version"),
     "root": _root,
     "runsc": _runsc,
+    "rust": _rust,
     "sshd": _sshd,
     "user-namespaces": lambda: _fails("unshare", "--user", "true"),
 }

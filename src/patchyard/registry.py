@@ -32,7 +32,9 @@ ACTORS: Mapping[str, Mapping[str, str]] = {
 
 
 READERS: Mapping[Reads, str] = {
+    Reads.CARGO_TEST: "patchyard.validators.cargo_test:CargoTestReader",
     Reads.COVERAGE: "patchyard.validators.coverage:CoverageReader",
+    Reads.GO_TEST: "patchyard.validators.go_test:GoTestReader",
     Reads.JSON: "patchyard.validators.json_items:JsonReader",
     Reads.JUNIT: "patchyard.validators.junit:JUnitReader",
     Reads.NUMBER: "patchyard.validators.number:NumberReader",

@@ -42,6 +42,7 @@ def test_a_python_project_with_extras() -> None:
         ({"package__json": '["x"]'}, 0, ()),
         ({"Cargo__toml": ""}, 0, ("cargo test",)),
         ({"go__mod": ""}, 0, ("go test ./...",)),
+        ({"pom__xml": ""}, 0, ("mvn -o -B -q test",)),
         ({"Makefile": "all:\ntest: all\n"}, 0, ("make test",)),
         ({"Makefile": "check:\n"}, 0, ("make check",)),
         ({"Makefile": "all:\n"}, 0, ()),

@@ -25,7 +25,8 @@ CASES: list[tuple[dict[str, str], dict[str, str]]] = [
     ({"package.json": "[]"}, {}),
     ({"go.mod": ""}, {"tests": "go-test", "lint": "go-vet", "format": "gofmt"}),
     ({"Cargo.toml": ""}, {"tests": "cargo-test", "lint": "clippy", "format": "rustfmt"}),
-    ({"pom.xml": "", "pyproject.toml": "pytest"}, {"tests": "pytest"}),
+    ({"pom.xml": ""}, {"tests": "mvn-test", "lint": "javac"}),
+    ({"pom.xml": "", "pyproject.toml": "pytest"}, {"tests": "pytest", "lint": "javac"}),
 ]  # fmt: skip
 
 

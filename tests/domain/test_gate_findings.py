@@ -139,12 +139,30 @@ def test_what_passes_only_with_changed_tests_is_found_even_where_the_base_failed
     assert [(each.rule, each.path, each.line) for each in said.findings] == [
         ("only-as-changed", "t.py", 3)
     ]
-    both = verdict(SHIPPED["pytest"], before, runs(failing("a")), held=runs(failing("a")))
+    both = verdict(SHIPPED["pytest"], before, before, held=before)
     assert both.passed, "it fails as it did, in either form"
 
 
+def test_old_errors_of_a_compiler_prove_nothing_where_no_test_ran() -> None:
+    unbuilt = runs(finding(1, "E0308"))
+    said = verdict(SHIPPED["cargo-test"], unbuilt, unbuilt)
+    assert (said.status, said.old) == (Status.BROKEN, 1)
+    assert "no test ran" in said.problem
+    new = verdict(SHIPPED["cargo-test"], runs(a="passed"), unbuilt)
+    assert [(each.path, each.line) for each in new.findings] == [("a.py", 1)]
+    one = verdict(SHIPPED["go-test"], unbuilt, runs(finding(1, "E0308"), a="passed"))
+    assert one.passed, "another package was tested"
+
+
+def test_an_error_of_a_compiler_in_the_tests_of_the_base_is_found_beside_old_ones() -> None:
+    old = runs(finding(1, "E1"), a="passed")
+    held = runs(finding(1, "E1"), replace(finding(2, "E2"), message="unknown name"), a="passed")
+    said = verdict(SHIPPED["go-test"], old, old, held=held)
+    assert [(each.rule, each.line) for each in said.findings] == [("only-as-changed", 2)]
+
+
 def test_an_exit_code_is_judged_with_the_tests_of_the_base_too() -> None:
-    gate = SHIPPED["go-test"]
+    gate = SHIPPED["npm-test"]
     assert verdict(gate, Run(exit_code=1), Run()).passed
     assert not verdict(gate, Run(), Run(exit_code=1)).passed
     said = verdict(gate, Run(exit_code=1), Run(), held=Run(exit_code=1))

@@ -33,14 +33,14 @@ def test_each_part_of_one_can_be_said() -> None:
             "command": "scan --to out.json", "parser": "json", "report": "out.json",
             "mapping": {"items": "results.*", "rule": "id"}, "threshold": 3, "scope": "changed",
             "required": False, "timeout": "90s", "severity": "error", "repeats": 5,
-            "from_base": ["rules/*"], "tests": True,
+            "from_base": ["rules/*"], "tests": True, "exit_codes": [3],
         }
     )  # fmt: skip
     assert made == Gate(
         name="g", command="scan --to out.json", reads=Reads.JSON, report="out.json",
         mapping={"items": "results.*", "rule": "id"}, threshold=3.0, scope=Reach.CHANGED,
         is_required=False, timeout_s=90.0, severity=Severity.ERROR, repeats=5,
-        from_base=("rules/*",), is_tests=True,
+        from_base=("rules/*",), is_tests=True, exit_codes=(0, 3),
     )  # fmt: skip
     assert from_json(Gate, to_json(made)) == made
 
@@ -68,6 +68,10 @@ WRONG: list[tuple[str, Any, str]] = [
     ("required", {"command": "x", "required": "yes"}, "true or false"),
     ("timeout", {"command": "x", "timeout": "soon"}, "not a duration"),
     ("repeats", {"command": "x", "repeats": 0}, "from 1 to 25"),
+    ("exit codes", {"command": "x", "parser": "text", "exit_codes": [1, 126]}, "1 to 125"),
+    ("exit code 0", {"command": "x", "parser": "text", "exit_codes": 0}, "0 always is"),
+    ("no exit code", {"command": "x", "parser": "text", "exit_codes": True}, "whole numbers"),
+    ("exit codes of none", {"command": "x", "exit_codes": [2]}, "where findings are read"),
     ("mapping key", {"command": "x", "parser": "json", "mapping": {"path": "a"}}, "file"),
     ("no mapping said", {"command": "x", "parser": "json"}, "`mapping` must say"),
     ("mapping unused", {"command": "x", "mapping": {"rule": "a"}}, "`parser: json` alone"),

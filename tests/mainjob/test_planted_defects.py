@@ -110,7 +110,7 @@ def gates(said: Answer) -> dict[str, Any]:
     return {row["name"]: row for row in said.data["validation"]}
 
 
-def found(row: Mapping[str, Any]) -> set[tuple[str, int, str]]:
+def found(row: Mapping[str, Any]) -> set[tuple[str, int | None, str]]:
     return {(each["path"], each["line"], each["rule"]) for each in row["findings"]}
 
 

@@ -9,6 +9,7 @@ from patchyard.domain.gate_findings import Reading, UnreadableReport
 from patchyard.domain.gates import Gate, Reads
 from patchyard.domain.shipped_gates import SHIPPED
 from patchyard.registry import READERS, load
+from validators.language_reports import CARGO, GO, SUREFIRE, UNBUILT
 
 ROOT = "/home/ada/shop"
 JUNIT = b"""<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite name="pytest" tests="3">
@@ -50,6 +51,14 @@ src/main.rs:1:17: warning: unused variable: `x`: help: prefix it with an undersc
 would reformat /home/ada/shop/bad.py
 1 file would be reformatted
 Oh no!
+src/Shop.java:8: warning: [rawtypes] found raw type: List
+[INFO] Compiling 1 source file to /home/ada/shop/target/classes
+[WARNING] /home/ada/shop/src/Shop.java:[8,8] [rawtypes] found raw type: List
+[ERROR] /home/ada/shop/src/Shop.java:[9,16] incompatible types: String cannot be converted to int
+[ERROR] Failed to execute goal on project shop: Compilation failure
+[ERROR] /home/ada/shop/src/Shop.java:[9,16] incompatible types: String cannot be converted to int
+src/lib.rs:3:9: error[E0308]: mismatched types: expected `i32`, found `&str`
+vet: cart/cart.go:2:24: cannot use "x" (untyped string constant) as int value
 """
 
 GOOD: list[tuple[str, bytes, Gate, list[tuple[str, int, str, str]]]] = [
@@ -66,7 +75,26 @@ GOOD: list[tuple[str, bytes, Gate, list[tuple[str, int, str, str]]]] = [
         ("web/a.css", 0, "", "warning"), ("cmd/b.go", 0, "", "warning"),
         ("bad.py", 2, "", "warning"),
         ("src/main.rs", 1, "", "warning"), ("bad.py", 0, "", "warning"),
+        ("src/Shop.java", 8, "rawtypes", "warning"), ("src/Shop.java", 8, "rawtypes", "warning"),
+        ("src/Shop.java", 9, "", "error"), ("src/lib.rs", 3, "E0308", "error"),
+        ("cart/cart.go", 2, "", "warning"),
     ]),
+    (Reads.JUNIT, SUREFIRE, SHIPPED["mvn-test"], [
+        ("src/test/java/shop/ShopTest.java", 10, "failed", "error"),
+        ("src/test/java/shop/ShopTest.java", 20, "error", "error"),
+        ("src/main/java/shop/Shop.java", 8, "error", "error"), ("", 0, "failed", "error"),
+    ]),
+    (Reads.GO_TEST, GO, SHIPPED["go-test"], [
+        ("typed/typed.go", 4, "", "error"), ("new/n.go", 2, "", "error"),
+        ("cart/cart_test.go", 7, "failed", "error"), ("a_test.go", 15, "failed", "error"),
+        ("", 0, "failed", "error"), ("", 0, "failed", "error"),
+    ]),
+    (Reads.CARGO_TEST, CARGO, SHIPPED["cargo-test"], [
+        ("src/lib.rs", 26, "failed", "error"), ("", 0, "failed", "error"),
+        ("src/lib.rs", 15, "failed", "error"), ("tests/old.rs", 1, "failed", "error"),
+        ("", 0, "crashed", "error"), ("src/lib.rs", 5, "failed", "error"),
+    ]),
+    (Reads.CARGO_TEST, UNBUILT, SHIPPED["cargo-test"], [("src/lib.rs", 3, "E0308", "error")]),
     (Reads.NUMBER, b"1000 loops\nbest of 5: 12.5 usec, v2\n", Gate(name="n"), []),
 ]  # fmt: skip
 
@@ -95,6 +123,30 @@ def test_what_is_no_finding_is_read_too() -> None:
         "tests.test_shop::test_fine": "passed",
         "tests.test_shop::test_later": "skipped",
     }
+    go, cargo = read("go-test", GO), read("cargo-test", CARGO)
+    assert go.tests == {
+        "example.org/shop/cart.TestA/one": "failed", "example.org/shop/cart.TestA": "failed",
+        "example.org/shop.TestP": "failed", "example.org/shop.TestQ": "passed",
+        "example.org/shop.TestS": "skipped",
+    }  # fmt: skip
+    assert [each.message for each in go.findings[2:]] == [
+        "example.org/shop/cart.TestA/one: got 7",
+        "example.org/shop.TestP: panic: assignment to entry in nil map",
+        "example.org/shop/loop: FAIL example.org/shop/loop [setup failed]",
+        "example.org/shop/main: exit status 3",
+    ]
+    assert cargo.tests == {
+        "shop (src/lib.rs)::tests::later": "skipped", "shop (src/lib.rs)::tests::four": "passed",
+        "shop (src/lib.rs)::tests::quiet": "failed", "shop (src/lib.rs)::tests::res": "failed",
+        "shop (src/lib.rs)::tests::two": "failed", "old (tests/old.rs)::m::two": "failed",
+        "shop (documentation)::src/lib.rs - triple": "failed",
+    }  # fmt: skip
+    assert [each.message.partition(")::")[2] for each in cargo.findings[:4]] == [
+        "tests::quiet: note: test did not panic as expected",
+        'tests::res: Error: "no"',
+        "tests::two: assertion `left == right` failed: not five",
+        "m::two: no, never",
+    ]
     assert read("coverage", COVERAGE).lines == {"src/shop.py": {1: True, 2: False}}
     assert read("number", GOOD[-1][1]).number == 12.5
 

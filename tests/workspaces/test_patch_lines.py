@@ -68,8 +68,14 @@ def test_added_lines_that_silence_a_tool_are_named() -> None:
         "b.py": {3: "x = eval(y)  # noqa: S307", 4: "# a note"},
         "a.ts": {1: "// eslint-disable-next-line", 9: "// @ts-ignore"},
         "t.py": {2: "@pytest.mark.skip(reason='later')"},
+        "d.rs": {1: "#![allow(clippy::all)]", 2: "#[ignore]", 3: "#[test]"},
+        "e_test.go": {1: 't.Skip("later")', 2: "//go:build ignore", 3: "t.Run(one)"},
+        "F.java": {1: "@Disabled", 2: "@Test"},
     }
-    assert silencing(added) == ("a.ts:1", "a.ts:9", "b.py:3", "t.py:2")
+    assert silencing(added) == (
+        *("F.java:1", "a.ts:1", "a.ts:9", "b.py:3", "d.rs:1", "d.rs:2"),
+        *("e_test.go:1", "e_test.go:2", "t.py:2"),
+    )
 
 
 @pytest.mark.parametrize(

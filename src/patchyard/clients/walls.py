@@ -36,6 +36,7 @@ ETC = (
     *("alternatives", "bash.bashrc"),
     *("crypto-policies", "debian_version", "fonts", "gai.conf", "host.conf", "inputrc"),
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "localtime", "magic"),
+    *("maven/logging", "maven/m2.conf"),  # its settings may hold passwords
     *("magic.mime", "mime.types", "mke2fs.conf", "networks", "os-release", "perl"),
     *("pki/ca-trust", "pki/tls/cert.pem", "pki/tls/certs", "protocols", "rpc"),
     *("services", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone"),

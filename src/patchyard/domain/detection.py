@@ -30,7 +30,7 @@ def detect(read: Read, names: Collection[str], inside: Inside = lambda _: ()) ->
     """Return how the repository with these top-level `names` is worked on."""
     tested = _pytest_file(read, names, inside)
     found = _python(read, names, tested)
-    for look in (_node, _rust, _go, _make):
+    for look in (_node, _rust, _go, _java, _make):
         found = found or look(read, names)
     return found or _bare_pytest(tested)
 
@@ -135,6 +135,12 @@ def _go(_: Read, names: Collection[str]) -> Detected | None:
     return Detected(
         language="go", validate=("go test ./...",), lint=("go vet ./...",), because="go.mod"
     )
+
+
+def _java(_: Read, names: Collection[str]) -> Detected | None:
+    if "pom.xml" not in names:
+        return None
+    return Detected(language="java", validate=("mvn -o -B -q test",), because="pom.xml")
 
 
 def _make(read: Read, names: Collection[str]) -> Detected | None:

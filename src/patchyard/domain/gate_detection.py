@@ -20,7 +20,7 @@ _NODE = {"lint": "eslint", "format": "prettier"}
 _OTHERS: Mapping[str, Mapping[str, str]] = {
     "Cargo.toml": {"tests": "cargo-test", "lint": "clippy", "format": "rustfmt"},
     "go.mod": {"tests": "go-test", "lint": "go-vet", "format": "gofmt"},
-    "pom.xml": {"tests": "mvn-test"},
+    "pom.xml": {"tests": "mvn-test", "lint": "javac"},
 }
 ALWAYS: Mapping[str, str] = {"secrets": "secrets", "licences": "licences"}  # need no tool
 

@@ -10,12 +10,22 @@ from typing import Any
 from patchyard.domain.durations import seconds_of
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
-from patchyard.domain.gates import PLACEHOLDER, Gate, Reach, Reads, Severity
+from patchyard.domain.gates import (
+    ENDED_WELL,
+    FINDING,
+    PLACEHOLDER,
+    TESTING,
+    Gate,
+    Reach,
+    Reads,
+    Severity,
+)
 from patchyard.domain.shipped_gates import SHIPPED
 from patchyard.domain.texts import text_of, texts_of
 
 KEYS = (
     "command",
+    "exit_codes",
     "from_base",
     "mapping",
     "parser",
@@ -84,7 +94,7 @@ def _read(made: Gate, body: Mapping[str, Any], here: Place) -> Gate:
     """Return the gate with what is said of its command and its report."""
     if "parser" in body:
         made = replace(made, reads=Reads(_word(body, "parser", here, tuple(Reads))))
-        made = replace(made, is_tests=made.reads == Reads.JUNIT)
+        made = replace(made, is_tests=made.reads in TESTING)
     if "report" in body:
         made = replace(made, report=_path(text_of(body, "report", here), (*here, "report")))
     if "mapping" in body:
@@ -95,6 +105,9 @@ def _read(made: Gate, body: Mapping[str, Any], here: Place) -> Gate:
         made = replace(made, timeout_s=seconds_of(body["timeout"], (*here, "timeout")))
     if "repeats" in body:
         made = replace(made, repeats=_count(body["repeats"], (*here, "repeats")))
+    if "exit_codes" in body:
+        codes = _codes(body["exit_codes"], (*here, "exit_codes"))
+        made = replace(made, exit_codes=codes)
     return replace(made, from_base=texts_of(body, "from_base", here) or made.from_base)
 
 
@@ -128,6 +141,8 @@ def _whole(made: Gate, here: Place) -> Gate:
         raise Fault(here, "`mapping` must say where `rule` or `message` stands")
     if made.mapping and made.reads != Reads.JSON:
         raise Fault((*here, "mapping"), "it counts with `parser: json` alone")
+    if made.exit_codes != ENDED_WELL and made.reads not in FINDING:
+        raise Fault((*here, "exit_codes"), "they count where findings are read: name a `parser`")
     if made.threshold is not None and made.reads == Reads.EXIT:
         raise Fault((*here, "threshold"), "an exit code has none: name a `parser`")
     return made
@@ -150,6 +165,14 @@ def _count(value: Any, place: Place) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_REPEATS:
         raise Fault(place, f"must be a whole number from 1 to {MOST_REPEATS}")
     return value
+
+
+def _codes(value: Any, place: Place) -> tuple[int, ...]:
+    codes = value if isinstance(value, list) else [value]
+    for code in codes:
+        if isinstance(code, bool) or not isinstance(code, int) or not 0 < code < 126:
+            raise Fault(place, "must be whole numbers from 1 to 125", hint="0 always is one")
+    return tuple(sorted({0, *codes}))
 
 
 def _number(value: Any, place: Place) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 from patchyard.domain.errors import listing
 from patchyard.domain.gate_findings import GateFinding, Outcome, Reading, difference
-from patchyard.domain.gates import MEASURES, Gate, Reach, Reads, Severity
+from patchyard.domain.gates import MEASURES, TESTING, Gate, Reach, Reads, Severity
 from patchyard.domain.patch_lines import stretches
 
 NAMED = 20  # tests that a note names
@@ -134,6 +134,9 @@ def _by_findings(gate: Gate, before: Run, after: Run, ground: Ground, held: Run 
     counted += _only_as_changed(after, held)
     counted.sort(key=lambda each: -each.severity.rank)
     status = _ended(counted, gate.allowed)
+    if gate.reads in TESTING and not after.reading.tests and status == Status.PASSED:
+        problem = "no test ran, as on the base: that proves nothing"
+        return Verdict(status=Status.BROKEN, old=found.old, problem=problem)
     notes = _of_tests(before.reading.tests, after.reading.tests, held)
     return Verdict(
         status=status, findings=tuple(counted), old=found.old, gone=found.gone, notes=notes
@@ -144,7 +147,7 @@ def _only_as_changed(after: Run, held: Run | None) -> list[GateFinding]:
     """Return the failures of the base's tests in their base form that the change has hidden."""
     if held is None:
         return []
-    failing = {each.subject for each in after.reading.findings}
+    failing = {_known_by(each) for each in after.reading.findings}
     return [
         GateFinding(
             path=each.path,
@@ -155,8 +158,13 @@ def _only_as_changed(after: Run, held: Run | None) -> list[GateFinding]:
             subject=each.subject,
         )
         for each in held.reading.findings
-        if each.subject not in failing
+        if _known_by(each) not in failing
     ]
+
+
+def _known_by(finding: GateFinding) -> tuple[str, ...]:
+    """Return what is the same of a failure on two trees; errors of a compiler have no subject."""
+    return (finding.subject,) if finding.subject else (finding.path, finding.message)
 
 
 def _of_tests(

@@ -9,8 +9,10 @@ class Reads(StrEnum):
     """How the report of a gate is read: each but `exit` is a file in `validators/`."""
 
     ADVISORIES = "advisories"  # no command: pinned packages of lock files that were changed
+    CARGO_TEST = "cargo-test"  # what `cargo test` says, with --message-format short
     COVERAGE = "coverage"  # Cobertura XML
     EXIT = "exit"  # nothing but the exit code
+    GO_TEST = "go-test"  # what `go test -json` says, and its errors
     JSON = "json"  # of any tool, by a small mapping
     JUNIT = "junit"  # XML of test runners
     LICENCES = "licences"  # no command: what the change brings, read outside any environment
@@ -23,6 +25,8 @@ class Reads(StrEnum):
 
 SCANS = frozenset({Reads.ADVISORIES, Reads.LICENCES, Reads.SECRETS})  # need no command
 MEASURES = frozenset({Reads.NUMBER, Reads.TIME})  # compared by their ratio
+TESTING = frozenset({Reads.CARGO_TEST, Reads.GO_TEST, Reads.JUNIT})  # say what became of each test
+FINDING = TESTING | {Reads.JSON, Reads.SARIF, Reads.TEXT}
 
 
 class Reach(StrEnum):
@@ -49,7 +53,7 @@ GATE_TIMEOUT_S = 600.0  # validation (interface.md)
 REPORT = ".git/patchyard-report"  # no tool looks there, and a fresh tree has no such file
 PLACEHOLDER = "{report}"  # in a command: where it writes the report
 REPORT_BYTES = 64 * 1024 * 1024  # of a report; a larger one is refused
-ENDED_WELL = frozenset({0, 1})  # exit codes of a tool that did its work and may have found things
+ENDED_WELL = (0, 1)  # exit codes of a tool that did its work and may have found things
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,7 @@ class Gate:
     is_required: bool = True  # else it is told, and stops nothing
     timeout_s: float = GATE_TIMEOUT_S
     severity: Severity = Severity.NOTE  # findings below count for nothing
+    exit_codes: tuple[int, ...] = ENDED_WELL  # of findings alone; with others it is broken
     repeats: int = 1  # runs on each side; the middle one counts
     mapping: Mapping[str, str] = field(default_factory=dict)  # of `json`: where each fact stands
     from_base: tuple[str, ...] = ()  # further globs of files that are taken from the base
@@ -93,12 +98,14 @@ class Gate:
 
 __all__ = [
     "ENDED_WELL",
+    "FINDING",
     "GATE_TIMEOUT_S",
     "MEASURES",
     "PLACEHOLDER",
     "REPORT",
     "REPORT_BYTES",
     "SCANS",
+    "TESTING",
     "Gate",
     "Reach",
     "Reads",

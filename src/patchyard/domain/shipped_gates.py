@@ -24,6 +24,24 @@ def _node(name: str, command: str, reads: Reads, *, package: str = "") -> Gate:
     return Gate(name=name, command=command, reads=reads, cure=_NPM.format(package or name))
 
 
+# Go and the compiler of Rust end with these where they found something.
+_GO_CODES = (0, 1, 2)
+_CARGO_CODES = (0, 1, 101)
+# Each module of Maven writes a file a class: they are put together, with where sources lie. Tests
+# that failed end no module here; whatever else ends Maven badly is no failed test.
+_MVN = r"""find . -path '*/surefire-reports/TEST-*.xml' -delete
+mvn -o -B -Dmaven.test.failure.ignore=true test > .git/patchyard-maven 2>&1
+code=$?
+cat .git/patchyard-maven
+grep -qE '^\[ERROR\].*(forked (VM|process)|error in the fork)' .git/patchyard-maven && code=2
+{ echo '<testsuites>'
+  find . -name '*.java' -o -name '*.kt' -o -name '*.groovy' -o -name '*.scala' |
+    sed 's/&/\&amp;/g; s/</\&lt;/g; s/.*/<source>&<\/source>/'
+  find . -path '*/surefire-reports/TEST-*.xml' -exec sed '/^<?xml /d' {} +
+  echo '</testsuites>'
+} > {report}
+exit $code"""
+
 _TABLE = (
     # tests
     Gate(
@@ -34,10 +52,33 @@ _TABLE = (
         is_tests=True,
         cure=_PIP.format("pytest"),
     ),
-    Gate(name="cargo-test", command="cargo test --offline", is_tests=True, cure="install cargo"),
-    Gate(name="go-test", command="go test ./...", is_tests=True, cure="install go"),
+    Gate(
+        name="cargo-test",
+        command="cargo test --offline --no-fail-fast --message-format short 2>&1",
+        reads=Reads.CARGO_TEST,
+        exit_codes=_CARGO_CODES,
+        is_tests=True,
+        cure="install cargo",
+    ),
+    Gate(
+        name="go-test",
+        command="go list -e -f"
+        """ '{"ImportPath":{{printf "%q" .ImportPath}},"Dir":{{printf "%q" .Dir}}}' ./...;"""
+        " go test -json ./... 2>&1",
+        reads=Reads.GO_TEST,
+        exit_codes=_GO_CODES,
+        is_tests=True,
+        cure="install go",
+    ),
     Gate(name="npm-test", command="npm test", is_tests=True, cure="install Node.js"),
-    Gate(name="mvn-test", command="mvn -o -q test", is_tests=True, cure="install Maven"),
+    Gate(
+        name="mvn-test",
+        command=_MVN,
+        reads=Reads.JUNIT,
+        exit_codes=(0,),
+        is_tests=True,
+        cure="install Maven",
+    ),
     # lint
     _ruff("ruff", ""),
     Gate(
@@ -54,21 +95,41 @@ _TABLE = (
             "severity": "severity",
         },
     ),
-    Gate(name="go-vet", command="go vet ./... 2>&1", reads=Reads.TEXT, cure="install go"),
+    Gate(
+        name="go-vet",
+        command="go vet ./... 2>&1",
+        reads=Reads.TEXT,
+        exit_codes=_GO_CODES,
+        cure="install go",
+    ),
     Gate(
         name="clippy",
-        command="cargo clippy --offline --quiet --message-format short 2>&1",
+        command="cargo clippy --offline --quiet --all-targets --message-format short 2>&1",
         reads=Reads.TEXT,
+        exit_codes=_CARGO_CODES,
         cure="rustup component add clippy",
+    ),
+    Gate(
+        name="javac",
+        command="JDK_JAVAC_OPTIONS=-Xlint:all mvn -o -B test-compile -Dmaven.compiler.fork=true"
+        " -Dmaven.compiler.showWarnings=true",
+        reads=Reads.TEXT,
+        cure="install Maven and a JDK",
     ),
     # format
     _python("ruff-format", "ruff format --no-cache --check .", Reads.TEXT, package="ruff"),
     _python("black", "black --check . 2>&1", Reads.TEXT, package="black"),
     _node("prettier", "prettier --check . 2>&1", Reads.TEXT),
-    Gate(name="gofmt", command="gofmt -l .", reads=Reads.TEXT, cure="install go"),
+    Gate(
+        name="gofmt",
+        command="gofmt -l . 2>&1",
+        reads=Reads.TEXT,
+        exit_codes=_GO_CODES,
+        cure="install go",
+    ),
     Gate(
         name="rustfmt",
-        command="cargo fmt --check -- -l",
+        command="cargo fmt --check -- -l 2>&1",
         reads=Reads.TEXT,
         cure="rustup component add rustfmt",
     ),

@@ -14,10 +14,11 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.gate_findings import Reading, UnreadableReport
 from patchyard.domain.gate_verdicts import Run
 from patchyard.domain.gates import (
-    ENDED_WELL,
+    FINDING,
     PLACEHOLDER,
     REPORT,
     REPORT_BYTES,
+    TESTING,
     Gate,
     Reads,
 )
@@ -30,7 +31,6 @@ _ABSENT = re.compile(
     r" executable to run|error: no such command: `[\w-]+`",
     re.MULTILINE,
 )
-_FINDING = frozenset({Reads.JSON, Reads.JUNIT, Reads.SARIF, Reads.TEXT})
 _SILENT = frozenset({Reads.EXIT, Reads.TIME})  # have no report
 
 
@@ -141,15 +141,15 @@ def _ended_badly(gate: Gate, result: GateResult) -> str:
     if gate.reads == Reads.EXIT:
         is_absent = result.exit_code != 0 and _ABSENT.search(result.output) is not None
         return "its tool is not there" if is_absent else ""
-    well = ENDED_WELL if gate.reads in _FINDING else {0}
+    well = gate.exit_codes if gate.reads in FINDING else (0,)
     return "" if result.exit_code in well else f"its command ended with {result.exit_code}"
 
 
 def _require_sense(gate: Gate, result: GateResult, reading: Reading) -> None:
     """Raise UnreadableReport where the report does not fit how the command ended."""
-    if gate.reads == Reads.JUNIT and not reading.tests:
+    if gate.reads in TESTING and not reading.tests and not reading.findings:
         raise UnreadableReport("no test ran: that proves nothing")
-    if gate.reads in _FINDING and result.exit_code != 0 and not reading.findings:
+    if gate.reads in FINDING and result.exit_code != 0 and not reading.findings:
         raise UnreadableReport(f"its command ended with {result.exit_code} and its report is clean")
     if gate.reads == Reads.COVERAGE and not reading.lines:
         raise UnreadableReport("its report has no line")

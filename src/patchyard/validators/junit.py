@@ -16,6 +16,11 @@ from patchyard.domain.gates import Gate, Severity
 from patchyard.domain.report_paths import path_in_tree
 
 _FAILING = frozenset({"error", "failure"})
+# `at shop.ShopTest.twice(ShopTest.java:10)` of the JVM
+_FRAME = re.compile(
+    r"^\s*at (?:[\w.@$-]*/)*(?P<in>[\w.$]+)\.[\w$<>]+\((?P<file>[\w$]+\.\w+):(?P<line>\d{1,9})\)",
+    re.MULTILINE,
+)
 _PLACE = re.compile(r"^([^\s:][^:\n]*):(\d{1,9}):", re.MULTILINE)  # as tracebacks name one
 MOST_TESTS = 200_000
 
@@ -43,6 +48,7 @@ class _Cases:
         self.tests: dict[str, Outcome] = {}
         self.is_junit = False
         self._root = root
+        self._sources = _Sources()
         self._case: Mapping[str, str] | None = None
         self._name = ""
         self._failure: GateFinding | None = None
@@ -60,7 +66,9 @@ class _Cases:
             self.tests[self._name] = Outcome.SKIPPED
 
     def end(self, tag: str, text: str) -> None:
-        if tag in _FAILING and self._failure is not None:
+        if tag == "source":
+            self._sources.add(path_in_tree(text.strip(), self._root))
+        elif tag in _FAILING and self._failure is not None:
             self.findings.append(self._placed(self._failure, text))
             self._failure = None
         elif tag == "testcase":
@@ -95,6 +103,8 @@ class _Cases:
             place = path_in_tree(match[1].strip(), self._root)
             if place and path in {"", place}:
                 path, line = place, int(match[2])
+        if not path:
+            path, line = self._sources.placed(text, (self._case or {}).get("classname", ""))
         return GateFinding(
             path=path,
             line=line,
@@ -103,6 +113,28 @@ class _Cases:
             message=message,
             subject=failure.subject,
         )
+
+
+class _Sources:
+    """Source files that a report lists (`<source>`), since the JVM names them by package alone."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, set[str]] = {}  # by name
+
+    def add(self, path: str) -> None:
+        self._paths.setdefault(path.rpartition("/")[2], set()).add(path)
+
+    def placed(self, trace: str, suite: str) -> tuple[str, int]:
+        """Return the place that a trace names first in the test's own class, else in any file."""
+        known = []
+        for frame in _FRAME.finditer(trace):
+            folder = frame["in"].rpartition(".")[0].replace(".", "/")
+            tail = f"{folder}/{frame['file']}".removeprefix("/")
+            found = {p for p in self._paths.get(frame["file"], ()) if f"/{p}".endswith(f"/{tail}")}
+            if len(found) == 1:  # modules may have the same class
+                known.append((frame["in"].partition("$")[0], found.pop(), int(frame["line"])))
+        own = [place for place in known if place[0] == suite.partition("$")[0]]
+        return (own or known)[0][1:] if known else ("", 0)
 
 
 __all__ = ["MOST_TESTS", "JUnitReader"]

@@ -1,6 +1,7 @@
 """Lines as compilers and formatters write them, for tools that have no better form."""
 
 import re
+from dataclasses import replace
 
 from patchyard.domain.gate_findings import (
     MESSAGE_CHARS,
@@ -18,6 +19,10 @@ PLACED = re.compile(
     r"(?:vet: )?(?P<path>[^\s:()][^:()]*)(?::(?P<line>\d{1,9})(?::\d+)?:|\((?P<at>\d{1,9}),\d+\):)"
     r"\s*(?P<said>.*)"
 )
+# `[ERROR] path:[12,3] message` of Maven, which says each error twice.
+MAVEN = re.compile(
+    r"\[(?P<grade>ERROR|WARNING)\] (?P<path>[^:]+):\[(?P<line>\d{1,9}),\d+\] (?P<said>.*)"
+)
 # ` --> path:2:1` of ruff and rustc, below the message that it is about.
 ARROW = re.compile(r"\s*--> (?P<path>\S.*?):(?P<line>\d{1,9}):\d+")
 # `Would reformat: path`, `would reformat path`, `[warn] path`, or the path alone.
@@ -26,7 +31,10 @@ LISTED = re.compile(
 )
 ALONE = re.compile(r"(?P<path>[\w./@+-]+\.\w+)")
 _GRAVE = re.compile(r"error\b|fatal\b", re.IGNORECASE)
-_RULE = re.compile(r"(?:error|warning)\s+(?P<in>[A-Z]+\d+)\b|\[(?P<after>[\w:-]+)\]$")
+_RULE = re.compile(
+    r"(?:error|warning)(?:\s+(?P<tsc>[A-Z]+\d+)\b|\[(?P<rustc>\w+)\]|: \[(?P<javac>[\w-]+)\])"
+    r"|^\[(?P<maven>[\w-]+)\] |\[(?P<after>[\w:-]+)\]$"
+)
 
 
 class TextReader:
@@ -35,17 +43,26 @@ class TextReader:
     def read(self, report: bytes, gate: Gate, *, root: str) -> Reading:
         """Return the lines that name files; other lines say nothing."""
         del gate
-        found = []
+        found: list[GateFinding] = []
+        said: set[str] = set()  # by Maven
         for line in report.decode("utf-8", "replace").splitlines():
-            finding = _finding(line[:LONGEST].rstrip(), root)
-            if finding is not None:
-                found.append(finding)
+            finding = named_in(line[:LONGEST].rstrip(), root)
+            if finding is None or line in said:
+                continue
+            found.append(finding)
+            if MAVEN.match(line):
+                said.add(line)
             if len(found) > MOST_FINDINGS:
                 raise UnreadableReport(f"it holds more than {MOST_FINDINGS:,} lines")
         return Reading(findings=tuple(found))
 
 
-def _finding(line: str, root: str) -> GateFinding | None:
+def named_in(line: str, root: str) -> GateFinding | None:
+    """Return what one line says of a file of the tree; None where it says nothing."""
+    if of_maven := MAVEN.fullmatch(line):
+        path = path_in_tree(of_maven["path"], root)
+        made = _made(path, int(of_maven["line"]), of_maven["said"])
+        return replace(made, severity=Severity(of_maven["grade"].lower())) if path else None
     if placed := PLACED.fullmatch(line):
         path = path_in_tree(placed["path"], root)
         number, said = int(placed["line"] or placed["at"]), placed["said"]
@@ -63,10 +80,10 @@ def _made(path: str, line: int, said: str) -> GateFinding:
     return GateFinding(
         path=path,
         line=line,
-        rule=(rule["in"] or rule["after"]) if rule else "",
+        rule=rule[rule.lastgroup or 0] if rule else "",
         severity=Severity.ERROR if _GRAVE.match(said) else Severity.WARNING,
         message=said[:MESSAGE_CHARS],
     )
 
 
-__all__ = ["ALONE", "ARROW", "LISTED", "LONGEST", "PLACED", "TextReader"]
+__all__ = ["ALONE", "ARROW", "LISTED", "LONGEST", "MAVEN", "PLACED", "TextReader", "named_in"]
