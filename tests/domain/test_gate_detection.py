@@ -18,7 +18,15 @@ CASES: list[tuple[dict[str, str], dict[str, str]]] = [
     ),
     (
         {"package.json": PACKAGE, "tsconfig.json": "{}"},
-        {"tests": "npm-test", "lint": "eslint", "format": "prettier", "types": "tsc"},
+        {"tests": "vitest", "lint": "eslint", "format": "prettier", "types": "tsc"},
+    ),
+    ({"package.json": '{"scripts": {"test": "node --test test/"}}'}, {"tests": "node-test"}),
+    ({"package.json": '{"scripts": {"test": "CI=1 mocha"}}'}, {"tests": "mocha"}),
+    ({"package.json": '{"scripts": {"test": "mocha && x"}}'}, {"tests": "npm-test"}),
+    ({"package.json": '{"scripts": {"test": "jest"}}'}, {"tests": "npm-test"}),
+    (
+        {"package.json": '{"scripts": {"test": "jest"}, "devDependencies": {"jest-junit": ""}}'},
+        {"tests": "jest"},
     ),
     ({"package.json": "[" * 100_000, ".semgrep": ""}, {"rules": "semgrep"}),
     ({"package.json": '{"scripts": {"test": "echo no test specified"}}'}, {}),

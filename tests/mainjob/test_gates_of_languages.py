@@ -1,4 +1,4 @@
-"""Gates of Go, Rust and Java on the real tools: planted defects stop a plan, old ones do not."""
+"""Gates of JavaScript, Go, Rust and Java on real tools: planted defects count, old ones do not."""
 
 import json
 from collections.abc import Mapping
@@ -146,6 +146,57 @@ def test_an_old_error_of_a_compiler_stops_only_what_needs_it_compiled(desk: Desk
     assert (rows["lint"]["status"], rows["lint"]["old"]) == ("passed", 1)
     assert (rows["tests"]["status"], rows["tests"]["passed"]) == ("broken", False)
     assert "no test ran" in rows["tests"]["problem"]
+
+
+JAVASCRIPT = {
+    "package.json": '{"name": "shop", "type": "module", "scripts": {"test": "node --test"}}',
+    "src/shop.js": "export function double(n) {\n  return n * 2;\n}\n",
+    "test/shop.test.js": (
+        'import assert from "node:assert";\nimport test from "node:test";\n'
+        'import { double } from "../src/shop.js";\n\n'
+        'test("five", () => {\n  assert.equal(double(5), 10);\n});\n\n'
+        'test("never", () => {\n  assert.equal(double(1), 3);\n});\n'
+    ),
+}
+
+
+@pytest.mark.service("node")
+def test_a_failing_test_of_javascript_is_found_beside_an_old_one(desk: Desk) -> None:
+    assert detected(desk, JAVASCRIPT)["tests"] == "node-test"
+    wrong = JAVASCRIPT["src/shop.js"].replace("n * 2", "n + 3")
+
+    said = run(desk, {"src/shop.js": wrong})
+
+    assert (said.code, said.data["state"]) == (1, "constrained"), said.message
+    assert found(gates(said)["tests"]) == {("test/shop.test.js", 6, "failed")}
+    assert old(said) == {"tests": 1}
+
+    said = run(desk, {"src/shop.js": "// Moved.\n" + JAVASCRIPT["src/shop.js"]})
+    assert said.code == 0, (said.message, said.data["validation"])
+
+
+TYPESCRIPT = {
+    "package.json": '{"name": "shop", "private": true, "devDependencies": {"typescript": "^5"}}',
+    ".gitignore": "node_modules/\n",
+    "tsconfig.json": '{"compilerOptions": {"strict": true, "types": []}, "include": ["src"]}',
+    "src/past.ts": 'export const one: number = "one";\n',  # wrong since long
+}
+
+
+@pytest.mark.service("node")
+@pytest.mark.service("npm-index")
+def test_a_type_error_of_typescript_is_found_beside_an_old_one(desk: Desk) -> None:
+    assert detected(desk, TYPESCRIPT)["types"] == "tsc"
+    moved = "// Moved.\n" + TYPESCRIPT["src/past.ts"]
+
+    said = run(desk, {"src/past.ts": moved, "src/more.ts": "\nexport const a: string = 1;\n"})
+
+    assert (said.code, said.data["state"]) == (1, "constrained"), said.message
+    assert found(gates(said)["types"]) == {("src/more.ts", 2, "TS2322")}
+    assert old(said) == {"types": 1}
+
+    said = run(desk, {"src/past.ts": moved})
+    assert said.code == 0, (said.message, said.data["validation"])
 
 
 JAVA = {

@@ -2,7 +2,7 @@
 
 import json
 
-__all__ = ["CARGO", "GO", "SUREFIRE", "UNBUILT"]
+__all__ = ["CARGO", "GO", "SCRIPTS", "SUREFIRE", "UNBUILT"]
 
 SUREFIRE = b"""<testsuites>
 <source>./src/test/java/shop/ShopTest.java</source><source>./src/main/java/shop/Shop.java</source>
@@ -32,6 +32,29 @@ def _event(action: str, test: str = "", *, package: str = "/cart", output: str =
 
 def _built(output: str) -> bytes:
     return json.dumps({"ImportPath": "x", "Action": "build-output", "Output": output}).encode()
+
+
+SCRIPTS = b"""<testsuites>
+<testcase name="never" classname="test" failure="2 == 3"><failure message="2 == 3">
+[Error [ERR_TEST_FAILURE]: 2 == 3] {
+  cause: AssertionError [ERR_ASSERTION]: 2 == 3
+      at TestContext.&lt;anonymous> (file:///home/ada/shop/test/a%20b.test.js:10:10)
+      at Test.runInAsyncScope (node:async_hooks:206:9)
+</failure></testcase>
+<testcase classname="test/v.test.js" name="d &gt; a"><failure message="expected 1 to be 2">
+ &#x276f; made node_modules/x/y.js:1:1
+ &#x276f; made test/v.test.js:4:15
+</failure></testcase>
+<testcase classname="d" name="m" file="/home/ada/shop/test/m.js"><failure>1 == 2
+    at helped (file:///home/ada/shop/src/m.js:1:1)
+    at Context.&#x3C;anonymous&#x3E; (file:///home/ada/shop/test/m.js:4:12)
+</failure></testcase>
+<testcase classname=" j" name=" j" file="test/j.test.cjs"><failure>Error: expect(received)
+    at /home/ada/shop/test/j.test.cjs:2:13
+</failure></testcase>
+<testcase classname=" k" name=" k" file="test/k.test.cjs"><failure>Error: nowhere</failure>
+</testcase>
+</testsuites>"""
 
 
 GO = b"\n".join(

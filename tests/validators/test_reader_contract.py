@@ -9,7 +9,7 @@ from patchyard.domain.gate_findings import Reading, UnreadableReport
 from patchyard.domain.gates import Gate, Reads
 from patchyard.domain.shipped_gates import SHIPPED
 from patchyard.registry import READERS, load
-from validators.language_reports import CARGO, GO, SUREFIRE, UNBUILT
+from validators.language_reports import CARGO, GO, SCRIPTS, SUREFIRE, UNBUILT
 
 ROOT = "/home/ada/shop"
 JUNIT = b"""<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite name="pytest" tests="3">
@@ -58,6 +58,8 @@ src/Shop.java:8: warning: [rawtypes] found raw type: List
 [ERROR] Failed to execute goal on project shop: Compilation failure
 [ERROR] /home/ada/shop/src/Shop.java:[9,16] incompatible types: String cannot be converted to int
 src/lib.rs:3:9: error[E0308]: mismatched types: expected `i32`, found `&str`
+[error] web/b.js: SyntaxError: Unexpected token (2:10)
+[error]   1 | function {
 vet: cart/cart.go:2:24: cannot use "x" (untyped string constant) as int value
 """
 
@@ -77,12 +79,17 @@ GOOD: list[tuple[str, bytes, Gate, list[tuple[str, int, str, str]]]] = [
         ("src/main.rs", 1, "", "warning"), ("bad.py", 0, "", "warning"),
         ("src/Shop.java", 8, "rawtypes", "warning"), ("src/Shop.java", 8, "rawtypes", "warning"),
         ("src/Shop.java", 9, "", "error"), ("src/lib.rs", 3, "E0308", "error"),
-        ("cart/cart.go", 2, "", "warning"),
+        ("web/b.js", 2, "", "error"), ("cart/cart.go", 2, "", "warning"),
     ]),
     (Reads.JUNIT, SUREFIRE, SHIPPED["mvn-test"], [
         ("src/test/java/shop/ShopTest.java", 10, "failed", "error"),
         ("src/test/java/shop/ShopTest.java", 20, "error", "error"),
         ("src/main/java/shop/Shop.java", 8, "error", "error"), ("", 0, "failed", "error"),
+    ]),
+    (Reads.JUNIT, SCRIPTS, SHIPPED["node-test"], [
+        ("test/a b.test.js", 10, "failed", "error"), ("test/v.test.js", 4, "failed", "error"),
+        ("test/m.js", 4, "failed", "error"), ("test/j.test.cjs", 2, "failed", "error"),
+        ("test/k.test.cjs", 0, "failed", "error"),
     ]),
     (Reads.GO_TEST, GO, SHIPPED["go-test"], [
         ("typed/typed.go", 4, "", "error"), ("new/n.go", 2, "", "error"),

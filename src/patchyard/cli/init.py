@@ -16,6 +16,8 @@ from patchyard.domain.detection import Detected, detect
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import Conflict, StateRefusal
 from patchyard.domain.gate_detection import ALWAYS, gates_for
+from patchyard.domain.gates import Reads
+from patchyard.domain.shipped_gates import SHIPPED
 from patchyard.engine.catalogue import Catalogue
 
 
@@ -97,7 +99,9 @@ def _proposed(gates: Mapping[str, str]) -> list[str]:
         if purpose in ALWAYS:
             lines.append(f"  {purpose}: {gate}")
             continue
-        why = "old failures do not count; instead of `validate`" if purpose == "tests" else ""
+        why = "instead of `validate`" if purpose == "tests" else ""
+        if why and SHIPPED[gate].reads != Reads.EXIT:
+            why = f"old failures do not count; {why}"
         lines.append(f"#  {purpose}: {gate}  # {why or 'where it is installed'}")
     return lines
 

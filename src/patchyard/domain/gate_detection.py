@@ -1,6 +1,7 @@
 """Which gates fit a repository, from its own files. Looks at no file itself."""
 
 import json
+import re
 from collections.abc import Callable, Collection, Mapping
 
 Read = Callable[[str], str | None]  # text of a file, None when there is none
@@ -16,6 +17,13 @@ _PYTHON: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "docs=mkdocs": (("mkdocs.yml", "mkdocs.yaml"), ()),
 }
 _SETTINGS = ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "requirements.txt")
+# By gate: a script that is one command, since what asks for a report goes to its end.
+_RUNNERS: Mapping[str, re.Pattern[str]] = {
+    gate: re.compile(rf"(?:cross-env |[A-Z_]+=\S* )*{words}(?: [^&|;<>]*)?")
+    for gate, words in {
+        "jest": "jest", "mocha": "mocha", "node-test": "node (?:.* )?--test", "vitest": "vitest"
+    }.items()
+}  # fmt: skip
 _NODE = {"lint": "eslint", "format": "prettier"}
 _OTHERS: Mapping[str, Mapping[str, str]] = {
     "Cargo.toml": {"tests": "cargo-test", "lint": "clippy", "format": "rustfmt"},
@@ -62,12 +70,20 @@ def _node(read: Read, names: Collection[str]) -> Mapping[str, str]:
     package = package if isinstance(package, dict) else {}
     scripts, needs = package.get("scripts"), package.get("devDependencies")
     test = scripts.get("test") if isinstance(scripts, dict) else None
-    found = {"tests": "npm-test"} if test and "no test specified" not in str(test) else {}
+    found = {}
+    if test and "no test specified" not in str(test):
+        found["tests"] = _runner(str(test), needs if isinstance(needs, dict) else {})
     if isinstance(needs, dict):
         found |= {purpose: gate for purpose, gate in _NODE.items() if gate in needs}
     if "tsconfig.json" in names:
         found["types"] = "tsc"
     return found
+
+
+def _runner(script: str, needs: Mapping[str, object]) -> str:
+    """Return the gate of the runner that a script is; `npm-test` goes by the exit code alone."""
+    gate = next((gate for gate, form in _RUNNERS.items() if form.fullmatch(script)), "npm-test")
+    return "npm-test" if gate == "jest" and "jest-junit" not in needs else gate
 
 
 def _other(_: Read, names: Collection[str]) -> Mapping[str, str]:

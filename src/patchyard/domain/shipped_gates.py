@@ -20,12 +20,13 @@ def _ruff(name: str, options: str) -> Gate:
     return _python(name, command, Reads.SARIF, package="ruff")
 
 
-def _node(name: str, command: str, reads: Reads, *, package: str = "") -> Gate:
-    return Gate(name=name, command=command, reads=reads, cure=_NPM.format(package or name))
+def _node(name: str, command: str, *, package: str = "") -> Gate:
+    cure = _NPM.format(package or name)
+    return Gate(name=name, command=command, reads=Reads.TEXT, exit_codes=_FOUND_2, cure=cure)
 
 
-# Go and the compiler of Rust end with these where they found something.
-_GO_CODES = (0, 1, 2)
+# Go, tsc and the compiler of Rust end with these where they found something.
+_FOUND_2 = (0, 1, 2)
 _CARGO_CODES = (0, 1, 101)
 # Each module of Maven writes a file a class: they are put together, with where sources lie. Tests
 # that failed end no module here; whatever else ends Maven badly is no failed test.
@@ -41,6 +42,13 @@ grep -qE '^\[ERROR\].*(forked (VM|process)|error in the fork)' .git/patchyard-ma
   echo '</testsuites>'
 } > {report}
 exit $code"""
+
+
+def _script(name: str, command: str, *, cure: str = "") -> Gate:
+    """Return the gate of a test runner that `npm test` starts, told to write a report."""
+    cure = cure or _NPM.format(name)
+    return Gate(name=name, command=command, reads=Reads.JUNIT, is_tests=True, cure=cure)
+
 
 _TABLE = (
     # tests
@@ -66,11 +74,26 @@ _TABLE = (
         """ '{"ImportPath":{{printf "%q" .ImportPath}},"Dir":{{printf "%q" .Dir}}}' ./...;"""
         " go test -json ./... 2>&1",
         reads=Reads.GO_TEST,
-        exit_codes=_GO_CODES,
+        exit_codes=_FOUND_2,
         is_tests=True,
         cure="install go",
     ),
     Gate(name="npm-test", command="npm test", is_tests=True, cure="install Node.js"),
+    _script(
+        "node-test",
+        'NODE_OPTIONS="--test-reporter=junit --test-reporter-destination={report}" npm test',
+        cure="install Node.js, 20.11 or newer",
+    ),
+    _script("vitest", "npm test -- --run --reporter=junit --outputFile={report}"),
+    _script(
+        "jest",
+        "JEST_JUNIT_OUTPUT_FILE={report} JEST_JUNIT_ADD_FILE_ATTRIBUTE=true"
+        " npm test -- --ci --reporters=jest-junit",
+        cure=_NPM.format("jest-junit"),
+    ),
+    _script(  # it ends with the number of failures
+        "mocha", "npm test -- --reporter xunit --reporter-option output={report} || exit 1"
+    ),
     Gate(
         name="mvn-test",
         command=_MVN,
@@ -99,7 +122,7 @@ _TABLE = (
         name="go-vet",
         command="go vet ./... 2>&1",
         reads=Reads.TEXT,
-        exit_codes=_GO_CODES,
+        exit_codes=_FOUND_2,
         cure="install go",
     ),
     Gate(
@@ -119,12 +142,12 @@ _TABLE = (
     # format
     _python("ruff-format", "ruff format --no-cache --check .", Reads.TEXT, package="ruff"),
     _python("black", "black --check . 2>&1", Reads.TEXT, package="black"),
-    _node("prettier", "prettier --check . 2>&1", Reads.TEXT),
+    _node("prettier", "prettier --check . 2>&1"),
     Gate(
         name="gofmt",
         command="gofmt -l . 2>&1",
         reads=Reads.TEXT,
-        exit_codes=_GO_CODES,
+        exit_codes=_FOUND_2,
         cure="install go",
     ),
     Gate(
@@ -148,7 +171,7 @@ _TABLE = (
         severity=Severity.WARNING,  # its notes belong to an error
         cure=_PIP.format("mypy"),
     ),
-    _node("tsc", "tsc --noEmit --pretty false", Reads.TEXT, package="typescript"),
+    _node("tsc", "tsc --noEmit --pretty false", package="typescript"),
     # coverage of the changed lines; what never runs is found below packages and named folders alone
     Gate(
         name="coverage",

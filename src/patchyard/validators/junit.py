@@ -21,6 +21,11 @@ _FRAME = re.compile(
     r"^\s*at (?:[\w.@$-]*/)*(?P<in>[\w.$]+)\.[\w$<>]+\((?P<file>[\w$]+\.\w+):(?P<line>\d{1,9})\)",
     re.MULTILINE,
 )
+# `at name (file:///home/ada/shop/a.js:10:5)` of JavaScript; vitest has an arrow
+_SCRIPT_FRAME = re.compile(
+    r"^\s*(?:at (?:[^()\n]*\()?|\u276f (?:\S+ )?)(?P<path>[^\s()]+):(?P<line>\d{1,9}):\d+\)?$",
+    re.MULTILINE,
+)
 _PLACE = re.compile(r"^([^\s:][^:\n]*):(\d{1,9}):", re.MULTILINE)  # as tracebacks name one
 MOST_TESTS = 200_000
 
@@ -88,7 +93,7 @@ class _Cases:
         path = path_in_tree(case.get("file", ""), self._root)
         return GateFinding(
             path=path,
-            line=line + 1 if path else 0,  # pytest counts from 0
+            line=line + 1 if path and "line" in case else 0,  # pytest counts from 0
             rule="failed" if tag == "failure" else "error",
             severity=Severity.ERROR,
             subject=self._name,
@@ -103,6 +108,8 @@ class _Cases:
             place = path_in_tree(match[1].strip(), self._root)
             if place and path in {"", place}:
                 path, line = place, int(match[2])
+        if not line:
+            path, line = self._of_script(path, text)
         if not path:
             path, line = self._sources.placed(text, (self._case or {}).get("classname", ""))
         return GateFinding(
@@ -113,6 +120,14 @@ class _Cases:
             message=message,
             subject=failure.subject,
         )
+
+    def _of_script(self, path: str, trace: str) -> tuple[str, int]:
+        """Return the first place that a trace of JavaScript names: in the test's file, if known."""
+        for frame in _SCRIPT_FRAME.finditer(trace):
+            place = path_in_tree(frame["path"], self._root)
+            if place and "node_modules/" not in place and path in {"", place}:
+                return (place, int(frame["line"]))
+        return (path, 0)
 
 
 class _Sources:

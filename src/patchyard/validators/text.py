@@ -23,6 +23,8 @@ PLACED = re.compile(
 MAVEN = re.compile(
     r"\[(?P<grade>ERROR|WARNING)\] (?P<path>[^:]+):\[(?P<line>\d{1,9}),\d+\] (?P<said>.*)"
 )
+# `[error] path: SyntaxError: message (12:3)` of prettier.
+UNREAD = re.compile(r"\[error\] (?P<path>[^:]+): (?P<said>.*\((?P<line>\d{1,9}):\d+\))")
 # ` --> path:2:1` of ruff and rustc, below the message that it is about.
 ARROW = re.compile(r"\s*--> (?P<path>\S.*?):(?P<line>\d{1,9}):\d+")
 # `Would reformat: path`, `would reformat path`, `[warn] path`, or the path alone.
@@ -63,6 +65,10 @@ def named_in(line: str, root: str) -> GateFinding | None:
         path = path_in_tree(of_maven["path"], root)
         made = _made(path, int(of_maven["line"]), of_maven["said"])
         return replace(made, severity=Severity(of_maven["grade"].lower())) if path else None
+    if unread := UNREAD.fullmatch(line):
+        path = path_in_tree(unread["path"], root)
+        made = _made(path, int(unread["line"]), unread["said"])
+        return replace(made, severity=Severity.ERROR) if path else None
     if placed := PLACED.fullmatch(line):
         path = path_in_tree(placed["path"], root)
         number, said = int(placed["line"] or placed["at"]), placed["said"]
@@ -86,4 +92,14 @@ def _made(path: str, line: int, said: str) -> GateFinding:
     )
 
 
-__all__ = ["ALONE", "ARROW", "LISTED", "LONGEST", "MAVEN", "PLACED", "TextReader", "named_in"]
+__all__ = [
+    "ALONE",
+    "ARROW",
+    "LISTED",
+    "LONGEST",
+    "MAVEN",
+    "PLACED",
+    "UNREAD",
+    "TextReader",
+    "named_in",
+]
