@@ -34,7 +34,7 @@ _MVN = r"""find . -path '*/surefire-reports/TEST-*.xml' -delete
 mvn -o -B -Dmaven.test.failure.ignore=true test > .git/patchyard-maven 2>&1
 code=$?
 cat .git/patchyard-maven
-grep -qE '^\[ERROR\].*(forked (VM|process)|error in the fork)' .git/patchyard-maven && code=2
+grep -qE 'The forked (VM|process) |error in the fork' .git/patchyard-maven && code=2
 { echo '<testsuites>'
   find . -name '*.java' -o -name '*.kt' -o -name '*.groovy' -o -name '*.scala' |
     sed 's/&/\&amp;/g; s/</\&lt;/g; s/.*/<source>&<\/source>/'
