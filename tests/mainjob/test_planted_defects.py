@@ -191,3 +191,16 @@ def test_a_credential_is_found_among_thousands_of_files_and_in_text_that_git_cal
         ("nul.txt", 2, "named-secret"),
         ("wide.txt", 1, "named-secret"),
     }
+
+
+def test_an_old_error_of_syntax_stops_nothing_and_a_new_one_is_found(desk: Desk) -> None:
+    config = "gates: {format: ruff-format, types: mypy}\n"
+    base(desk, {".patchyard/config.yaml": config, "old.py": 'print "old"\n'})
+
+    said = run(desk, write("fine.py", "PRICE = 10\n"))
+    assert said.code == 0, (said.message, said.data["validation"])
+    assert {name: row["old"] for name, row in gates(said).items()} == {"format": 1, "types": 1}
+
+    said = run(desk, write("an.py", 'print "new"\n'))
+    assert said.code == 1
+    assert found(gates(said)["format"]) == {("an.py", 1, "")}

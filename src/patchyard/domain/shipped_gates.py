@@ -25,7 +25,7 @@ def _node(name: str, command: str, *, package: str = "") -> Gate:
     return Gate(name=name, command=command, reads=Reads.TEXT, exit_codes=_FOUND_2, cure=cure)
 
 
-# Go, tsc and the compiler of Rust end with these where they found something.
+# What Go, tsc and the compiler of Rust end with, and mypy and ruff where syntax is wrong.
 _FOUND_2 = (0, 1, 2)
 _CARGO_CODES = (0, 1, 101)
 # Each module of Maven writes a file a class: they are put together, with where sources lie. Tests
@@ -140,7 +140,13 @@ _TABLE = (
         cure="install Maven and a JDK",
     ),
     # format
-    _python("ruff-format", "ruff format --no-cache --check .", Reads.TEXT, package="ruff"),
+    Gate(
+        name="ruff-format",
+        command="ruff format --no-cache --check .",
+        reads=Reads.TEXT,
+        exit_codes=_FOUND_2,
+        cure=_PIP.format("ruff"),
+    ),
     _python("black", "black --check . 2>&1", Reads.TEXT, package="black"),
     _node("prettier", "prettier --check . 2>&1"),
     Gate(
@@ -169,6 +175,7 @@ _TABLE = (
             "severity": "severity",
         },
         severity=Severity.WARNING,  # its notes belong to an error
+        exit_codes=_FOUND_2,
         cure=_PIP.format("mypy"),
     ),
     _node("tsc", "tsc --noEmit --pretty false", package="typescript"),
