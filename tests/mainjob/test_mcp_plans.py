@@ -74,6 +74,26 @@ def test_a_tool_that_changes_is_refused_until_somebody_accepts_it(served: Desk) 
     again = ran(served, call("mcp__h__echo", text="x"), call("mcp__h__write", text="y"))
     assert again.code == 0, again.message
     assert settled(served) == ["MCP_TOOL_CHANGED", ""]
+    (changed, _) = events(served, "ToolCallSettled")
+    assert changed["message"] == (
+        "echo of h is not what it was; it was not called; `agents mcp check h` shows what changed;"
+        " `agents mcp check h --accept` holds it to that"
+    )
+
+
+def test_a_held_server_that_does_not_start_is_told_with_its_words_and_the_cure(
+    served: Desk,
+) -> None:
+    assert served.agents("mcp", "check", "h").code == 0
+    git(served.repo, "rm", "-q", "server.py")
+    git(served.repo, "commit", "-q", "-m", "away")
+    script = served.script(call("mcp__h__write", text="x"), call("execute_command", command="> b"))
+    words = ("run", "a task", "--model", f"scripted:{script}", "--validate", "")
+    done = served.agents(*words, is_json=False)
+    assert done.code == 0, done.err
+    (line,) = [line for line in done.err.splitlines() if "MCP_SERVER_FAILED" in line]
+    for part in ("can't open file", "`--mount PATH` shows it there", "`agents mcp check h` tries"):
+        assert part in line
 
 
 def test_an_engine_killed_in_mid_call_takes_up_the_very_call(served: Desk) -> None:
@@ -148,7 +168,7 @@ def test_servers_that_do_not_work_are_told_and_the_plan_goes_on(desk: Desk) -> N
     assert done.code == 0, done.message
     assert (
         "MCP server gone: none of its tools are offered: there is no program no-such-program in"
-        " here" in notes(desk)
+        " here; it must be found inside: `--mount PATH` shows it there" in notes(desk)
     )
 
 

@@ -163,6 +163,36 @@ def test_why_a_server_does_not_begin_is_told_with_its_last_words(box: Box) -> No
         assert box.ask("mcp_list", command=command)["success"] is False
 
 
+OF_NODE = """node:internal/modules/cjs/loader:1210
+  throw err;
+  ^
+
+Error: Cannot find module '/opt/x.js'
+    at Module._load (node:internal/modules/cjs/loader:981:27) {
+  code: 'MODULE_NOT_FOUND'
+}
+
+Node.js v20.20.2
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "first"),
+    [
+        (OF_NODE, "Error: Cannot find module '/opt/x.js'"),
+        ("Traceback (most recent call last):\n  x\na.b.LostError: gone\n", "a.b.LostError: gone"),
+        ("TypeError [ERR_X]: no\n    at x (y:1)\n", "TypeError [ERR_X]: no"),
+        ("reading settings\nno licence was found\n\n", "no licence was found"),
+        ("x" * 5_000, "x" * talking.WORDS_CHARS),
+        (" \n\n", ""),
+    ],
+)
+def test_last_words_begin_with_the_line_that_tells_most(written: str, first: str) -> None:
+    said = talking.telling(written)
+    assert said.partition("\n")[0] == first
+    assert len(said) <= talking.WORDS_CHARS + 1
+
+
 def test_a_server_that_dies_in_mid_call_leaves_an_unknown_outcome_and_is_begun_anew(
     box: Box,
 ) -> None:

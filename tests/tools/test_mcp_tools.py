@@ -89,12 +89,10 @@ def test_a_large_answer_is_cut_and_the_whole_is_kept_for_read_output() -> None:
     assert len(tool().full(large)) == 100_000
 
 
-def test_what_a_server_was_not_given_and_what_it_changed_are_told() -> None:
+def test_what_a_server_was_not_given_is_told() -> None:
     asked = {"answer": '{"content":[]}', "refused": ["sampling/createMessage"]}
     result = ToolResult(call_id="c", success=True, message="", data=asked)
     assert "asked for what it is not given: sampling/createMessage" in tool().render(result)
-    changed = ToolResult(call_id="c", success=False, message="is not", error="MCP_TOOL_CHANGED")
-    assert "agents mcp check fs --accept" in tool().render(changed)
 
 
 JSON = wild_json(["type", "text", "content", "resource", "data", "uri", "refused"])

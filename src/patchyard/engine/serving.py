@@ -13,6 +13,7 @@ from patchyard.domain.carrying import NetworkBounds
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.domain.events import Noted
 from patchyard.domain.mcp import MCP_LIST, PREFIX, Listing, McpServer, listing_of
+from patchyard.domain.mcp_cures import told
 from patchyard.domain.plan import Phase, PlanSpec
 from patchyard.domain.routing import route_of
 from patchyard.domain.safety import UNCONFINED
@@ -78,7 +79,7 @@ class Serving:
         try:
             texts = await self._seen(server)
         except (EnvironmentBroken, EnvironmentUnavailable) as error:
-            self._note(server, f"none of its tools are offered: {error.message}")
+            self._note(server, f"none of its tools are offered: {told(server.name, error.message)}")
             return Listing()
         self._equipment.pins.keep(server, texts)
         listing = listing_of(server, texts)

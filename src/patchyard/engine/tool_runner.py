@@ -11,6 +11,7 @@ from patchyard.contracts.tool import Tool
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, UnknownName, UsageError
 from patchyard.domain.events import ToolCallRequested, ToolCallSettled
+from patchyard.domain.mcp_cures import with_cure
 from patchyard.domain.plan import Phase
 from patchyard.domain.routing import Route
 from patchyard.domain.safety import UNCONFINED
@@ -305,7 +306,7 @@ class ToolRunner:
         *,
         reattached: bool = False,
     ) -> Answered:
-        result = result_from_wire(call_id, payload)
+        result = with_cure(name, result_from_wire(call_id, payload))
         settled = settled_event(result, is_reattached=reattached)
         self._ledger.note(*self._reaching.used(call_id), settled)
         return self.answered(ref, name, result)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 
 from . import processes
@@ -26,6 +27,11 @@ PIECE_BYTES = 256 * 1024
 LONGEST_LINE = 8 * 1024 * 1024  # escaped, it still goes into a frame
 PENDING_BYTES = 8 * 1024 * 1024  # unread by the process above it: it is given up
 ERRORS_BYTES = 8 * 1024  # kept of its standard error
+WORDS_CHARS = 1000  # of these, told to whoever waits
+NAMED = re.compile(
+    r"(?:Uncaught )?(?:[\w.$]*(?:Error|Exception)|[Ee]rror|ERROR|[Ff]atal|FATAL|panic)"
+    r"(?: ?[\[(][^\])]*[\])])?: "
+)  # a line that names an error, as Node.js, Python, Go and most programs write it
 LONGEST_NUMBER = 40  # digits; longer ones take their time, and are no number that anybody means
 
 
@@ -137,9 +143,9 @@ class Talker:
         return "it ended with exit code %d" % code
 
     def last_words(self) -> str:
-        """Return the end of what it wrote to its standard error."""
+        """Return what it wrote to its standard error, the line that tells most first."""
         self._on_errors()
-        return self._errors.take_text()[-1000:].strip()
+        return telling(self._errors.take_text())
 
     def _close(self, why: str) -> None:
         self.is_open = False
@@ -172,6 +178,18 @@ class Talker:
         return processes.members(self.pid, self._mark, table)
 
 
+def telling(text: str) -> str:
+    """Return the last line that names an error, or the last one, and the end of the others."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    named = [number for number, line in enumerate(lines) if NAMED.match(line)]
+    first = lines.pop(named[-1] if named else -1).strip()[:WORDS_CHARS]
+    room = WORDS_CHARS - len(first)
+    rest = "\n".join(lines)[-room:] if room else ""
+    return "%s\n%s" % (first, rest) if rest else first
+
+
 def parsed(line: bytes) -> dict[str, Any] | None:
     """Return the object in a line; None where it holds none."""
     try:
@@ -185,4 +203,12 @@ def _whole(digits: str) -> float:
     return int(digits) if len(digits) <= LONGEST_NUMBER else float("nan")
 
 
-__all__ = ["ERRORS_BYTES", "LONGEST_LINE", "PENDING_BYTES", "Talker", "parsed"]
+__all__ = [
+    "ERRORS_BYTES",
+    "LONGEST_LINE",
+    "PENDING_BYTES",
+    "WORDS_CHARS",
+    "Talker",
+    "parsed",
+    "telling",
+]

@@ -16,8 +16,6 @@ from patchyard.domain.tooling import DEEPEST, Effect, ToolResult, ToolSpec
 from patchyard.tools import claims
 from patchyard.tools.shape import ToolboxTool
 
-CHANGED = "MCP_TOOL_CHANGED"
-
 
 @dataclass(frozen=True, kw_only=True)
 class McpTool(ToolboxTool):
@@ -39,11 +37,6 @@ class McpTool(ToolboxTool):
         answer = _answered(claims.text(result.data, "answer")) or {}
         found = [row for row in claims.rows(answer, "content") if row.get("type") == "image"]
         return claims.images(found, named="mimeType")
-
-    def _hint(self, result: ToolResult) -> str:
-        if result.error == CHANGED:
-            return f"; a person may accept that: agents mcp check {self.server.name} --accept"
-        return ""
 
 
 def show(result: ToolResult) -> str:
@@ -108,4 +101,4 @@ def served(server: McpServer, listed: ListedTool) -> McpTool:
     return McpTool(spec=spec, show=show, server=server, listed=listed)
 
 
-__all__ = ["CHANGED", "McpTool", "served", "show"]
+__all__ = ["McpTool", "served", "show"]

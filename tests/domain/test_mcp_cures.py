@@ -1,0 +1,36 @@
+"""What a failure of an MCP server says that a person can do."""
+
+import pytest
+
+from patchyard.domain.mcp_cures import cure_of, told, with_cure
+from patchyard.domain.tooling import ToolResult
+
+
+@pytest.mark.parametrize(
+    ("why", "cure"),
+    [
+        ("there is no program x in here", "--mount PATH"),
+        ("it ended with exit code 1; its last words: Error: Cannot find module '/x'", "--mount"),
+        ("http://h/mcp cannot be reached: refused", "--allow-host HOST"),
+        ("the variable NIX is not set where the engine runs", "set the variable"),
+        ("h gave no answer within 2 s and was ended", "timeout_s"),
+        ("the server h does not work: it ended with exit code 0", "`command` and `args`"),
+    ],
+)
+def test_a_cure_fits_what_the_failure_says(why: str, cure: str) -> None:
+    assert cure in cure_of(why)
+    assert told("h", f"{why}\nmore").splitlines()[1:] == ["more"]
+
+
+def test_where_nobody_knows_a_cure_only_the_way_to_look_is_told() -> None:
+    why = "it ended with exit code 1; its last words: no licence"
+    assert cure_of(why) == ""
+    assert told("h", why) == f"{why}; `agents mcp check h` tries it alone"
+
+
+def test_only_failures_of_a_server_are_told_a_cure() -> None:
+    failed = ToolResult(call_id="c", success=False, message="m", error="MCP_SERVER_FAILED")
+    assert "agents mcp check fs" in with_cure("mcp__fs__read", failed).message
+    assert with_cure("execute_command", failed) == failed
+    other = ToolResult(call_id="c", success=False, message="m", error="TIMEOUT")
+    assert with_cure("mcp__fs__read", other) == other
