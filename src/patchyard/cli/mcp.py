@@ -29,6 +29,7 @@ from patchyard.domain.errors import (
     UnknownName,
 )
 from patchyard.domain.mcp import Listing, McpServer, changes, listing_of
+from patchyard.domain.mcp_differences import differences
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.serving import tools_of
@@ -99,6 +100,7 @@ def check(name: str, output_format: str, *, accept: bool, **options: Any) -> Non
             "server": server.name,
             "is_new": held is None,
             "changes": dict(differs),
+            "differences": {} if held is None else dict(differences(held, texts)),
             "accepted": held is None or accept or not differs,
             "tools": _tools(server, listing, differs),
             "left_out": list(listing.left_out),
@@ -223,10 +225,29 @@ def _text(data: Mapping[str, Any]) -> str:
         ]
         for tool in data["tools"]
     ]
-    said = "seen for the first time, and held to this" if data["is_new"] else ""
-    head = f"{data['server']} {paint('works', 'green')}{said and f': {said}'}"
     left = [f"not offered: {visible(why)}" for why in data["left_out"]]
-    return "\n".join([head, table(rows, empty="it offers no tool"), *left])
+    differing = [
+        f"\n{visible(name)} was {data['changes'][name]}:\n{_diff(lines)}"
+        for name, lines in data["differences"].items()
+    ]
+    return "\n".join([_head(data), table(rows, empty="it offers no tool"), *left, *differing])
+
+
+def _head(data: Mapping[str, Any]) -> str:
+    name = data["server"]
+    if not data["accepted"]:
+        return f"{name} starts, and {paint('differs from what it is held to', 'yellow')}"
+    said = "seen for the first time, and held to this" if data["is_new"] else ""
+    if data["changes"]:
+        said = "held to this from now on"
+    return f"{name} {paint('works', 'green')}{said and f': {said}'}"
+
+
+def _diff(lines: Sequence[str]) -> str:
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    shown = [(line[:1], visible(line)) for line in lines]
+    painted = [paint(text, colours[sign]) if sign in colours else text for sign, text in shown]
+    return "\n".join(f"  {text}" for text in painted or ["only what nobody sees differs"])
 
 
 def _said(differs: Mapping[str, str]) -> str:

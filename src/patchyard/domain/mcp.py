@@ -180,7 +180,7 @@ def may_repeat(servers: Sequence[McpServer], tool: str) -> bool:
 
 def changes(old: Sequence[Any], new: Sequence[Any]) -> Mapping[str, str]:
     """Return which tools differ between two lists, by name: added, removed, changed."""
-    before, after = _by_name(old), _by_name(new)
+    before, after = texts_by_name(old), texts_by_name(new)
     found = {name: "removed" for name in before if name not in after}
     for name, text in after.items():
         if before.get(name) != text:
@@ -188,7 +188,8 @@ def changes(old: Sequence[Any], new: Sequence[Any]) -> Mapping[str, str]:
     return dict(sorted(found.items()))
 
 
-def _by_name(texts: Sequence[Any]) -> dict[str, str]:
+def texts_by_name(texts: Sequence[Any]) -> Mapping[str, str]:
+    """Return what describes each tool, by its name."""
     found = {}
     for text in texts:
         try:
@@ -218,4 +219,5 @@ __all__ = [
     "listing_of",
     "may_repeat",
     "server_named",
+    "texts_by_name",
 ]
