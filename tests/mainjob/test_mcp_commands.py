@@ -56,6 +56,23 @@ def test_a_server_that_is_not_there_or_does_not_work_is_an_error_with_the_cure(
     assert "no licence was found" in dead.message
 
 
+def test_a_tool_that_settings_misspell_is_told_with_the_nearest(served: Desk) -> None:
+    settings = "command: python3, args: [server.py]"
+    configured(served, f"mcp_servers: {{h: {{{settings}, tools: [ecko, fail]}}}}\n")
+    wrong = served.agents("mcp", "check", "h")
+    assert (wrong.code, [each["name"] for each in wrong.data["tools"]]) == (2, ["fail"])
+    assert "in `tools` or `read_only_tools` of h: 'ecko'. Did you mean 'echo'?" in wrong.message
+    assert "elicit" in wrong.message
+    assert wrong.data["left_out"] == ["it has no tool ecko; did you mean echo?"]
+    more = "tools: [fail], read_only_tools: [echo]"
+    configured(served, f"mcp_servers: {{h: {{{settings}, {more}}}}}\n")
+    beside = served.agents("mcp", "check", "h")
+    assert (beside.code, beside.data["left_out"]) == (
+        0,
+        ["echo of `read_only_tools` is none of `tools`"],
+    )
+
+
 def test_a_project_names_servers_of_its_own_and_shows_them(served: Desk) -> None:
     configured(served, "")
     said = ("project", "context", "set", "mcp_servers", f"{{own: {SERVER}}}")

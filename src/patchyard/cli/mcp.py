@@ -25,6 +25,7 @@ from patchyard.domain.entrusted import names_in
 from patchyard.domain.errors import (
     EnvironmentBroken,
     EnvironmentUnavailable,
+    PatchyardError,
     StateRefusal,
     UnknownName,
 )
@@ -83,7 +84,7 @@ def check(name: str, output_format: str, *, accept: bool, **options: Any) -> Non
     """Start the server NAME as a plan here would, and list its tools with their hashes.
 
     What it lists the first time is what it is held to. Exit code 3: something differs from that,
-    and was not accepted.
+    and was not accepted; 2: your settings name a tool that it has not.
     """
 
     async def work() -> Outcome:
@@ -105,13 +106,7 @@ def check(name: str, output_format: str, *, accept: bool, **options: Any) -> Non
             "tools": _tools(server, listing, differs),
             "left_out": list(listing.left_out),
         }
-        error = None
-        if differs and not accept:
-            error = StateRefusal(
-                f"{server.name} differs from what it is held to: {_said(differs)}",
-                hint=f"look at it; `agents mcp check {server.name} --accept` holds it to this",
-            )
-        return Outcome(data=data, text=_text(data), error=error)
+        return Outcome(data=data, text=_text(data), error=_mistake(data, listing))
 
     carry_out("mcp check", output_format, work)
 
@@ -179,6 +174,20 @@ async def _seen(equipment: Equipment, intake: Intake, server: McpServer) -> Sequ
         if server.url:
             hint = "it must be reached from inside: `--allow-host HOST` grants its host"
         raise EnvironmentUnavailable(f"{server.name}: {error.message}", hint=hint) from error
+
+
+def _mistake(data: Mapping[str, Any], listing: Listing) -> PatchyardError | None:
+    """Return what is wrong with a server that starts, None where nothing is."""
+    name = data["server"]
+    if not data["accepted"]:
+        return StateRefusal(
+            f"{name} differs from what it is held to: {_said(data['changes'])}",
+            hint=f"look at it; `agents mcp check {name} --accept` holds it to this",
+        )
+    if listing.unknown:
+        what = f"tool in `tools` or `read_only_tools` of {name}:"
+        return UnknownName.among(what, listing.unknown[0], listing.names)
+    return None
 
 
 def _named(servers: Sequence[McpServer], name: str) -> McpServer:

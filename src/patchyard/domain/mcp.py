@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from patchyard.domain.codec import is_deeper
@@ -79,6 +80,8 @@ class Listing:
 
     tools: tuple[ListedTool, ...] = ()
     left_out: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()  # named in the settings, and the server has none of that name
+    names: tuple[str, ...] = ()  # of all that it lists
 
 
 def listing_of(server: McpServer, texts: Sequence[Any]) -> Listing:
@@ -96,10 +99,21 @@ def listing_of(server: McpServer, texts: Sequence[Any]) -> Listing:
     twice = [(name, len(alike)) for name, alike in found.items() if len(alike) > 1]
     left_out += [f"{name} is the name of {count} tools" for name, count in twice]
     tools = {name: alike[0] for name, alike in found.items() if len(alike) == 1}
-    names = {tool.name for tool in tools.values()}
+    names = tuple(texts_by_name(texts))
     wanted = dict.fromkeys((*(server.tools or ()), *server.read_only_tools))
-    left_out += [f"it has no tool {name}" for name in wanted if name not in names]
-    return Listing(tools=tuple(tools.values()), left_out=tuple(left_out))
+    unknown = tuple(name for name in wanted if name not in names)
+    left_out += [f"it has no tool {name}{_guess(name, names)}" for name in unknown]
+    if server.tools is not None:
+        beside = [n for n in server.read_only_tools if n in names and n not in server.tools]
+        left_out += [f"{name} of `read_only_tools` is none of `tools`" for name in beside]
+    return Listing(
+        tools=tuple(tools.values()), left_out=tuple(left_out), unknown=unknown, names=names
+    )
+
+
+def _guess(name: str, names: Sequence[str]) -> str:
+    near = get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _tool(server: McpServer, text: Any) -> ListedTool:
