@@ -54,6 +54,28 @@ def test_a_server_that_is_not_there_or_does_not_work_is_an_error_with_the_cure(
     assert dead.code == 4
     assert "h: the server h does not work: it ended with exit code 1" in dead.message
     assert "no licence was found" in dead.message
+    assert "--mount" not in dead.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "cure"),
+    [
+        ("command: no-such-program", "`--mount PATH` shows it there"),
+        ("command: python3, args: [gone.py]", "`--mount PATH` shows it there"),
+        ("command: python3, env: {NIX: '${NIX}'}", "set the variable where `agents` is called"),
+        ("command: 'true'", "must start what speaks MCP"),
+        ("url: 'http://127.0.0.1:1/mcp'", "`--allow-host HOST` grants its host"),
+    ],
+)
+def test_the_hint_of_a_server_that_does_not_work_fits_what_is_wrong(
+    desk: Desk, settings: str, cure: str
+) -> None:
+    configured(desk, f"mcp_servers: {{h: {{{settings}}}}}\n")
+    failed = desk.agents("mcp", "check", "h")
+    assert failed.code == 4
+    hint = failed.message.rpartition("|")[2]
+    assert cure in hint, failed.message
+    assert ("--mount" in hint) == ("--mount" in cure)
 
 
 def test_a_tool_that_settings_misspell_is_told_with_the_nearest(served: Desk) -> None:

@@ -30,6 +30,7 @@ from patchyard.domain.errors import (
     UnknownName,
 )
 from patchyard.domain.mcp import Listing, McpServer, changes, listing_of
+from patchyard.domain.mcp_cures import cure_of
 from patchyard.domain.mcp_differences import differences
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
@@ -168,12 +169,8 @@ async def _seen(equipment: Equipment, intake: Intake, server: McpServer) -> Sequ
     try:
         return await tools_of(equipment, intake.spec, server)
     except EnvironmentBroken as error:
-        hint = (
-            "it must be found inside: `--mount PATH` shows it there, `--in PLACE` looks elsewhere"
-        )
-        if server.url:
-            hint = "it must be reached from inside: `--allow-host HOST` grants its host"
-        raise EnvironmentUnavailable(f"{server.name}: {error.message}", hint=hint) from error
+        said, cure = f"{server.name}: {error.message}", cure_of(error.message)
+        raise EnvironmentUnavailable(said, hint=cure) from error
 
 
 def _mistake(data: Mapping[str, Any], listing: Listing) -> PatchyardError | None:
