@@ -74,6 +74,9 @@ async def test_a_client_makes_a_plan_follows_it_and_reads_what_it_changed(desk: 
         events = await ask(served, "plan_events", plan_id=told["plan_id"])
         names = [event["event"] for event in events["events"]]
         assert {"PlanCreated", "ToolCallSettled", "ValidationRecorded"} & set(names)
+        created = next(each for each in events["events"] if each["event"] == "PlanCreated")
+        assert created["says"].startswith('{"spec": {"task": "do it"')
+        assert max(len(each["says"]) for each in events["events"]) <= 1_000
         later = await ask(served, "plan_events", after=events["next_after"])
         assert later["events"] == []
         (listed,) = (await ask(served, "list_plans"))["plans"]
@@ -91,7 +94,22 @@ async def test_mistakes_are_told_to_the_client_with_the_cure(desk: Desk) -> None
     async with client(desk) as served:
         assert "there is no plan of" in await refused(served, "plan_status")
         assert "of this repository" in await refused(served, "plan_diff", plan_id=foreign)
-        assert "a task is a text" in await refused(served, "make_plan", task=" ")
+        assert "`task` is empty; say what to do" in await refused(served, "make_plan", task=" ")
+        long = await refused(served, "make_plan", task="x" * 200_001)
+        assert "200,000 characters at most" in long
+
+
+async def test_arguments_that_do_not_fit_are_refused_in_our_words(desk: Desk) -> None:
+    async with client(desk) as served:
+        assert "make_plan needs `task`" in await refused(served, "make_plan")
+        wrong = await refused(served, "plan_status", plan="01")
+        assert "unknown argument of plan_status: 'plan'. Did you mean 'plan_id'?" in wrong
+        assert "known: plan_id, wait_s" in wrong
+        kind = await refused(served, "plan_status", wait_s="soon")
+        assert "plan_status: `wait_s`: input should be a valid number" in kind
+        assert "http" not in kind
+        tools = (await served.list_tools()).tools
+        assert {tool.input_schema["additionalProperties"] for tool in tools} == {False}
 
 
 async def test_what_was_allowed_is_approved_and_applied(desk: Desk) -> None:

@@ -2,15 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from inspect import getdoc
 from typing import Any
 
 import click
 
 from patchyard.cli.cataloguing import checkout_of, table
 from patchyard.cli.main import Group
-from patchyard.cli.offering import Offer, translating
+from patchyard.cli.offering import Offer
 from patchyard.cli.opening import engine_opened
 from patchyard.cli.outcome import (
     RICH,
@@ -21,6 +19,7 @@ from patchyard.cli.outcome import (
     say_warnings,
     visible,
 )
+from patchyard.cli.protocol import server_of
 from patchyard.domain.entrusted import names_in
 from patchyard.domain.errors import (
     EnvironmentBroken,
@@ -37,11 +36,6 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.serving import tools_of
 from patchyard.intake import Asked, Intake, take_in
 
-INSTRUCTIONS = (
-    "Patchyard carries out coding tasks on one repository with an agent in a sandbox. Make a plan"
-    " with make_plan, follow it with plan_status (wait_s=50) until is_running is false, and read"
-    " plan_diff. Nothing is written to the repository until a plan is applied."
-)
 SHOWN_PIN = 12  # characters of a hash that people compare
 
 
@@ -128,13 +122,9 @@ def serve(repo: str, model_name: str | None, kind: str | None, *, allow_apply: b
     """
 
     async def work() -> Outcome:
-        server, failure = _library()
         asked = Asked(model=model_name, kind=kind, repository=repo)
         offer = Offer(asked, checkout_of(repo), os.environ)
-        own = version("patchyard")
-        served = server("patchyard", version=own, instructions=INSTRUCTIONS, log_level="ERROR")
-        for name, tool in offer.tools(may_apply=allow_apply).items():
-            served.add_tool(translating(tool, failure), name=name, description=getdoc(tool))
+        served = server_of(offer.tools(may_apply=allow_apply))
         try:
             await served.run_stdio_async()
         finally:
@@ -142,17 +132,6 @@ def serve(repo: str, model_name: str | None, kind: str | None, *, allow_apply: b
         return Outcome()
 
     carry_out("mcp serve", RICH, work)
-
-
-def _library() -> tuple[Any, Any]:
-    """Return the server of the protocol's library, and its error for tools."""
-    try:
-        from mcp.server.mcpserver import MCPServer  # noqa: PLC0415 - only where it is one
-        from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - likewise
-    except ImportError as error:
-        missing = "the MCP library is not installed"
-        raise EnvironmentUnavailable(missing, hint="pip install 'patchyard[mcp]'") from error
-    return MCPServer, ToolError
 
 
 async def _here(equipment: Equipment, asked: Asked) -> Intake:
@@ -260,4 +239,4 @@ def _said(differs: Mapping[str, str]) -> str:
     return ", ".join(f"{visible(name)} ({how})" for name, how in differs.items())
 
 
-__all__ = ["INSTRUCTIONS", "SHOWN_PIN", "mcp"]
+__all__ = ["SHOWN_PIN", "mcp"]

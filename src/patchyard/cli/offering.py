@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchyard.assembly import open_equipment
+from patchyard.cli.event_words import event_words
 from patchyard.cli.working import made_plan
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import PatchyardError, StateRefusal, UnknownName, UsageError
@@ -29,7 +30,7 @@ from patchyard.intake import Asked
 AT_ONCE = 4  # plans of one server
 TASK_CHARS = 200_000
 PAGE_CHARS = 60_000  # of a diff
-EVENT_CHARS = 2_000  # of one event
+EVENT_CHARS = 1_000  # of one event
 EVENTS = 100  # of one page
 LISTED = 50  # plans
 WAIT_S = 50.0  # for a change; clients give up after a minute
@@ -74,7 +75,9 @@ class Offer:
         `task` says what to do. `validate`: shell commands that must pass on the result; the
         repository's own tests where none is said. Nothing is written to the repository.
         """
-        if not task.strip() or len(task) > TASK_CHARS:
+        if not task.strip():
+            raise UsageError("`task` is empty", hint="say what to do")
+        if len(task) > TASK_CHARS:
             raise UsageError(f"a task is a text of {TASK_CHARS:,} characters at most")
         if sum(not each.done() for each in self._running.values()) >= AT_ONCE:
             raise StateRefusal(f"{AT_ONCE} plans run already", hint="wait for one, or cancel one")
@@ -112,7 +115,7 @@ class Offer:
         rows: list[dict[str, Any]] = []
         for number, _, event in events:
             if number > after and len(rows) < EVENTS:
-                said = str(to_json(event))[:EVENT_CHARS]
+                said = event_words(event, EVENT_CHARS)
                 rows.append({"number": number, "event": type(event).__name__, "says": said})
         return {"events": rows, "next_after": rows[-1]["number"] if rows else after}
 
@@ -218,4 +221,13 @@ def translating(tool: Offered, failure: Callable[[str], Exception]) -> Offered:
     return translated
 
 
-__all__ = ["AT_ONCE", "DESTINATIONS", "PAGE_CHARS", "TOLD", "Offer", "said", "translating"]
+__all__ = [
+    "AT_ONCE",
+    "DESTINATIONS",
+    "PAGE_CHARS",
+    "TOLD",
+    "Offer",
+    "Offered",
+    "said",
+    "translating",
+]

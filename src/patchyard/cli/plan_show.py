@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from patchyard.cli.cataloguing import fields
+from patchyard.cli.event_words import event_words
 from patchyard.cli.looking import look_at
 from patchyard.cli.opening import opened
 from patchyard.cli.outcome import (
@@ -34,7 +35,7 @@ from patchyard.config import places
 from patchyard.domain.codec import to_json
 from patchyard.domain.decision import Decision
 from patchyard.domain.errors import UnknownName, UsageError
-from patchyard.domain.events import Body, PhaseFailed, ToolCallRequested, ToolCallSettled
+from patchyard.domain.events import Body, ToolCallRequested, ToolCallSettled
 from patchyard.domain.marks import Mark
 from patchyard.domain.plan import State
 from patchyard.domain.routing import Route, route_of
@@ -145,9 +146,7 @@ async def _events(_equipment: Equipment, ledger: Ledger) -> Outcome:
         body = to_json(event)
         rows.append({"version": version, "at": at, "event": type(event).__name__, **body})
         clock = _local(at, "%H:%M:%S.%f")[:-3]
-        about = visible(json.dumps(body, ensure_ascii=False))
-        is_whole = len(about) <= EVENT_SHOWN or isinstance(event, PhaseFailed)  # with its cure
-        about = about if is_whole else f"{about[: EVENT_SHOWN - 1]}…"
+        about = event_words(event, EVENT_SHOWN)
         lines.append(f"{version:5} {clock} {type(event).__name__:20} {about}")
     return Outcome(data={"plan_id": ledger.plan_id, "events": rows}, text="\n".join(lines))
 
