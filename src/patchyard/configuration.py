@@ -23,7 +23,8 @@ from patchyard.domain.effective import (
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.features import own_metadata
-from patchyard.domain.project import LIMIT_KEYS, Project
+from patchyard.domain.limit_settings import LIMIT_KEYS
+from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
 from patchyard.domain.settings import KEYS, LISTS, RESERVED, TEXTS, Settings, parse_settings
 from patchyard.domain.trust import (

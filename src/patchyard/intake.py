@@ -18,22 +18,27 @@ from patchyard.configuration import (
 from patchyard.domain.action import Action, Filled, Rule, use
 from patchyard.domain.analysis_settings import MapSettings
 from patchyard.domain.automation import known_profile
-from patchyard.domain.budget import PlanLimits
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
 from patchyard.domain.detection import detect
-from patchyard.domain.effective import Setting
+from patchyard.domain.durations import seconds_of
 from patchyard.domain.environment import Priority
 from patchyard.domain.environment_limits import of_words
 from patchyard.domain.errors import UnknownName, UsageError, quoted
 from patchyard.domain.faults import Fault
-from patchyard.domain.gates import Gate
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
+from patchyard.domain.limit_settings import LimitSettings
 from patchyard.domain.plan import AUTO, PlanSpec
-from patchyard.domain.project import LimitSettings, seconds_of
 from patchyard.domain.reach import looks_secret
 from patchyard.domain.safety import SafetyProfile
 from patchyard.domain.settings import DESTINATIONS, Settings
+from patchyard.intake_bounds import (
+    gates_in_force,
+    limits_in_force,
+    lowered,
+    rounds_in_force,
+    with_undecided,
+)
 from patchyard.intake_devcontainers import discovered_in, with_devcontainers
 from patchyard.intake_mounts import includes_of, mounts_of
 from patchyard.intake_names import require_names
@@ -122,6 +127,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     require_names(settings, str(top), holdings=holdings, project=project, roles=roles)
     filled = use(asked.action, asked.arguments) if asked.action else None
     spec = _spec(asked, environ, settings, filled, top)
+    bounded = lowered(settings, spec.charter)
     wish = Wish(
         place=asked.kind,
         priority=asked.environment_priority,
@@ -143,7 +149,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     spec = replace(spec, invariants=_invariants(settings, holdings, spec, filled))
     require_role_fits(spec)
     spec = with_askable(spec, environ)
-    return Intake(spec=spec, notes=(*notes, *said, *more), warnings=settings.warnings)
+    return Intake(spec=spec, notes=(*bounded, *notes, *said, *more), warnings=settings.warnings)
 
 
 def _top(place: str) -> Path:
@@ -215,6 +221,7 @@ def _spec(
     own_variables = settings.value("variables") or {}
     safety = settings.value("safety") or SafetyProfile()
     charter, team = cast(settings, action.role if action else "", environ)
+    charter, *others = with_undecided((charter, *team), settings, filled)
     return PlanSpec(
         task=filled.task if filled else asked.task,
         repository=str(top),
@@ -227,9 +234,9 @@ def _spec(
         model=_found_again(settings.value("model") or ""),
         role=charter.name,
         charter=charter,
-        team=team,
-        limits=_limits(settings, agent, safety),
-        rounds=settings.value("limits.rounds"),
+        team=tuple(others),
+        limits=limits_in_force(settings, agent, safety, charter),
+        rounds=rounds_in_force(settings, charter),
         apply_to=settings.value("apply") or "none",
         requires_changes=asked.requires_changes,
         allow_paths=settings.value("allow_paths") or (),
@@ -266,28 +273,12 @@ def _triggers(said: tuple[Trigger, ...] | None) -> tuple[Trigger, ...]:
     return DEFAULT_TRIGGERS if said is None else said
 
 
-def _limits(settings: Configuration, agent: str, safety: SafetyProfile) -> PlanLimits:
-    steps = settings.values["limits.max_steps"]
-    usd = settings.value("limits.budget_usd")
-    if safety.max_cost_per_plan is not None:
-        usd = min(usd, safety.max_cost_per_plan)
-    # A recipe is bounded by its steps and its time; the default is meant for models.
-    unbounded = agent == "recipe" and steps.origin == "default"
-    return PlanLimits(
-        usd=usd,
-        tokens=settings.value("limits.max_tokens"),
-        steps=None if unbounded else steps.value,
-        calls=settings.value("limits.max_calls"),
-        seconds=settings.value("limits.timeout"),
-    )
-
-
 def _with_commands(
     spec: PlanSpec, settings: Configuration, filled: Filled | None, sight: Glimpse | None
 ) -> tuple[PlanSpec, tuple[str, ...]]:
     """Fill in setup and validation: said, the action's, or detected when neither is said."""
     setup, validate = _said("setup", settings, filled), _said("validate", settings, filled)
-    spec = replace(spec, gates=_gates(settings, filled))
+    spec = replace(spec, gates=gates_in_force(settings, filled, spec.charter))
     if setup is not None or validate is not None or sight is None:
         return replace(spec, setup=setup or (), validate=validate or ()), ()
     seen: Glimpse = sight
@@ -308,18 +299,6 @@ def _with_commands(
     elif spec.charter.is_writing:
         notes.append(UNPROVEN)
     return replace(spec, setup=found.setup, validate=found.validate), tuple(notes)
-
-
-def _gates(settings: Configuration, filled: Filled | None) -> tuple[Gate, ...]:
-    """Return the gates in force; those of the action stand before those of files.
-
-    Where a person's own line says `--validate ''` nothing is proven.
-    """
-    if settings.values["validate"] == Setting(value=(), origin="option"):
-        return ()
-    own = filled.gates if filled and filled.gates else {}
-    kept = [gate for gate in settings.value("gates") or () if gate.name not in own]
-    return (*kept, *(gate for gate in own.values() if gate is not None))
 
 
 def _said(name: str, settings: Configuration, filled: Filled | None) -> Any:

@@ -10,6 +10,7 @@ from patchyard.domain.announcing import Skills
 from patchyard.domain.effective import Setting
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault
+from patchyard.domain.gate_settings import with_own
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.role import Output, Role
 from patchyard.domain.routing import sites_of
@@ -134,9 +135,10 @@ def require_role_fits(spec: PlanSpec) -> None:
                 f"the role {each.name} does not work in {kind}",
                 hint=f"it works in {', '.join(each.environments)}: name one with --in",
             )
-    has_tester = any(each.output == Output.TESTS for each in (charter, *spec.team))
-    if has_tester and not commands_of(spec):
-        raise UsageError(UNNOTICED, hint="name one with --validate COMMAND")
+    for each in (charter, *spec.team):
+        own = replace(spec, gates=with_own(spec.gates, each.gates))
+        if each.output == Output.TESTS and not commands_of(own):
+            raise UsageError(UNNOTICED, hint="name one with --validate COMMAND")
 
 
 __all__ = [

@@ -124,6 +124,17 @@ async def test_a_colleague_has_what_is_left_of_the_limits(tmp_path: Path) -> Non
     assert data["cost"]["steps"] == 6
 
 
+async def test_who_is_asked_is_bounded_by_its_own_role_too(tmp_path: Path) -> None:
+    looks = [call("read_file", path="a.txt")] * 9
+    office = Office(tmp_path, developer=(ASKS, ADD, done()), architect=looks)
+    office.own_role("architect", "output: record\nlimits: {max_steps: 3}\n")
+    data, events, error = await office.run()
+    assert error is None
+    assert told(events)[0].error == "LIMIT_REACHED"
+    (row,) = data["questions"]
+    assert row["steps"] == 3
+
+
 async def test_the_calls_of_who_was_asked_count_against_the_limit(tmp_path: Path) -> None:
     looks = [call("read_file", path="a.txt")] * 3
     office = Office(

@@ -10,10 +10,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from patchyard.cli.config import config, duration
+from patchyard.cli.config import config
 from patchyard.cli.init import init
 from patchyard.cli.project import project
 from patchyard.cli.trust import trust
+from patchyard.domain.durations import duration
 
 COMMANDS: dict[str, click.Command] = {"config": config, "init": init, "trust": trust}
 

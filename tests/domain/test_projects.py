@@ -13,8 +13,9 @@ from patchyard.domain.errors import (
     UsageError,
 )
 from patchyard.domain.faults import Fault
+from patchyard.domain.limit_settings import LimitSettings
 from patchyard.domain.plan import PlanSpec
-from patchyard.domain.project import LimitSettings, Project, context_value
+from patchyard.domain.project import Project, context_value
 from patchyard.domain.resource import Resource, site_named
 from patchyard.domain.routing import Chain, ExecutionEnvironmentResolver
 

@@ -7,7 +7,7 @@ import pytest
 
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.faults import Fault
-from patchyard.domain.project import LIMIT_KEYS, LimitSettings
+from patchyard.domain.limit_settings import LIMIT_KEYS, LimitSettings
 from patchyard.domain.resource import Resource
 from patchyard.domain.settings import KEYS, RESERVED, parse_settings
 from patchyard.domain.trust import ALWAYS, NEVER, admit, bare_in, digest_of, stricter, warning

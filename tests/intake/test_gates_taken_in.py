@@ -29,8 +29,8 @@ def test_gates_of_all_places_count_and_the_nearest_decides_on_a_name(top: Path) 
     )
     assert names(top) == ["lint", "types", "licences"]
     found = taken(top, project, action=action).spec.gates
-    assert [gate.name for gate in found] == ["licences", "tests", "lint"]
-    assert "eslint" in found[-1].command
+    assert [gate.name for gate in found] == ["lint", "licences", "tests"]
+    assert "eslint" in found[0].command
 
 
 def test_an_empty_validate_switches_all_proof_off(top: Path) -> None:

@@ -15,7 +15,8 @@ from patchyard.domain.environment import ExecutionEnvironment as Kind
 from patchyard.domain.errors import UsageError
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
-from patchyard.domain.project import LimitSettings, Project
+from patchyard.domain.limit_settings import LimitSettings
+from patchyard.domain.project import Project
 from patchyard.engine.sites import general_kind
 from patchyard.intake import parse_duration
 

@@ -58,6 +58,13 @@ class Team:
         (config / "config.yaml").write_text(json.dumps({"roles": list(scripts)}))
         self.environ = {**self.site.environ, "XDG_CONFIG_HOME": str(folder / "config")}
 
+    def own_role(self, name: str, policy: str) -> None:
+        """Write a role of the user's own."""
+        roles = Path(self.environ["XDG_CONFIG_HOME"]) / "patchyard" / "roles"
+        roles.mkdir(exist_ok=True)
+        (roles / f"{name}.yaml").write_text(policy)
+        (roles / f"{name}.md").write_text("Be brief.\n")
+
     def spec(self, **options: Any) -> PlanSpec:
         """Return what the team is asked for."""
         repository = str(self.site.repository)
@@ -211,6 +218,38 @@ async def test_a_colleague_that_reached_the_limit_goes_on_when_it_is_raised(tmp_
     assert data["cost"]["steps"] == 8
 
 
+async def test_a_role_bounds_its_part_until_somebody_sets_a_limit_anew(tmp_path: Path) -> None:
+    developer = (call("write_file", path="calc.py", content=ZERO), done("returns 0"))
+    looks = call("read_file", path="calc.py")
+    team = Team(tmp_path, developer=developer, reviewer=(looks, looks, looks, APPROVES))
+    team.own_role("reviewer", "output: findings\nlimits: {max_steps: 2}\n")
+    data, _, error = await team.run(steps=50)
+    assert isinstance(error, LimitReached)
+    assert error.message == "the limit of 2 steps is reached"
+    assert data["cost"]["steps"] == 5  # three of them the developer's
+    async with (
+        open_equipment(team.environ) as equipment,
+        PlanLifecycleService(equipment).owned(data["plan_id"]) as ledger,
+    ):
+        await ledger.record(LimitsChanged(limits=replace(ledger.state.limits, steps=60)))
+    data, _, error = await team.run(data["plan_id"])
+    assert error is None
+    assert data["colleagues"][-1]["verdict"] == "approve"
+
+
+async def test_the_gates_of_a_role_prove_its_part_too(tmp_path: Path) -> None:
+    developer = (call("write_file", path="calc.py", content=ZERO), done("returns 0"))
+    team = Team(tmp_path, developer=developer, tester=(WRITES_TEST, done("added")))
+    told = '{command: "grep -l None_ *.py; echo told >&2; test ! -e test_none.py"}'
+    team.own_role("tester", f"output: tests\nlimits: {{rounds: 0}}\ngates: {{house: {told}}}\n")
+    data, _, error = await team.run()
+    assert isinstance(error, ProofFailed)
+    assert "house" in error.message
+    async with open_equipment(team.environ) as equipment:
+        own = await team.site.ledger(equipment, data["plan_id"])
+        assert own.state.known.gates == ()
+
+
 async def test_a_typed_role_works_alone(tmp_path: Path) -> None:
     developer = (call("write_file", path="calc.py", content=ZERO), done("returns 0"))
     team = Team(tmp_path, developer=developer, reviewer=(APPROVES,))
@@ -221,7 +260,7 @@ async def test_a_typed_role_works_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("roles", "words"),
     [
-        (["developer", "developer"], "names developer twice"),
+        (["developer", "developer"], "roles[1]: developer stands twice"),
         (["developer", "architect"], "architect gives record and cannot look at"),
         (["reviewer", "tester"], "reviewer gives findings, so that others have nothing"),
         (["developer", "reviewr"], "config.yaml:1:25: roles[1]: unknown role 'reviewr'"),

@@ -1,11 +1,16 @@
 """Roles as files: those of the package, the user's own, and what is said of their mistakes."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.errors import UnknownName, UsageError
-from patchyard.domain.role import Output
+from patchyard.domain.limit_settings import LimitSettings
+from patchyard.domain.role import Output, Role
+from patchyard.domain.shipped_gates import SHIPPED as SHIPPED_GATES
 from patchyard.roles.library import SHIPPED, all_roles, role_named, role_names, strays
 from patchyard.tools.toolset import NINE
 
@@ -64,6 +69,10 @@ def test_own_roles_stand_beside_them_and_go_before_them(tmp_path: Path) -> None:
         ("may_ask: [translator]\n", "unknown role 'translator'"),
         ("max_asks: many\n", ":1:1: max_asks: must be a whole number, 0 or more"),
         (f"expertise: [a, {'x' * 41}]\n", ":1:16: expertise[1]: 'xxx"),
+        ("limits: {max_step: 9}\n", ":1:10: limits.max_step: unknown key 'max_step'; did you"),
+        ("limits:\n  timeout: soon\n", ":2:3: limits.timeout: 'soon' is not a duration"),
+        ("gates: {lint: rufff}\n", ":1:9: gates.lint: unknown gate 'rufff'. Did you mean 'ruff"),
+        ("output: record\ngates: {a: ruff}\n", ":2:1: gates: a role that gives record leaves"),
         ("capabilities: [a, a]\n", "capabilities[1]: 'a' stands twice"),
         (f"capabilities: {[f'w{n}' for n in range(21)]}\n", "there are 21, at most 20"),
     ],
@@ -101,3 +110,17 @@ def test_a_role_needs_a_prompt_of_a_bounded_length_and_a_plain_name(tmp_path: Pa
         role_named("Big Role", folder, tools=NINE)
     with pytest.raises(UnknownName, match="Did you mean 'tester'"):
         role_named("testr", folder, tools=NINE)
+
+
+def test_a_role_says_its_limits_and_gates_as_settings_do(tmp_path: Path) -> None:
+    policy = (
+        "limits: {budget_usd: 1, max_steps: 20, timeout: 10m, rounds: 1}\n"
+        "gates: {security: bandit, lint: false}\n"
+    )
+    found = role_named("translator", own(tmp_path / "roles", policy), tools=NINE)
+    assert found.limits == LimitSettings(budget_usd=1, max_steps=20, timeout=600.0, rounds=1)
+    assert found.gates["lint"] is None
+    assert found.gates["security"] == replace(SHIPPED_GATES["bandit"], name="security")
+    assert from_json(Role, json.loads(json.dumps(to_json(found)))) == found
+    of_before = from_json(Role, {"name": "developer"})
+    assert (of_before.limits, of_before.gates) == (LimitSettings(), {})

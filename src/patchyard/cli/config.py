@@ -11,6 +11,7 @@ from patchyard.cli.outcome import Outcome, format_option, say_warnings
 from patchyard.cli.seeing import repository_settings, settings_here
 from patchyard.configuration import PREFIX
 from patchyard.domain.codec import to_json
+from patchyard.domain.durations import duration
 from patchyard.domain.effective import Setting
 from patchyard.domain.environment_limits import KEY, MEASURES
 from patchyard.domain.project import Project
@@ -73,13 +74,6 @@ def _said(name: str, setting: Setting) -> str:
     return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
 
 
-def duration(seconds: float) -> str:
-    """Return seconds as people write them: 90s, 30m, 1h; the largest unit that is whole."""
-    units = {"h": 3600, "m": 60}
-    unit = next((name for name, size in units.items() if seconds % size == 0), "s")
-    return f"{seconds / units.get(unit, 1):g}{unit}"
-
-
 @config.command(epilog="Example: agents config check")
 @format_option
 def check(output_format: str) -> None:
@@ -120,4 +114,4 @@ def check(output_format: str) -> None:
     with_catalogue("config check", output_format, job)
 
 
-__all__ = ["config", "duration"]
+__all__ = ["config"]

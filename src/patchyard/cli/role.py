@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 
 import click
@@ -23,6 +24,7 @@ from patchyard.cli.outcome import (
 )
 from patchyard.domain.announcing import TOPIC, Announcement, announcement_of
 from patchyard.domain.codec import to_json
+from patchyard.domain.limit_settings import LIMIT_KEYS, shown
 from patchyard.domain.role import Role
 
 NO_CHAIN = "the first that is there; `roles` in models.yaml names some"
@@ -140,6 +142,8 @@ def show(name: str, output_format: str) -> None:
             "output": str(found.output),
             "tools": ", ".join(found.tools) or "all",
             "environments": ", ".join(found.environments) or "any",
+            "limits": ", ".join(_limits(found)),
+            "gates": ", ".join(_gates(found)),
             "models": models,
             **{f"for {kind}": " -> ".join(chain) for kind, chain in preferred.items()},
             "may ask": ", ".join(found.may_ask),
@@ -151,6 +155,18 @@ def show(name: str, output_format: str) -> None:
         return Outcome(data=data, text="\n".join([head, *lines, "", visible(found.prompt)]))
 
     carry_out("role show", output_format, work)
+
+
+def _limits(found: Role) -> Iterator[str]:
+    for key in LIMIT_KEYS:
+        value = getattr(found.limits, key)
+        if value is not None:
+            yield f"{key} {shown(key, value)}"
+
+
+def _gates(found: Role) -> Iterator[str]:
+    for name, gate in found.gates.items():
+        yield f"{name} (switched off)" if gate is None else f"{name} ({gate.shown})"
 
 
 def _short(found: Role) -> dict[str, object]:

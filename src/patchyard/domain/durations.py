@@ -20,4 +20,11 @@ def seconds_of(value: Any, place: Place) -> float:
     return seconds
 
 
-__all__ = ["seconds_of"]
+def duration(seconds: float) -> str:
+    """Return seconds as people write them: 90s, 30m, 1h; the largest unit that is whole."""
+    units = {"h": 3600, "m": 60}
+    unit = next((name for name, size in units.items() if seconds % size == 0), "s")
+    return f"{seconds / units.get(unit, 1):g}{unit}"
+
+
+__all__ = ["duration", "seconds_of"]

@@ -9,8 +9,8 @@ from patchyard.domain.environment_limits import KEY, EnvironmentLimits, given, i
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.gate_settings import merged_gates
+from patchyard.domain.limit_settings import LimitSettings
 from patchyard.domain.network_settings import NetworkSettings
-from patchyard.domain.project import LimitSettings
 from patchyard.domain.settings import KEYS, Settings
 
 DEFAULT = "default"

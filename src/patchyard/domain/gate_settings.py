@@ -197,4 +197,9 @@ def merged_gates(said: Sequence[Gates]) -> tuple[Gate, ...]:
     return tuple(gate for gate in found.values() if gate is not None)
 
 
-__all__ = ["FACTS", "KEYS", "MOST_REPEATS", "Gates", "gates_of", "merged_gates"]
+def with_own(gates: Sequence[Gate], own: Gates) -> tuple[Gate, ...]:
+    """Return the gates of a plan for another role, which has some of its own."""
+    return merged_gates([own, {gate.name: gate for gate in gates}])
+
+
+__all__ = ["FACTS", "KEYS", "MOST_REPEATS", "Gates", "gates_of", "merged_gates", "with_own"]

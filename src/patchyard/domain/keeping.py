@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from patchyard.domain.durations import seconds_of
 from patchyard.domain.faults import Place, check_keys
-from patchyard.domain.project import seconds_of
 from patchyard.domain.retention import Retention
 from patchyard.domain.sizes import bytes_of
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from patchyard.domain.action import place_at, profile_at
 from patchyard.domain.ceilings import BUDGET_KEYS, PROJECT, Budget, budget_of
-from patchyard.domain.durations import seconds_of
 from patchyard.domain.environment import Priority
 from patchyard.domain.environment_limits import KEY, EnvironmentLimits, environment_limits_of
-from patchyard.domain.faults import Fault, Place, check_keys, kind_of
+from patchyard.domain.faults import Fault, check_keys, kind_of
 from patchyard.domain.gate_settings import Gates, gates_of
+from patchyard.domain.limit_settings import LimitSettings, limits_of
 from patchyard.domain.mcp import McpServer
 from patchyard.domain.mcp_settings import mcp_servers_of
 from patchyard.domain.network_settings import NetworkSettings, network_of, secrets_of
@@ -33,20 +33,6 @@ CONTEXT_KEYS = (
     "setup",
     "validate",
 )
-WHOLE_LIMITS = ("max_calls", "max_steps", "max_tokens", "rounds")
-LIMIT_KEYS = ("budget_usd", "max_calls", "max_steps", "max_tokens", "rounds", "timeout")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LimitSettings:
-    """Limits as settings say them; None is "not said"."""
-
-    budget_usd: float | None = None
-    max_tokens: int | None = None
-    max_steps: int | None = None
-    max_calls: int | None = None  # of tools
-    timeout: float | None = None  # seconds
-    rounds: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,27 +103,8 @@ _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
 }
 
 
-def limits_of(value: Any, place: Place) -> LimitSettings:
-    """Return limits from a mapping. Raises Fault."""
-    body = check_keys(value, place, LIMIT_KEYS)
-    whole = {key: body[key] for key in WHOLE_LIMITS if key in body}
-    for key, item in whole.items():
-        if isinstance(item, bool) or not isinstance(item, int) or item < 0:
-            raise Fault((*place, key), "must be a whole number, 0 or more")
-    numbers = {key: body[key] for key in ("budget_usd",) if key in body}
-    for key, item in numbers.items():
-        if isinstance(item, bool) or not isinstance(item, (int, float)) or not item >= 0:
-            raise Fault((*place, key), "must be a number, 0 or more")
-    timeout = seconds_of(body["timeout"], (*place, "timeout")) if "timeout" in body else None
-    return LimitSettings(**whole, **numbers, timeout=timeout)
-
-
 __all__ = [
     "CONTEXT_KEYS",
-    "LIMIT_KEYS",
-    "LimitSettings",
     "Project",
     "context_value",
-    "limits_of",
-    "seconds_of",
 ]

@@ -3,8 +3,12 @@
 A role is data, a prompt and a policy; what it says is fixed when a plan is made.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from patchyard.domain.gates import Gate
+from patchyard.domain.limit_settings import LimitSettings
 
 MAX_ASKS = 5  # questions to other roles, a plan
 COMPANIONS = ("read_output", "job_output", "job_kill")  # of other tools; always there
@@ -38,6 +42,8 @@ class Role:
     output: Output = Output.CHANGES
     tools: tuple[str, ...] = ()  # that it may use, beside COMPANIONS; empty: all
     environments: tuple[str, ...] = ()  # kinds that it may work in; empty: any
+    limits: LimitSettings = field(default_factory=LimitSettings)  # the most of a plan
+    gates: Mapping[str, Gate | None] = field(default_factory=dict)  # that prove its work too
     capabilities: tuple[str, ...] = ()
     expertise: tuple[str, ...] = ()
     may_ask: tuple[str, ...] = ()  # roles that it can put questions to while it works

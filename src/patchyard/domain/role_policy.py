@@ -7,6 +7,8 @@ from typing import Any
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import UnknownName, quoted
 from patchyard.domain.faults import Fault, check_keys
+from patchyard.domain.gate_settings import Gates, gates_of
+from patchyard.domain.limit_settings import LimitSettings, limits_of
 from patchyard.domain.role import MAX_ASKS, WRITING, Output, Role
 from patchyard.domain.texts import text_of, texts_of
 
@@ -15,10 +17,11 @@ KINDS = tuple(str(kind) for kind in ExecutionEnvironment)
 PROMPT_CHARS = 6_000  # of a role's prompt
 WORD_CHARS = 40  # of one capability or field of expertise: other machines are told them
 MOST_WORDS = 20
+PROVEN = (*WRITING, Output.FINDINGS)  # by gates; those of a reviewer measure coverage
 WRITES = ("delete_file", "search_replace", "write_file")  # tools whose only use is to write
 KEYS = (
-    *("capabilities", "environments", "expertise", "max_asks", "may_ask", "output", "purpose"),
-    *("title", "tools"),
+    *("capabilities", "environments", "expertise", "gates", "limits", "max_asks", "may_ask"),
+    *("output", "purpose", "title", "tools"),
 )
 
 
@@ -52,6 +55,8 @@ def parse_role(
         output=output,
         tools=_usable(_known(body, "tools", "tool", tools), output),
         environments=_known(body, "environments", "kind of environment", KINDS),
+        limits=_limits(body),
+        gates=_gates(body, output),
         capabilities=_words(body, "capabilities"),
         expertise=_words(body, "expertise"),
         may_ask=_known(body, "may_ask", "role", [each for each in roles if each != name]),
@@ -65,6 +70,24 @@ def _output(body: Mapping[str, Any]) -> Output:
     if said not in list(Output):
         raise Fault.at(("output",), UnknownName.among("output", said, Output))
     return Output(said)
+
+
+def _limits(body: Mapping[str, Any]) -> LimitSettings:
+    said = body.get("limits")
+    return LimitSettings() if said is None else limits_of(said, ("limits",))
+
+
+def _gates(body: Mapping[str, Any], output: Output) -> Gates:
+    said = body.get("gates")
+    if said is None:
+        return {}
+    if output not in PROVEN:
+        raise Fault(
+            ("gates",),
+            f"a role that gives {output} leaves nothing that a gate could prove",
+            hint=f"take them out, or say `output: {Output.CHANGES}`",
+        )
+    return gates_of(said, ("gates",))
 
 
 def _usable(tools: tuple[str, ...], output: Output) -> tuple[str, ...]:

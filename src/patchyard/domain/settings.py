@@ -16,13 +16,14 @@ from patchyard.domain.faults import Fault, check_keys, kind_of
 from patchyard.domain.gate_settings import Gates, gates_of
 from patchyard.domain.keeping import Keep, keep_of
 from patchyard.domain.languages import BASE, IMAGES
+from patchyard.domain.limit_settings import LimitSettings, limits_of
 from patchyard.domain.mcp import McpServer
 from patchyard.domain.mcp_settings import mcp_servers_of
 from patchyard.domain.model_names import split_name
 from patchyard.domain.network_settings import NetworkSettings, network_of, secrets_of
 from patchyard.domain.pooling import Pooling, pooling_of
 from patchyard.domain.preference import ToolSetting
-from patchyard.domain.project import LimitSettings, context_value, limits_of
+from patchyard.domain.project import context_value
 from patchyard.domain.queue import Limits
 from patchyard.domain.safety import SafetyProfile, parse_safety
 from patchyard.domain.slots import slots_of

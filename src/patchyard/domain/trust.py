@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from patchyard.domain.budget import UNPRICED_TOKENS
 from patchyard.domain.environment import ALIASES, IN_PLACE, ExecutionEnvironment
 from patchyard.domain.environment_limits import KEY, EnvironmentLimits
-from patchyard.domain.project import LimitSettings
+from patchyard.domain.limit_settings import LimitSettings
 from patchyard.domain.resource import Resource
 from patchyard.domain.settings import RESERVED
 

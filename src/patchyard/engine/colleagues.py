@@ -15,6 +15,8 @@ from patchyard.domain.changeset import Base, Change, ChangeSet
 from patchyard.domain.codec import from_json
 from patchyard.domain.colleagues import ColleagueAsked, ColleagueCounted, ColleagueHeard
 from patchyard.domain.errors import JournalBroken, PatchyardError, ProofFailed, WorkFailed
+from patchyard.domain.gate_settings import with_own
+from patchyard.domain.limit_settings import rounds_within, within
 from patchyard.domain.lineage import Kinship, Lineage
 from patchyard.domain.plan import AUTO, Phase, PlanSpec
 from patchyard.domain.review import Review, Verdict
@@ -219,7 +221,9 @@ def _spec_of(state: PlanState, role: Role, base: Base) -> PlanSpec:
         action=None,
         steps=(),
         lineage=Lineage(plan_id=state.plan_id, kinship=Kinship.COLLEAGUE),
-        limits=limits_left(state),
+        gates=with_own(spec.gates, role.gates),
+        limits=within(limits_left(state), role.limits),
+        rounds=rounds_within(spec.rounds, role.limits),
         apply_to="none",
         requires_changes=False,
         automation_profile=AUTO,  # who approved this plan's work approved that it is looked at

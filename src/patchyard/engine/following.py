@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from patchyard.domain.budget import PlanLimits
-from patchyard.domain.events import LimitsChanged
+from patchyard.domain.events import LimitsChanged, PlanCreated
+from patchyard.domain.limit_settings import BOUNDS, LimitSettings, within
 from patchyard.domain.steering import Guided
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.steering import Steering
@@ -49,11 +50,20 @@ class Following:
         await self._guide()
 
     async def _bound(self) -> None:
-        self._bounds, limits = self._elder.ledger.state.limits, self._elder.left()
+        elder = self._elder.ledger.state
+        self._bounds, limits = elder.limits, self._elder.left()
         if limits.seconds is not None:  # its own time is in the elder's already
             limits = replace(limits, seconds=limits.seconds + self._ledger.state.spent.seconds)
+        most = self._ledger.state.known.charter.limits
+        if most != LimitSettings():
+            limits = within(limits, _untouched(most, await self._made_with(), elder.limits))
         await self._ledger.record(LimitsChanged(limits=limits))
         self._deadline.set(limits.seconds)
+
+    async def _made_with(self) -> PlanLimits:
+        """Return the limits of the elder before somebody set them anew."""
+        events = await self._elder.ledger.events()
+        return next(event.spec.limits for _, _, event in events if isinstance(event, PlanCreated))
 
     async def _guide(self) -> None:
         """Pass on the guidance that the elder's actor has not heard yet, each once."""
@@ -65,6 +75,12 @@ class Following:
         for each in guidance:
             if each.guidance_id not in told:
                 await self._ledger.record(replace(each, word=0))
+
+
+def _untouched(most: LimitSettings, made: PlanLimits, now: PlanLimits) -> LimitSettings:
+    """Return what of a role's limits still counts: nobody has set the elder's own of it anew."""
+    anew = {key: None for key, name in BOUNDS.items() if getattr(made, name) != getattr(now, name)}
+    return replace(most, **anew)
 
 
 __all__ = ["Elder", "Following"]

@@ -22,6 +22,7 @@ from patchyard.domain.errors import (
 )
 from patchyard.domain.events import Noted, ToolCallRequested
 from patchyard.domain.inquiries import SHOWN_CHARS, RoleAnswered, RoleAsked
+from patchyard.domain.limit_settings import rounds_within, within
 from patchyard.domain.lineage import Kinship, Lineage
 from patchyard.domain.plan import AUTO, Phase, PlanSpec
 from patchyard.domain.role import Output, Role
@@ -223,7 +224,8 @@ def _spec_of(state: PlanState, role: Role, text: str, base: Base) -> PlanSpec:
         steps=(),
         invariants=(),
         lineage=Lineage(plan_id=state.plan_id, kinship=Kinship.COLLEAGUE),
-        limits=limits_left(state),
+        limits=within(limits_left(state), role.limits),
+        rounds=rounds_within(spec.rounds, role.limits),
         apply_to="none",
         requires_changes=False,
         automation_profile=AUTO,  # the call itself was allowed; what it does is reading
