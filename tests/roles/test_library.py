@@ -69,6 +69,8 @@ def test_own_roles_stand_beside_them_and_go_before_them(tmp_path: Path) -> None:
         ("may_ask: [translator]\n", "unknown role 'translator'"),
         ("max_asks: many\n", ":1:1: max_asks: must be a whole number, 0 or more"),
         (f"expertise: [a, {'x' * 41}]\n", ":1:16: expertise[1]: 'xxx"),
+        ("purpose: p\ntools: []\n", ":2:1: tools: the list is empty"),
+        ("environments: []\n", ":1:1: environments: the list is empty"),
         ("limits: {max_step: 9}\n", ":1:10: limits.max_step: unknown key 'max_step'; did you"),
         ("limits:\n  timeout: soon\n", ":2:3: limits.timeout: 'soon' is not a duration"),
         ("gates: {lint: rufff}\n", ":1:9: gates.lint: unknown gate 'rufff'. Did you mean 'ruff"),

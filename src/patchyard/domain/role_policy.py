@@ -19,6 +19,10 @@ WORD_CHARS = 40  # of one capability or field of expertise: other machines are t
 MOST_WORDS = 20
 PROVEN = (*WRITING, Output.FINDINGS)  # by gates; those of a reviewer measure coverage
 WRITES = ("delete_file", "search_replace", "write_file")  # tools whose only use is to write
+NEVER_EMPTY = {  # an empty list would mean all
+    "environments": "leave it out for any; a role without any environment cannot work",
+    "tools": "leave it out for all; a role without any tool cannot work",
+}
 KEYS = (
     *("capabilities", "environments", "expertise", "gates", "limits", "max_asks", "may_ask"),
     *("output", "purpose", "title", "tools"),
@@ -103,6 +107,8 @@ def _usable(tools: tuple[str, ...], output: Output) -> tuple[str, ...]:
 
 def _known(body: Mapping[str, Any], key: str, word: str, known: Collection[str]) -> tuple[str, ...]:
     names = texts_of(body, key) or ()
+    if key in NEVER_EMPTY and key in body and not names:
+        raise Fault((key,), "the list is empty", hint=NEVER_EMPTY[key])
     for number, name in enumerate(names):
         if name not in set(known) and not (key == "tools" and name.startswith("mcp__")):
             raise Fault.at((key, number), UnknownName.among(word, name, known))
@@ -136,6 +142,7 @@ __all__ = [
     "KINDS",
     "MOST_WORDS",
     "NAME",
+    "NEVER_EMPTY",
     "PROMPT_CHARS",
     "WORD_CHARS",
     "WRITES",
