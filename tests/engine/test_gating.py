@@ -116,6 +116,39 @@ async def test_a_base_on_which_the_gate_crashes_makes_all_findings_new(site: Wor
     assert "the base cannot be compared with" in row["notes"][0]
 
 
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        ({"command": "no-such-tool --json"}, "its tool is not there"),
+        ({"command": "python3 -m no_such_tool"}, "its command ended with 1"),
+        ({"mapping": {"rule": "code"}, "command": "python3 lint.py; exit 1"}, "report is clean"),
+        ({"only": True, "use": "audit"}, "advisories"),
+    ],
+)
+async def test_what_no_actor_can_mend_stops_the_plan_at_once(
+    gate: dict[str, Any], said: str, site: Worksite
+) -> None:
+    lock = call("write_file", path="requirements.txt", content="six==1.16.0\n")
+    work = [written("good\n"), lock, done("tried"), written("better\n")]
+    data, heard, failed = await carried_out(site, *work, rounds=2, **gate)
+    assert isinstance(failed, ProofFailed)
+    assert "the gate lint says nothing, on the base as little as on the result" in failed.message
+    assert said in failed.message
+    assert failed.hint
+    assert [event.passed for event in heard if isinstance(event, Validated)] == [False]
+    assert data["state"] == State.CONSTRAINED
+    assert not [event for event in heard if isinstance(event, TurnRequested) and event.note]
+
+
+async def test_a_test_command_without_any_test_yet_goes_back_to_the_actor(site: Worksite) -> None:
+    gate = {"only": True, "command": "python3 -m unittest -q; python3 -c 'import calc'"}
+    work = [written("good\n"), done("tried"), call("write_file", path="calc.py", content="")]
+    test = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"
+    work.append(call("write_file", path="test_a.py", content=test))
+    _, _, failed = await carried_out(site, *work, rounds=1, **gate)
+    assert failed is None
+
+
 async def test_a_change_of_nothing_is_judged_by_the_base_alone(site: Worksite) -> None:
     data, _, failed = await carried_out(site, call("read_file", path="a.txt"), done("same"))
     assert failed is None

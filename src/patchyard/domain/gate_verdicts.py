@@ -33,6 +33,7 @@ class Run:
     exit_code: int | None = 0
     problem: str = ""  # why there is no reading
     is_absent: bool = False  # the problem is that the tool is not there
+    is_beyond: bool = False  # the problem is none of the tree: no work on it can mend that
     elapsed: tuple[float, ...] = ()  # seconds of each repeat
 
     @property

@@ -21,6 +21,10 @@ from patchyard.engine.setup import Setup, SetupFailed
 from patchyard.engine.sites import general_kind
 
 PROOF_FAILED = "The proof failed on a fresh copy of the base with your changes and nothing else."
+CURE = (
+    "mend its `command`, `parser` or `mapping`, or install its tool, then `agents plan resume`;"
+    " `required: false` lets it stop nothing"
+)
 FINDINGS_TOLD = 50  # of each gate, to the actor
 
 
@@ -57,6 +61,7 @@ class Capture:
         broken = [event for event in checked if not event.passed]
         if not failed and not broken:
             return None
+        self._require_possible(failed)
         if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
             invariants.require_held(checked)
             raise ProofFailed(
@@ -67,6 +72,19 @@ class Capture:
                 details=_details(failed[0]),
             )
         return _complaint(failed, [f"{event.text}: {event.output}" for event in broken])
+
+    def _require_possible(self, failed: Sequence[Compared]) -> None:
+        """Raise ProofFailed where a gate says nothing on the base either: no turn mends that."""
+        beyond = [row for row in failed if isinstance(row, Judged) and row.is_beyond]
+        if not beyond:
+            return
+        row = beyond[0]
+        raise ProofFailed(
+            f"the gate {row.name} says nothing, on the base as little as on the result:"
+            f" {row.problem}",
+            hint=row.cure or CURE,
+            details=_details(row),
+        )
 
     async def _prover_of(self, base: Base, changeset: ChangeSet) -> Prover:
         """Return who proves the result: with setup run anew where the work touched its inputs."""

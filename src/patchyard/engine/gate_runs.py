@@ -31,6 +31,14 @@ _ABSENT = re.compile(
     r" executable to run|error: no such command: `[\w-]+`",
     re.MULTILINE,
 )
+# Likewise, without what a tree may lack: a module that is imported, a program that it brings.
+_OF_MACHINE = re.compile(
+    r"(?:^|[: ])[^\s:/]+: (?:command )?not found$|: No module named [\w.]+$|npx canceled due to"
+    r" missing packages|could not determine executable to run|error: no such command: `[\w-]+`",
+    re.MULTILINE,
+)
+# Whose reports are a matter of the tool and of how it is read; those of tests are one of the code.
+_OF_TOOLS = frozenset({Reads.JSON, Reads.SARIF, Reads.TEXT})
 _SILENT = frozenset({Reads.EXIT, Reads.TIME})  # have no report
 
 
@@ -78,14 +86,16 @@ class GateRunner:
         code = result.exit_code
         if problem := _ended_badly(gate, result):
             is_absent = code in NOT_THERE or _ABSENT.search(result.output) is not None
-            return Run(exit_code=code, problem=problem, is_absent=is_absent)
+            is_beyond = is_absent and _OF_MACHINE.search(result.output) is not None
+            return Run(exit_code=code, problem=problem, is_absent=is_absent, is_beyond=is_beyond)
         if gate.reads in _SILENT:
             return Run(exit_code=code, elapsed=(result.elapsed_s,))
         try:
             reading = await self._reading(toolbox, gate, result, report)
         except UnreadableReport as error:
             is_absent = _ABSENT.search(result.output) is not None
-            return Run(exit_code=code, problem=str(error), is_absent=is_absent)
+            is_beyond = _OF_MACHINE.search(result.output) is not None or gate.reads in _OF_TOOLS
+            return Run(exit_code=code, problem=str(error), is_absent=is_absent, is_beyond=is_beyond)
         return Run(reading=reading, exit_code=code, elapsed=(result.elapsed_s,))
 
     async def _reading(

@@ -42,6 +42,7 @@ class Judged(Compared):
     notes: tuple[str, ...] = ()
     problem: str = ""
     cure: str = ""
+    is_beyond: bool = False  # it says nothing on the base either: no work can mend that
 
     @property
     def stops(self) -> bool:
@@ -146,7 +147,7 @@ class Gating:
                 now += _lined(await asyncio.to_thread(scanner.scan, added), added)
         except NothingToGoBy as error:
             said = Verdict(status=Status.ABSENT, problem=str(error))
-            return _judged(gate, said)
+            return replace(_judged(gate, said), is_beyond=True)
         excusing = scanner.excusing
         notes: tuple[str, ...] = ()
         if now and excusing and await self._equipment.trees.mentions(case.base, excusing):
@@ -240,6 +241,7 @@ def _judged(
         notes=(*notes, *verdict.notes),
         problem=verdict.problem,
         cure=gate.cure if is_helpless else "",
+        is_beyond=bool(before and after and before.run.is_beyond and after.run.is_beyond),
     )
 
 
