@@ -9,6 +9,7 @@ from patchyard.domain.plan import PlanSpec
 from patchyard.domain.routing import sites_of
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.removal_proof import require_subject
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, Intake, take_in
 
@@ -24,9 +25,13 @@ async def considered(equipment: Equipment, asked: Asked, environ: Mapping[str, s
 
 
 async def made(equipment: Equipment, spec: PlanSpec) -> tuple[str, Base]:
-    """Make the plan, on the checkout as it is now; return its id and its base."""
+    """Make the plan, on the checkout as it is now; return its id and its base.
+
+    Raises UsageError where that holds nothing that the role's work could be about.
+    """
     equipment.room.require()
     base = await equipment.trees.snapshot(Path(spec.repository), ref=spec.ref)
+    await require_subject(equipment, spec, base)
     return await Workflow(equipment).create(spec, base=base), base
 
 

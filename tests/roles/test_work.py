@@ -14,6 +14,7 @@ from patchyard.domain.events import ToolCallSettled
 from patchyard.domain.plan import State
 from patchyard.engine.report import plan_data
 from patchyard.intake import spec_of
+from patchyard.making import made
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -203,6 +204,11 @@ async def test_a_tester_needs_a_change_and_a_command(site: Worksite) -> None:
     with pytest.raises(UsageError, match="no validation command"):
         await worked(site, done(), role="tester", validate=("",))
     git(site, "checkout", "-q", "calc.py")
+    async with site.open() as (equipment, _):
+        asked = site.asked_of(site.script((done(),)), role="tester", validate=(CHECK,))
+        with pytest.raises(UsageError, match="no change that the tests could be about"):
+            await made(equipment, spec_of(asked, site.environ))
+        assert await equipment.store.summaries.summaries() == []  # so that nothing was paid
     _, error = await worked(site, done(), role="tester", validate=(CHECK,))
     assert isinstance(error, UsageError)
     assert "no change that the tests could be about" in error.message

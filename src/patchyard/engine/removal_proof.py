@@ -80,10 +80,22 @@ def removal_proof(
     if spec.charter.output != Output.TESTS:
         return None
     if subject is None:
-        raise UsageError(NOTHING, hint="commit the change or leave it in the checkout")
+        raise _without_subject()
     if not commands_of(spec):
         raise UsageError(UNNOTICED, hint="name one with --validate COMMAND")
     return RemovalProof(equipment, ledger, prover, base, subject)
+
+
+async def require_subject(equipment: Equipment, spec: PlanSpec, base: Base) -> None:
+    """Raise UsageError where a plan is to add tests and there is nothing they could be about."""
+    if spec.charter.output != Output.TESTS:
+        return
+    if await equipment.subjects.subject(base, before=spec.subject) is None:
+        raise _without_subject()
+
+
+def _without_subject() -> UsageError:
+    return UsageError(NOTHING, hint="commit the change or leave it in the checkout")
 
 
 def commands_of(spec: PlanSpec) -> tuple[str, ...]:
@@ -129,4 +141,11 @@ def _problem(bare: Sequence[GateResult], with_tests: Sequence[GateResult]) -> st
     return "the tests pass without the change they are about too, so that they prove nothing"
 
 
-__all__ = ["NOTHING", "UNNOTICED", "RemovalProof", "commands_of", "removal_proof"]
+__all__ = [
+    "NOTHING",
+    "UNNOTICED",
+    "RemovalProof",
+    "commands_of",
+    "removal_proof",
+    "require_subject",
+]
