@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from intake.asking import held, taken
+from intake.taking_in import held, taken
 from patchyard.configuration import user_file
 from patchyard.domain.action import parse_action
 from patchyard.domain.errors import UsageError

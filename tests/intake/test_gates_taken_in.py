@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from intake.asking import held, taken
+from intake.taking_in import held, taken
 from patchyard.configuration import user_file
 from patchyard.domain.action import parse_action
 from patchyard.domain.gate_settings import gates_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from intake.asking import taken
+from intake.taking_in import taken
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import repository_files, user_file
 from patchyard.domain.codec import from_json

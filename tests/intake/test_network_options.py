@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from intake.asking import held, taken
+from intake.taking_in import held, taken
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import configure, repository_files
 from patchyard.configuration import user_file as place_of_user_file

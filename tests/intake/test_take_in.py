@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from intake.asking import held, taken
+from intake.taking_in import held, taken
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import repository_files, user_file
 from patchyard.domain.action import parse_action

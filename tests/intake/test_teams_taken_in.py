@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from intake.asking import taken
+from intake.taking_in import taken
 from patchyard.configuration import user_file
 from patchyard.domain.errors import UsageError
 
