@@ -97,8 +97,8 @@ class Actors:
         choice = await choose(catalogue, named=spec.model, role=spec.role, task=spec.task)
         models = [catalogue.open(name) for name in choice.names]
         said = terms(choice, models[0].facts, spec.limits)
-        if said and casting.on_wait is not None:
-            casting.on_wait(said)
+        if said and casting.on_terms is not None:
+            casting.on_terms(said)
         for model in models:
             if isinstance(model, RecordedModel):
                 require_strength(model.facts.name, model.head.environment, here)

@@ -2,16 +2,21 @@
 
 from patchyard.cli.live import Pulse
 from patchyard.cli.progress import SpokenLines
+from patchyard.cli.working import watching
 from patchyard.domain.events import ToolCallSettled
 
 
-def test_what_a_model_is_waited_for_is_said_once() -> None:
+def test_which_model_was_chosen_and_what_it_is_waited_for_are_said_once() -> None:
     lines = SpokenLines()
     said: list[str] = []
     lines.write = said.append
-    for _ in range(3):
-        lines.wait("tiny to be loaded")
-    assert [line.partition(":")[2].strip() for line in said] == ["tiny to be loaded"]
+    with watching("P", is_json=False, stream=False, spoken=lines) as watched:
+        assert watched.on_terms is not None
+        assert watched.on_wait is not None
+        for _ in range(3):
+            watched.on_terms("house:tiny (named)")
+            watched.on_wait("tiny to be loaded")
+    assert said == ["model: house:tiny (named)", "waits for: tiny to be loaded"]
 
 
 def test_the_moving_line_says_what_is_waited_for_and_how_much_was_said() -> None:

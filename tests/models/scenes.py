@@ -50,6 +50,7 @@ class Scene:
     server: Server
     fmt: str
     waited: list[str] = field(default_factory=list)
+    chosen: list[str] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
 
     def be_well(self) -> None:
@@ -72,7 +73,11 @@ class Scene:
         """Run a new plan, or carry one on, as one command does."""
         error = None
         async with open_equipment(environ) as equipment:
-            watching = Watching(on_wait=self.waited.append, on_text=self.heard.append)
+            watching = Watching(
+                on_wait=self.waited.append,
+                on_terms=self.chosen.append,
+                on_text=self.heard.append,
+            )
             workflow = Workflow(equipment, watching=watching)
             if not plan_id:
                 asked = replace(TASK, repository=str(self.site.repository), **options)

@@ -190,7 +190,7 @@ async def test_a_model_of_unknown_price_is_said_to_be_bounded_by_tokens(tmp_path
     assert ended.error is None
     assert not ended.state.spent.is_priced
     said = "house:tiny (named); its price is not known: at most 2,000,000 tokens"
-    assert scene.waited == [said]
+    assert (scene.chosen, scene.waited) == ([said], [])
 
 
 async def test_a_model_that_is_loading_is_waited_for_and_shown(tmp_path: Path) -> None:

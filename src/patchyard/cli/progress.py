@@ -92,7 +92,7 @@ class SpokenLines:
         self._held = [opening] if opening else []
         self._kind = kind
         self._running = list(running)  # tools that an earlier life of the engine left at work
-        self._waiting = ""
+        self._told: dict[str, str] = {}  # of a model, by the word that it began with
         self._has_passed = False  # the last proof, so that a check is what failed
         self._begun = {"stdout": "", "stderr": ""}  # lines of a command that have not ended
 
@@ -121,11 +121,11 @@ class SpokenLines:
         if not _is_beginning(event):
             self.flush()
 
-    def wait(self, words: str) -> None:
-        """Say once what a model is waited for."""
-        if words != self._waiting:
-            self._waiting = words
-            self._held.append(f"{_mark('waits for')} {visible(words)}")
+    def tell(self, mark: str, words: str) -> None:
+        """Say once of a model what `mark` begins: what is waited for, which was chosen."""
+        if words != self._told.get(mark):
+            self._told[mark] = words
+            self._held.append(f"{_mark(mark)} {visible(words)}")
             self.flush()
 
     def output(self, stream: str, text: str) -> None:

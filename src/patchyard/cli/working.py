@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import click
 
@@ -38,6 +39,9 @@ from patchyard.intake import Asked, Intake
 from patchyard.making import considered, made
 from patchyard.upkeep import tidied
 
+WAITS = "waits for"  # begins what is said of a model
+CHOSEN = "model"
+
 
 @contextmanager
 def watching(
@@ -54,6 +58,7 @@ def watching(
     """
     lines = spoken or SpokenLines()
     on_output = lines.output if stream else None
+    on_terms = partial(lines.tell, CHOSEN)
     if is_json:  # whoever gives up waiting for the object still has the plan's id
         lines.flush()
     if is_json and stream:
@@ -62,7 +67,8 @@ def watching(
     elif is_json:
         yield Watching()
     elif not (is_open(sys.stderr) and sys.stderr.isatty()):
-        yield Watching(on_event=lines, on_output=on_output, on_wait=lines.wait)
+        on_wait = partial(lines.tell, WAITS)
+        yield Watching(on_event=lines, on_output=on_output, on_wait=on_wait, on_terms=on_terms)
     else:
         from patchyard.cli.live import Pulse, moving  # noqa: PLC0415 - rich, for terminals alone
 
@@ -74,7 +80,11 @@ def watching(
 
         with moving(pulse, lines):
             yield Watching(
-                on_event=both, on_output=on_output, on_text=pulse.hear, on_wait=pulse.wait
+                on_event=both,
+                on_output=on_output,
+                on_text=pulse.hear,
+                on_wait=pulse.wait,
+                on_terms=on_terms,
             )
 
 
@@ -156,4 +166,14 @@ async def carried(equipment: Equipment, plan_id: str, work: Awaitable[PlanState]
     return Outcome(data=data, text=plan_screen(shown), error=error)
 
 
-__all__ = ["announce", "carried", "made_plan", "run_plan", "tell", "waiting", "watching"]
+__all__ = [
+    "CHOSEN",
+    "WAITS",
+    "announce",
+    "carried",
+    "made_plan",
+    "run_plan",
+    "tell",
+    "waiting",
+    "watching",
+]

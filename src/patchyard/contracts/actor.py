@@ -57,6 +57,7 @@ class Casting:
     phase: str  # strategize or execute
     on_text: OnText | None = None  # what a model says, piece by piece; never journalled
     on_wait: OnWait | None = None  # what a model is waited for, in words
+    on_terms: Callable[[str], None] | None = None  # which model it is, and what bounds its cost
     meter: Meter | None = None  # who pays; None: nobody counts
     on_switch: OnSwitch | None = None  # that another model of a chain is asked
     on_chosen: Callable[[str], None] | None = None  # which model was chosen, and why

@@ -123,6 +123,7 @@ async def _session(
             phase=brief.phase,
             on_text=watching.on_text,
             on_wait=watching.on_wait,
+            on_terms=watching.on_terms,
             meter=meter,
             on_switch=ledger.record,
             on_chosen=going.came_to,

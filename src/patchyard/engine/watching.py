@@ -16,6 +16,7 @@ class Watching:
     on_output: OnOutput | None = None  # what a command prints
     on_text: OnText | None = None  # what a model says
     on_wait: OnWait | None = None  # what a model is waited for: loading, slowing down
+    on_terms: Callable[[str], None] | None = None  # which was chosen, and what bounds its cost
 
 
 __all__ = ["Watching"]
