@@ -16,6 +16,7 @@ from patchyard.domain.project import Project
 from patchyard.engine.catalogue import Catalogue
 from patchyard.storage import open_storage
 
+WIDTH = 80  # columns that a list for people should fit
 Job = Callable[[Catalogue], Awaitable[Outcome]]
 
 
@@ -62,6 +63,12 @@ def table(rows: Sequence[Sequence[str]], *, empty: str) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in shown
     )
+
+
+def brief(text: str, most: int) -> str:
+    """Return a text as one line of `most` characters, with a sign where more follows."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def filled(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,7 +163,9 @@ def _list(value: Sequence[str] | None) -> list[str] | None:
 
 
 __all__ = [
+    "WIDTH",
     "Job",
+    "brief",
     "checkout_of",
     "context_data",
     "fields",

@@ -1,6 +1,7 @@
 """`agents config`: each setting, where it came from, and whether the files are right."""
 
 import os
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ from patchyard.cli.cataloguing import checkout_of, table, with_catalogue
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option, say_warnings
 from patchyard.cli.seeing import repository_settings, settings_here
+from patchyard.clients.yaml import flow
 from patchyard.configuration import PREFIX
 from patchyard.domain.codec import to_json
 from patchyard.domain.durations import duration
@@ -57,11 +59,19 @@ def _placed(project: Project | None, said: Setting) -> dict[str, Setting]:
 
 
 def _data(setting: Setting) -> dict[str, Any]:
-    return {"value": to_json(setting.value), "origin": setting.origin}
+    return {"value": _whole(setting.value), "origin": setting.origin}
+
+
+def _whole(value: Any) -> Any:
+    """Return a value as plain data; of a record also what was said as it would be by itself."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return to_json(value)
+    said = {each.name: getattr(value, each.name) for each in fields(value)}
+    return {name: to_json(own) for name, own in said.items() if own is not None}
 
 
 def _said(name: str, setting: Setting) -> str:
-    value = to_json(setting.value)
+    value = _whole(setting.value)
     is_time = name == "limits.timeout" or (name.startswith("budget.") and name.endswith("_time"))
     if is_time and value is not None:
         return duration(value)
@@ -71,7 +81,11 @@ def _said(name: str, setting: Setting) -> str:
         value = [f"{each['name']} ({each.get('command') or each['reads']})" for each in value]
     if name.startswith(f"{KEY}."):
         return MEASURES[name.removeprefix(f"{KEY}.")].show(value)
-    return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+    if name == "mcp_servers":
+        value = {key: {k: v for k, v in each.items() if k != "name"} for key, each in value.items()}
+    if isinstance(value, list) and not any(isinstance(item, (dict, list)) for item in value):
+        return ", ".join(str(item) for item in value)
+    return flow(value) if isinstance(value, (dict, list)) else str(value)
 
 
 @config.command(epilog="Example: agents config check")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchyard.cli.cataloguing import checkout_of, table
+from patchyard.cli.cataloguing import WIDTH, brief, checkout_of, table
 from patchyard.cli.main import Group
 from patchyard.cli.offering import Offer
 from patchyard.cli.opening import engine_opened
@@ -14,6 +14,7 @@ from patchyard.cli.outcome import (
     RICH,
     Outcome,
     carry_out,
+    counted,
     format_option,
     paint,
     say_warnings,
@@ -37,6 +38,7 @@ from patchyard.engine.serving import tools_of
 from patchyard.intake import Asked, Intake, take_in
 
 SHOWN_PIN = 12  # characters of a hash that people compare
+STARTS_SHOWN = 50  # of how a server is started; all of it is in the JSON
 
 
 @click.group(cls=Group, epilog="Example: agents mcp check fs")
@@ -54,9 +56,10 @@ def list_servers(output_format: str) -> None:
             intake = await _here(equipment, Asked(task="mcp"))
             rows = [_row(equipment, server) for server in intake.spec.mcp_servers]
         lines = [
-            [row["name"], row["starts"], "not seen yet" if n is None else f"{n} tools held"]
+            [row["name"], "not seen yet" if n is None else f"{counted(n, 'tool')} held", starts]
             for row in rows
             for n in [row["tools"]]
+            for starts in [brief(row["starts"], STARTS_SHOWN)]
         ]
         empty = "no server is named; `mcp_servers` in your settings does (docs/how-to/mcp.md)"
         return Outcome(data={"servers": rows}, text=table(lines, empty=empty))
@@ -201,21 +204,28 @@ def _tools(server: McpServer, listing: Listing, differs: Mapping[str, str]) -> l
 
 def _text(data: Mapping[str, Any]) -> str:
     rows = [
-        [
-            tool["name"],
-            tool["hash"][:SHOWN_PIN],
-            "" if tool["state"] == "as held" else tool["state"],
-            "also while planning" if tool["in_planning"] else "",
-            " ".join(tool["description"].split())[:70],
-        ]
-        for tool in data["tools"]
+        [tool["name"], tool["hash"][:SHOWN_PIN], ", ".join(_marks(tool))] for tool in data["tools"]
+    ]
+    listed = table(rows, empty="it offers no tool").splitlines()
+    told = [
+        f"{line}{_described(tool['description'])}"
+        for line, tool in zip(listed, data["tools"], strict=False)
     ]
     left = [f"not offered: {visible(why)}" for why in data["left_out"]]
     differing = [
         f"\n{visible(name)} was {data['changes'][name]}:\n{_diff(lines)}"
         for name, lines in data["differences"].items()
     ]
-    return "\n".join([_head(data), table(rows, empty="it offers no tool"), *left, *differing])
+    return "\n".join([_head(data), *(told or listed), *left, *differing])
+
+
+def _described(text: str) -> str:
+    return f"\n    {brief(visible(text), WIDTH - 4)}" if text else ""
+
+
+def _marks(tool: Mapping[str, Any]) -> list[str]:
+    own = [] if tool["state"] == "as held" else [tool["state"]]
+    return [*own, "also while planning"] if tool["in_planning"] else own
 
 
 def _head(data: Mapping[str, Any]) -> str:
@@ -239,4 +249,4 @@ def _said(differs: Mapping[str, str]) -> str:
     return ", ".join(f"{visible(name)} ({how})" for name, how in differs.items())
 
 
-__all__ = ["SHOWN_PIN", "mcp"]
+__all__ = ["SHOWN_PIN", "STARTS_SHOWN", "mcp"]

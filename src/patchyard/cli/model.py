@@ -1,11 +1,14 @@
 """`agents model list|check`: which models can be asked."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
+from textwrap import fill
 
 import click
 
 from patchyard.casting import model_catalogue
+from patchyard.cli.cataloguing import WIDTH
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
 from patchyard.cli.seeing import model_and_role_here
@@ -51,11 +54,7 @@ def list_providers(output_format: str) -> None:
                     "has_key": bool(key.known),
                 }
             )
-        lines = [
-            f"{row['provider']:12} {row['kind']:18} {visible(str(row['base_url']))}"
-            f"{_key_note(str(row['key']), has_key=bool(row['has_key']))}"
-            for row in rows
-        ]
+        lines = [line for row in rows for line in _provider_lines(row)]
         data = {"providers": rows, "prices": to_json(catalogue.prices)}
         return Outcome(data=data, text="\n".join([*lines, price_words(catalogue.prices)]))
 
@@ -63,16 +62,28 @@ def list_providers(output_format: str) -> None:
 
 
 def price_words(table: PriceTable) -> str:
-    """Return the table's date, and for which models it has a price."""
-    known = [f"{provider}:{name}" for provider, models in table.prices.items() for name in models]
-    return f"prices as of {table.as_of}, for {', '.join(known)}"
+    """Return the table's date, and for which models of each provider it has a price."""
+    known = [
+        fill(
+            visible(", ".join(models)),
+            width=WIDTH,
+            initial_indent=f"  {visible(provider):10} ",
+            subsequent_indent=" " * 13,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        for provider, models in table.prices.items()
+        if models
+    ]
+    return "\n".join([f"prices as of {table.as_of}, for", *known])
 
 
-def _key_note(place: str, *, has_key: bool) -> str:
-    if not place:
-        return ""
-    said = paint("is set", "green") if has_key else paint("is not set", "yellow")
-    return f"  {visible(place.removeprefix('the variable '))} {said}"
+def _provider_lines(row: Mapping[str, object]) -> list[str]:
+    """Return a provider's line; what holds its key stands in a line of its own."""
+    line = f"{row['provider']:12} {row['kind']:18} {visible(str(row['base_url']))}"
+    place = visible(str(row["key"]).removeprefix("the variable "))
+    said = paint("is set", "green") if row["has_key"] else paint("is not set", "yellow")
+    return [line, f"{' ' * 31} {place} {said}"] if place else [line]
 
 
 @model.command(

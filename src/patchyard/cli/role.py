@@ -4,11 +4,13 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from textwrap import wrap
 
 import click
 
+from patchyard.cli.cataloguing import WIDTH
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import (
     JSON,
@@ -62,11 +64,18 @@ def list_roles(output_format: str, *, announced: bool, follow: bool) -> None:
         for name, each in found.items():
             models = catalogue.roles.get(name, ())
             rows.append({**_short(each), "models": list(models)})
-            shown = f"  {paint(' -> '.join(models), 'blue')}" if models else ""
-            lines.append(f"{name:12} {each.output!s:9} {visible(each.purpose)}{shown}")
+            purpose = wrap(visible(each.purpose), WIDTH - 23) or [""]
+            lines.append(f"{name:12} {each.output!s:9} {purpose[0]}".rstrip())
+            lines += [f"{' ' * 22} {part}" for part in purpose[1:]]
+            lines += [f"{' ' * 22} {paint(part, 'blue')}" for part in _chained(models)]
         return Outcome(data={"roles": rows}, text="\n".join(lines))
 
     carry_out("role list", output_format, work)
+
+
+def _chained(models: Sequence[str]) -> list[str]:
+    """Return the models in the order they are asked, one a line."""
+    return [visible(f"-> {name}" if number else name) for number, name in enumerate(models)]
 
 
 async def _announced() -> Outcome:

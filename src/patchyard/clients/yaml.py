@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,18 @@ def _number(kind: str, text: str, place: Place) -> int | float:
         raise Fault(place, f"{text!r} is no number") from error
 
 
+def flow(value: Any) -> str:
+    """Return plain data as one line of YAML, as it can be written in a file."""
+    from ruamel.yaml import YAML  # noqa: PLC0415 - as above
+
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style, writer.allow_unicode, writer.width = True, True, 2**31
+    writer.representer.sort_base_mapping_type_on_output = False
+    written = StringIO()
+    writer.dump(value, written)
+    return written.getvalue().strip()
+
+
 __all__ = [
     "DEEPEST",
     "FILE_BYTES",
@@ -169,6 +182,7 @@ __all__ = [
     "TEXTS",
     "Document",
     "IsText",
+    "flow",
     "parse_yaml",
     "read_yaml",
 ]

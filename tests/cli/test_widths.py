@@ -1,0 +1,78 @@
+"""Lists for people fit 80 columns, and say settings as they can be written."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from patchyard.cli.cataloguing import WIDTH, brief
+from patchyard.cli.config import config
+from patchyard.cli.mcp import mcp
+from patchyard.cli.model import model
+from patchyard.cli.role import role
+
+SETTINGS = """
+analysis: {map_tokens: 2000}
+pool: {size: 1}
+mcp_servers: {h: {command: python3, args: [/opt/a/server/that/lies/far/below/all/else.py, -v]}}
+"""
+MODELS = """
+roles:
+  developer:
+    {default_model: large, provider: ollama, fallback_model: small, fallback_provider: ollama}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path / "shop"], check=True)
+    monkeypatch.chdir(tmp_path / "shop")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("PATCHYARD_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "config" / "patchyard"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(SETTINGS)
+    (folder / "models.yaml").write_text(MODELS)
+    (folder / "roles").mkdir()
+    (folder / "roles" / "quiet.md").write_text("You are quiet.")
+    (folder / "roles" / "quiet.yaml").write_text("output: changes\n")
+
+
+def lines_of(command: object, *words: str) -> list[str]:
+    result = CliRunner().invoke(command, words, catch_exceptions=False)  # type: ignore[arg-type]
+    assert result.exit_code == 0, result.stderr
+    return result.stdout.splitlines()
+
+
+@pytest.mark.parametrize("command", [model, role, mcp])
+def test_a_list_fits_the_usual_width(command: object) -> None:
+    lines = lines_of(command, "list")
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_prices_are_listed_by_provider_and_a_chain_model_by_model() -> None:
+    said = "\n".join(lines_of(model, "list"))
+    assert "\n  openai     gpt-4o, gpt-4o-mini," in said
+    shown = "\n".join(lines_of(role, "list"))
+    assert "\nquiet        changes\n" in shown
+    assert f"extends\n{' ' * 23}ollama:large\n{' ' * 23}-> ollama:small\n" in shown
+
+
+def test_how_a_server_stands_is_shown_before_how_it_is_started() -> None:
+    (line,) = lines_of(mcp, "list")
+    assert line.startswith("h  not seen yet  python3 /opt/a/server")
+    assert line.endswith("…")
+    assert (brief("a  b\nc", 5), brief("a  b\nc", 4)) == ("a b c", "a b…")
+
+
+def test_settings_are_shown_as_they_are_written_also_where_they_say_the_default() -> None:
+    said = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines_of(config, "show")}
+    assert said["analysis"] == "{map_tokens: 2000}"
+    assert said["pool"].startswith("{size: 1, ")
+    args = "args: [/opt/a/server/that/lies/far/below/all/else.py, -v]"
+    assert said["mcp_servers"] == f"{{h: {{command: python3, {args}}}}}"
+    (whole,) = ["\n".join(lines_of(config, "show", "--format", "json"))]
+    settings = json.loads(whole)["data"]["settings"]
+    assert settings["analysis"]["value"] == {"map_tokens": 2000}
