@@ -40,7 +40,11 @@ FAULTS = {
     "dropped before the answer": Fault(faults=("drop",), words="ended in the middle"),
     "silent in mid-stream": Fault(faults=("silent",), settings=SILENT, words="sent nothing for"),
     "silent from the start": Fault(faults=("mute",), settings=SILENT, words="no answer in time"),
-    "no JSON": Fault(faults=("garbage",), settings={"is_streaming": False}, words="is no JSON"),
+    "no JSON": Fault(
+        faults=("garbage",),
+        settings={"is_streaming": False},
+        words="is no JSON: it begins with '<html>'",
+    ),
     "status 401": Fault(
         faults=("status:401",),
         exit_code=4,

@@ -17,6 +17,7 @@ TOO_LONG = re.compile(
 )
 NO_QUOTA = re.compile(r"billing|quota", re.IGNORECASE)
 NO_CREDIT = "credit balance is too low"  # said with 400
+BEGINNING = 80  # characters of an answer that could not be read, as an error repeats it
 AGAIN = "nothing is lost: `agents plan resume` asks again"
 _TAGS = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 UNREACHED: Mapping[Trouble, str] = {  # and the cure, where it is not the address
@@ -74,8 +75,10 @@ class Provider:
                 hint=f"{self._cure(trouble.kind)}; {AGAIN}",
                 details={"kind": str(trouble.kind), "provider": self.name},
             )
+        came = self.key.hide(" ".join(trouble.body.split())[:BEGINNING])
+        began = f": it begins with {came!r}" if came else ""
         return ModelFailed(
-            f"{self.name}: {trouble.message}",
+            f"{self.name}: {trouble.message}{began}",
             hint=AGAIN,
             details={"kind": str(trouble.kind), "provider": self.name},
             retryable=True,
