@@ -44,7 +44,14 @@ from patchyard.intake_mounts import includes_of, mounts_of
 from patchyard.intake_names import require_names
 from patchyard.intake_network import asked_network, granted
 from patchyard.intake_places import Wish, placed, with_image
-from patchyard.intake_roles import cast, is_typed, require_role_fits, role_folder, with_askable
+from patchyard.intake_roles import (
+    cast,
+    is_typed,
+    lacking_servers,
+    require_role_fits,
+    role_folder,
+    with_askable,
+)
 from patchyard.roles.library import role_names
 
 N = TypeVar("N", int, float)
@@ -149,7 +156,8 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     spec = replace(spec, invariants=_invariants(settings, holdings, spec, filled))
     require_role_fits(spec)
     spec = with_askable(spec, environ)
-    return Intake(spec=spec, notes=(*bounded, *notes, *said, *more), warnings=settings.warnings)
+    warnings = (*settings.warnings, *lacking_servers(spec))
+    return Intake(spec=spec, notes=(*bounded, *notes, *said, *more), warnings=warnings)
 
 
 def _top(place: str) -> Path:

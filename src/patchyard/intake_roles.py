@@ -11,6 +11,7 @@ from patchyard.domain.effective import Setting
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault
 from patchyard.domain.gate_settings import with_own
+from patchyard.domain.mcp import PREFIX
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.role import Output, Role
 from patchyard.domain.routing import sites_of
@@ -105,6 +106,19 @@ def skills_of(environ: Mapping[str, str], named: Sequence[str]) -> Skills:
     )
 
 
+def lacking_servers(spec: PlanSpec) -> tuple[str, ...]:
+    """Return a sentence for each tool that a role may use and no server there is offers."""
+    known = [server.name for server in spec.mcp_servers]
+    there = f"there is {', '.join(known)}" if known else "`mcp_servers` names none"
+    return tuple(
+        f"the role {each.name} may use {tool}, and no MCP server is called {server}: {there}"
+        for each in (spec.charter, *spec.team)
+        for tool in each.tools
+        if tool.startswith(PREFIX)
+        and (server := tool.removeprefix(PREFIX).partition("__")[0]) not in known
+    )
+
+
 def is_typed(setting: Setting) -> bool:
     """Whether somebody said it for this very command."""
     return setting.origin == "option" or setting.origin.startswith("PATCHYARD_")
@@ -144,6 +158,7 @@ def require_role_fits(spec: PlanSpec) -> None:
 __all__ = [
     "cast",
     "is_typed",
+    "lacking_servers",
     "require_role_fits",
     "role_folder",
     "skills_of",

@@ -67,6 +67,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("exit threshold", {"command": "x", "threshold": 1}, "has none"),
     ("required", {"command": "x", "required": "yes"}, "true or false"),
     ("timeout", {"command": "x", "timeout": "soon"}, "not a duration"),
+    ("no unit", {"command": "x", "timeout": 10}, "'10' has no unit write it like 90s or 10m"),
+    ("no unit in a text", {"command": "x", "timeout": "10"}, "'10' has no unit"),
+    ("percent", {"use": "coverage", "threshold": 300}, "must be a percentage, 100 at most"),
     ("repeats", {"command": "x", "repeats": 0}, "from 1 to 25"),
     ("exit codes", {"command": "x", "parser": "text", "exit_codes": [1, 126]}, "1 to 125"),
     ("exit code 0", {"command": "x", "parser": "text", "exit_codes": 0}, "0 always is"),
@@ -89,6 +92,12 @@ def test_a_mistake_is_named_with_its_place(name: str, entry: Any, said: str) -> 
         one(entry)
     assert said in f"{caught.value.message} {caught.value.hint}"
     assert caught.value.place[:2] == ("gates", "g")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "-a", "x" * 64])
+def test_a_name_is_one_word(name: str) -> None:
+    with pytest.raises(Fault, match="cannot name a gate"):
+        gates_of({name: "ruff"}, ("gates",))
 
 
 @pytest.mark.parametrize("braces", ["{report}", "${reports}", "{}", "{print}", "{a,report}"])

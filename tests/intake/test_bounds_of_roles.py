@@ -79,6 +79,17 @@ def test_a_repository_switches_no_gate_of_a_role_off(top: Path) -> None:
     assert {gate.name for gate in spec.gates} == {"lint", "types"}
 
 
+def test_tools_of_servers_that_are_not_there_are_said(top: Path) -> None:
+    own_role("linked", "tools: [read_file, mcp__fs, mcp__nix, mcp__hub__ask]\n")
+    written(user_file(os.environ), "mcp_servers: {fs: {command: fs}}\n")
+    first, second = taken(top, role="linked").warnings
+    assert first == (
+        "the role linked may use mcp__nix, and no MCP server is called nix: there is fs"
+    )
+    assert "called hub" in second
+    assert taken(top).warnings == ()
+
+
 def test_a_role_of_a_team_keeps_its_own_gates(top: Path) -> None:
     own_role("tester", "output: tests\ngates: {tests: pytest, lint: ruff}\n")
     written(user_file(os.environ), "roles: [developer, tester]\ngates: {lint: false}\n")

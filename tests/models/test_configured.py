@@ -57,6 +57,10 @@ def test_a_file_without_providers_adds_none(text: str, tmp_path: Path) -> None:
         ('{base_url: "http://h", models: {m: {tols: true}}}', "did you mean 'tools'"),
         ('{base_url: "http://h", models: {m: {tools: 1}}}', "providers.h.models.m.tools: must be"),
         ('{base_url: "http://h", models: [m]}', "providers.h.models: must be a mapping"),
+        (
+            '{base_url: "http://h", limit_field: max_token}',
+            "limit_field: unknown limit field 'max_t",
+        ),
         ("[]", "must be a mapping, not a list"),
     ],
 )
@@ -66,6 +70,30 @@ def test_a_mistake_is_named_with_its_place(body: str, words: str) -> None:
         Reading().document(document)
     assert words in caught.value.message
     assert caught.value.code == "bad_file"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("scripted", "2:3: providers.scripted: 'scripted' is taken"),
+        ('"ho:use"', "2:3: providers.ho:use: 'ho:use' cannot name a provider"),
+        ('"a b"', "cannot name a provider"),
+    ],
+)
+def test_a_provider_that_no_name_could_mean_is_refused(name: str, words: str) -> None:
+    document = parse_yaml(
+        f'providers:\n  {name}: {{base_url: "http://h/v1"}}\n', name="models.yaml"
+    )
+    with pytest.raises(UsageError) as caught:
+        Reading().document(document)
+    assert words in caught.value.message
+
+
+def test_an_address_with_what_is_added_to_it_has_its_cure() -> None:
+    text = 'providers:\n  h: {base_url: "http://h/v1/chat/completions/"}\n'
+    with pytest.raises(UsageError, match=r"2:7: providers\.h\.base_url") as caught:
+        Reading().document(parse_yaml(text, name="models.yaml"))
+    assert caught.value.hint == "leave /chat/completions out: it is added"
 
 
 def test_a_list_of_providers_is_refused() -> None:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from patchyard.domain.durations import seconds_of
-from patchyard.domain.errors import UnknownName
+from patchyard.domain.errors import UnknownName, quoted
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.gates import (
     ENDED_WELL,
@@ -39,8 +39,10 @@ KEYS = (
     "timeout",
     "use",
 )
+NAME = re.compile(r"\w[\w.-]{0,62}")
 FACTS = ("file", "items", "line", "message", "rule", "severity")  # of `mapping`
 MOST_REPEATS = 25
+MOST_PERCENT = 100
 _IN_BRACES = re.compile(r"(?<!\$)\{\s*\w+\s*\}")
 SUCH_AS = "such as `tests: pytest`, or `lint: {use: ruff, scope: changed}`"
 
@@ -54,6 +56,10 @@ def gates_of(value: Any, place: Place) -> Gates:
     """
     if not isinstance(value, Mapping):
         raise Fault(place, f"must be a mapping of names, not {kind_of(value)}", hint=SUCH_AS)
+    for name in value:
+        if not NAME.fullmatch(str(name)):
+            hint = "letters, digits, `_`, `-` and `.`, 63 at most"
+            raise Fault((*place, str(name)), f"{quoted(str(name))} cannot name a gate", hint=hint)
     return {
         str(name): _gate(str(name), entry, (*place, str(name))) for name, entry in value.items()
     }
@@ -102,7 +108,7 @@ def _read(made: Gate, body: Mapping[str, Any], here: Place) -> Gate:
         texts = {key: text_of(known, key, (*here, "mapping")) for key in known}
         made = replace(made, mapping=texts)
     if "timeout" in body:
-        made = replace(made, timeout_s=seconds_of(body["timeout"], (*here, "timeout")))
+        made = replace(made, timeout_s=_seconds(body["timeout"], (*here, "timeout")))
     if "repeats" in body:
         made = replace(made, repeats=_count(body["repeats"], (*here, "repeats")))
     if "exit_codes" in body:
@@ -145,7 +151,16 @@ def _whole(made: Gate, here: Place) -> Gate:
         raise Fault((*here, "exit_codes"), "they count where findings are read: name a `parser`")
     if made.threshold is not None and made.reads == Reads.EXIT:
         raise Fault((*here, "threshold"), "an exit code has none: name a `parser`")
+    if made.reads == Reads.COVERAGE and made.allowed > MOST_PERCENT:
+        raise Fault((*here, "threshold"), f"must be a percentage, {MOST_PERCENT} at most")
     return made
+
+
+def _seconds(value: Any, place: Place) -> float:
+    """Return the seconds of a duration that names its unit."""
+    if not isinstance(value, str) or value.strip()[-1:].isdigit():
+        raise Fault(place, f"{quoted(str(value))} has no unit", hint="write it like 90s or 10m")
+    return seconds_of(value, place)
 
 
 def _word(body: Mapping[str, Any], key: str, here: Place, known: tuple[str, ...]) -> str:

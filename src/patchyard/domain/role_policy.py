@@ -9,6 +9,7 @@ from patchyard.domain.errors import UnknownName, quoted
 from patchyard.domain.faults import Fault, check_keys
 from patchyard.domain.gate_settings import Gates, gates_of
 from patchyard.domain.limit_settings import LimitSettings, limits_of
+from patchyard.domain.mcp import PREFIX
 from patchyard.domain.role import MAX_ASKS, WRITING, Output, Role
 from patchyard.domain.texts import text_of, texts_of
 
@@ -19,6 +20,7 @@ WORD_CHARS = 40  # of one capability or field of expertise: other machines are t
 MOST_WORDS = 20
 PROVEN = (*WRITING, Output.FINDINGS)  # by gates; those of a reviewer measure coverage
 WRITES = ("delete_file", "search_replace", "write_file")  # tools whose only use is to write
+_OF_SERVER = re.compile(r"mcp__(?!_)(?:(?!__).)+(?:__.+)?")
 NEVER_EMPTY = {  # an empty list would mean all
     "environments": "leave it out for any; a role without any environment cannot work",
     "tools": "leave it out for all; a role without any tool cannot work",
@@ -63,7 +65,7 @@ def parse_role(
         gates=_gates(body, output),
         capabilities=_words(body, "capabilities"),
         expertise=_words(body, "expertise"),
-        may_ask=_known(body, "may_ask", "role", [each for each in roles if each != name]),
+        may_ask=_askable(name, body, roles),
         max_asks=_count(body, "max_asks", default=MAX_ASKS),
         source=source,
     )
@@ -110,11 +112,22 @@ def _known(body: Mapping[str, Any], key: str, word: str, known: Collection[str])
     if key in NEVER_EMPTY and key in body and not names:
         raise Fault((key,), "the list is empty", hint=NEVER_EMPTY[key])
     for number, name in enumerate(names):
-        if name not in set(known) and not (key == "tools" and name.startswith("mcp__")):
+        is_foreign = key == "tools" and name.startswith(PREFIX)
+        if is_foreign and not _OF_SERVER.fullmatch(name):
+            hint = "write mcp__SERVER for all tools of a server, or mcp__SERVER__TOOL"
+            raise Fault((key, number), f"{name!r} names no server's tools", hint=hint)
+        if name not in set(known) and not is_foreign:
             raise Fault.at((key, number), UnknownName.among(word, name, known))
         if name in names[:number]:
             raise Fault((key, number), f"{name!r} stands twice")
     return names
+
+
+def _askable(name: str, body: Mapping[str, Any], roles: Collection[str]) -> tuple[str, ...]:
+    for number, each in enumerate(texts_of(body, "may_ask") or ()):
+        if each == name:
+            raise Fault(("may_ask", number), "a role cannot ask itself", hint="take it out")
+    return _known(body, "may_ask", "role", [each for each in roles if each != name])
 
 
 def _words(body: Mapping[str, Any], key: str) -> tuple[str, ...]:

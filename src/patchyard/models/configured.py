@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients.yaml import Document, parse_yaml, read_yaml
-from patchyard.domain.errors import UnknownName
+from patchyard.domain.errors import UnknownName, quoted
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.throttle import Rates
 from patchyard.models.chains import Chain, chains_of, preferences_of
 from patchyard.models.providers import (
+    ANTHROPIC,
     FILES,
     KINDS,
+    OLLAMA,
     OPENAI_COMPATIBLE,
+    OPENAI_RESPONSES,
     ModelSettings,
     ProviderSettings,
     built_in,
@@ -26,6 +29,14 @@ ENVIRONMENTS = "environments"
 KEYS = ("api_key_env", "api_key_file", "api_key_keyring")  # one of them at most
 RATES = ("requests_per_minute", "tokens_per_minute", "concurrent")
 NAME = "configs/models.yaml"  # of the file that comes with the package
+LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")  # of chat completions
+ADDED = {  # to an address, by kind
+    ANTHROPIC: ("/v1/messages",),
+    OLLAMA: ("/api", "/api/chat"),
+    OPENAI_COMPATIBLE: ("/chat/completions",),
+    OPENAI_RESPONSES: ("/responses",),
+}
+_NAME = re.compile(r"[^\s:]{1,100}")
 _ADDRESS = re.compile(r"https?://[^/\s@]+(?:/\S*)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EXPANDED = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
@@ -125,6 +136,8 @@ class Reading:
         at = (*place, "providers")
         stated = self._expanded(said.get("providers") or {}, at)
         bodies = check_keys(stated, at, stated if isinstance(stated, Mapping) else ())
+        for name in bodies:
+            _check_name(name, (*at, name))
         providers = {name: _settings(body, (*at, name)) for name, body in bodies.items()}
         at = (*place, "roles")
         stated = self._expanded(said.get("roles"), at)
@@ -164,6 +177,7 @@ def _settings(body: Any, place: Place) -> ProviderSettings:
     if not _ADDRESS.fullmatch(said.get("base_url", "")):
         hint = 'such as "https://llm.example/v1": http or https, and no password in it'
         raise Fault((*place, "base_url"), "must be the endpoint's address", hint=hint)
+    _check_wire(said, place)
     variable = said.get("api_key_env", "")
     if variable and not _VARIABLE.fullmatch(variable):
         hint = "put the key into an environment variable and write the variable's name here"
@@ -177,6 +191,27 @@ def _settings(body: Any, place: Place) -> ProviderSettings:
     rest = {name: value for name, value in said.items() if name not in RATES}
     own = {"kind": kind, "models": models, "rates": Rates(**rates)}
     return ProviderSettings(**{**rest, **own})
+
+
+def _check_name(name: str, place: Place) -> None:
+    """Raise Fault for a provider that no `PROVIDER:MODEL` could mean."""
+    if name in FILES:
+        raise Fault(place, f"{name!r} is taken: `{name}:FILE` is a file", hint="take another name")
+    if not _NAME.fullmatch(name):
+        hint = "`PROVIDER:MODEL` names a model: no colon and no space is in the first part"
+        raise Fault(place, f"{quoted(name)} cannot name a provider", hint=hint)
+
+
+def _check_wire(said: Mapping[str, Any], place: Place) -> None:
+    """Raise Fault for an address with what is added to it, and for a field that nobody reads."""
+    address, kind = said["base_url"].rstrip("/"), said.get("kind", OPENAI_COMPATIBLE)
+    added = next((end for end in ADDED[kind] if address.endswith(end)), "")
+    if added:
+        hint = f"leave {added} out: it is added"
+        raise Fault((*place, "base_url"), "must be the address that all requests share", hint=hint)
+    if said.get("limit_field", LIMIT_FIELDS[0]) not in LIMIT_FIELDS:
+        unknown = UnknownName.among("limit field", said["limit_field"], LIMIT_FIELDS)
+        raise Fault.at((*place, "limit_field"), unknown)
 
 
 def _checked(body: Any, place: Place, types: Mapping[str, tuple[type, ...]]) -> Mapping[str, Any]:
@@ -202,4 +237,14 @@ def _check_key(said: Mapping[str, Any], place: Place) -> None:
         raise Fault((*place, "api_key_keyring"), "must be SERVICE/USER, as the keyring has it")
 
 
-__all__ = ["ENVIRONMENTS", "KEYS", "NAME", "RATES", "SECTIONS", "ModelsFile", "Reading"]
+__all__ = [
+    "ADDED",
+    "ENVIRONMENTS",
+    "KEYS",
+    "LIMIT_FIELDS",
+    "NAME",
+    "RATES",
+    "SECTIONS",
+    "ModelsFile",
+    "Reading",
+]

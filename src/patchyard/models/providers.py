@@ -367,9 +367,12 @@ def _loading(settings: ProviderSettings) -> "Loading":
 
 
 __all__ = [
+    "ANTHROPIC",
     "FILES",
     "KINDS",
+    "OLLAMA",
     "OPENAI_COMPATIBLE",
+    "OPENAI_RESPONSES",
     "PROXY_HINT",
     "Catalogue",
     "Listing",
