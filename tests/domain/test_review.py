@@ -76,8 +76,9 @@ def test_a_record_is_a_page() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"consequences": ["a", "b"]}, "`consequences` must be text, not a list"),
         ({"decision": " "}, "`decision` is missing"),
-        ({"context": 3}, "`context` is missing"),
+        ({"context": 3}, "`context` must be text, not a number"),
         ({"options": "x"}, "`options` must be a list"),
         ({"options": [{"name": "one"}, {"reason": "r"}]}, "at least two ways"),
     ],

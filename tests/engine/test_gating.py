@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.worksite import Worksite, call, done
+from patchyard.cli.gate_rows import gate_lines
 from patchyard.domain.errors import ProofFailed
 from patchyard.domain.events import TurnRequested, Validated
 from patchyard.domain.plan import State
@@ -90,7 +91,7 @@ async def test_an_actor_that_edits_the_linter_itself_is_judged_by_the_old_one(
         site, written("BAD new\n"), call("write_file", path="lint.py", content="print('[]')\n")
     )
     assert isinstance(failed, ProofFailed)
-    assert "1 of 1 gates fail on the result: lint: a.txt:1: bad" in failed.message
+    assert "the gate fails on the result: lint: a.txt:1: bad" in failed.message
     assert places(failed.details) == [("a.txt", 1)]
     assert data["held_from_base"] == ["lint.py"]
 
@@ -138,6 +139,29 @@ async def test_what_no_actor_can_mend_stops_the_plan_at_once(
     assert [event.passed for event in heard if isinstance(event, Validated)] == [False]
     assert data["state"] == State.CONSTRAINED
     assert not [event for event in heard if isinstance(event, TurnRequested) and event.note]
+
+
+async def test_an_error_names_all_gates_that_fail(site: Worksite) -> None:
+    more = {"never": {"command": "test -e never"}, "always": {"command": "true"}}
+    _, _, failed = await carried_out(site, written("BAD new\n"), more=more)
+    assert isinstance(failed, ProofFailed)
+    said = "2 of 3 gates fail on the result: lint: a.txt:1: bad: BAD new; never"
+    assert failed.message == said
+
+
+async def test_an_absent_gate_of_ones_own_has_a_cure_and_a_scan_lacks_no_tool(
+    site: Worksite,
+) -> None:
+    lock = call("write_file", path="requirements.txt", content="six==1.16.0\n")
+    gone: dict[str, Any] = {"command": "no-such-tool", "required": False}
+    more = {"deps": {"use": "audit", "required": False}}
+    data, _, failed = await carried_out(site, lock, only=True, more=more, **gone)
+    assert failed is None
+    own, audit = data["validation"]
+    assert own["cure"].startswith("install its tool")
+    assert "osv.dev" in audit["cure"]
+    assert "its tool is missing (advisory)" in gate_lines(own)[0]
+    assert "has nothing to go by (advisory)" in gate_lines(audit)[0]
 
 
 async def test_a_test_command_without_any_test_yet_goes_back_to_the_actor(site: Worksite) -> None:

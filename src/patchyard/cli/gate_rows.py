@@ -5,6 +5,7 @@ from typing import Any
 
 from patchyard.cli.outcome import counted, one_line, paint, visible
 from patchyard.domain.gate_verdicts import shown_finding
+from patchyard.domain.gates import SCANS
 
 FINDINGS_SHOWN = 10
 OUTPUT_SHOWN = 6  # lines, where there is no finding to show
@@ -31,6 +32,8 @@ def _verdict(gate: Mapping[str, Any]) -> str:
     if gate["passed"]:
         return paint("pass", "green")
     word = words.get(gate["status"], "fails")
+    if gate["status"] == "absent" and gate["parser"] in SCANS:
+        word = "has nothing to go by"
     return paint(word, "red") if gate["required"] else paint(f"{word} (advisory)", "yellow")
 
 

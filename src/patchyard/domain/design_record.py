@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchyard.domain.body import Body
+from patchyard.domain.faults import kind_of
 from patchyard.domain.role import Unusable
 
 TEXT_CHARS = 8000
@@ -43,7 +44,9 @@ def read_record(said: Mapping[str, Any]) -> DesignRecord:
     """Return the record that a finish call states. Raises Unusable."""
     texts = [said.get(part) for part in _PARTS]
     for part, text in zip(_PARTS, texts, strict=True):
-        if not isinstance(text, str) or not text.strip():
+        if text is not None and not isinstance(text, str):
+            raise Unusable(f"`{part}` must be text, not {kind_of(text)}")
+        if not text or not text.strip():
             raise Unusable(f"`{part}` is missing: it must be text")
     rows = said.get("options") or []
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):

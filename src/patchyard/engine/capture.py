@@ -21,10 +21,7 @@ from patchyard.engine.setup import Setup, SetupFailed
 from patchyard.engine.sites import general_kind
 
 PROOF_FAILED = "The proof failed on a fresh copy of the base with your changes and nothing else."
-CURE = (
-    "mend its `command`, `parser` or `mapping`, or install its tool, then `agents plan resume`;"
-    " `required: false` lets it stop nothing"
-)
+NAMED = 5  # gates that an error names
 FINDINGS_TOLD = 50  # of each gate, to the actor
 
 
@@ -65,8 +62,7 @@ class Capture:
         if self._ledger.state.rounds >= rounds_of(self._ledger.state.known):
             invariants.require_held(checked)
             raise ProofFailed(
-                f"{len(failed)} of {len(results)} {_kind(results)} fail on the result:"
-                f" {_named(failed[0])}",
+                f"{_counted(len(failed), results)} on the result: {_all_named(failed)}",
                 hint=f"`agents plan status {self._ledger.plan_id}` shows their output;"
                 f" `agents plan diff {self._ledger.plan_id}` shows what was tried",
                 details=_details(failed[0]),
@@ -82,7 +78,7 @@ class Capture:
         raise ProofFailed(
             f"the gate {row.name} says nothing, on the base as little as on the result:"
             f" {row.problem}",
-            hint=row.cure or CURE,
+            hint=f"{row.cure}; then `agents plan resume {self._ledger.plan_id}` proves it again",
             details=_details(row),
         )
 
@@ -187,13 +183,24 @@ def _complaint(failed: Sequence[Compared], broken: Sequence[str]) -> str:
     return "\n\n".join(parts)
 
 
-def _kind(results: Sequence[Compared]) -> str:
+def _counted(failed: int, results: Sequence[Compared]) -> str:
+    """Return how many of the results fail."""
     has_gates = any(isinstance(each, Judged) for each in results)
-    return "gates" if has_gates else "validation commands"
+    kind = "gate" if has_gates else "validation command"
+    if len(results) == 1:
+        return f"the {kind} fails"
+    return f"{failed} of {len(results)} {kind}s {'fails' if failed == 1 else 'fail'}"
+
+
+def _all_named(failed: Sequence[Compared]) -> str:
+    """Return those that fail as the error names them, each with the first thing it found."""
+    more = len(failed) - NAMED
+    named = [_named(each) for each in failed[:NAMED]]
+    return "; ".join([*named, *([f"and {more} more"] if more > 0 else [])])
 
 
 def _named(failed: Compared) -> str:
-    """Return the first that failed as the error names it, with the first thing it found."""
+    """Return one that fails, with the first thing it found."""
     if not isinstance(failed, Judged):
         return failed.command
     first = failed.findings[0] if failed.findings else {}

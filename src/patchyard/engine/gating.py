@@ -22,6 +22,7 @@ from patchyard.engine.proof import Compared, GateResult, Prover
 
 MOST_KEPT = 200  # findings of one gate that are journalled; all are counted
 BEFORE_CHARS = 4000
+OWN_CURE = "install its tool (`setup`), or mend its `command`, `parser` or `mapping`"
 
 _Sides = tuple[Mapping[str, Lines], Mapping[str, Lines]]  # lines by path, before and after
 
@@ -221,7 +222,11 @@ def _judged(
     output: str = "",
     notes: tuple[str, ...] = (),
 ) -> Judged:
-    is_helpless = verdict.status in {Status.ABSENT, Status.BROKEN}
+    is_beyond = bool(before and after and before.run.is_beyond and after.run.is_beyond)
+    cure = ""
+    if verdict.status in {Status.ABSENT, Status.BROKEN}:
+        is_own = is_beyond or verdict.status == Status.ABSENT
+        cure = gate.cure or (OWN_CURE if is_own else "")
     return Judged(
         command=gate.shown,
         exit_code=after.result.exit_code if after else None,
@@ -240,8 +245,8 @@ def _judged(
         gone=verdict.gone,
         notes=(*notes, *verdict.notes),
         problem=verdict.problem,
-        cure=gate.cure if is_helpless else "",
-        is_beyond=bool(before and after and before.run.is_beyond and after.run.is_beyond),
+        cure=cure,
+        is_beyond=is_beyond,
     )
 
 
@@ -271,4 +276,4 @@ def finding_data(finding: GateFinding) -> Mapping[str, Any]:
     }
 
 
-__all__ = ["BEFORE_CHARS", "MOST_KEPT", "Gated", "Gating", "Judged", "finding_data"]
+__all__ = ["BEFORE_CHARS", "MOST_KEPT", "OWN_CURE", "Gated", "Gating", "Judged", "finding_data"]
