@@ -49,6 +49,13 @@ async def test_a_script_without_a_plan_finishes_planning_at_once() -> None:
         ("execute: [", r"s.yaml:1:11"),
         ("execute: []", "at least one"),
         ("exekute: []", "unknown key 'exekute'"),
+        ("execute:\n- {finsh: x}", r"s.yaml:2:4: execute\[0\].finsh: unknown .*mean 'finish'"),
+        ('{"execute": [{"cals": []}]}', r"s.yaml:1:15: .*unknown key 'cals'.*mean 'calls'"),
+        (
+            "execute:\n- calls:\n  - {name: x, args: {}}\n",
+            r"s.yaml:3:15: execute\[0\].calls\[0\].args: unknown key 'args'; did you",
+        ),
+        ("note: &a x\nexecute: [{say: *a}]", r"s.yaml: execute\[0\].say: unknown key 'say'"),
         ("execute: [a]", r"execute\[0\]: a reply is a mapping"),
         ("execute: [{say: x}]", "unknown key 'say'"),
         ("execute: [{calls: [x]}]", r"calls\[0\]: a call is a mapping"),

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from patchyard.clients.yaml import parse_yaml
 from patchyard.contracts.model import OnText
 from patchyard.domain.errors import ModelFailed, UsageError
+from patchyard.domain.faults import Fault, Place, check_keys
 from patchyard.domain.messages import (
     Message,
     ModelFacts,
@@ -125,26 +127,34 @@ def load_script(path: Path) -> Script:
     `calls` (`name`, `arguments`), or `finish: SUMMARY`; `sampling` lists answers to MCP servers.
     `note` is for people.
     """
-    data = _parsed(path)
+    text = _text(path)
+    data = _parsed(path, text)
+    try:
+        return _script(data)
+    except Fault as fault:
+        raise _located(path, text, fault) from fault
+
+
+def _script(data: Any) -> Script:
     if not isinstance(data, Mapping):
-        raise UsageError(f"{path}: a script is a mapping with `execute`")
-    unknown = sorted(set(data) - {"note", *PHASES})
-    if unknown:
-        known = ", ".join(sorted({"note", *PHASES}))
-        raise UsageError(f"{path}: unknown key {unknown[0]!r}; known: {known}")
-    said = {name: _replies(path, name, data[name]) for name in PHASES if name in data}
+        raise Fault((), "a script is a mapping with `execute`")
+    check_keys(data, (), ("note", *PHASES))
+    said = {name: _replies(name, data[name]) for name in PHASES if name in data}
     if "execute" not in said:
-        said["execute"] = _replies(path, "execute", None)
+        said["execute"] = _replies("execute", None)
     return Script(**said)
 
 
-def _parsed(path: Path) -> Any:
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"the script {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"the script {path} cannot be read: it is not UTF-8") from error
+
+
+def _parsed(path: Path, text: str) -> Any:
     with suppress(ValueError):
         return json.loads(text)  # a hundred times as fast, and all that programs write
     from ruamel.yaml import YAML  # noqa: PLC0415 - only a script that is no JSON needs it
@@ -158,30 +168,39 @@ def _parsed(path: Path) -> Any:
         raise UsageError(f"{path}{where}: {error.problem or 'no valid YAML'}") from error
 
 
-def _replies(path: Path, phase: str, value: Any) -> tuple[ScriptedReply, ...]:
+def _located(path: Path, text: str, fault: Fault) -> UsageError:
+    """Return the error with line and column, where a stricter reader takes the file too."""
+    try:
+        document = parse_yaml(text, name=str(path))
+    except UsageError:  # it has anchors, or is very large
+        return UsageError(f"{path}: {fault.message}", hint=fault.hint)
+    return document.refused(fault)
+
+
+def _replies(phase: str, value: Any) -> tuple[ScriptedReply, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        raise UsageError(f"{path}: {phase!r} must be a list of at least one reply")
-    return tuple(_reply(f"{path}: {phase}[{index}]", entry) for index, entry in enumerate(value))
+        raise Fault((phase,), "must be a list of at least one reply")
+    return tuple(_reply((phase, index), entry) for index, entry in enumerate(value))
 
 
-def _reply(where: str, entry: Any) -> ScriptedReply:
+def _reply(place: Place, entry: Any) -> ScriptedReply:
     if not isinstance(entry, Mapping):
-        raise UsageError(f"{where}: a reply is a mapping with `text`, `calls` or `finish`")
-    unknown = sorted(set(entry) - {"text", "calls", "finish"})
-    if unknown:
-        raise UsageError(f"{where}: unknown key {unknown[0]!r}; known: calls, finish, text")
-    calls = [_call(f"{where}.calls[{i}]", call) for i, call in enumerate(entry.get("calls") or ())]
+        raise Fault(place, "a reply is a mapping with `text`, `calls` or `finish`")
+    check_keys(entry, place, ("calls", "finish", "text"))
+    listed = enumerate(entry.get("calls") or ())
+    calls = [_call((*place, "calls", index), call) for index, call in listed]
     if "finish" in entry:
         calls.append(("finish", {"summary": str(entry["finish"])}))
     return ScriptedReply(text=str(entry.get("text") or ""), calls=tuple(calls))
 
 
-def _call(where: str, call: Any) -> tuple[str, Mapping[str, Any] | str]:
+def _call(place: Place, call: Any) -> tuple[str, Mapping[str, Any] | str]:
     if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
-        raise UsageError(f"{where}: a call is a mapping with `name` and `arguments`")
+        raise Fault(place, "a call is a mapping with `name` and `arguments`")
+    check_keys(call, place, ("arguments", "name"))
     arguments = call.get("arguments", {})
     if not isinstance(arguments, Mapping | str):
-        raise UsageError(f"{where}: `arguments` is a mapping")
+        raise Fault((*place, "arguments"), "`arguments` is a mapping")
     return call["name"], arguments if isinstance(arguments, str) else dict(arguments)
 
 
