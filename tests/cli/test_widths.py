@@ -60,6 +60,20 @@ def test_prices_are_listed_by_provider_and_a_chain_model_by_model() -> None:
     assert f"extends\n{' ' * 23}ollama:large\n{' ' * 23}-> ollama:small\n" in shown
 
 
+def test_a_key_that_others_can_read_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    key = tmp_path / "llm"
+    house = f"{{kind: openai-compatible, base_url: 'http://127.0.0.1:1/v1', api_key_file: {key}}}"
+    (tmp_path / "config/patchyard/models.yaml").write_text(f"providers: {{house: {house}}}\n")
+    assert "llm is not set" in "\n".join(lines_of(model, "list"))
+    key.write_text("k-1234\n")
+    key.chmod(0o644)
+    said = "\n".join(lines_of(model, "list"))
+    assert "llm cannot be used: others can read the key in" in said
+    assert "chmod 600" in said
+    key.chmod(0o600)
+    assert "llm is set" in "\n".join(lines_of(model, "list"))
+
+
 def test_how_a_server_stands_is_shown_before_how_it_is_started() -> None:
     (line,) = lines_of(mcp, "list")
     assert line.startswith("h  not seen yet  python3 /opt/a/server")

@@ -18,6 +18,9 @@ def agents(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (("rnu",), 2, "Did you mean 'run'"),
         (("plan", "statsu"), 2, "Did you mean 'status'"),
+        (("plan", "show"), 2, "Did you mean 'status'"),
+        (("model", "show"), 2, "Did you mean 'list'"),
+        (("role", "ls"), 2, "Did you mean 'list'"),
         (("run",), 2, "Missing argument"),
         (("run", " "), 2, "the task is empty"),
         (("run", "@/no/such/file"), 2, "cannot be read"),

@@ -67,7 +67,11 @@ def test_a_server_is_read_with_all_that_can_be_said_of_it() -> None:
         ({"command": "a", "env": {"A": 1}}, "s.env.A: must be text, not a number"),
         ({"command": "a", "env": {"API_KEY": "x"}}, "s.env.API_KEY: API_KEY looks like a cred"),
         ({"command": "a", "env": {"API_KEY": "$X"}}, "s.env.API_KEY: API_KEY looks like a cred"),
-        ({"command": "a", "allow": ["roots"]}, "s.allow: 'roots' is none of elicitation, sampling"),
+        (
+            {"command": "a", "allow": ["elicitation", "samplin"]},
+            "s.allow[1]: 'samplin' is none of elicitation, sampling; did you mean 'sampling'?",
+        ),
+        ({"command": "a", "allow": "roots"}, "s.allow: 'roots' is none of elicitation, sampling"),
         ({"command": "a", "idempotent": "yes"}, "s.idempotent: must be true or false, not text"),
         ({"command": "a", "timeout_s": "2h"}, "s.timeout_s: must be more than 0 and 3600 seconds"),
         ({"url": "file:///etc/passwd"}, "s.url: must be http://HOST/PATH"),

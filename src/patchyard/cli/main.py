@@ -30,6 +30,20 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
+MEANT: Mapping[str, tuple[str, ...]] = {
+    "continue": ("resume",),
+    "delete": ("remove", "gc"),
+    "inspect": ("show", "status"),
+    "log": ("logs",),
+    "ls": ("list",),
+    "patch": ("diff",),
+    "rm": ("remove", "gc"),
+    "show": ("status", "list"),
+    "start": ("use", "run"),
+    "stop": ("cancel",),
+}
+"""What people type who know other programs, and which of ours they may mean."""
+
 KEPT_RECORDS = 50_000
 """New objects between two looks for garbage: a journal is read into many that stay."""
 
@@ -45,7 +59,11 @@ class Group(click.Group):
         if not name.startswith("-") and name not in self.list_commands(ctx):
             from patchyard.domain.errors import UnknownName  # noqa: PLC0415 - only on this path
 
-            error = UnknownName.among("command", name, self.list_commands(ctx))
+            names = self.list_commands(ctx)
+            error = UnknownName.among("command", name, names)
+            meant = next((other for other in MEANT.get(name, ()) if other in names), "")
+            if meant:
+                error.message = f"unknown command {name!r}. Did you mean {meant!r}?"
             raise click.UsageError(f"{error.message} ({error.hint})", ctx)
         return super().resolve_command(ctx, args)
 
@@ -107,4 +125,4 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)  # click returns what Exit was raised with
 
 
-__all__ = ["COMMANDS", "KEPT_RECORDS", "Group", "LazyGroup", "agents", "main"]
+__all__ = ["COMMANDS", "KEPT_RECORDS", "MEANT", "Group", "LazyGroup", "agents", "main"]

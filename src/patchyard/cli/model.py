@@ -15,8 +15,9 @@ from patchyard.cli.seeing import model_and_role_here
 from patchyard.clients.http_trouble import shown
 from patchyard.clients.waits import Waits
 from patchyard.domain.codec import to_json
-from patchyard.domain.errors import PatchyardError
+from patchyard.domain.errors import ModelUnavailable, PatchyardError
 from patchyard.models.choosing import choose
+from patchyard.models.keys import Key
 from patchyard.models.prices import PriceTable
 from patchyard.models.providers import Catalogue
 
@@ -52,6 +53,7 @@ def list_providers(output_format: str) -> None:
                     "api_key_env": settings.api_key_env,
                     "key": key.place if key.is_named else "",
                     "has_key": bool(key.known),
+                    "key_problem": _problem(key),
                 }
             )
         lines = [line for row in rows for line in _provider_lines(row)]
@@ -83,7 +85,18 @@ def _provider_lines(row: Mapping[str, object]) -> list[str]:
     line = f"{row['provider']:12} {row['kind']:18} {visible(str(row['base_url']))}"
     place = visible(str(row["key"]).removeprefix("the variable "))
     said = paint("is set", "green") if row["has_key"] else paint("is not set", "yellow")
+    if row["key_problem"]:
+        said = f"{paint('cannot be used', 'yellow')}: {visible(str(row['key_problem']))}"
     return [line, f"{' ' * 31} {place} {said}"] if place else [line]
+
+
+def _problem(key: Key) -> str:
+    """Return why a key that is there cannot be used; empty where none is there, or it can."""
+    try:
+        key.headers()
+    except ModelUnavailable as error:
+        return f"{error.message}; {error.hint}"
+    return ""
 
 
 @model.command(

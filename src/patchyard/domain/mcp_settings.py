@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,7 +57,7 @@ def _server(name: str, entry: Any, here: Place) -> McpServer:
         idempotent=is_idempotent,
         tools=texts_of(body, "tools", here),
         read_only_tools=texts_of(body, "read_only_tools", here) or (),
-        allow=_allow(texts_of(body, "allow", here) or (), (*here, "allow")),
+        allow=_allow(texts_of(body, "allow", here) or (), body.get("allow"), (*here, "allow")),
         timeout_s=_timeout(body.get("timeout_s", 60.0), (*here, "timeout_s")),
     )
 
@@ -77,10 +78,13 @@ def _env(value: Any, here: Place) -> Mapping[str, str]:
     return found
 
 
-def _allow(names: tuple[str, ...], here: Place) -> tuple[str, ...]:
-    for name in names:
+def _allow(names: tuple[str, ...], said: Any, here: Place) -> tuple[str, ...]:
+    for number, name in enumerate(names):
         if name not in ALLOWED:
-            raise Fault(here, f"{name!r} is none of {', '.join(ALLOWED)}")
+            near = get_close_matches(name, ALLOWED, n=1)
+            guess = f"; did you mean {near[0]!r}?" if near else ""
+            place = (*here, number) if isinstance(said, list) else here
+            raise Fault(place, f"{name!r} is none of {', '.join(ALLOWED)}{guess}")
     return tuple(dict.fromkeys(names))
 
 
