@@ -97,7 +97,8 @@ async def _overhead_ms(turns: int) -> float:
         await model.complete(ModelRequest(messages=talk[: 1 + 2 * turns]))
         differences = []
         for number in range(CALLS):
-            request = ModelRequest(messages=talk[: 1 + 2 * (turns + number)])
+            size = TURN_BYTES * (turns + number)  # the actor counts as its conversation grows
+            request = ModelRequest(messages=talk[: 1 + 2 * (turns + number)], size=size)
             bare = await _took_ms(lambda: client.post(f"{url}/chat/completions", content=body))
             ours = await _took_ms(lambda request=request: model.complete(request))  # type: ignore[misc]  # called at once
             differences.append(ours - bare)

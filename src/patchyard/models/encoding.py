@@ -12,7 +12,7 @@ UNSEEN = "(there was an image here, which cannot be shown to you)"
 
 
 class Encoded:
-    """Bytes of messages and tools, remembered by identity; records are immutable."""
+    """Bytes of messages and tools, kept from one request to the next; records are immutable."""
 
     def __init__(
         self,
@@ -23,21 +23,31 @@ class Encoded:
         """Take how a message is encoded, and a tool: as a function where nothing is said."""
         self._encode = encode
         self._tool = tool or _function
-        self._known: dict[int, tuple[Message, bytes]] = {}
+        self._sent: tuple[Message, ...] = ()
+        self._parts: list[bytes] = []  # of each of them
         self._tools: tuple[Sequence[ToolSpec], bytes] = ((), b"[]")
 
     def messages(self, messages: Sequence[Message]) -> bytes:
         """Return the JSON array of all messages; what was not sent this time is forgotten."""
-        return b"[" + b",".join(self.each(messages)) + b"]"
+        parts = [*self.each(messages)] or [b""]
+        parts[0] = b"[" + parts[0]
+        parts[-1] += b"]"
+        return b",".join(parts)  # one copy of what may be a megabyte
 
     def each(self, messages: Sequence[Message]) -> Sequence[bytes]:
-        """Return the JSON of each message; what was not sent this time is forgotten."""
-        known: dict[int, tuple[Message, bytes]] = {}
-        for message in messages:
-            found = self._known.get(id(message))
-            known[id(message)] = found or (message, to_json(self._encode(message)))
-        self._known = known
-        return [known[id(message)][1] for message in messages]
+        """Return the JSON of each message; what was not sent this time is forgotten.
+
+        A conversation mostly grows: then nothing is done for what was sent before.
+        """
+        count = len(self._sent)
+        if tuple(messages[:count]) == self._sent:
+            new = (to_json(self._encode(message)) for message in messages[count:])
+            parts = [*self._parts, *new]
+        else:
+            known = dict(zip(map(id, self._sent), self._parts, strict=True))
+            parts = [known.get(id(one)) or to_json(self._encode(one)) for one in messages]
+        self._sent, self._parts = tuple(messages), parts
+        return parts
 
     def tools(self, tools: Sequence[ToolSpec]) -> bytes:
         """Return the JSON array of all tools, in the shape of this format."""
