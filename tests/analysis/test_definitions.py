@@ -123,7 +123,7 @@ def test_each_language_has_its_definitions_with_their_lines(language: str, ends:
 
 def test_every_language_of_an_ending_has_rules_and_others_have_none() -> None:
     assert set(MAPPED.values()) == set(RULES)
-    assert (language_at("a/B.PY"), language_at("Makefile")) == ("python", "")
+    assert (language_at("a/B.PY"), language_at("Makefile"), language_at("go")) == ("python", "", "")
     assert definitions_in(b"def a", "") == []
 
 

@@ -157,7 +157,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda data: data[: len(data) // 2],
     "empty": lambda _: b"",
     "one byte": lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
-    "another version": lambda data: data.replace(b"map 1 ", b"map 0 ", 1),
+    "another version": lambda data: data.replace(b"map 2 ", b"map 0 ", 1),
     "no header": lambda data: b"\n" + data,
 }
 

@@ -17,9 +17,9 @@ from patchyard.domain.repository_map import (
     files_of,
     fitting,
     is_mapped,
+    rows_of,
     sought_in,
     table_of,
-    worth_a_row,
 )
 
 SOURCES = {
@@ -38,8 +38,8 @@ def table(sources: dict[str, str]) -> SymbolTable:
     files, counts = [], dict[str, Counter[bytes]]()
     for path, text in sorted(sources.items()):
         language, data = language_at(path), text.encode()
-        found = worth_a_row(definitions_in(data, language))
-        files.append(MappedFile(path=path, definitions=found))
+        found = rows_of(definitions_in(data, language))
+        files.append(MappedFile(path=path, rows=found))
         counts.setdefault(language, Counter()).update(words_in(data))
     return table_of(files, counts)
 

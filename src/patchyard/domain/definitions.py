@@ -5,8 +5,8 @@ that the time is linear in the file's size whatever it holds.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from posixpath import splitext
 from typing import NamedTuple
 
 FILE_BYTES = 512 * 1024  # a larger one is data, or made by a program
@@ -48,7 +48,8 @@ WORDS = bytes(byte if byte in _LETTERS else 32 for byte in range(256))
 
 def language_at(path: str) -> str:
     """Return the language whose rules a file is read by; empty for none."""
-    return MAPPED.get(splitext(path)[1].lower(), "")
+    _, dot, ending = path.rpartition(".")
+    return MAPPED.get(dot + ending.lower(), "")
 
 
 def is_readable(data: bytes) -> bool:
@@ -61,6 +62,17 @@ def is_readable(data: bytes) -> bool:
 def words_in(data: bytes) -> set[bytes]:
     """Return every word of a file that could be a name, those in texts and comments too."""
     return set(data.translate(WORDS).split())
+
+
+def text_of(counted: Mapping[bytes, int]) -> bytes:
+    """Return words and how often each was found, as a line of each."""
+    return b" ".join(counted) + b"\n" + " ".join(map(str, counted.values())).encode()
+
+
+def counted_of(text: bytes) -> Counter[bytes]:
+    """Return what `text_of` was made of. Raises ValueError where it is not of that form."""
+    words, _, counts = text.partition(b"\n")
+    return Counter(dict(zip(words.split(), map(int, counts.split()), strict=True)))
 
 
 def definitions_in(data: bytes, language: str) -> Sequence[Definition]:
@@ -192,8 +204,10 @@ __all__ = [
     "WORDS",
     "Definition",
     "Rule",
+    "counted_of",
     "definitions_in",
     "is_readable",
     "language_at",
+    "text_of",
     "words_in",
 ]

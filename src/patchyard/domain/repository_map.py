@@ -57,7 +57,7 @@ class MappedFile:
     """One file and what it defines."""
 
     path: str
-    definitions: Sequence[Definition] = ()
+    rows: str = ""  # see `rows_of`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,64 +77,68 @@ def is_mapped(path: str) -> bool:
     return bool(language_at(path)) and ELSEWHERE.search(path) is None
 
 
-def worth_a_row(definitions: Iterable[Definition]) -> tuple[Definition, ...]:
-    """Return the first definition of each name of a file, without names that say nothing."""
+def rows_of(definitions: Iterable[Definition]) -> str:
+    """Return how the rows begin of what a file defines, `name TAB kind TAB line TAB depth LF`.
+
+    That is the first definition of each name, by line, without names that say nothing.
+    """
     found: dict[str, Definition] = {}
     for each in definitions:
         name = each.name
         if len(name) >= SHORTEST and not (name.startswith("__") and name.endswith("__")):
             found.setdefault(name, each)
-    return tuple(found.values())
+    return "".join(
+        [f"{name}\t{kind}\t{line}\t{is_inner:d}\n" for name, kind, line, is_inner in found.values()]
+    )
 
 
 def table_of(files: Sequence[MappedFile], counts: Counts) -> SymbolTable:
     """Rank what `files` define. `counts` are the words of these same files."""
+    begun = [each.rows.split("\n")[:-1] for each in files]
     definers: dict[str, Counter[str]] = {}
-    for each in files:
+    for each, rows in zip(files, begun, strict=True):
         own = definers.setdefault(language_at(each.path), Counter())
-        own.update([definition[0] for definition in each.definitions])
+        own.update([row[: row.index("\t")] for row in rows])
     used = {language: _used(own, counts.get(language, {})) for language, own in definers.items()}
-    rows: list[tuple[int, int, int, str]] = []
-    for number, each in enumerate(files):
+    ranked: dict[int, list[str]] = {}
+    for number, (each, rows) in enumerate(zip(files, begun, strict=True)):
         known = used[language_at(each.path)]
         share = TESTING if is_test(each.path) else 1.0
-        for name, kind, line, is_inner in each.definitions:
-            score = int(share * known.get((name, is_inner), 0.0))
-            row = f"{name}\t{kind}\t{line}\t{is_inner:d}\t@{number}\t{score}\n"
-            rows.append((-score, number, line, row))
-    rows.sort()
-    text = "".join([row[3] for row in rows])
+        for row in rows:
+            worth = known.get(row[: row.index("\t")], UNUSED)[row[-1] == "1"]
+            score = int(share * worth)
+            ranked.setdefault(score, []).append(f"{row}\t@{number}\t{score}\n")
+    text = "".join(["".join(ranked[score]) for score in sorted(ranked, reverse=True)])
     return SymbolTable(rows=text.encode(), paths=tuple(each.path for each in files))
+
+
+UNUSED = (0.0, 0.0)
 
 
 def _used(
     definers: Mapping[str, int], counts: Mapping[bytes, int]
-) -> Mapping[tuple[str, bool], float]:
+) -> Mapping[str, tuple[float, float]]:
     """Return what each name is worth that other files use: at the top of a file, and below."""
     found = {}
     for name, own in definers.items():
         others = counts.get(name.encode(), 0) - own
         if others > 0:
             worth = SCALE * math.log2(1 + others / own)
-            for is_inner in (False, True):
-                found[name, is_inner] = worth * weight(name, is_inner=is_inner)
+            at_top = weight(name, is_inner=False)
+            found[name] = worth * at_top, worth * at_top * INNER
     return found
 
 
 def files_of(table: SymbolTable) -> Sequence[MappedFile]:
     """Return the files that a table was made of."""
-    found: list[list[Definition]] = [[] for _ in table.paths]
+    found: list[list[tuple[int, str]]] = [[] for _ in table.paths]
     for row in table.rows.decode().split("\n")[:-1]:
-        name, kind, line, depth, number, _ = row.split("\t")
-        found[int(number[1:])].append(Definition(name, kind, int(line), depth == "1"))
+        begun, number, _ = row.rsplit("\t", 2)
+        found[int(number[1:])].append((int(begun.split("\t", 3)[2]), begun))
     return [
-        MappedFile(path=path, definitions=tuple(sorted(own, key=_by_line)))
+        MappedFile(path=path, rows="".join([f"{begun}\n" for _, begun in sorted(own)]))
         for path, own in zip(table.paths, found, strict=True)
     ]
-
-
-def _by_line(definition: Definition) -> tuple[int, str]:
-    return definition.line, definition.name
 
 
 def weight(name: str, *, is_inner: bool) -> float:
@@ -294,8 +298,8 @@ __all__ = [
     "is_mapped",
     "is_telling",
     "is_test",
+    "rows_of",
     "sought_in",
     "table_of",
     "weight",
-    "worth_a_row",
 ]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git
-from patchyard.domain.definitions import FILE_BYTES, Definition, language_at
+from patchyard.domain.definitions import FILE_BYTES, language_at
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.repository_context import OWNERS, OWNERS_BYTES, context_of
 from patchyard.domain.repository_map import MappedFile, files_of, is_mapped, table_of
@@ -120,9 +120,9 @@ def looked_at(git: Git, tree: str, kept: MapStore, gone: threading.Event) -> Kno
         source = _Source(git=git, reader=reader, keys=_readable(mapped, listed), gone=gone)
         found = _out_of_another(source, kept, tree) or source.read(Counter(source.keys.values()))
     files = [
-        MappedFile(path=path, definitions=found.definitions[key])
+        MappedFile(path=path, rows=found.rows[key])
         for path, key in source.keys.items()
-        if key in found.definitions
+        if key in found.rows
     ]
     states = dict.fromkeys(listed, OTHER) | dict.fromkeys(mapped, BEYOND)
     states |= dict.fromkeys(source.keys, UNREAD)
@@ -151,7 +151,6 @@ def _out_of_another(source: _Source, kept: MapStore, tree: str) -> Read | None:
         old, words = kept.load(other), kept.words(other)
         if old is None or words is None:
             return None
-        definitions = _definitions(old)
         wanted, before = Counter(source.keys.values()), _counted(old, READ)
         unread = _counted(old, UNREAD)
         wanted.subtract(before)
@@ -166,17 +165,15 @@ def _out_of_another(source: _Source, kept: MapStore, tree: str) -> Read | None:
             if source.gone.is_set():
                 raise
             return None  # what the other one held is in the store no longer
-        return Read(
-            definitions={**definitions, **changed.definitions},
-            words=_summed(words, changed.words),
-        )
+        rows = {**_rows(old), **changed.rows}
+        return Read(rows=rows, words=_summed(words, changed.words))
     return None
 
 
-def _definitions(known: Known) -> dict[str, tuple[Definition, ...]]:
+def _rows(known: Known) -> dict[str, str]:
     blobs = dict(known.of_state(READ))
     return {
-        key_of(language_at(each.path), blobs[each.path]): tuple(each.definitions)
+        key_of(language_at(each.path), blobs[each.path]): each.rows
         for each in files_of(known.table)
     }
 

@@ -3,6 +3,7 @@
 A process beside it gets its share on standard input and answers on standard output.
 """
 
+import gc
 import json
 import os
 import subprocess
@@ -17,9 +18,9 @@ from typing import Any
 import patchyard
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git
-from patchyard.domain.definitions import Definition, definitions_in, is_readable, words_in
+from patchyard.domain.definitions import counted_of, definitions_in, is_readable, text_of, words_in
 from patchyard.domain.errors import WorkFailed
-from patchyard.domain.repository_map import worth_a_row
+from patchyard.domain.repository_map import rows_of
 
 ALONE = 1500  # files up to which one process is quicker than several
 MOST = 4  # processes
@@ -46,15 +47,15 @@ class Wanted:
 class Read:
     """What was found in them."""
 
-    definitions: dict[str, tuple[Definition, ...]] = field(default_factory=dict)  # by language+blob
+    rows: dict[str, str] = field(default_factory=dict)  # how they begin, by language and blob
     words: dict[str, Counter[bytes]] = field(default_factory=dict)  # language → word → files
 
     def take(self, wanted: Wanted, data: bytes) -> None:
         """Look at one content; what nobody has written by hand is passed over."""
         if not is_readable(data):
             return
-        found = worth_a_row(definitions_in(data, wanted.language))
-        self.definitions[key_of(wanted.language, wanted.blob)] = found
+        found = rows_of(definitions_in(data, wanted.language))
+        self.rows[key_of(wanted.language, wanted.blob)] = found
         counted = self.words.setdefault(wanted.language, Counter())
         _bound(counted)
         if wanted.files == 1:
@@ -65,7 +66,7 @@ class Read:
 
     def add(self, other: "Read") -> None:
         """Take in what another process found."""
-        self.definitions.update(other.definitions)
+        self.rows.update(other.rows)
         for language, counted in other.words.items():
             own = self.words.get(language)
             if own is None:
@@ -77,25 +78,16 @@ class Read:
     def to_json(self) -> Mapping[str, Any]:
         """Return it as plain values; words are bytes, one character each."""
         return {
-            "definitions": self.definitions,
-            "words": {
-                language: {word.decode("latin-1"): count for word, count in counted.items()}
-                for language, counted in self.words.items()
-            },
+            "rows": self.rows,
+            "words": {name: text_of(own).decode("latin-1") for name, own in self.words.items()},
         }
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Read":
         """Return what `to_json` gave."""
         return cls(
-            definitions={
-                key: tuple(Definition(*each) for each in found)
-                for key, found in body["definitions"].items()
-            },
-            words={
-                language: Counter({word.encode("latin-1"): n for word, n in counted.items()})
-                for language, counted in body["words"].items()
-            },
+            rows=body["rows"],
+            words={name: counted_of(own.encode("latin-1")) for name, own in body["words"].items()},
         )
 
 
@@ -188,6 +180,7 @@ def _shares(task: Mapping[str, Any]) -> Iterator[Wanted]:
 
 def main() -> None:
     """Read the share that standard input names, and answer."""
+    gc.disable()  # nothing here refers to itself, and all of it is kept to the end
     task = json.loads(sys.stdin.buffer.read())
     home, config, git_dir = map(Path, task["git"])
     git = Git(home=home, config=config, git_dir=git_dir)

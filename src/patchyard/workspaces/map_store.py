@@ -17,9 +17,10 @@ from pathlib import Path
 
 from patchyard.domain.analysis import Context
 from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.definitions import counted_of, text_of
 from patchyard.domain.repository_map import SymbolTable
 
-VERSION = 1  # of the rules and of these files
+VERSION = 2  # of the rules and of these files
 KEPT = 4  # trees of one repository
 KEPT_BYTES = 200 * 1024 * 1024  # of them all
 INDEX, WORDS, NEW = ".map", ".words", ".new-"
@@ -84,10 +85,8 @@ class MapStore:
             return None
         found: dict[str, Counter[bytes]] = {}
         for part in body:
-            language, _, rest = part.partition(b"\n")
-            words = rest.split()
-            counts = map(int, words[1::2])
-            found[language.decode()] = Counter(dict(zip(words[::2], counts, strict=True)))
+            language, _, text = part.partition(b"\n")
+            found[language.decode()] = counted_of(text)
         return found
 
     def others(self, tree: str) -> Sequence[str]:
@@ -107,7 +106,8 @@ class MapStore:
             known.states.encode(),
             known.table.rows,
         ]
-        self._write(tree, WORDS, [_worded(*each) for each in words.items()])
+        counts = [b"%s\n%s" % (name.encode(), text_of(own)) for name, own in words.items()]
+        self._write(tree, WORDS, counts)
         self._write(tree, INDEX, parts)
         self._let_go()
 
@@ -175,10 +175,6 @@ class MapStore:
 def _sum(data: bytes) -> bytes:
     """Return what shows damage; against malice the home's own rights stand."""
     return b"%08x" % zlib.crc32(data)
-
-
-def _worded(language: str, counted: Mapping[bytes, int]) -> bytes:
-    return language.encode() + b"\n" + b" ".join(b"%s %d" % each for each in counted.items())
 
 
 __all__ = ["BEYOND", "INDEX", "KEPT", "OTHER", "READ", "UNREAD", "WORDS", "Known", "MapStore"]
