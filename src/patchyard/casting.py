@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchyard.configuration import user_file
+from patchyard.clients.yaml import parse_yaml
+from patchyard.configuration import MODELS_FILE, user_file
 from patchyard.contracts.actor import Actor, Casting
 from patchyard.contracts.journal import Journal
 from patchyard.contracts.model import Model
@@ -88,7 +89,7 @@ class Actors:
         spec = casting.spec
         here = walls_of(general_site(spec), spec)
         catalogue = replace(
-            model_catalogue(self._environ),
+            model_catalogue(self._environ, spec.models),
             workspace=spec.repository,
             plans=str(self._plans),
             throttles=self._shared.throttles,
@@ -145,9 +146,10 @@ def _tell(casting: Casting, chosen: str) -> None:
         casting.on_chosen(chosen)
 
 
-def model_catalogue(environ: Mapping[str, str]) -> "Catalogue":
+def model_catalogue(environ: Mapping[str, str], repository: str = "") -> "Catalogue":
     """Return the providers there are: built in, and of the user's own `models.yaml`.
 
+    `repository` is the text of a trusted repository's one, whose roles go before the user's.
     Raises UsageError with file, line and column.
     """
     from patchyard.models.configured import Reading  # noqa: PLC0415 - only for models
@@ -157,13 +159,15 @@ def model_catalogue(environ: Mapping[str, str]) -> "Catalogue":
     stage = environ.get("PATCHYARD_MODELS_ENVIRONMENT", "")
     own_roles = role_names(user_file(environ).with_name(FOLDER))
     reading = Reading(environ=environ, roles=own_roles, stage=stage)
-    own = reading.file(user_file(environ).with_name("models.yaml"))
+    theirs = parse_yaml(repository, name=MODELS_FILE)
+    said = reading.together(user_file(environ).with_name("models.yaml"), theirs)
     return Catalogue(
         environ=environ,
         prices=shipped_prices(),
-        configured=own.providers,
-        roles=own.roles,
-        preferred=own.preferred,
+        configured=said.providers,
+        roles=said.roles,
+        preferred=said.preferred,
+        in_repository=said.in_repository,
         shipped_roles=reading.shipped_roles(),
     )
 
@@ -175,8 +179,10 @@ def require_actor(spec: PlanSpec, environ: Mapping[str, str]) -> None:
     """
     if spec.agent not in ACTORS:
         raise UnknownName.among("agent", spec.agent, ACTORS)
-    if spec.agent == "model" and spec.model:
-        model_catalogue(environ).require(spec.model)
+    if spec.agent == "model" and (spec.model or spec.models):
+        catalogue = model_catalogue(environ, spec.models)
+        if spec.model:
+            catalogue.require(spec.model)
     if spec.record_to is not None:
         _require_new(Path(spec.record_to))
 

@@ -38,6 +38,8 @@ from patchyard.domain.trust import (
 
 FOLDER = ".patchyard"
 REPOSITORY_FILE = f"{FOLDER}/config.yaml"
+MODELS_FILE = f"{FOLDER}/models.yaml"
+MODELS_BYTES = 64 * 1024  # of it: each plan holds a copy
 PREFIX = "PATCHYARD_"
 # Not settings: where the state lies, the marks of our processes, what goes wrong in a
 # mock, which part of `models.yaml` counts, and what our own suite reads.
@@ -57,7 +59,7 @@ class RepositoryFiles:
     """What a repository says of how it is worked on, read once."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)
-    obstacle: str = ""  # why the settings file that is named there cannot be read
+    obstacle: str = ""  # why a settings file that is named there cannot be read
 
     @property
     def digest(self) -> str:
@@ -73,6 +75,16 @@ class RepositoryFiles:
         """Return the settings file. Raises UsageError when it is no YAML."""
         data = self.files.get(REPOSITORY_FILE)
         return None if data is None else parse_yaml(data, name=REPOSITORY_FILE)
+
+    def models(self) -> str:
+        """Return the text of its `models.yaml`, empty where there is none. Raises UsageError."""
+        data = self.files.get(MODELS_FILE, b"")
+        if len(data) > MODELS_BYTES:
+            raise UsageError(f"{MODELS_FILE} is larger than {MODELS_BYTES:,} bytes")
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{MODELS_FILE} is not UTF-8: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,17 +119,18 @@ def repository_files(sight: Glimpse) -> RepositoryFiles:
         if data is not None:
             text = data.decode("utf-8", "replace")
             files |= {path: data, **own_metadata(text, path, sight)}
-    obstacle = "" if REPOSITORY_FILE in files else _obstacle(sight)
-    return RepositoryFiles(files=files, obstacle=obstacle)
+    missing = [path for path in (REPOSITORY_FILE, MODELS_FILE) if path not in files]
+    obstacles = (_obstacle(sight, path) for path in missing)
+    return RepositoryFiles(files=files, obstacle=next(filter(None, obstacles), ""))
 
 
-def _obstacle(sight: Glimpse) -> str:
-    for path, wanted in ((FOLDER, "folder"), (REPOSITORY_FILE, "file")):
+def _obstacle(sight: Glimpse, file: str) -> str:
+    for path, wanted in ((FOLDER, "folder"), (file, "file")):
         found = sight.kind(path)
         if found not in {"", wanted}:
             return f"{path} is a {found}, not a {wanted}: no setting in it counts"
-    if sight.kind(REPOSITORY_FILE):
-        return f"{REPOSITORY_FILE} is closed to this user or too large: no setting in it counts"
+    if sight.kind(file):
+        return f"{file} is closed to this user or too large: no setting in it counts"
     return ""
 
 
@@ -149,15 +162,22 @@ def configure(
     ]
     files = repository or RepositoryFiles()
     warnings = (*([files.obstacle] if files.obstacle else []), *unread_variables(environ))
+    models = [] if is_trusted or MODELS_FILE not in files.files else [Path(MODELS_FILE).name]
     document = files.document()
     if document is None:
-        return Configuration(values=effective(layers), layers=tuple(layers), warnings=warnings)
+        told = warning(tuple(models), ())
+        return Configuration(
+            values=effective(layers),
+            layers=tuple(layers),
+            ignored=tuple(models),
+            warnings=(*([told] if told else []), *warnings),
+        )
     known, bare = frozenset({*KEYS, *RESERVED}), bare_in(linked)
     admitted = admit(document.value, known, is_trusted=is_trusted, bare=bare)
     said = _parsed(document, admitted.body)
     own, weaker = _counted(layers, said, is_trusted=is_trusted)
-    ignored = (*admitted.ignored, *weaker)
-    passed_over = warning((*admitted.until_trust, *weaker), admitted.never)
+    ignored = (*admitted.ignored, *weaker, *models)
+    passed_over = warning((*admitted.until_trust, *weaker, *models), admitted.never)
     # A stricter limit counts before the user's file, which speaks of no repository in particular.
     tight, _ = _counted(layers, said, is_trusted=False)
     tight = Settings(limits=tight.limits, environment_limits=tight.environment_limits)
@@ -276,6 +296,8 @@ def _variable(key: str, text: str, name: str) -> Any:
 
 __all__ = [
     "FOLDER",
+    "MODELS_BYTES",
+    "MODELS_FILE",
     "OPTIONS",
     "OWN",
     "PREFIX",

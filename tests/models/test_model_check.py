@@ -19,10 +19,13 @@ async def command(environ: dict[str, str], *words: str) -> tuple[int, Any, str]:
     return await agents(environ, "model", *words)
 
 
-async def agents(environ: dict[str, str], *words: str) -> tuple[int, Any, str]:
+async def agents(
+    environ: dict[str, str], *words: str, cwd: str | None = None
+) -> tuple[int, Any, str]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "patchyard", *words, "--format", "json"),
         env=environ,
+        cwd=cwd,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchyard.cli.cataloguing import checkout_of, table, with_catalogue
+from patchyard.cli.cataloguing import table, with_catalogue
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option, say_warnings
 from patchyard.cli.seeing import repository_settings, settings_here
@@ -94,32 +94,28 @@ def check(output_format: str) -> None:
     """Check the user's and the repository's files; a mistake exits 2 with file, line and column."""
 
     async def job(catalogue: Catalogue) -> Outcome:
-        top = checkout_of(".")
-        holdings = await catalogue.holdings()
-        project = holdings.project_of(top)
-        everything = repository_settings(top, is_trusted=True, project=project)
+        seen = await settings_here(catalogue)
+        everything = repository_settings(seen.top, is_trusted=True, project=seen.project)
         everything.files.require_readable()
         from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
         from patchyard.intake_names import require_names  # noqa: PLC0415 - heavy, and only for this
         from patchyard.intake_roles import cast, role_folder  # noqa: PLC0415 - likewise
         from patchyard.roles.library import role_names  # noqa: PLC0415 - likewise
 
-        linked = project.linked(holdings.resources) if project else ()
         require_names(
             everything.configuration,
-            top,
-            holdings=holdings,
-            project=project,
+            seen.top,
+            holdings=seen.holdings,
+            project=seen.project,
             roles=role_names(role_folder(os.environ)),
         )
         cast(everything.configuration, "", os.environ)  # a list of roles that is no team
-        model_catalogue(os.environ)  # the user's models.yaml, which raises for what it holds
-        is_trusted = holdings.is_trusted(top, everything.files.digest)
-        seen = repository_settings(top, is_trusted=is_trusted, linked=linked)
+        model_catalogue(os.environ)  # each models.yaml, which raises for what it holds
+        model_catalogue(os.environ, seen.files.models())
         data = {
-            "repository": top,
+            "repository": seen.top,
             "files": sorted(seen.files.files),
-            "trusted": is_trusted,
+            "trusted": seen.is_trusted,
             "ignored": list(seen.configuration.ignored),
         }
         said = ("the settings are right", *seen.configuration.warnings)

@@ -12,7 +12,7 @@ import click
 from patchyard.assembly import open_equipment
 from patchyard.cli.model import open_catalogue
 from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, paint, visible
-from patchyard.cli.seeing import model_and_role_here
+from patchyard.cli.seeing import model_and_role_here, models_here
 from patchyard.clients.pool_boards import boards
 from patchyard.config import places
 from patchyard.domain.codec import to_json
@@ -160,7 +160,7 @@ def _disk() -> Finding:
 async def _models() -> list[Finding]:
     """Ask every provider what it has, which costs nothing; and say which model `run` would take."""
     try:
-        catalogue = replace(open_catalogue(), waits=QUICK)
+        catalogue = replace(open_catalogue(await models_here()), waits=QUICK)
     except PatchyardError as error:
         return [_bad("model", error, is_needed=False)]
     asked = [_provider(catalogue, name) for name in catalogue.providers]

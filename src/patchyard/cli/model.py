@@ -11,7 +11,7 @@ from patchyard.casting import model_catalogue
 from patchyard.cli.cataloguing import WIDTH
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
-from patchyard.cli.seeing import model_and_role_here
+from patchyard.cli.seeing import model_and_role_here, models_here
 from patchyard.clients.http_trouble import shown
 from patchyard.clients.waits import Waits
 from patchyard.domain.codec import to_json
@@ -40,7 +40,7 @@ def list_providers(output_format: str) -> None:
     """
 
     async def work() -> Outcome:
-        catalogue = open_catalogue()
+        catalogue = open_catalogue(await models_here())
         await catalogue.read_keys()
         rows = []
         for name, settings in catalogue.providers.items():
@@ -109,7 +109,8 @@ def check(name: str, output_format: str) -> None:
     """Look model NAME (PROVIDER:MODEL) up; without NAME the one that `run` would take here."""
 
     async def work() -> Outcome:
-        catalogue = replace(open_catalogue(), waits=LOADING, on_wait=_say_waiting)
+        catalogue = open_catalogue(await models_here())
+        catalogue = replace(catalogue, waits=LOADING, on_wait=_say_waiting)
         named, role = (name, "") if name else await model_and_role_here()
         choice = await choose(catalogue, named=named, role=role)
         try:
@@ -128,10 +129,10 @@ def _say_waiting(words: str) -> None:
     click.echo(f"waits for {visible(words)}", err=True)
 
 
-def open_catalogue() -> Catalogue:
-    """Return the providers of this environment, with short waits."""
+def open_catalogue(repository: str = "") -> Catalogue:
+    """Return the providers of this environment, with short waits; see `model_catalogue`."""
     waits = Waits(connect_s=3.0, first_byte_s=10.0, idle_s=10.0, whole_s=30.0)
-    return replace(model_catalogue(os.environ), waits=waits)
+    return replace(model_catalogue(os.environ, repository), waits=waits)
 
 
 __all__ = ["model", "open_catalogue", "price_words"]

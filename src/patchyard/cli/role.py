@@ -24,6 +24,7 @@ from patchyard.cli.outcome import (
     say_warnings,
     visible,
 )
+from patchyard.cli.seeing import models_here
 from patchyard.domain.announcing import TOPIC, Announcement, announcement_of
 from patchyard.domain.codec import to_json
 from patchyard.domain.limit_settings import LIMIT_KEYS, shown
@@ -59,7 +60,7 @@ def list_roles(output_format: str, *, announced: bool, follow: bool) -> None:
         folder = role_folder(os.environ)
         say_warnings(strays(folder))
         found = all_roles(folder, tools=tool_names())
-        catalogue = model_catalogue(os.environ)
+        catalogue = model_catalogue(os.environ, await models_here())
         rows, lines = [], []
         for name, each in found.items():
             models = catalogue.roles.get(name, ())
@@ -135,7 +136,7 @@ def show(name: str, output_format: str) -> None:
         from patchyard.roles.library import role_named  # noqa: PLC0415 - likewise
 
         found = role_named(name, role_folder(os.environ), tools=tool_names())
-        catalogue = model_catalogue(os.environ)
+        catalogue = model_catalogue(os.environ, await models_here())
         own = catalogue.roles.get(name, ())
         shipped = catalogue.shipped_roles.get(name, ())
         preferred = catalogue.preferred.get(name, {})

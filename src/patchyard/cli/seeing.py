@@ -7,8 +7,15 @@ from pathlib import Path
 
 from patchyard.cli.cataloguing import checkout_of
 from patchyard.clients.glimpse import glimpse
-from patchyard.configuration import Configuration, RepositoryFiles, configure, repository_files
+from patchyard.configuration import (
+    MODELS_FILE,
+    Configuration,
+    RepositoryFiles,
+    configure,
+    repository_files,
+)
 from patchyard.domain.errors import UsageError
+from patchyard.domain.holdings import Holdings
 from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
 from patchyard.engine.catalogue import Catalogue
@@ -46,6 +53,7 @@ class SeenHere(Seen):
 
     top: str
     project: Project | None
+    holdings: Holdings
     is_trusted: bool
 
 
@@ -62,8 +70,28 @@ async def settings_here(catalogue: Catalogue) -> SeenHere:
         configuration=seen.configuration,
         top=top,
         project=project,
+        holdings=holdings,
         is_trusted=is_trusted,
     )
+
+
+async def models_here() -> str:
+    """Return the text of the `models.yaml` of the checkout around this folder; empty where none is.
+
+    One that is not trusted counts as none. Raises UsageError for one that cannot be read.
+    """
+    from patchyard.storage import open_storage  # noqa: PLC0415 - heavy, and only for this
+
+    try:
+        top = checkout_of(".")
+    except UsageError:
+        return ""
+    files = repository_files(glimpse(Path(top), None))
+    if MODELS_FILE not in files.files:
+        return ""
+    async with open_storage(os.environ) as storage:
+        holdings = await Catalogue(storage.journal, storage.clock).holdings()
+    return files.models() if holdings.is_trusted(top, files.digest) else ""
 
 
 async def model_and_role_here() -> tuple[str, str]:
@@ -85,4 +113,11 @@ async def model_and_role_here() -> tuple[str, str]:
     return found.value("model") or "", role.name
 
 
-__all__ = ["Seen", "SeenHere", "model_and_role_here", "repository_settings", "settings_here"]
+__all__ = [
+    "Seen",
+    "SeenHere",
+    "model_and_role_here",
+    "models_here",
+    "repository_settings",
+    "settings_here",
+]

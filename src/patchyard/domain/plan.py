@@ -136,6 +136,7 @@ class PlanSpec:
     definition_of_done: tuple[str, ...] = ()
     agent: str = "model"  # model, recipe, or the name of another actor
     model: str = ""  # PROVIDER:MODEL; empty: chosen when needed
+    models: str = ""  # text of the repository's models.yaml, where it was trusted
     role: str = "developer"
     charter: Role = field(default_factory=lambda: Role(name="developer"))  # what the role says
     team: tuple[Role, ...] = ()  # who looks at the proven work, in this order

@@ -167,7 +167,7 @@ class ProviderFactory:
     """Builds model providers from the configuration, and chooses among them (C3)."""
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        """Take the variables that say where the configuration lies. Raises UsageError."""
+        """Take the variables that say where the user's configuration lies. Raises UsageError."""
         self._environ = dict(os.environ) if environ is None else environ
         self._catalogue: Catalogue = model_catalogue(self._environ)
 

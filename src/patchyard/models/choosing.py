@@ -60,13 +60,14 @@ async def choose(
         return Choice(name=named, reason=NAMED)
     await catalogue.read_keys()
     kind = str(kind_of(task)[0]) if task else ""
+    said = f"role {role}{' of this repository' if role in catalogue.in_repository else ''}"
     if kind in catalogue.preferred.get(role, {}):
-        return _chain(catalogue.preferred[role][kind], f"role {role}, for {kind}")
+        return _chain(catalogue.preferred[role][kind], f"{said}, for {kind}")
     if role in catalogue.roles:
-        return _chain(catalogue.roles[role], f"role {role}")
+        return _chain(catalogue.roles[role], said)
     configured = [
         f"{provider}:{settings.default_model}"
-        for provider, settings in sorted(catalogue.configured.items())
+        for provider, settings in catalogue.configured.items()
         if settings.default_model
     ]
     if configured:

@@ -1,4 +1,7 @@
-"""The user's own `models.yaml`: endpoints by name, keys by the name of a variable, who is asked."""
+"""Each `models.yaml`: endpoints by name, keys by the name of a variable, who is asked.
+
+The user's own says it for all repositories; a trusted repository's goes before it there.
+"""
 
 import re
 from collections.abc import Collection, Mapping
@@ -73,6 +76,7 @@ class ModelsFile:
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     roles: Mapping[str, Chain] = field(default_factory=dict)
     preferred: Mapping[str, Mapping[str, Chain]] = field(default_factory=dict)  # role, kind of task
+    in_repository: frozenset[str] = frozenset()  # roles that the repository's file speaks of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +86,26 @@ class Reading:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)  # for ${NAME}
     roles: Collection[str] = ()  # the roles there are
     stage: str = ""  # which of its `environments` counts; empty: none
+    is_own: bool = True  # the user's, or the package's; False: a repository's
+    known: Mapping[str, ProviderSettings] = field(default_factory=dict)  # of the other file
+    stages: Collection[str] = ()  # the environments that the other file has
+
+    def together(self, path: Path, repository: Document) -> ModelsFile:
+        """Return what the user's file at `path` and a trusted repository's state.
+
+        The repository's roles go before the user's; of providers, the user's definition counts.
+        Raises UsageError with file, line and column.
+        """
+        mine = read_yaml(path) if path.exists() else Document(name=str(path), value=None)
+        own = replace(self, stages=_stages(repository)).document(mine)
+        theirs = replace(self, is_own=False, known=own.providers, stages=_stages(mine))
+        said = theirs.document(repository)
+        return ModelsFile(
+            providers={**said.providers, **own.providers},
+            roles={**own.roles, **said.roles},
+            preferred={**own.preferred, **said.preferred},
+            in_repository=frozenset(said.roles),
+        )
 
     def file(self, path: Path) -> ModelsFile:
         """Return what the file at `path` states; nothing where there is none.
@@ -119,6 +143,8 @@ class Reading:
         }
         if not self.stage:
             return base
+        if self.stage not in read and self.stage in self.stages:
+            return base
         if self.stage not in read:
             what = "environment of models (PATCHYARD_MODELS_ENVIRONMENT)"
             unknown = UnknownName.among(what, self.stage, read)
@@ -136,15 +162,28 @@ class Reading:
         at = (*place, "providers")
         stated = self._expanded(said.get("providers") or {}, at)
         bodies = check_keys(stated, at, stated if isinstance(stated, Mapping) else ())
-        for name in bodies:
+        for name, body in bodies.items():
             _check_name(name, (*at, name))
-        providers = {name: _settings(body, (*at, name)) for name, body in bodies.items()}
+            if not self.is_own:
+                self._check_foreign(name, body, (*at, name))
+        providers = {name: _settings(body, (*at, name)) for name, body in sorted(bodies.items())}
         at = (*place, "roles")
         stated = self._expanded(said.get("roles"), at)
-        there = {*built_in(self.environ), *FILES, *known, *providers}
+        files = FILES if self.is_own else ()
+        there = {*built_in(self.environ), *files, *self.known, *known, *providers}
         roles = chains_of(stated, at, known=self.roles, word="role", providers=there)
         preferred = preferences_of(stated, at, roles, providers=there)
         return ModelsFile(providers=providers, roles=roles, preferred=preferred)
+
+    def _check_foreign(self, name: str, body: Any, place: Place) -> None:
+        """Raise Fault for what no repository says of a provider, trusted or not."""
+        if name in built_in(self.environ):
+            hint = "take another name: where this one is, its user's variables and file say"
+            raise Fault(place, f"{name} is built in and not a repository's to change", hint=hint)
+        for key in KEYS[1:]:
+            if isinstance(body, Mapping) and key in body:
+                hint = "name a variable: `api_key_env`"
+                raise Fault((*place, key), "where a user keeps keys is not here to say", hint=hint)
 
     def _expanded(self, value: Any, place: Place) -> Any:
         """Return it with ${NAME} and ${NAME:-OTHERWISE} filled in; $$ is one $."""
@@ -166,6 +205,11 @@ class Reading:
             return value
 
         return _EXPANDED.sub(fill, text)
+
+
+def _stages(document: Document) -> Collection[str]:
+    stated = document.value.get(ENVIRONMENTS) if isinstance(document.value, Mapping) else None
+    return tuple(stated) if isinstance(stated, Mapping) else ()
 
 
 def _settings(body: Any, place: Place) -> ProviderSettings:

@@ -112,6 +112,7 @@ class Catalogue:
     configured: Mapping[str, ProviderSettings] = field(default_factory=dict)
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # PROVIDER:MODEL, in order
     preferred: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    in_repository: frozenset[str] = frozenset()  # of roles: those a trusted repository speaks of
     shipped_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of the package
     throttles: Throttles = field(default_factory=Throttles)  # of this process
     keyring: Keyring = field(default_factory=Keyring, repr=False)
