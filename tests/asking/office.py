@@ -13,8 +13,6 @@ from patchyard.assembly import open_equipment
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.events import Event, ToolCallRequested, ToolCallSettled
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.report import plan_data
-from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, spec_of
 
 __all__ = ["ASKS", "Office", "Struck", "answers", "struck", "told"]
@@ -56,24 +54,11 @@ class Office:
     async def run(
         self, plan_id: str = "", **options: Any
     ) -> tuple[Mapping[str, Any], list[Any], PatchyardError | None]:
-        """Run or carry on; the plan's data, its events, what it failed with."""
-        error = None
-        async with open_equipment(self.environ) as equipment:
-            workflow = Workflow(equipment)
-            if not plan_id:
-                repository = str(self.site.repository)
-                asked = Asked(task="Do it", kind="process", repository=repository)
-                spec = spec_of(Asked(**{**vars(asked), **options}), self.environ)
-                plan_id = await workflow.create(spec)
-            try:
-                await workflow.run(plan_id)
-            except PatchyardError as failure:
-                error = failure
-            ledger = await self.site.ledger(equipment, plan_id)
-            data = await plan_data(ledger)
-            events = [event for _, _, event in await ledger.events()]
-        await self.site.clear()
-        return data, events, error
+        """Run or carry on; see `Worksite.carried`."""
+        repository = str(self.site.repository)
+        asked = Asked(task="Do it", kind="process", repository=repository)
+        spec = spec_of(Asked(**{**vars(asked), **options}), self.environ)
+        return await self.site.carried(self.environ, plan_id or spec)
 
     async def plans(self) -> list[str]:
         """Return all plans, newest first; those that work for others too."""

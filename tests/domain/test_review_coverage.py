@@ -38,6 +38,18 @@ def test_a_command_that_runs_python_tests_is_made_to_measure(command: str, words
     assert with_coverage(command).splitlines()[2] == words.format(where)
 
 
+def run(command: str, report: Path) -> None:
+    """Run a command that measures, beside its report."""
+    done = subprocess.run(
+        ["sh", "-c", command.replace("{report}", str(report))],
+        cwd=report.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_all_runs_of_one_command_are_measured_into_one_report(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     for name in ("one", "two", "three"):
@@ -51,14 +63,7 @@ def test_all_runs_of_one_command_are_measured_into_one_report(tmp_path: Path) ->
     )
     command = with_coverage(f"{said} test_two.py; {python} -m pytest -q test_three.py")
     report = tmp_path / "report.xml"
-    done = subprocess.run(
-        ["sh", "-c", command.replace("{report}", str(report))],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(command, report)
     assert report.read_text().count('<class name="test_') == 3
     assert 'hits="0"' not in report.read_text()
 
@@ -88,13 +93,7 @@ def test_the_command_measures_from_wherever_its_tests_run(tmp_path: Path) -> Non
     )
     command = with_coverage(f"cd deep && {shlex.quote(sys.executable)} -m unittest -q")
     report = tmp_path / "report.xml"
-    done = subprocess.run(
-        ["sh", "-c", command.replace("{report}", str(report))],
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run(command, report)
     assert 'filename="deep/test_a.py"' in report.read_text()
 
 

@@ -12,9 +12,12 @@ from typing import Any
 from patchyard.assembly import open_equipment
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.codec import from_json
+from patchyard.domain.errors import PatchyardError
 from patchyard.domain.events import Event
+from patchyard.domain.plan import PlanSpec
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.report import plan_data
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, spec_of
@@ -103,6 +106,24 @@ class Worksite:
     async def ledger(self, equipment: Equipment, plan_id: str) -> Ledger:
         """Read the plan back from the journal."""
         return await Ledger.open(equipment.store, equipment.clock, plan_id)
+
+    async def carried(
+        self, environ: Mapping[str, str], plan: str | PlanSpec
+    ) -> tuple[Mapping[str, Any], list[Any], PatchyardError | None]:
+        """Run a new plan, or carry one on by its id; its data, its events, what it failed with."""
+        error = None
+        async with open_equipment(environ) as equipment:
+            workflow = Workflow(equipment)
+            plan_id = plan if isinstance(plan, str) else await workflow.create(plan)
+            try:
+                await workflow.run(plan_id)
+            except PatchyardError as failure:
+                error = failure
+            ledger = await self.ledger(equipment, plan_id)
+            data = await plan_data(ledger)
+            events = [event for _, _, event in await ledger.events()]
+        await self.clear()
+        return data, events, error
 
     async def clear(self) -> None:
         """Remove what the plans left: environments and workspaces."""

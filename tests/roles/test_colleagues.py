@@ -17,7 +17,6 @@ from patchyard.domain.plan import PlanSpec, State
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.replaying import replay
-from patchyard.engine.report import plan_data
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, spec_of
 
@@ -75,21 +74,16 @@ class Team:
     async def run(
         self, plan_id: str = "", **options: Any
     ) -> tuple[Mapping[str, Any], list[Any], PatchyardError | None]:
-        """Run or carry on; the plan's data, its events, what it failed with."""
-        error = None
-        async with open_equipment(self.environ) as equipment:
-            workflow = Workflow(equipment)
-            if not plan_id:
-                plan_id = await workflow.create(self.spec(**options))
-            try:
-                await workflow.run(plan_id)
-            except PatchyardError as failure:
-                error = failure
-            ledger = await self.site.ledger(equipment, plan_id)
-            data = await plan_data(ledger)
-            events = [event for _, _, event in await ledger.events()]
-        await self.site.clear()
-        return data, events, error
+        """Run or carry on; see `Worksite.carried`."""
+        return await self.site.carried(self.environ, plan_id or self.spec(**options))
+
+    async def raise_steps(self, plan_id: str, steps: int) -> None:
+        """Set a plan's limit of steps anew."""
+        async with (
+            open_equipment(self.environ) as equipment,
+            PlanLifecycleService(equipment).owned(plan_id) as ledger,
+        ):
+            await ledger.record(LimitsChanged(limits=replace(ledger.state.limits, steps=steps)))
 
 
 async def test_each_looks_at_what_the_one_before_left(tmp_path: Path) -> None:
@@ -207,11 +201,7 @@ async def test_a_colleague_that_reached_the_limit_goes_on_when_it_is_raised(tmp_
     data, _, error = await team.run(steps=6)
     assert isinstance(error, LimitReached)
     assert (data["cost"]["steps"], data["colleagues"]) == (6, [])  # counted, and not heard yet
-    async with (
-        open_equipment(team.environ) as equipment,
-        PlanLifecycleService(equipment).owned(data["plan_id"]) as ledger,
-    ):
-        await ledger.record(LimitsChanged(limits=replace(ledger.state.limits, steps=50)))
+    await team.raise_steps(data["plan_id"], 50)
     data, _, error = await team.run(data["plan_id"])
     assert error is None
     assert data["colleagues"][-1]["verdict"] == "approve"
@@ -227,11 +217,7 @@ async def test_a_role_bounds_its_part_until_somebody_sets_a_limit_anew(tmp_path:
     assert isinstance(error, LimitReached)
     assert error.message == "the limit of 2 steps is reached"
     assert data["cost"]["steps"] == 5  # three of them the developer's
-    async with (
-        open_equipment(team.environ) as equipment,
-        PlanLifecycleService(equipment).owned(data["plan_id"]) as ledger,
-    ):
-        await ledger.record(LimitsChanged(limits=replace(ledger.state.limits, steps=60)))
+    await team.raise_steps(data["plan_id"], 60)
     data, _, error = await team.run(data["plan_id"])
     assert error is None
     assert data["colleagues"][-1]["verdict"] == "approve"

@@ -5,6 +5,18 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
+class Used:
+    """What somebody else's plan used for this one."""
+
+    usd: float = 0.0
+    is_priced: bool = True
+    input_tokens: int = 0
+    output_tokens: int = 0
+    steps: int = 0
+    calls: int = 0  # of tools
+
+
+@dataclass(frozen=True, kw_only=True)
 class ColleagueAsked:
     """Another role was asked to look at a result; it does so in plan `colleague_id`."""
 
@@ -14,7 +26,7 @@ class ColleagueAsked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColleagueHeard:
+class ColleagueHeard(Used):
     """What the other role came to is taken in, and what it used counts as this plan's."""
 
     role: str
@@ -22,25 +34,13 @@ class ColleagueHeard:
     changeset_id: str  # that it looked at
     verdict: str = ""  # of a reviewer
     added: tuple[str, ...] = ()  # paths that were taken over from it
-    usd: float = 0.0
-    is_priced: bool = True
-    input_tokens: int = 0
-    output_tokens: int = 0
-    steps: int = 0
-    calls: int = 0  # of tools
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColleagueCounted:
+class ColleagueCounted(Used):
     """What a colleague used that was stopped before it could be heard; all of it so far."""
 
     colleague_id: str
-    usd: float = 0.0
-    is_priced: bool = True
-    input_tokens: int = 0
-    output_tokens: int = 0
-    steps: int = 0
-    calls: int = 0  # of tools
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,4 +64,11 @@ class Colleagues:
 
 ColleagueEvent = ColleagueAsked | ColleagueCounted | ColleagueHeard
 
-__all__ = ["ColleagueAsked", "ColleagueCounted", "ColleagueEvent", "ColleagueHeard", "Colleagues"]
+__all__ = [
+    "ColleagueAsked",
+    "ColleagueCounted",
+    "ColleagueEvent",
+    "ColleagueHeard",
+    "Colleagues",
+    "Used",
+]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from patchyard.domain.body import Body
+from patchyard.domain.colleagues import Used
 
 SHOWN_CHARS = 500  # of a question, for people
 ANSWER_CHARS = 16_000  # of one answer; what is longer is cut
@@ -22,19 +23,13 @@ class RoleAsked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoleAnswered:
+class RoleAnswered(Used):
     """A question is settled, and what the other role used counts as this plan's."""
 
     call_id: str
     role: str
     colleague_id: str
     error: str = ""  # code of why there is no answer
-    usd: float = 0.0
-    is_priced: bool = True
-    input_tokens: int = 0
-    output_tokens: int = 0
-    steps: int = 0
-    calls: int = 0  # of tools
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from patchyard.domain.gate_findings import (
 from patchyard.domain.gates import Gate, Severity
 from patchyard.domain.report_paths import path_in_tree
 from patchyard.validators.junit import MOST_TESTS
-from patchyard.validators.text import LONGEST, named_in
+from patchyard.validators.text import lines_of, named_in
 
 _RUNNING = re.compile(
     r" +(?:Running (?:unittests )?(?P<source>\S+) \((?P<program>.+)\)|Doc-tests (?P<crate>\S+))"
@@ -52,8 +52,8 @@ class CargoTestReader:
         """Return the failures and what became of each test; raises UnreadableReport."""
         del gate
         heard = _Heard(root)
-        for line in report.decode("utf-8", "replace").splitlines():
-            heard.line(line[:LONGEST].rstrip())
+        for line in lines_of(report):
+            heard.line(line)
         return heard.reading()
 
 

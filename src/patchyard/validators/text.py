@@ -1,6 +1,7 @@
 """Lines as compilers and formatters write them, for tools that have no better form."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from patchyard.domain.gate_findings import (
@@ -47,8 +48,8 @@ class TextReader:
         del gate
         found: list[GateFinding] = []
         said: set[str] = set()  # by Maven
-        for line in report.decode("utf-8", "replace").splitlines():
-            finding = named_in(line[:LONGEST].rstrip(), root)
+        for line in lines_of(report):
+            finding = named_in(line, root)
             if finding is None or line in said:
                 continue
             found.append(finding)
@@ -57,6 +58,12 @@ class TextReader:
             if len(found) > MOST_FINDINGS:
                 raise UnreadableReport(f"it holds more than {MOST_FINDINGS:,} lines")
         return Reading(findings=tuple(found))
+
+
+def lines_of(report: bytes) -> Iterator[str]:
+    """Yield the lines of a report as far as they are looked at."""
+    for line in report.decode("utf-8", "replace").splitlines():
+        yield line[:LONGEST].rstrip()
 
 
 def named_in(line: str, root: str) -> GateFinding | None:
@@ -101,5 +108,6 @@ __all__ = [
     "PLACED",
     "UNREAD",
     "TextReader",
+    "lines_of",
     "named_in",
 ]
