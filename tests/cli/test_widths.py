@@ -4,6 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -40,14 +41,14 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "roles" / "quiet.yaml").write_text("output: changes\n")
 
 
-def lines_of(command: object, *words: str) -> list[str]:
-    result = CliRunner().invoke(command, words, catch_exceptions=False)  # type: ignore[arg-type]
+def lines_of(command: click.Command, *words: str) -> list[str]:
+    result = CliRunner().invoke(command, words, catch_exceptions=False)
     assert result.exit_code == 0, result.stderr
     return result.stdout.splitlines()
 
 
 @pytest.mark.parametrize("command", [model, role, mcp])
-def test_a_list_fits_the_usual_width(command: object) -> None:
+def test_a_list_fits_the_usual_width(command: click.Command) -> None:
     lines = lines_of(command, "list")
     assert max(map(len, lines)) <= WIDTH
 
