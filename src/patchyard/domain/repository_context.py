@@ -34,6 +34,7 @@ GUIDES_SHOWN = 12
 GUIDES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING")
 """Files that say how a repository is worked on, those for agents first."""
 
+_RANKS = {guide: rank for rank, guide in enumerate(GUIDES)}
 GUIDE_FOLDERS = ("", ".github/", "docs/")
 OWNERS = ("CODEOWNERS", ".github/CODEOWNERS", ".gitlab/CODEOWNERS", "docs/CODEOWNERS")
 OWNERS_BYTES = 64 * 1024
@@ -129,17 +130,13 @@ def guides_in(paths: Iterable[str]) -> tuple[str, ...]:
     found = []
     for path in paths:
         name = basename(path)
-        kind = next((k for k, guide in enumerate(GUIDES) if _is_guide(name, guide)), None)
+        kind = _RANKS.get(name, _RANKS.get((name.rpartition(".")[0] or name).upper()))
         folder = path[: len(path) - len(name)]
         if kind is not None and folder in GUIDE_FOLDERS:
             found.append((False, kind, GUIDE_FOLDERS.index(folder), path))
         elif kind == 0:
             found.append((True, kind, folder.count("/"), path))
     return tuple(path for *_, path in sorted(found))
-
-
-def _is_guide(name: str, guide: str) -> bool:
-    return name == guide or splitext(name)[0].upper() == guide
 
 
 def owners_of(text: str, paths: Sequence[str]) -> tuple[Ownership, ...]:
