@@ -24,6 +24,8 @@ from patchyard.roles.library import FOLDER, role_names
 
 if TYPE_CHECKING:
     from patchyard.models.budgeted import BudgetedModel
+    from patchyard.models.combined import Destination
+    from patchyard.models.configured import Reading
     from patchyard.models.failing_over import FailingOverModel
     from patchyard.models.providers import Catalogue
 
@@ -108,7 +110,8 @@ class Actors:
         look = replace(catalogue, waits=QUICK, on_wait=None).offered
         chain = None
         if len(texted) > 1:
-            chain = FailingOverModel(texted, self._shared.circuits, look=look)
+            circuits = self._shared.circuits.among(catalogue.places)
+            chain = FailingOverModel(texted, circuits, look=look)
         asked = chain or texted[0]
         if spec.record_to is None:
             return _Asked(model=asked, budgeted=budgeted, chain=chain, chosen=choice.shown)
@@ -152,15 +155,13 @@ def model_catalogue(environ: Mapping[str, str], repository: str = "") -> "Catalo
     `repository` is the text of a trusted repository's one, whose roles go before the user's.
     Raises UsageError with file, line and column.
     """
-    from patchyard.models.configured import Reading  # noqa: PLC0415 - only for models
+    from patchyard.models.combined import combined  # noqa: PLC0415 - only for models
     from patchyard.models.prices import shipped_prices  # noqa: PLC0415 - likewise
     from patchyard.models.providers import Catalogue  # noqa: PLC0415 - likewise
 
-    stage = environ.get("PATCHYARD_MODELS_ENVIRONMENT", "")
-    own_roles = role_names(user_file(environ).with_name(FOLDER))
-    reading = Reading(environ=environ, roles=own_roles, stage=stage)
-    theirs = parse_yaml(repository, name=MODELS_FILE)
-    said = reading.together(user_file(environ).with_name("models.yaml"), theirs)
+    reading = _reading(environ)
+    document = parse_yaml(repository, name=MODELS_FILE)
+    said = combined(reading, user_file(environ).with_name("models.yaml"), document)
     return Catalogue(
         environ=environ,
         prices=shipped_prices(),
@@ -168,8 +169,25 @@ def model_catalogue(environ: Mapping[str, str], repository: str = "") -> "Catalo
         roles=said.roles,
         preferred=said.preferred,
         in_repository=said.in_repository,
+        of_repository=said.of_repository,
         shipped_roles=reading.shipped_roles(),
     )
+
+
+def destinations_of(environ: Mapping[str, str], repository: str) -> "Sequence[Destination]":
+    """Return where the text of a repository's `models.yaml` sends code; see `destinations`."""
+    from patchyard.models.combined import destinations  # noqa: PLC0415 - only for models
+
+    document = parse_yaml(repository, name=MODELS_FILE)
+    return destinations(_reading(environ), user_file(environ).with_name("models.yaml"), document)
+
+
+def _reading(environ: Mapping[str, str]) -> "Reading":
+    from patchyard.models.configured import Reading  # noqa: PLC0415 - only for models
+
+    stage = environ.get("PATCHYARD_MODELS_ENVIRONMENT", "")
+    own_roles = role_names(user_file(environ).with_name(FOLDER))
+    return Reading(environ=environ, roles=own_roles, stage=stage)
 
 
 def require_actor(spec: PlanSpec, environ: Mapping[str, str]) -> None:
@@ -194,4 +212,4 @@ def _require_new(path: Path) -> None:
         raise UsageError(f"{path} exists already", hint="name another file, or delete it first")
 
 
-__all__ = ["Actors", "Shared", "model_catalogue", "require_actor"]
+__all__ = ["Actors", "Shared", "destinations_of", "model_catalogue", "require_actor"]

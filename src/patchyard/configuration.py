@@ -5,7 +5,7 @@ option > environment variable > project context > user file > the repository's f
 
 import difflib
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,15 @@ class RepositoryFiles:
     @property
     def digest(self) -> str:
         """The hash that trust is bound to; empty when there is nothing."""
-        return digest_of(self.files)
+        # Trust of before 0.5, when a models.yaml counted for nothing, does not cover one.
+        mark = {"/models": b"counts"} if MODELS_FILE in self.files else {}
+        return digest_of({**self.files, **mark})
 
     def require_readable(self) -> None:
         """Raise UsageError when there is a settings file that cannot be read."""
         if self.obstacle:
-            raise UsageError(self.obstacle, hint="make it a plain file, or take it away")
+            hint = "make it a plain file of that name, or take it away"
+            raise UsageError(self.obstacle, hint=hint)
 
     def document(self) -> Document | None:
         """Return the settings file. Raises UsageError when it is no YAML."""
@@ -120,7 +123,7 @@ def repository_files(sight: Glimpse) -> RepositoryFiles:
             text = data.decode("utf-8", "replace")
             files |= {path: data, **own_metadata(text, path, sight)}
     missing = [path for path in (REPOSITORY_FILE, MODELS_FILE) if path not in files]
-    obstacles = (_obstacle(sight, path) for path in missing)
+    obstacles = (_obstacle(sight, path) or _misnamed(path, files) for path in missing)
     return RepositoryFiles(files=files, obstacle=next(filter(None, obstacles), ""))
 
 
@@ -132,6 +135,11 @@ def _obstacle(sight: Glimpse, file: str) -> str:
     if sight.kind(file):
         return f"{file} is closed to this user or too large: no setting in it counts"
     return ""
+
+
+def _misnamed(file: str, files: Collection[str]) -> str:
+    other = f"{file.removesuffix('.yaml')}.yml"
+    return f"{other} is called {Path(file).name}: nothing in it counts" if other in files else ""
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
@@ -162,22 +170,22 @@ def configure(
     ]
     files = repository or RepositoryFiles()
     warnings = (*([files.obstacle] if files.obstacle else []), *unread_variables(environ))
-    models = [] if is_trusted or MODELS_FILE not in files.files else [Path(MODELS_FILE).name]
+    untrusted = [] if is_trusted or MODELS_FILE not in files.files else [Path(MODELS_FILE).name]
     document = files.document()
     if document is None:
-        told = warning(tuple(models), ())
+        told = warning(tuple(untrusted), ())
         return Configuration(
             values=effective(layers),
             layers=tuple(layers),
-            ignored=tuple(models),
+            ignored=tuple(untrusted),
             warnings=(*([told] if told else []), *warnings),
         )
     known, bare = frozenset({*KEYS, *RESERVED}), bare_in(linked)
     admitted = admit(document.value, known, is_trusted=is_trusted, bare=bare)
     said = _parsed(document, admitted.body)
     own, weaker = _counted(layers, said, is_trusted=is_trusted)
-    ignored = (*admitted.ignored, *weaker, *models)
-    passed_over = warning((*admitted.until_trust, *weaker, *models), admitted.never)
+    ignored = (*admitted.ignored, *weaker, *untrusted)
+    passed_over = warning((*admitted.until_trust, *weaker, *untrusted), admitted.never)
     # A stricter limit counts before the user's file, which speaks of no repository in particular.
     tight, _ = _counted(layers, said, is_trusted=False)
     tight = Settings(limits=tight.limits, environment_limits=tight.environment_limits)

@@ -1,8 +1,11 @@
 """A repository's own `models.yaml`: what it may say, from when on, and for how long."""
 
+import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,12 @@ from models.scenes import working
 from models.servers import ChatServer
 from models.test_model_check import agents
 from patchyard.casting import model_catalogue
-from patchyard.domain.errors import UsageError
+from patchyard.clients.glimpse import glimpse
+from patchyard.configuration import repository_files
+from patchyard.domain.errors import ModelUnavailable, UsageError
+from patchyard.domain.trust import digest_of
 from patchyard.models.choosing import choose
+from patchyard.models.circuits import Circuits
 from patchyard.models.providers import Catalogue
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +34,10 @@ roles:
     provider: house
     task_types: {documentation: {default_model: small, provider: house}}
   tester: {default_model: own, provider: house}
-environments: {home: {roles: {tester: {default_model: at-home, provider: house}}}}
+environments:
+  home:
+    providers: {vault: {base_url: "http://vault/v1"}}
+    roles: {tester: {default_model: at-home, provider: house}}
 """
 THEIRS = """\
 providers:
@@ -63,6 +73,18 @@ async def test_a_provider_that_both_name_is_where_the_user_says(mine: dict[str, 
     assert model_catalogue({}, THEIRS).providers["house"].base_url == "http://theirs/v1"
 
 
+async def test_a_name_of_the_users_is_theirs_in_environments_that_do_not_count_now_too(
+    mine: dict[str, str],
+) -> None:
+    theirs = """\
+providers: {vault: {base_url: "http://theirs/v1"}}
+roles: {developer: {default_model: big, provider: vault}}
+"""
+    assert "vault" not in model_catalogue(mine, theirs).providers
+    home = {**mine, "PATCHYARD_MODELS_ENVIRONMENT": "home"}
+    assert model_catalogue(home, theirs).providers["vault"].base_url == "http://vault/v1"
+
+
 async def test_an_environment_may_stand_in_either_file(mine: dict[str, str]) -> None:
     def staged(name: str) -> Catalogue:
         return model_catalogue({**mine, "PATCHYARD_MODELS_ENVIRONMENT": name}, THEIRS)
@@ -89,6 +111,22 @@ async def test_an_environment_may_stand_in_either_file(mine: dict[str, str]) -> 
             "2:29: providers.a.api_key_keyring: where a user keeps keys",
         ),
         (
+            'providers:\n  OpenAI: {base_url: "http://evil/v1"}\n',
+            "2:3: providers.OpenAI: 'OpenAI' cannot name a repository's provider",
+        ),
+        (
+            'providers:\n  a: {base_url: "http://a/?k=1"}\n',
+            "2:7: providers.a.base_url: must be an address without a query",
+        ),
+        (
+            'environments:\n  p:\n    providers: {a: {base_url: "http://a/${KEY:-x}"}}\n',
+            "3:21: environments.p.providers.a.base_url: ${KEY:-x} is not filled in",
+        ),
+        (
+            "roles: {developer: {default_model: '${KEY}', provider: ollama}}\n",
+            "1:21: roles.developer.default_model: ${KEY} is not filled in: variables are not",
+        ),
+        (
             "roles:\n  developer: {default_model: x.yaml, provider: scripted}\n",
             "2:38: roles.developer.provider: unknown model provider 'scripted'",
         ),
@@ -100,9 +138,85 @@ async def test_an_environment_may_stand_in_either_file(mine: dict[str, str]) -> 
 )
 async def test_what_it_may_not_say_is_named_with_its_place(text: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        model_catalogue({}, text)
+        model_catalogue({"KEY": "k-1234567"}, text)
     assert caught.value.message.startswith(f".patchyard/models.yaml:{words}")
     assert caught.value.code == "bad_file"
+
+
+LISTED = """\
+providers: {acme: {base_url: "http://acme/v1", api_key_env: ACME_KEY}}
+roles:
+  developer:
+    default_model: gpt
+    provider: openai
+    task_types: {tests: {default_model: tiny, provider: acme}}
+environments:
+  prod:
+    providers: {house: {base_url: "http://theirs/v1", api_key_env: HOUSE_KEY}}
+    roles: {tester: {default_model: big, provider: house}}
+"""
+
+
+async def test_trust_says_all_places_that_code_may_be_sent_to(
+    shop: "Shop", mine: dict[str, str]
+) -> None:
+    folder = shop.site.repository / ".patchyard"
+    (folder / "models.yaml").write_text(LISTED)
+    (folder / "x\nhouse is mine").touch()
+    shop.environ |= mine
+    printed = await shop.printed("trust")
+    assert printed[1:] == [
+        "acme is http://acme/v1, with the key in ACME_KEY",
+        "developer asks openai:gpt",
+        "developer for tests asks acme:tiny, then openai:gpt",
+        "in environment prod house is http://theirs/v1, with the key in HOUSE_KEY",
+        "in environment prod tester asks house:big",
+    ]
+    shop.environ["PATCHYARD_MODELS_ENVIRONMENT"] = "prod"
+    for command in (("trust",), ("config", "check"), ("role", "list")):
+        assert (await shop.typed(*command))[0] == 0
+
+
+def spoil(mine: dict[str, str]) -> None:
+    """Make a mistake in the user's own file."""
+    Path(mine["XDG_CONFIG_HOME"], "patchyard", "models.yaml").write_text("roles: [x]\n")
+
+
+async def test_a_mistake_in_the_users_file_does_not_keep_them_from_trusting_other_files(
+    shop: "Shop", mine: dict[str, str]
+) -> None:
+    shop.environ |= mine
+    spoil(mine)
+    folder = shop.site.repository / ".patchyard"
+    (folder / "models.yaml").rename(folder / "models.yml")
+    code, said, _ = await shop.typed("trust")
+    assert code == 2
+    assert ".patchyard/models.yml is called models.yaml" in said["error"]["message"]
+    (folder / "models.yml").rename(folder / "config.yaml")
+    (folder / "config.yaml").write_text("limits: {max_steps: 3}\n")
+    assert (await shop.typed("trust"))[0] == 0
+
+
+async def test_trust_given_when_such_files_counted_for_nothing_covers_none(shop: "Shop") -> None:
+    files = repository_files(glimpse(shop.site.repository, None))
+    assert files.files
+    assert files.digest != digest_of(files.files)
+
+
+async def test_what_becomes_of_a_provider_is_not_told_of_anothers_of_that_name() -> None:
+    here = model_catalogue({}, THEIRS)
+    there = model_catalogue({}, THEIRS.replace("http://acme", "http://other"))
+    circuits = Circuits()
+    refused = ModelUnavailable("acme does not take the key", details={"status": 401})
+    circuits.among(here.places).failed("acme:big", refused)
+    assert circuits.among(here.places).wait_s("acme:big") is not None
+    assert circuits.among(there.places).wait_s("acme:big") is None
+    assert circuits.among(here.places).wait_s("house:own") is None
+    limited = THEIRS.replace("ACME_KEY}", "ACME_KEY, requests_per_minute: 1}")
+    for text in (limited, limited.replace("http://acme", "http://other")):
+        catalogue = replace(model_catalogue({}, text), throttles=here.throttles)
+        await catalogue.open("acme:big").close()
+    assert len(here.throttles.known) == 2
 
 
 @dataclass
@@ -116,6 +230,17 @@ class Shop:
     async def typed(self, *words: str) -> tuple[int, Any, str]:
         """Type a command in the checkout; its exit code, its JSON, its other words."""
         return await agents(self.environ, *words, cwd=str(self.site.repository))
+
+    async def printed(self, *words: str) -> list[str]:
+        """Type a command; the lines it prints for people."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "patchyard", *words),
+            env=self.environ,
+            cwd=self.site.repository,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        return out.decode().splitlines()
 
 
 @pytest.fixture
@@ -150,12 +275,15 @@ async def test_it_counts_from_trust_on_and_is_ignored_by_name_before(shop: Shop)
     assert (code, said["error"]["details"]["kind"]) == (4, "no_model")
     assert "ignored from this repository's settings until `agents trust`: models.yaml" in err
     assert shop.server.requests == []
-    _, before, _ = await shop.typed("model", "check")
-    assert before["status"] == "error"
+    for command in (("model", "check"), ("model", "list"), ("role", "show", "developer")):
+        _, before, err = await shop.typed(*command)
+        assert "until `agents trust`: models.yaml" in err
+        assert "acme" not in json.dumps(before)
 
     _, trusted, _ = await shop.typed("trust")
-    (provider,) = trusted["data"]["providers"]
-    assert (provider["provider"], provider["api_key_env"]) == ("acme", "ACME_KEY")
+    (models,) = trusted["data"]["models"]
+    assert models["providers"][0]["api_key_env"] == "ACME_KEY"
+    assert models["roles"] == {"developer": ["acme:tiny"]}
     _, checked, _ = await shop.typed("model", "check")
     assert checked["data"]["reason"] == "role developer of this repository"
     _, roles, _ = await shop.typed("role", "show", "developer")
@@ -213,3 +341,14 @@ async def test_a_link_in_its_place_is_named_and_counts_for_nothing(shop: Shop) -
     code, _, err = await shop.typed("config", "show")
     assert code == 0
     assert ".patchyard/models.yaml is a link, not a file" in err
+
+
+def test_a_link_in_a_commit_counts_for_nothing_too(tmp_path: Path) -> None:
+    repository = Worksite.make(tmp_path, {".patchyard/notes": ""}).repository
+    (repository / ".patchyard" / "models.yaml").symlink_to("{}")
+    who = ["-c", "user.name=T", "-c", "user.email=t@localhost"]
+    for words in (["add", "-A"], [*who, "commit", "-qm", "a link"]):
+        subprocess.run(["git", *words], cwd=repository, check=True)
+    files = repository_files(glimpse(repository, "head"))
+    assert list(files.files) == [".patchyard/notes"]
+    assert files.obstacle.startswith(".patchyard/models.yaml is a link, not a file")

@@ -110,8 +110,7 @@ def check(output_format: str) -> None:
             roles=role_names(role_folder(os.environ)),
         )
         cast(everything.configuration, "", os.environ)  # a list of roles that is no team
-        model_catalogue(os.environ)  # each models.yaml, which raises for what it holds
-        model_catalogue(os.environ, seen.files.models())
+        model_catalogue(os.environ, seen.files.models())  # raises for what each models.yaml holds
         data = {
             "repository": seen.top,
             "files": sorted(seen.files.files),

@@ -53,6 +53,7 @@ def list_providers(output_format: str) -> None:
                     "api_key_env": settings.api_key_env,
                     "key": key.place if key.is_named else "",
                     "has_key": bool(key.known),
+                    "of_repository": name in catalogue.of_repository,
                     "key_problem": _problem(key),
                 }
             )
@@ -82,7 +83,8 @@ def price_words(table: PriceTable) -> str:
 
 def _provider_lines(row: Mapping[str, object]) -> list[str]:
     """Return a provider's line; what holds its key stands in a line of its own."""
-    line = f"{row['provider']:12} {row['kind']:18} {visible(str(row['base_url']))}"
+    ending = " (of this repository)" if row["of_repository"] else ""
+    line = f"{row['provider']:12} {row['kind']:18} {visible(str(row['base_url']))}{ending}"
     place = visible(str(row["key"]).removeprefix("the variable "))
     said = paint("is set", "green") if row["has_key"] else paint("is not set", "yellow")
     if row["key_problem"]:

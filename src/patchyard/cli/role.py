@@ -148,6 +148,8 @@ def show(name: str, output_format: str) -> None:
         }
         usual = f"{' -> '.join(shipped)} (shipped; as far as it is there)" if shipped else NO_CHAIN
         models = " -> ".join(own) or usual
+        if name in catalogue.in_repository:
+            models = f"{models} (of this repository)"
         rows = {
             "output": str(found.output),
             "tools": ", ".join(found.tools) or "all",

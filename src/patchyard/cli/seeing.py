@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.cli.cataloguing import checkout_of
+from patchyard.cli.outcome import say_warnings
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import (
     MODELS_FILE,
@@ -18,6 +19,7 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
+from patchyard.domain.trust import warning
 from patchyard.engine.catalogue import Catalogue
 
 
@@ -78,7 +80,8 @@ async def settings_here(catalogue: Catalogue) -> SeenHere:
 async def models_here() -> str:
     """Return the text of the `models.yaml` of the checkout around this folder; empty where none is.
 
-    One that is not trusted counts as none. Raises UsageError for one that cannot be read.
+    One that is not trusted is named and counts as none. Raises UsageError for one that cannot be
+    read.
     """
     from patchyard.storage import open_storage  # noqa: PLC0415 - heavy, and only for this
 
@@ -86,12 +89,19 @@ async def models_here() -> str:
         top = checkout_of(".")
     except UsageError:
         return ""
-    files = repository_files(glimpse(Path(top), None))
+    try:
+        files = repository_files(glimpse(Path(top), None))
+    except UsageError as error:  # too many of them: whatever they say, nobody trusts it
+        say_warnings([error.message])
+        return ""
     if MODELS_FILE not in files.files:
         return ""
     async with open_storage(os.environ) as storage:
         holdings = await Catalogue(storage.journal, storage.clock).holdings()
-    return files.models() if holdings.is_trusted(top, files.digest) else ""
+    if holdings.is_trusted(top, files.digest):
+        return files.models()
+    say_warnings([warning((Path(MODELS_FILE).name,), ())])
+    return ""
 
 
 async def model_and_role_here() -> tuple[str, str]:

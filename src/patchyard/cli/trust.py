@@ -1,12 +1,13 @@
 """`agents trust`: what a repository's own settings may decide."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 
 from patchyard.cli.cataloguing import checkout_of, with_catalogue
-from patchyard.cli.outcome import Outcome, format_option, visible
+from patchyard.cli.outcome import Outcome, format_option, one_line
 from patchyard.cli.seeing import repository_settings
 from patchyard.domain.errors import UsageError
 from patchyard.engine.catalogue import Catalogue
@@ -40,7 +41,7 @@ def trust(path: str, output_format: str, *, revoke: bool) -> None:
                 f"{top} has no settings to trust",
                 hint="`agents init` writes .patchyard/config.yaml",
             )
-        providers = _providers(seen.files.models())
+        models = _models(seen.files.models())
         await catalogue.trust(top, seen.files.digest)
         names = sorted(seen.files.files)
         data = {
@@ -48,33 +49,43 @@ def trust(path: str, output_format: str, *, revoke: bool) -> None:
             "trusted": True,
             "digest": seen.files.digest,
             "files": names,
-            "providers": providers,
+            "models": models,
             "ignored": list(seen.configuration.ignored),
         }
-        said = f"{top} is trusted: {', '.join(names)} as they are now"
-        lines = [visible(_told(each)) for each in providers]
+        said = f"{top} is trusted: {one_line(', '.join(names))} as they are now"
+        lines = [one_line(line) for each in models for line in _told(each)]
         return Outcome(data=data, text="\n".join((said, *lines, *seen.configuration.warnings)))
 
     with_catalogue("trust", output_format, job)
 
 
-def _providers(models: str) -> list[dict[str, str]]:
+def _models(text: str) -> list[dict[str, Any]]:
     """Return where a repository's `models.yaml` sends code, and with which variables' keys."""
-    from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
-    from patchyard.clients.http_trouble import shown  # noqa: PLC0415 - likewise
+    from patchyard.casting import destinations_of  # noqa: PLC0415 - heavy, and only for this
 
-    own = model_catalogue(os.environ).providers
+    if not text:
+        return []
     return [
-        {"provider": name, "base_url": shown(each.base_url), "api_key_env": each.api_key_env}
-        for name, each in model_catalogue(os.environ, models).providers.items()
-        if name not in own
+        {
+            "environment": each.environment,
+            "providers": [
+                {"provider": name, "base_url": own.base_url, "api_key_env": own.api_key_env}
+                for name, own in each.providers.items()
+            ],
+            "roles": {name: list(chain) for name, chain in each.chains.items()},
+        }
+        for each in destinations_of(os.environ, text)
     ]
 
 
-def _told(provider: Mapping[str, str]) -> str:
-    key = provider["api_key_env"]
-    ending = f", with the key in {key}" if key else ""
-    return f"it may send code to {provider['provider']} at {provider['base_url']}{ending}"
+def _told(models: Mapping[str, Any]) -> Iterator[str]:
+    stage = f"in environment {models['environment']} " if models["environment"] else ""
+    for each in models["providers"]:
+        key = each["api_key_env"]
+        ending = f", with the key in {key}" if key else ""
+        yield f"{stage}{each['provider']} is {each['base_url']}{ending}"
+    for name, chain in models["roles"].items():
+        yield f"{stage}{name} asks {', then '.join(chain)}"
 
 
 __all__ = ["trust"]

@@ -81,11 +81,11 @@ class CommitGlimpse:
 
     def read(self, path: str) -> bytes | None:
         """See Glimpse."""
-        name = f"{self.commit}:{path}"
-        size = self.git.attempt("cat-file", "-s", name, cwd=self.top)
-        if size.code != 0 or int(size.out) > FILE_BYTES:
+        listed = self.git.attempt("ls-tree", "-z", "-l", self.commit, "--", path, cwd=self.top)
+        mode, _, blob, size = (*listed.out.partition(b"\t")[0].split(), *[b""] * 4)[:4]
+        if listed.code != 0 or not mode.startswith(b"100") or int(size) > FILE_BYTES:
             return None
-        done = self.git.attempt("cat-file", "blob", name, cwd=self.top)
+        done = self.git.attempt("cat-file", "blob", blob.decode("ascii"), cwd=self.top)
         return done.out if done.code == 0 else None
 
     def names(self, folder: str = "") -> tuple[str, ...]:

@@ -67,8 +67,8 @@ async def choose(
         return _chain(catalogue.roles[role], said)
     configured = [
         f"{provider}:{settings.default_model}"
-        for provider, settings in catalogue.configured.items()
-        if settings.default_model
+        for provider, settings in sorted(catalogue.configured.items())
+        if settings.default_model and provider not in catalogue.of_repository
     ]
     if configured:
         return Choice(name=await _well(catalogue, configured), reason="configured")

@@ -1,7 +1,4 @@
-"""Each `models.yaml`: endpoints by name, keys by the name of a variable, who is asked.
-
-The user's own says it for all repositories; a trusted repository's goes before it there.
-"""
+"""The user's own `models.yaml`: endpoints by name, keys by the name of a variable, who is asked."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -42,7 +39,7 @@ ADDED = {  # to an address, by kind
 _NAME = re.compile(r"[^\s:]{1,100}")
 _ADDRESS = re.compile(r"https?://[^/\s@]+(?:/\S*)?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_EXPANDED = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
+EXPANDED = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "kind": (str,),
     "base_url": (str,),
@@ -76,7 +73,9 @@ class ModelsFile:
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     roles: Mapping[str, Chain] = field(default_factory=dict)
     preferred: Mapping[str, Mapping[str, Chain]] = field(default_factory=dict)  # role, kind of task
-    in_repository: frozenset[str] = frozenset()  # roles that the repository's file speaks of
+
+
+Parts = tuple[ModelsFile, Mapping[str, ModelsFile]]  # for all, and by environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,33 +85,14 @@ class Reading:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)  # for ${NAME}
     roles: Collection[str] = ()  # the roles there are
     stage: str = ""  # which of its `environments` counts; empty: none
-    is_own: bool = True  # the user's, or the package's; False: a repository's
-    known: Mapping[str, ProviderSettings] = field(default_factory=dict)  # of the other file
-    stages: Collection[str] = ()  # the environments that the other file has
-
-    def together(self, path: Path, repository: Document) -> ModelsFile:
-        """Return what the user's file at `path` and a trusted repository's state.
-
-        The repository's roles go before the user's; of providers, the user's definition counts.
-        Raises UsageError with file, line and column.
-        """
-        mine = read_yaml(path) if path.exists() else Document(name=str(path), value=None)
-        own = replace(self, stages=_stages(repository)).document(mine)
-        theirs = replace(self, is_own=False, known=own.providers, stages=_stages(mine))
-        said = theirs.document(repository)
-        return ModelsFile(
-            providers={**said.providers, **own.providers},
-            roles={**own.roles, **said.roles},
-            preferred={**own.preferred, **said.preferred},
-            in_repository=frozenset(said.roles),
-        )
+    stages: Collection[str] = ()  # the environments of another file, which may have the chosen one
 
     def file(self, path: Path) -> ModelsFile:
         """Return what the file at `path` states; nothing where there is none.
 
         Raises UsageError with file, line and column.
         """
-        return self.document(read_yaml(path)) if path.exists() else ModelsFile()
+        return self.document(read_own(path))
 
     def shipped_roles(self) -> Mapping[str, Chain]:
         """Return the roles of the file that comes with the package."""
@@ -121,19 +101,40 @@ class Reading:
 
     def document(self, document: Document) -> ModelsFile:
         """Return what `document` states. Raises UsageError with the place."""
+        return self.chosen(self.parts(document), document)
+
+    def parts(self, document: Document) -> Parts:
+        """Return what it states for all, and beside it each of its environments: all are checked.
+
+        Raises UsageError with the place.
+        """
         if document.value is None:
-            return ModelsFile()
+            return ModelsFile(), {}
         try:
             said = check_keys(document.value, (), (*SECTIONS, ENVIRONMENTS))
             base = self._sections({k: v for k, v in said.items() if k != ENVIRONMENTS}, (), {})
-            return self._staged(said.get(ENVIRONMENTS), base)
+            return base, self._staged(said.get(ENVIRONMENTS), base)
         except Fault as fault:
             raise document.refused(fault) from fault
 
-    def _staged(self, stated: Any, base: ModelsFile) -> ModelsFile:
-        """Return what counts: all environments are checked, the chosen one goes over the rest."""
+    def chosen(self, parts: Parts, document: Document) -> ModelsFile:
+        """Return what counts: the chosen environment goes over the rest. Raises UsageError."""
+        base, stages = parts
+        over = stages.get(self.stage, ModelsFile()) if self.stage else ModelsFile()
+        if self.stage and self.stage not in {*stages, *self.stages}:
+            what = "environment of models (PATCHYARD_MODELS_ENVIRONMENT)"
+            unknown = UnknownName.among(what, self.stage, stages)
+            if document.value is not None:
+                raise document.refused(Fault.at((ENVIRONMENTS,), unknown))
+        return ModelsFile(
+            providers={**base.providers, **over.providers},
+            roles={**base.roles, **over.roles},
+            preferred={**base.preferred, **over.preferred},
+        )
+
+    def _staged(self, stated: Any, base: ModelsFile) -> Mapping[str, ModelsFile]:
         stages = check_keys(stated, (ENVIRONMENTS,), stated) if stated is not None else {}
-        read = {
+        return {
             name: self._sections(
                 check_keys(body, (ENVIRONMENTS, name), SECTIONS),
                 (ENVIRONMENTS, name),
@@ -141,20 +142,6 @@ class Reading:
             )
             for name, body in stages.items()
         }
-        if not self.stage:
-            return base
-        if self.stage not in read and self.stage in self.stages:
-            return base
-        if self.stage not in read:
-            what = "environment of models (PATCHYARD_MODELS_ENVIRONMENT)"
-            unknown = UnknownName.among(what, self.stage, read)
-            raise Fault.at((ENVIRONMENTS,), unknown)
-        over = read[self.stage]
-        return ModelsFile(
-            providers={**base.providers, **over.providers},
-            roles={**base.roles, **over.roles},
-            preferred={**base.preferred, **over.preferred},
-        )
 
     def _sections(
         self, said: Mapping[str, Any], place: Place, known: Mapping[str, ProviderSettings]
@@ -163,37 +150,40 @@ class Reading:
         stated = self._expanded(said.get("providers") or {}, at)
         bodies = check_keys(stated, at, stated if isinstance(stated, Mapping) else ())
         for name, body in bodies.items():
-            _check_name(name, (*at, name))
-            if not self.is_own:
-                self._check_foreign(name, body, (*at, name))
-        providers = {name: _settings(body, (*at, name)) for name, body in sorted(bodies.items())}
+            self.check(name, body, (*at, name))
+        providers = {name: _settings(body, (*at, name)) for name, body in bodies.items()}
+        providers = dict(self.counted(providers))
         at = (*place, "roles")
         stated = self._expanded(said.get("roles"), at)
-        files = FILES if self.is_own else ()
-        there = {*built_in(self.environ), *files, *self.known, *known, *providers}
+        there = self.there({**known, **providers})
         roles = chains_of(stated, at, known=self.roles, word="role", providers=there)
         preferred = preferences_of(stated, at, roles, providers=there)
         return ModelsFile(providers=providers, roles=roles, preferred=preferred)
 
-    def _check_foreign(self, name: str, body: Any, place: Place) -> None:
-        """Raise Fault for what no repository says of a provider, trusted or not."""
-        if name in built_in(self.environ):
-            hint = "take another name: where this one is, its user's variables and file say"
-            raise Fault(place, f"{name} is built in and not a repository's to change", hint=hint)
-        for key in KEYS[1:]:
-            if isinstance(body, Mapping) and key in body:
-                hint = "name a variable: `api_key_env`"
-                raise Fault((*place, key), "where a user keeps keys is not here to say", hint=hint)
+    def check(self, name: str, body: Any, place: Place) -> None:
+        """Raise Fault for a provider that no `PROVIDER:MODEL` could mean."""
+        del body
+        if name in FILES:
+            hint = "take another name"
+            raise Fault(place, f"{name!r} is taken: `{name}:FILE` is a file", hint=hint)
+        if not _NAME.fullmatch(name):
+            hint = "`PROVIDER:MODEL` names a model: no colon and no space is in the first part"
+            raise Fault(place, f"{quoted(name)} cannot name a provider", hint=hint)
 
-    def _expanded(self, value: Any, place: Place) -> Any:
-        """Return it with ${NAME} and ${NAME:-OTHERWISE} filled in; $$ is one $."""
-        if isinstance(value, Mapping):
-            return {key: self._expanded(each, (*place, key)) for key, each in value.items()}
-        if isinstance(value, list):
-            return [self._expanded(each, (*place, n)) for n, each in enumerate(value)]
-        return self._filled(value, place) if isinstance(value, str) else value
+    def counted(self, providers: Mapping[str, ProviderSettings]) -> Mapping[str, ProviderSettings]:
+        """Return those of the file's providers that count."""
+        return providers
 
-    def _filled(self, text: str, place: Place) -> str:
+    def there(self, stated: Collection[str]) -> Collection[str]:
+        """Return the providers that a chain may go to, where the file has the `stated` ones."""
+        return {*built_in(self.environ), *FILES, *stated}
+
+    def filled(self, text: str, place: Place) -> str:
+        """Return a text with each ${NAME} and ${NAME:-OTHERWISE} filled in; $$ is one $.
+
+        Raises Fault.
+        """
+
         def fill(found: re.Match[str]) -> str:
             name, otherwise = found.groups()
             if name is None:
@@ -204,12 +194,20 @@ class Reading:
                 raise Fault(place, f"the variable {name} is not set", hint=hint)
             return value
 
-        return _EXPANDED.sub(fill, text)
+        return EXPANDED.sub(fill, text)
+
+    def _expanded(self, value: Any, place: Place) -> Any:
+        """Return it with variables filled in."""
+        if isinstance(value, Mapping):
+            return {key: self._expanded(each, (*place, key)) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._expanded(each, (*place, n)) for n, each in enumerate(value)]
+        return self.filled(value, place) if isinstance(value, str) else value
 
 
-def _stages(document: Document) -> Collection[str]:
-    stated = document.value.get(ENVIRONMENTS) if isinstance(document.value, Mapping) else None
-    return tuple(stated) if isinstance(stated, Mapping) else ()
+def read_own(path: Path) -> Document:
+    """Return the file at `path`, one that says nothing where there is none. Raises UsageError."""
+    return read_yaml(path) if path.exists() else Document(name=str(path), value=None)
 
 
 def _settings(body: Any, place: Place) -> ProviderSettings:
@@ -235,15 +233,6 @@ def _settings(body: Any, place: Place) -> ProviderSettings:
     rest = {name: value for name, value in said.items() if name not in RATES}
     own = {"kind": kind, "models": models, "rates": Rates(**rates)}
     return ProviderSettings(**{**rest, **own})
-
-
-def _check_name(name: str, place: Place) -> None:
-    """Raise Fault for a provider that no `PROVIDER:MODEL` could mean."""
-    if name in FILES:
-        raise Fault(place, f"{name!r} is taken: `{name}:FILE` is a file", hint="take another name")
-    if not _NAME.fullmatch(name):
-        hint = "`PROVIDER:MODEL` names a model: no colon and no space is in the first part"
-        raise Fault(place, f"{quoted(name)} cannot name a provider", hint=hint)
 
 
 def _check_wire(said: Mapping[str, Any], place: Place) -> None:
@@ -284,11 +273,14 @@ def _check_key(said: Mapping[str, Any], place: Place) -> None:
 __all__ = [
     "ADDED",
     "ENVIRONMENTS",
+    "EXPANDED",
     "KEYS",
     "LIMIT_FIELDS",
     "NAME",
     "RATES",
     "SECTIONS",
     "ModelsFile",
+    "Parts",
     "Reading",
+    "read_own",
 ]

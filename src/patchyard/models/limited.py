@@ -68,11 +68,11 @@ class Throttles:
     """The throttles of one process, by provider."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Throttle] = {}
+        self.known: dict[str, Throttle] = {}
 
     def of(self, provider: str, rates: Rates) -> Throttle:
         """Return the provider's throttle; new rates count from the next request on."""
-        found = self._known.setdefault(provider, Throttle(rates))
+        found = self.known.setdefault(provider, Throttle(rates))
         found.rates = rates
         return found
 

@@ -113,6 +113,7 @@ class Catalogue:
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # PROVIDER:MODEL, in order
     preferred: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     in_repository: frozenset[str] = frozenset()  # of roles: those a trusted repository speaks of
+    of_repository: frozenset[str] = frozenset()  # of providers: those that it adds
     shipped_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of the package
     throttles: Throttles = field(default_factory=Throttles)  # of this process
     keyring: Keyring = field(default_factory=Keyring, repr=False)
@@ -131,6 +132,12 @@ class Catalogue:
     def providers(self) -> Mapping[str, ProviderSettings]:
         """Built in and configured; a configured one may take a built-in name."""
         return {**built_in(self.environ), **self.configured}
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """What tells a repository's providers from others' of that name, in all of a process."""
+        added = {name: self.configured[name] for name in self.of_repository}
+        return {name: f"{name} at {each.base_url}" for name, each in added.items()}
 
     def key(self, settings: ProviderSettings) -> Key:
         """Return where a provider's key lies."""
@@ -178,7 +185,8 @@ class Catalogue:
         rates = self.provider(provider).rates
         if not rates:
             return opened
-        return LimitedModel(opened, self.throttles.of(provider, rates), on_wait=self.on_wait)
+        place = self.places.get(provider, provider)
+        return LimitedModel(opened, self.throttles.of(place, rates), on_wait=self.on_wait)
 
     async def look_up(self, name: str) -> ModelFacts:
         """Return what is known of a model, its provider's own list asked; it costs nothing.
