@@ -25,6 +25,7 @@ CHUNKS = 2_000
 TURN_BYTES = 2_000  # of what a turn reads
 LONG_TURNS = 400  # some 200,000 tokens
 SAID = {"index": 0, "message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}
+LENGTHS: list[int] = []  # of the bodies that the server was sent
 ANSWER = json.dumps({"model": "m", "choices": [SAID], "usage": {}}).encode()
 
 
@@ -32,8 +33,9 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-            body = await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
-            if b'"stream":true' in body.replace(b" ", b""):
+            LENGTHS.append(int(head.split("content-length: ")[1].split("\r\n")[0]))
+            body = await reader.readexactly(LENGTHS[-1])
+            if b'"stream":true' in body or b'"stream": true' in body:
                 await _stream(writer)
                 continue
             writer.write(
@@ -93,14 +95,16 @@ async def _overhead_ms(turns: int) -> float:
     """The median difference of a call by a model and a bare one of as many bytes."""
     talk = _talk(turns + CALLS)
     async with _opened() as (url, model), AsyncClient() as client:
-        body = json.dumps({"messages": ["x" * TURN_BYTES] * turns}).encode()
         await model.complete(ModelRequest(messages=talk[: 1 + 2 * turns]))
         differences = []
         for number in range(CALLS):
             size = TURN_BYTES * (turns + number)  # the actor counts as its conversation grows
             request = ModelRequest(messages=talk[: 1 + 2 * (turns + number)], size=size)
-            bare = await _took_ms(lambda: client.post(f"{url}/chat/completions", content=body))
             ours = await _took_ms(lambda request=request: model.complete(request))  # type: ignore[misc]  # called at once
+            body = b"x" * LENGTHS[-1]
+            bare = await _took_ms(
+                lambda body=body: client.post(f"{url}/chat/completions", content=body)  # type: ignore[misc]  # likewise
+            )
             differences.append(ours - bare)
     return statistics.median(differences)
 

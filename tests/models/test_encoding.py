@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchyard.domain.messages import Message, Speaker
-from patchyard.models.encoding import Encoded
+from patchyard.models.encoding import Encoded, body_of
 
 POOL = tuple(Message(speaker=Speaker.USER, text=f"ä{number}") for number in range(8))
 
@@ -17,8 +17,9 @@ POOL = tuple(Message(speaker=Speaker.USER, text=f"ä{number}") for number in ran
 def test_the_array_is_that_of_this_requests_messages(requests: list[list[Message]]) -> None:
     encoded = Encoded(lambda said: {"text": said.text})
     for messages in requests:
-        found = json.loads(encoded.messages(messages))
-        assert found == [{"text": said.text} for said in messages]
+        body = body_of({"model": "m"}, "said", encoded.each(messages), {"tools": b"[1]"})
+        found = [{"text": said.text} for said in messages]
+        assert json.loads(body) == {"model": "m", "said": found, "tools": [1]}
 
 
 def test_what_was_sent_before_is_not_encoded_again() -> None:
@@ -30,5 +31,5 @@ def test_what_was_sent_before_is_not_encoded_again() -> None:
 
     encoded = Encoded(encode)
     for messages in (POOL[:3], POOL[:5], POOL[:5], (POOL[0], *POOL[2:6])):
-        assert json.loads(encoded.messages(messages)) == [said.text for said in messages]
+        assert [*map(json.loads, encoded.each(messages))] == [said.text for said in messages]
     assert counts == Counter({said.text: 1 for said in POOL[:6]})

@@ -7,7 +7,7 @@ from typing import Any
 from patchyard.clients.http import HttpClient, HttpTrouble, Trouble
 from patchyard.domain.messages import Image, Message, ModelRequest, Speaker, StopReason, Usage
 from patchyard.models.answering import Assembly, mapping, whole_number
-from patchyard.models.encoding import Encoded, to_json
+from patchyard.models.encoding import Encoded, body_of, to_json
 from patchyard.models.keyed import KeyedModel
 from patchyard.models.troubles import Provider
 
@@ -58,15 +58,13 @@ class ChatCompletionsModel(KeyedModel):
         settings["stream"] = self._dialect.is_streaming
         if self._dialect.is_streaming and self._dialect.asks_usage:
             settings["stream_options"] = {"include_usage": True}
-        parts = [to_json(settings)[:-1], b',"messages":', self._said(request.messages)]
-        if request.tools:
-            parts += [b',"tools":', self._encoded.tools(request.tools)]
-        return b"".join([*parts, b"}"])
+        further = self._encoded.tools(request.tools)
+        return body_of(settings, "messages", self._said(request.messages), further)
 
-    def _said(self, messages: Sequence[Message]) -> bytes:
-        """Return the JSON array of all messages; what tools show follows all of their answers."""
+    def _said(self, messages: Sequence[Message]) -> Sequence[bytes]:
+        """Return the JSON of all messages; what tools show follows all of their answers."""
         if not (self._facts.has_images and any(one.images for one in messages)):
-            return self._encoded.messages(messages)
+            return self._encoded.each(messages)
         said: list[bytes] = []
         shown: list[Image] = []
         for message, each in zip(messages, self._encoded.each(messages), strict=True):
@@ -77,7 +75,7 @@ class ChatCompletionsModel(KeyedModel):
             shown += message.images if message.speaker is Speaker.TOOL else ()
         if shown:
             said.append(to_json(_showing(shown)))
-        return b"[" + b",".join(said) + b"]"
+        return said
 
     def _take_whole(self, data: Mapping[str, Any], assembly: Assembly) -> None:
         choice = self._choice(data, assembly)

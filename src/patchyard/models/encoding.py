@@ -1,7 +1,7 @@
 """Keeps the encoded form of what was sent before, so that a request costs what is new in it."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,13 +27,6 @@ class Encoded:
         self._parts: list[bytes] = []  # of each of them
         self._tools: tuple[Sequence[ToolSpec], bytes] = ((), b"[]")
 
-    def messages(self, messages: Sequence[Message]) -> bytes:
-        """Return the JSON array of all messages; what was not sent this time is forgotten."""
-        parts = [*self.each(messages)] or [b""]
-        parts[0] = b"[" + parts[0]
-        parts[-1] += b"]"
-        return b",".join(parts)  # one copy of what may be a megabyte
-
     def each(self, messages: Sequence[Message]) -> Sequence[bytes]:
         """Return the JSON of each message; what was not sent this time is forgotten.
 
@@ -49,11 +42,27 @@ class Encoded:
         self._sent, self._parts = tuple(messages), parts
         return parts
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
-        """Return the JSON array of all tools, in the shape of this format."""
+    def tools(self, tools: Sequence[ToolSpec]) -> Mapping[str, bytes]:
+        """Return the field of all tools, in the shape of this format; none where there are none."""
+        if not tools:
+            return {}
         if self._tools[0] is not tools:
             self._tools = (tools, to_json([self._tool(tool) for tool in tools]))
-        return self._tools[1]
+        return {"tools": self._tools[1]}
+
+
+def body_of(
+    settings: Mapping[str, Any], name: str, parts: Sequence[bytes], further: Mapping[str, bytes]
+) -> bytes:
+    """Return a request in JSON: settings, the array `name` of encoded parts, encoded fields.
+
+    The parts are copied once: they may be a megabyte.
+    """
+    fields = [b',"%s":%s' % (key.encode(), value) for key, value in further.items()]
+    said = [*parts] or [b""]
+    said[0] = b'%s,"%s":[%s' % (to_json(settings)[:-1], name.encode(), said[0])
+    said[-1] = b"%s]%s}" % (said[-1], b"".join(fields))
+    return b",".join(said)
 
 
 def to_json(value: Any) -> bytes:
@@ -106,4 +115,12 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-__all__ = ["UNSEEN", "Encoded", "object_of", "to_json", "with_thoughts", "without_images"]
+__all__ = [
+    "UNSEEN",
+    "Encoded",
+    "body_of",
+    "object_of",
+    "to_json",
+    "with_thoughts",
+    "without_images",
+]

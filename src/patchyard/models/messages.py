@@ -22,7 +22,7 @@ from patchyard.domain.messages import (
 )
 from patchyard.domain.tooling import ToolSpec
 from patchyard.models.answering import Assembly, mapping, whole_number
-from patchyard.models.encoding import Encoded, object_of, to_json
+from patchyard.models.encoding import Encoded, body_of, object_of
 from patchyard.models.keyed import KeyedModel
 from patchyard.models.troubles import Provider
 
@@ -117,14 +117,11 @@ class MessagesModel(KeyedModel):
         if self._manner.is_caching:
             settings["cache_control"] = {"type": "ephemeral"}
         rules, turns = self._said(request.messages)
-        parts = [to_json(settings)[:-1], b',"messages":[', turns, b"]"]
-        if rules:
-            parts += [b',"system":[', rules, b"]"]
-        if request.tools:
-            parts += [b',"tools":', self._encoded.tools(request.tools)]
-        return b"".join([*parts, b"}"])
+        system = {"system": b"[%s]" % b",".join(rules)} if rules else {}
+        further = {**system, **self._encoded.tools(request.tools)}
+        return body_of(settings, "messages", turns, further)
 
-    def _said(self, messages: Sequence[Message]) -> tuple[bytes, bytes]:
+    def _said(self, messages: Sequence[Message]) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """Return the rules, and the turns: what one side says before the other is one of them."""
         rules: list[bytes] = []
         turns: list[tuple[bytes, list[bytes]]] = []
@@ -140,7 +137,7 @@ class MessagesModel(KeyedModel):
                 turns.append((role, []))
             turns[-1][1].append(said)
         whole = [b'{"role":"%s","content":[%s]}' % (role, b",".join(b)) for role, b in turns]
-        return b",".join(rules), b",".join(whole)
+        return rules, whole
 
     def _take_whole(self, data: Mapping[str, Any], assembly: Assembly) -> None:
         if data.get("type") == "error":

@@ -24,7 +24,7 @@ from patchyard.domain.messages import (
     Usage,
 )
 from patchyard.models.answering import Assembly, Enough, mapping, whole_number
-from patchyard.models.encoding import Encoded, object_of, to_json, without_images
+from patchyard.models.encoding import Encoded, body_of, object_of, to_json, without_images
 from patchyard.models.troubles import NO_TOOLS, Provider, said_by
 
 LEAST_TOKENS = 8_192  # a window in which the smallest task with its tools fits
@@ -225,10 +225,8 @@ class OllamaModel:
             "truncate": False,
             "options": options,
         }
-        parts = [to_json(settings)[:-1], b',"messages":', self._encoded.messages(request.messages)]
-        if request.tools:
-            parts += [b',"tools":', self._encoded.tools(request.tools)]
-        return b"".join([*parts, b"}"])
+        further = self._encoded.tools(request.tools)
+        return body_of(settings, "messages", self._encoded.each(request.messages), further)
 
     async def _receive(self, answer: Answer, assembly: Assembly) -> None:
         async with aclosing(_whole(answer)) as lines:

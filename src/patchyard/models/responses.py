@@ -13,7 +13,7 @@ from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.domain.messages import Message, ModelRequest, Speaker, StopReason, Usage
 from patchyard.domain.tooling import ToolSpec
 from patchyard.models.answering import Assembly, mapping, whole_number
-from patchyard.models.encoding import Encoded, to_json
+from patchyard.models.encoding import Encoded, body_of
 from patchyard.models.keyed import KeyedModel
 from patchyard.models.troubles import Provider
 
@@ -88,10 +88,7 @@ class ResponsesModel(KeyedModel):
         if request.temperature is not None:
             settings["temperature"] = request.temperature
         items = [each[1:-1] for each in self._encoded.each(request.messages) if each != b"[]"]
-        parts = [to_json(settings)[:-1], b',"input":[', b",".join(items), b"]"]
-        if request.tools:
-            parts += [b',"tools":', self._encoded.tools(request.tools)]
-        return b"".join([*parts, b"}"])
+        return body_of(settings, "input", items, self._encoded.tools(request.tools))
 
     def _take_whole(self, data: Mapping[str, Any], assembly: Assembly) -> None:
         self._require_well(data)
