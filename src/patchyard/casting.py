@@ -82,12 +82,14 @@ class Actors:
         return made
 
     async def _model(self, casting: Casting) -> "_Asked":
+        from patchyard.clients.allocator import keep_large_blocks  # noqa: PLC0415 - not for `--help`
         from patchyard.models.budgeted import BudgetedModel  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.choosing import QUICK, choose, terms  # noqa: PLC0415 - only this actor needs it
         from patchyard.models.failing_over import FailingOverModel  # noqa: PLC0415 - likewise
         from patchyard.models.recorded import RecordedModel, RecordingModel  # noqa: PLC0415 - likewise
         from patchyard.models.texted import TextedModel  # noqa: PLC0415 - likewise
 
+        keep_large_blocks()  # for requests, each of which is larger than the one before
         spec = casting.spec
         here = walls_of(general_site(spec), spec)
         catalogue = replace(
