@@ -9,7 +9,7 @@ from patchyard.casting import model_catalogue
 from patchyard.clients.yaml import parse_yaml
 from patchyard.domain.errors import ModelUnavailable, UsageError
 from patchyard.models.choosing import choose
-from patchyard.models.configured import ModelsFile, Reading
+from patchyard.models.configured import ModelsFile, Reading, read_own
 from patchyard.roles.library import SHIPPED
 
 HOUSE = """\
@@ -38,8 +38,8 @@ def test_a_file_states_providers_and_may_state_roles(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "providers:\n", "{}"])
 def test_a_file_without_providers_adds_none(text: str, tmp_path: Path) -> None:
     (tmp_path / "models.yaml").write_text(text)
-    assert Reading().file(tmp_path / "models.yaml") == ModelsFile()
-    assert Reading().file(tmp_path / "nothing.yaml") == ModelsFile()
+    assert Reading().document(read_own(tmp_path / "models.yaml")) == ModelsFile()
+    assert Reading().document(read_own(tmp_path / "nothing.yaml")) == ModelsFile()
 
 
 @pytest.mark.parametrize(

@@ -87,13 +87,6 @@ class Reading:
     stage: str = ""  # which of its `environments` counts; empty: none
     stages: Collection[str] = ()  # the environments of another file, which may have the chosen one
 
-    def file(self, path: Path) -> ModelsFile:
-        """Return what the file at `path` states; nothing where there is none.
-
-        Raises UsageError with file, line and column.
-        """
-        return self.document(read_own(path))
-
     def shipped_roles(self) -> Mapping[str, Chain]:
         """Return the roles of the file that comes with the package."""
         data = files("patchyard").joinpath(NAME).read_bytes()
