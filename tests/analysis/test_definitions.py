@@ -1,7 +1,5 @@
 """What files define, by rules for their lines, and that no file makes these rules slow."""
 
-import time
-
 import pytest
 
 from patchyard.domain.definitions import (
@@ -13,6 +11,7 @@ from patchyard.domain.definitions import (
     language_at,
     words_in,
 )
+from timing import require_linear
 
 SOURCES = {
     "python": (
@@ -146,14 +145,13 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_file_is_read_in_more_than_linear_time(name: str) -> None:
     data = HOSTILE[name]
-    taken = []
-    for piece in (data[: len(data) // 8], data):
-        started = time.process_time()
+
+    def read(size: int) -> None:
         for language in RULES:
-            definitions_in(piece, language)
-        words_in(piece)
-        taken.append(time.process_time() - started)
-    assert taken[1] < max(0.5, 24 * taken[0])  # eight times the bytes; a square would take 64
+            definitions_in(data[:size], language)
+        words_in(data[:size])
+
+    require_linear(read, len(data))
 
 
 def test_what_nobody_has_written_is_not_read() -> None:

@@ -21,10 +21,11 @@ from patchyard.engine.owning import Cancelled
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, spec_of
+from timing import promised
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
-PROMISED_S = 3.0
+PROMISED_S = promised(3.0)
 TREE = "sleep 4711 & (setsid sleep 4711 &) ; touch started; sleep 4711"
 
 

@@ -18,6 +18,7 @@ from patchyard.clients.process import all_processes, descendants
 from patchyard.clients.toolbox import ToolboxClient, ToolboxOptions
 from patchyard.domain.errors import EnvironmentBroken
 from services import python
+from timing import promised
 from toolboxes import Server, alive, gone, serving, written
 
 pytestmark = pytest.mark.anyio
@@ -118,7 +119,7 @@ async def test_cancel_kills_the_tree_and_settles_within_a_second(server: Server)
         )
     )
     pid = await written(server.workspace / "pid")
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(promised(1)):
         await server.client.cancel("c")
         result = await running
     assert (result["error"], result["exit_code"]) == ("CANCELLED", -9)

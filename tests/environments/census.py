@@ -11,10 +11,11 @@ from environments.dockerds import OwnEngine
 from environments.yards import Yard
 from patchyard.clients.process import ProcessStat, all_processes
 from patchyard.domain.environment import EnvironmentHandle
+from timing import promised
 
 __all__ = ["Census"]
 
-GOING_S = 3.0  # for what was killed and is on its way
+GOING_S = promised(3.0)  # for what was killed and is on its way
 PAUSE_S = 0.02
 OWN_NETWORK = Path("/proc/self/ns/net").stat().st_ino
 

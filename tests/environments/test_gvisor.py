@@ -30,6 +30,7 @@ from patchyard.domain.environment import (
     walls_word,
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from timing import promised
 
 pytestmark = pytest.mark.anyio
 needs_gvisor = pytest.mark.service("runsc")
@@ -196,7 +197,7 @@ async def test_ending_takes_all_of_it_along(
     if is_stopped:
         for pid in (*before, of(running, MONITOR).pid):
             os.kill(pid, signal.SIGSTOP)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(promised(3)):
         await adapter.end(running.handle)
     assert (tasks(running), wardens(running.handle.environment_id)) == ([], [])
     assert not of(running, "init").is_alive

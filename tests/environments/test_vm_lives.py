@@ -22,6 +22,7 @@ from patchyard.contracts.environment import Freezing
 from patchyard.domain.codec import from_json
 from patchyard.domain.environment import EnvironmentHandle, Limits, Mount
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from timing import promised
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("qemu")]
 
@@ -225,7 +226,7 @@ async def test_ending_takes_no_longer_than_it_may(
 ) -> None:
     running = await start(yard.spec())
     await running.run("(setsid sh -c 'while :; do :; done' &)")
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(promised(3)):
         await adapter.end(running.handle)
     assert read_stat(process(running, "init").pid) is None
 

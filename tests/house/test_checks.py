@@ -18,6 +18,7 @@ import check_ratchet
 import check_registry
 import check_requirements
 import check_sizes
+import check_timings
 import run_tests
 from tree import ROOT, files
 
@@ -100,6 +101,17 @@ def test_a_pragma_without_reason_or_with_a_used_one_is_found(tmp_path: Path) -> 
     assert list(check_pragmas.findings([path])) == [
         f"{path}:1: no reason beside the pragma",
         f"the same reason in {path}:2, {path}:3: r",
+    ]
+
+
+def test_a_speed_that_a_test_asserts_is_found(tmp_path: Path) -> None:
+    clock = "time.process_time()"
+    lines = [f"assert {clock} - began < {bound}" for bound in ("0.1", "5  # why", "SOON_S")]
+    text = "\n".join([*lines, f"assert {clock} < deadline", f"assert {clock} - began >= 0.01"])
+    page = _write(tmp_path, "test_x.py", text)
+    assert [each.split(": ")[0] for each in check_timings.findings([page])] == [
+        f"{page}:1",
+        f"{page}:2",
     ]
 
 

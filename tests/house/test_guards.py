@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from fence import WorldReachedError
 from services import absence
+from timing import LARGER, require_linear
 
 
 def test_a_socket_beyond_loopback_is_refused() -> None:
@@ -71,3 +72,20 @@ def test_a_missing_service_skips_unless_it_is_required(
     plain.stdout.fnmatch_lines(["*needs never: it never is*"])
     monkeypatch.setenv("REQUIRE_SERVICES", "other, never")
     pytester.runpytest_subprocess("-p", "no:randomly").assert_outcomes(errors=1)
+
+
+@pytest.mark.parametrize(("power", "is_linear"), [(1, True), (2, False)])
+def test_work_that_grows_like_a_square_is_told_from_work_that_does_not(
+    power: int, *, is_linear: bool
+) -> None:
+    steps = 600_000  # of the eighth
+
+    def work(size: int) -> None:
+        for _ in range(steps * size**power):
+            pass
+
+    if is_linear:
+        require_linear(work, LARGER)
+        return
+    with pytest.raises(AssertionError):
+        require_linear(work, LARGER)

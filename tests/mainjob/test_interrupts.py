@@ -117,17 +117,15 @@ def test_a_worker_that_is_interrupted_leaves_its_plan_at_a_step(desk: Desk) -> N
 def test_a_second_interrupt_kills_and_lets_nothing_go_on(desk: Desk) -> None:
     path = desk.script(write("one.txt", "1"), finish())
     words = ("run", "a task", "--model", f"scripted:{path}")
-    process = begun(desk, *words, **slow_git(desk, "read-tree", seconds=30))
+    process = begun(desk, *words, **slow_git(desk, "read-tree", seconds=300))
     interrupt(process)
     time.sleep(0.5)
     assert process.poll() is None  # git goes on, and with it who waits for it
-    began = time.monotonic()
 
     interrupt(process)
 
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60)  # git would have gone on for longer
     assert process.returncode == 130
-    assert time.monotonic() - began < 20
     assert "killed; `agents plan resume`" in err.decode()
     assert "Traceback" not in err.decode()
     (desk.folder / "bin" / "git").unlink()
