@@ -11,6 +11,8 @@ from patchyard.domain.failover import (
     all_failed,
     blame,
     is_of_model,
+    is_passing,
+    resting,
     switched,
 )
 from patchyard.domain.retry import is_outage
@@ -79,6 +81,18 @@ def test_where_nobody_is_there_it_says_so() -> None:
     assert (found.exit_code, found.hint) == (4, "a:m: come | b:m: come")
     assert not is_outage(found.details)
     assert all_failed(causes[:1]) is causes[0].error
+
+
+def test_who_is_left_alone_since_nobody_was_there_is_still_not_there_and_may_come_back() -> None:
+    left = resting("a:m", 20.0, away("refused"))
+    found = all_failed(
+        [Failure(model="a:m", error=left), Failure(model="b:m", error=away("refused"))]
+    )
+    assert (left.exit_code, found.exit_code) == (4, 4)
+    assert is_passing(left)
+    assert is_outage(found.details)
+    mixed = [Failure(model="a:m", error=left), Failure(model="b:m", error=failed("status"))]
+    assert (all_failed(mixed).exit_code, all_failed(mixed).retryable) == (1, True)
 
 
 def test_a_request_that_is_too_long_for_who_is_there_is_to_be_shortened() -> None:

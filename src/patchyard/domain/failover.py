@@ -113,7 +113,7 @@ def resting(model: str, wait_s: float, cause: Trouble | None) -> Trouble:
     away = cause is None or is_outage(cause.details)
     details = {"kind": RESTING, "retry_after_s": wait_s, IS_OUTAGE: away}
     hint = "" if cause is None else cause.hint
-    if isinstance(cause, ModelUnavailable) and not passes:
+    if isinstance(cause, ModelUnavailable):
         return ModelUnavailable(message, hint=hint, details=details)
     return ModelFailed(message, hint=hint, details=details, retryable=passes)
 
@@ -159,7 +159,8 @@ def all_failed(failures: Sequence[Failure]) -> Trouble:
 
 def is_passing(error: Trouble) -> bool:
     """Whether the same request may be answered after a while."""
-    return error.retryable or error.details.get("kind") in PASSING_TROUBLES
+    passes = error.details.get("kind") in PASSING_TROUBLES or error.details.get(IS_OUTAGE) is True
+    return error.retryable or passes
 
 
 def _kind(failures: Sequence[Failure]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from patchyard.domain.errors import EnvironmentBroken, ModelFailed, ModelUnavailable, PatchyardError
-from patchyard.domain.retry import PASSING_TROUBLES, is_outage, spread_of, wait_before
+from patchyard.domain.retry import is_outage, spread_of, wait_before
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import RetryPlanned
 from patchyard.engine.ledger import Ledger
@@ -57,7 +57,7 @@ def _most(error: PatchyardError, state: PlanState) -> int | None:
 def model_recovers(error: PatchyardError, state: PlanState) -> bool:
     """Whether a model may answer after a while; one that never answered yet is not there."""
     if isinstance(error, ModelUnavailable):
-        return error.details.get("kind") in PASSING_TROUBLES and state.spent.tokens > 0
+        return is_outage(error.details) and state.spent.tokens > 0
     return error.retryable
 
 

@@ -37,7 +37,7 @@ class RepositoryReading(Reading):
     """What a repository's file is read with. It adds providers, and moves none."""
 
     known: Collection[str] = ()  # the user's providers, in whichever environment
-    is_listing: bool = False  # all that it says is read, also what the user's file overrules
+    overruled: Collection[str] = ()  # of its providers those that do not count
 
     def check(self, name: str, body: Any, place: Place) -> None:
         """Raise Fault for what no repository says of a provider, trusted or not."""
@@ -71,9 +71,8 @@ class RepositoryReading(Reading):
         return EXPANDED.sub("$", text)
 
     def counted(self, providers: Mapping[str, ProviderSettings]) -> Mapping[str, ProviderSettings]:
-        """Return those that are not the user's own."""
-        overruled = () if self.is_listing else self.known
-        return {name: each for name, each in providers.items() if name not in overruled}
+        """Return those that nobody overrules."""
+        return {name: each for name, each in providers.items() if name not in self.overruled}
 
 
 def combined(reading: Reading, path: Path, repository: Document) -> Combined:
@@ -85,6 +84,7 @@ def combined(reading: Reading, path: Path, repository: Document) -> Combined:
     mine = read_own(path)
     parts = reading.parts(mine)
     theirs = _of_repository(reading, parts)
+    theirs = replace(theirs, overruled=theirs.known)
     stated = theirs.parts(repository)
     own = replace(reading, stages=tuple(stated[1])).chosen(parts, mine)
     said = replace(theirs, stages=tuple(parts[1])).chosen(stated, repository)
@@ -102,7 +102,7 @@ def destinations(reading: Reading, path: Path, repository: Document) -> Sequence
 
     Raises UsageError with file, line and column, for the user's file at `path` too.
     """
-    theirs = replace(_of_repository(reading, reading.parts(read_own(path))), is_listing=True)
+    theirs = _of_repository(reading, reading.parts(read_own(path)))
     base, stages = theirs.parts(repository)
     return [_destination(name, each) for name, each in (("", base), *stages.items())]
 
