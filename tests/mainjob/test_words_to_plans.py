@@ -107,8 +107,9 @@ def test_guidance_is_told_once_although_both_are_killed(desk: Desk) -> None:
     again = desk.start("plan", "resume", "@last", "--stream", "--format", "json")
     assert again.stdout is not None
     for line in again.stdout:
-        if json.loads(line).get("event") == "EnvironmentStarted":
+        if json.loads(line).get("event") == "Resumed":
             break
+    assert again.poll() is None  # the call that the first one began still goes on
     again.send_signal(signal.SIGKILL)
     again.communicate()
     waiting.release()
