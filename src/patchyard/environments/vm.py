@@ -32,7 +32,7 @@ from patchyard.clients.bubblewrap import find_bubblewrap
 from patchyard.clients.controls import control
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.growth import HomeMeter
-from patchyard.clients.guest_filling import fill
+from patchyard.clients.guest_filling import fill, require_room
 from patchyard.clients.guest_toolbox import GuestToolbox, attached
 from patchyard.clients.guests import (
     ENTROPY_BYTES,
@@ -143,6 +143,7 @@ class VmEnvironment:
         """Start one. Raises EnvironmentUnavailable with the cause, and leaves nothing then."""
         refuse_unshown(spec)
         _require_sources(spec)
+        await asyncio.to_thread(require_room, spec.mounts, room=_room_of(spec.limits))
         identity = agent_of(spec, self._station)
         template = await self._template(spec, identity)
         environment_id = self._station.new_id()
@@ -239,7 +240,7 @@ async def _succeed(
             async with control(berth.directory) as asking:
                 berth.close_listener()
                 if spec.mounts:
-                    room = _memory_of(spec.limits) * MIB // FILLED_PART
+                    room = _room_of(spec.limits)
                     await asyncio.to_thread(fill, berth.directory, spec.mounts, room=room)
                 what = told(
                     spec,
@@ -262,6 +263,11 @@ async def _succeed(
 def _memory_of(limits: Limits) -> int:
     host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return memory_of(limits, host_bytes=host)
+
+
+def _room_of(limits: Limits) -> int:
+    """Return how many bytes of files a machine of this size takes beside the workspace."""
+    return _memory_of(limits) * MIB // FILLED_PART
 
 
 def _note(template: Template) -> str:
