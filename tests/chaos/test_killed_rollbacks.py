@@ -48,7 +48,7 @@ def test_a_rollback_killed_at_any_instant_is_whole_or_not_begun(tmp_path: Path) 
         run = agents(yard, "run", "steps", "--model", model, "--max-steps", "5000")
         run.communicate(timeout=120)
         assert run.returncode == 0
-        for _ in range(amount("PATCHYARD_ROLLBACKS", sample=6, soak=60)):
+        for _ in range(amount("PATCHYARD_ROLLBACKS", sample=4, soak=60)):
             at, mark = rng.randint(1, MOST), rng.choice(marks(yard)[:STEPS])
             words = ("plan", "rollback", "@last", mark, "--yes")
             process = struck(yard, signal.SIGKILL, at, *words)

@@ -29,7 +29,7 @@ from patchyard.domain.queue import DEAD_S, Taken
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import read_events
 
-KILLS = amount("PATCHYARD_WORKERS", sample=12, soak=300)
+KILLS = amount("PATCHYARD_WORKERS", sample=8, soak=300)
 PLANS = 4
 KILLS_A_YARD = 8  # fewer than the deaths after which a plan waits for a person
 AT_ONCE = 2

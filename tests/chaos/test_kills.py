@@ -1,6 +1,6 @@
 """`kill -9` of the engine at seeded instants: after resume each effect happened exactly once.
 
-`PATCHYARD_KILLS` sets how many plans are killed (20 in CI), `PATCHYARD_SEED` the seed.
+`PATCHYARD_KILLS` sets how many plans are killed (12 in CI), `PATCHYARD_SEED` the seed.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from chaos.matrix import running_in
 from patchyard.clients.process import ProcessRef
 
 STEPS = 10
-KILLS = amount("PATCHYARD_KILLS", sample=20, soak=300)
+KILLS = amount("PATCHYARD_KILLS", sample=12, soak=300)
 AT_ONCE = 4
 EVENTS = 45  # a plan of ten steps has some more
 

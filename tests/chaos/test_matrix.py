@@ -15,7 +15,7 @@ from chaos.killing import SEED, amount, opened
 from chaos.matrix import case, furnish, undisturbed, wrongs
 from sshds import SshServer, serving_ssh
 
-KILLS = amount("PATCHYARD_MATRIX", sample=30, soak=1000)
+KILLS = amount("PATCHYARD_MATRIX", sample=18, soak=1000)
 KILLS_IN_CONTAINERS = amount("PATCHYARD_MATRIX_CONTAINERS", sample=6, soak=200)
 KILLS_ON_A_HOST = amount("PATCHYARD_MATRIX_SSH", sample=4, soak=200)
 SSHD = pytest.mark.service("sshd")
