@@ -1,6 +1,6 @@
 """The whole suite in one run: behave, Robot Framework, pytest, their coverage together.
 
-Behave and Robot Framework run side by side. Pytest goes last, with a worker more than processors; a
+Behave and Robot Framework run side by side. Pytest goes last, with a worker for each processor; a
 file's tests stay in one worker, since they share what is dear to make. Its closing line is the last
 of all. The floor in `ratchet.toml` only rises: `--raise-floor` writes what was measured,
 `check_ratchet.py` refuses a lower one.
@@ -24,7 +24,7 @@ __all__ = ["CLOSING_FILE", "FLOOR_FILE", "floor", "main"]
 
 FLOOR_FILE = ROOT / "scripts/ratchet.toml"
 CLOSING_FILE = ROOT / "build/closing-line"
-_WORKERS = min((os.cpu_count() or 1) + 1, 4)  # tests often wait; each starts places of every kind
+_WORKERS = min(os.cpu_count() or 1, 4)  # each starts places of every kind
 SUITES = {
     "behave": ("features", ["behave", "--format", "progress", "--no-capture", "features"]),
     "robot": ("robot", ["robot", "--output", "NONE", "--log", "NONE", "--report", "NONE", "robot"]),

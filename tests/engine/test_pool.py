@@ -75,7 +75,8 @@ KINDS = [
 ]
 
 LEAVING = (
-    "ls -A . /tmp $HOME; echo mine > /tmp/t; echo mine > kept.pyc; echo mine > $HOME/h; sleep 99 &"
+    "ls -A . /tmp $HOME; ps -e | grep -c sleep;"
+    " echo mine > /tmp/t; echo mine > kept.pyc; echo mine > $HOME/h; sleep 99 &"
 )
 
 
@@ -90,7 +91,7 @@ async def test_each_plan_gets_a_place_of_the_pool_that_none_had_before(
         plans, seen, listed = [], set(), []
         for number in range(3 if kind != ExecutionEnvironment.VM else 2):
             pooled = await spring.waiting(await spring.wish()) if number else None
-            plan_id = await spring.plan(said(f"{LEAVING} ps -e | grep -c sleep"), done())
+            plan_id = await spring.plan(said(LEAVING), done())
             (started,) = await spring.started(plan_id)
             plans.append(plan_id)
             seen.add(started.handle.environment_id)
