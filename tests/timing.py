@@ -11,7 +11,7 @@ from functools import partial
 
 from services import REAL_ENVIRONMENT
 
-__all__ = ["LARGER", "promised", "quickest", "require_linear"]
+__all__ = ["IS_SOAK", "LARGER", "promised", "quickest", "require_linear"]
 
 IS_SOAK = bool(REAL_ENVIRONMENT.get("PATCHYARD_SOAK"))
 PATIENCE = 10

@@ -25,14 +25,14 @@ from images import WITH_PYTHON, image
 from machines import lend
 from mainjob.driver import Answer, Desk, git
 from patchyard.clients.guest_disks import PACKAGES
-from services import REAL_ENVIRONMENT, absence, kernel_folder
+from services import absence, kernel_folder
 from sshds import HOST, serving_ssh
+from timing import IS_SOAK
 
-IS_SOAKED = bool(REAL_ENVIRONMENT.get("PATCHYARD_SOAK"))
 CHOSEN = [
-    one if IS_SOAKED else replace(one, beside=(), look=one.glance)
+    one if IS_SOAK else replace(one, beside=(), look=one.glance)
     for one in packages()
-    if IS_SOAKED or one.glance
+    if IS_SOAK or one.glance
 ]
 INDEXES = {"pypi": ["pypi-index"], "npm": ["npm-index", "node"]}
 #: Each kind by what a plan says to get there, and the services it needs.
@@ -56,7 +56,7 @@ chmod 600 notes/bytes && touch -d 1999-12-31 notes/bytes
 """
 AGAIN = "rm -rf notes/twin.sh notes/lost && mv notes/link notes/way && printf more >> notes/bytes"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if IS_SOAKED else 300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if IS_SOAK else 300)]
 
 
 @dataclass(kw_only=True)

@@ -18,9 +18,9 @@ from patchyard.engine.finding import find_plan
 from patchyard.engine.ledger import read_events
 from patchyard.storage import open_storage
 from services import REAL_ENVIRONMENT
+from timing import IS_SOAK
 
 __all__ = [
-    "IS_SOAK",
     "SEED",
     "agents",
     "amount",
@@ -56,7 +56,6 @@ main()
 """
 PIPE_BYTES = 1 << 20  # so that nobody waits for a reader
 
-IS_SOAK = bool(REAL_ENVIRONMENT.get("PATCHYARD_SOAK"))
 SEED = int(REAL_ENVIRONMENT.get("PATCHYARD_SEED", "20261121"))
 
 

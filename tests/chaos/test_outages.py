@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chaos.killing import IS_SOAK, SEED, amount
+from chaos.killing import SEED, amount
 from chaos.outages import FAULTS, KEY, OTHERS, STEPS, FailingServer, named, reply_to
 from engine.worksite import Worksite
 from models.certificates import served_as
@@ -23,6 +23,7 @@ from patchyard.domain.plan import State
 from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked, spec_of
 from patchyard.models.scripted import ScriptedReply
+from timing import IS_SOAK
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.slow]
 

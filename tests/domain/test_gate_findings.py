@@ -1,6 +1,7 @@
 """Which findings are new: neither old ones nor those whose lines only moved."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -83,8 +84,8 @@ def test_whatever_is_put_between_nothing_old_becomes_new(
     assert new_of(before, after) == []
 
 
-def verdict(gate: Gate, before: Run | None, after: Run, **more: Run) -> Verdict:
-    return judged(gate, before, after, more.pop("ground", WHOLE), **more)  # type: ignore[arg-type] # of tests
+def verdict(gate: Gate, before: Run | None, after: Run, **more: Any) -> Verdict:
+    return judged(gate, before, after, more.pop("ground", WHOLE), **more)
 
 
 def runs(*findings: GateFinding, **tests: str) -> Run:

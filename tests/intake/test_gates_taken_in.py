@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from intake.taking_in import held, taken
 from patchyard.configuration import user_file
@@ -16,8 +17,8 @@ def written(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def names(top: Path, **asked: object) -> list[str]:
-    return [gate.name for gate in taken(top, **asked).spec.gates]  # type: ignore[arg-type] # of tests
+def names(top: Path, **asked: Any) -> list[str]:
+    return [gate.name for gate in taken(top, **asked).spec.gates]
 
 
 def test_gates_of_all_places_count_and_the_nearest_decides_on_a_name(top: Path) -> None:

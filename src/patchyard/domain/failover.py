@@ -159,8 +159,7 @@ def all_failed(failures: Sequence[Failure]) -> Trouble:
 
 def is_passing(error: Trouble) -> bool:
     """Whether the same request may be answered after a while."""
-    passes = error.details.get("kind") in PASSING_TROUBLES or error.details.get(IS_OUTAGE) is True
-    return error.retryable or passes
+    return error.retryable or is_outage(error.details)
 
 
 def _kind(failures: Sequence[Failure]) -> str:
