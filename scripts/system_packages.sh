@@ -36,10 +36,16 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   echo "installing:$missing"
   export DEBIAN_FRONTEND=noninteractive
   set -- -q -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o DPkg::Lock::Timeout=60
+  apt-get "$@" update </dev/null || true
   # shellcheck disable=SC2086  # the list is meant to be split
-  if apt-get "$@" update </dev/null && apt-get "$@" install -y --no-install-recommends $missing </dev/null; then
-    exit 0
-  fi
+  apt-get "$@" install -y --no-install-recommends $missing </dev/null && exit 0
+  # One that this machine's index does not have keeps the others out: each by itself.
+  wanted=$missing
+  missing=""
+  for package in $wanted; do
+    apt-get "$@" install -y --no-install-recommends "$package" </dev/null || missing="$missing $package"
+  done
+  [ -n "$missing" ] || exit 0
   echo "apt-get failed; it says above why." >&2
 fi
 echo "These system packages are missing:$missing" >&2

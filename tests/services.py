@@ -23,6 +23,7 @@ from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentUnavailable
 
 __all__ = [
+    "CURES",
     "MAVEN",
     "MAVEN_PLUGINS",
     "PROBES",
@@ -270,6 +271,38 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "rust": _rust,
     "sshd": _sshd,
     "user-namespaces": lambda: _fails("unshare", "--user", "true"),
+}
+
+_AS_ROOT = "`make test` as root installs and starts it"
+#: How to get each service.
+CURES = {
+    "bubblewrap": "apt-get install bubblewrap, and user namespaces for ordinary users",
+    "busybox": "apt-get install busybox-static",
+    "c-compiler": "apt-get install gcc libc6-dev",
+    "control-groups": "run as root where the control groups can be written",
+    "devcontainers-cli": _AS_ROOT,
+    "docker": _AS_ROOT,
+    "go": "apt-get install golang-go",
+    "jdk": "apt-get install default-jdk-headless",
+    "loop-devices": "run as root with /dev/loop-control",
+    "maven": "apt-get install maven junit4 libsurefire-java",
+    "node": "apt-get install nodejs",
+    "npm-index": "apt-get install npm; an index that `npm view` reaches",
+    "ordinary-user": "run as root, in a folder that others can read, with the system's Python",
+    "readable-python": "run as root, with a Python that others can read",
+    "overlay": "run as root, or on a kernel with overlays for ordinary users (5.11)",
+    "podman": _AS_ROOT,
+    "published-schemas": "name the folder in PATCHYARD_PUBLISHED",
+    "pypi-index": "an index that `pip index versions` reaches",
+    "python3.8": "install Python 3.8, for instance with pyenv",
+    "python3.13": "install Python 3.13, for instance with pyenv",
+    "qemu": f"{_AS_ROOT}; else qemu-system-x86, bubblewrap and `scripts/guest_kernel.sh FOLDER`",
+    "ripgrep": "apt-get install ripgrep",
+    "root": "run as root",
+    "runsc": f"{_AS_ROOT}, where Debian has it",
+    "rust": "cargo, clippy and rustfmt, for instance with rustup",
+    "sshd": _AS_ROOT,
+    "user-namespaces": "a kernel that lets ordinary users make them",
 }
 
 
