@@ -20,8 +20,8 @@ __all__ = [
     "WITHOUT_PYTHON",
     "WITH_PYTHON",
     "bare_image",
+    "built_on",
     "image",
-    "triggering",
 ]
 
 SHELL = (
@@ -109,12 +109,13 @@ def _loadable(name: str, layer: bytes, architecture: str) -> bytes:
     return written.getvalue()
 
 
-def triggering(on: str, trigger: str) -> str:
-    """Return the name of an image like `on`, with a trigger for builds on it."""
-    text = f"FROM {on}\nONBUILD {trigger}\n".encode()
-    name = f"patchyard-test-onbuild:{hashlib.sha256(text).hexdigest()[:16]}"
-    made = _docker("build", "--quiet", "--tag", name, "-", data=text)
-    assert made.returncode == 0, made.stderr.decode()
+def built_on(on: str, *lines: str) -> str:
+    """Return the name of an image like `on`, with these lines of a Dockerfile on top."""
+    text = "\n".join([f"FROM {on}", *lines, ""]).encode()
+    name = f"patchyard-test-built:{hashlib.sha256(text).hexdigest()[:16]}"
+    if _docker("image", "inspect", name).returncode:
+        made = _docker("build", "--quiet", "--network", "none", "--tag", name, "-", data=text)
+        assert made.returncode == 0, made.stderr.decode()
     return name
 
 

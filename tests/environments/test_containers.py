@@ -36,7 +36,7 @@ EQUIPPED = Equipped(
     toolbox="/t/toolbox",
     python=CarriedPython(folder="/t/py", library="/lib/py", below="lib/python3", loader="ld-x.so"),
     passing="/t/handing.sock",
-    accounts={"passwd": "/t/passwd"},
+    etc={"passwd": "/t/passwd"},
 )
 SPEC = EnvironmentSpec(
     plan_id="01JPLAN",

@@ -10,10 +10,11 @@ import pytest
 
 import images
 from environments.yards import Yard, starting
-from images import WITHOUT_PYTHON, image
+from images import BUSYBOX, WITHOUT_PYTHON, bare_image, image
 from patchyard.clients.mounts import unmount
 from patchyard.clients.process import identify, kill, wait_ended
 from patchyard.domain.environment import ExecutionEnvironment
+from patchyard.domain.errors import UsageError
 from patchyard.environments.container import ContainerEnvironment
 from patchyard.environments.ssh import SSHEnvironment
 from services import REAL_ENVIRONMENT
@@ -61,6 +62,9 @@ async def test_podman_makes_the_container_that_docker_makes(engine: str, yard: Y
         assert "unreachable" in await running.run("(echo > /dev/tcp/192.0.2.1/80) 2>&1")
     assert (yard.workspace / "a.txt").stat().st_uid == yard.workspace.stat().st_uid
     assert (await adapter.check()).is_ready
+    yard.image = bare_image({**BUSYBOX, "x": "run/patchyard"})
+    with pytest.raises(UsageError, match="links of the image"):
+        await adapter.start(yard.spec(target="/x"))
 
 
 @pytest.mark.service("sshd")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from images import WITHOUT_PYTHON, image, triggering
+from images import WITHOUT_PYTHON, built_on, image
 from mainjob.devcontainers import CONFIG, added, described, linked, notes, ran, state
 from mainjob.driver import Desk, git
 
@@ -89,7 +89,7 @@ def test_a_build_that_fails_is_exit_4_with_its_words_and_no_network(desk: Desk) 
 
 
 def test_an_image_that_would_fetch_in_builds_on_it_is_refused(desk: Desk) -> None:
-    on = triggering(image(WITHOUT_PYTHON), "ADD https://registry.invalid/x /")
+    on = built_on(image(WITHOUT_PYTHON), "ONBUILD ADD https://registry.invalid/x /")
     described(desk, {"build": {"dockerfile": "Dockerfile"}}, dockerfile=f"FROM {on}\n")
     linked(desk)
     lost = ran(desk, "--in", "co-devcontainer")

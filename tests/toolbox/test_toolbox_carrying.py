@@ -18,7 +18,7 @@ from images import WITH_PYTHON, bare_image, image
 from patchyard.clients import far_walls
 from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.docker import engine_socket
-from patchyard.clients.far_containers import FarEngine, accounts_on, container_on, far_engine
+from patchyard.clients.far_containers import FarEngine, container_on, etc_on, far_engine
 from patchyard.clients.toolbox import TOOLBOX_FOLDER
 from patchyard.domain.address import Address
 from patchyard.domain.environment import EnvironmentSpec, Mount
@@ -86,7 +86,7 @@ def contained(base: str, place: str, image: str) -> tuple[FarEngine, dict[str, A
         Address(host="here"), json.loads(json.dumps(hosting.look(asked, base, place))), image
     )
     config = container_on(host, spec_there(), ID).config
-    accounts = accounts_on(host, spec_there())
+    accounts = etc_on(host, spec_there())
     return host, {**asked, "engine": host.socket, "config": config, "accounts": accounts}
 
 

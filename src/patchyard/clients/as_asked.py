@@ -10,7 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from patchyard.clients.containers import Confined
-from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.clients.docker import ContainerEngine
+from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.toolbox import inside
 from patchyard.toolbox.walled import NAMESPACES, NO_RIGHTS, missing, namespace, status
 
 SAME = (
@@ -30,6 +32,7 @@ DEFAULT_CAPABILITIES = frozenset(
     }
 )
 """What engines give where nothing is said; Podman lists these where all are dropped."""
+MOST_KNOWN = 10_000
 LEAST_FILTERS = 2  # the engine's own and the toolbox's
 SENTRY = "runsc-sandbox"  # what gVisor calls the process that a whole container runs in
 SENTRYS_NAMESPACES = ("ipc", "mnt", "net", "user", "uts")
@@ -48,7 +51,64 @@ def require_as_asked(made: Mapping[str, Any] | None, asked: Confined) -> None:
         weaker.append("Runtime")
     if found.get("Config", {}).get("User") != asked.config["User"]:
         weaker.append("User")
+    set_there = [each for each in found.get("Config", {}).get("Env") or () if each[-1:] != "="]
+    weaker += inside.loader_variables(set_there)
     _refuse(weaker)
+
+
+class KnownLinks:
+    """Where paths of images lead: what an image holds never changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], str | None] = {}
+
+    async def misplaced(
+        self, engine: ContainerEngine, name: str, image: str, targets: Sequence[str]
+    ) -> Sequence[str]:
+        """Return which of `targets` a link of the image moves, as `inside.misplaced`.
+
+        What is not known yet is asked of a container `name` of the image alone, which is made for
+        it, never started, and taken away: one with mounts may tell of what is mounted.
+        """
+        asking = inside.misplaced(targets)
+        is_made = False
+        try:
+            path = next(asking)
+            while True:
+                if (image, path) not in self._known:
+                    if not is_made:
+                        await engine.create(name, inside.bare(image))
+                        is_made = True
+                    if len(self._known) >= MOST_KNOWN:
+                        self._known.clear()
+                    self._known[image, path] = await engine.link(name, path)
+                path = asking.send(self._known[image, path])
+        except StopIteration as done:
+            found: Sequence[str] = done.value
+            return found
+        finally:
+            if is_made:
+                await engine.remove(name)
+
+
+async def require_unmoved(
+    engine: ContainerEngine, name: str, asked: Confined, known: KnownLinks
+) -> None:
+    """Raise UsageError where links of the image lead a mount to a place of the container's own.
+
+    Asked before the container `name` is made. Raises EnvironmentUnavailable where the engine does
+    not tell.
+    """
+    targets = [str(mount["Target"]) for mount in asked.host["Mounts"]]
+    try:
+        moved = await known.misplaced(engine, name, str(asked.config["Image"]), targets)
+    except RuntimeError as error:
+        moved = [str(error)]
+    if moved:
+        raise UsageError(
+            f"links of the image would put files in place of the container's own: {moved[0]}",
+            hint="take another image, or another folder for the workspace",
+        )
 
 
 def _unlike(found: Mapping[str, Any], host: Mapping[str, Any], asked: Confined) -> Iterator[str]:
@@ -164,7 +224,9 @@ __all__ = [
     "SAME",
     "SENTRY",
     "SENTRYS_NAMESPACES",
+    "KnownLinks",
     "require_as_asked",
     "require_sentry",
+    "require_unmoved",
     "require_walled",
 ]

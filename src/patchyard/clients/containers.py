@@ -12,10 +12,10 @@ from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox import ToolboxOptions, bootstrap
-from patchyard.clients.toolchains import is_within
 from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home
 from patchyard.domain.environment import EnvironmentSpec, Limits, Mount, is_gvisor
 from patchyard.domain.errors import UsageError
+from patchyard.toolbox import inside
 
 LISTEN_FD = 3
 PASSED_AT = f"{TOOLBOX_PLACE}/pass.sock"
@@ -23,7 +23,6 @@ PYTHON_PLACE = f"{TOOLBOX_PLACE}/python"
 LOG_BYTES = "64k"
 IN_MEMORY = ("/tmp", "/var/tmp")  # noqa: S108 - inside, where they are its own
 IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-RESERVED = ("/proc", "/sys", "/dev", TOOLBOX_PLACE)
 USERS = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n"
 AGENT = "agent"
 TAKEN = ("root", "nobody", "nogroup")
@@ -57,7 +56,7 @@ class Equipped:
     python: CarriedPython  # that runs it
     passing: str  # socket over which the listening one is handed in; empty: none can be
     is_podman: bool = False  # whose words differ from Docker's in a few places
-    accounts: Mapping[str, str] = field(default_factory=dict)  # files of /etc, by name
+    etc: Mapping[str, str] = field(default_factory=dict)  # files of /etc, by name
     processors: int = field(default_factory=lambda: os.cpu_count() or 1)  # of its machine
     replica: str = ""  # where the toolbox can write to a workspace that is a read-only replica
     is_watched: bool = False  # whether somebody looks at what its commands use
@@ -77,10 +76,7 @@ def confined(
     """
     _refuse_reserved(spec)
     own = (
-        *(
-            Mount(source=source, target=f"/etc/{name}")
-            for name, source in equipped.accounts.items()
-        ),
+        *(Mount(source=source, target=f"/etc/{name}") for name, source in equipped.etc.items()),
         Mount(source=equipped.toolbox, target=f"{TOOLBOX_PLACE}/toolbox"),
         *([Mount(source=equipped.passing, target=PASSED_AT)] if equipped.passing else []),
         *equipped.python.mounts(PYTHON_PLACE),
@@ -105,6 +101,7 @@ def confined(
             "Hostname": "sandbox",
             "User": f"{identity.uid}:{identity.gid}",
             "WorkingDir": "/",
+            "Env": [f"{name}=" for name in inside.loader_variables(_variables_of(image))],
             "Entrypoint": equipped.python.command(PYTHON_PLACE),
             "Cmd": bootstrap(TOOLBOX_PLACE, options),
             "NetworkDisabled": True,
@@ -169,14 +166,19 @@ def tasks_of(spec: EnvironmentSpec) -> int:
     return SENTRY_TASKS + TASKS_EACH * wanted if wanted and is_gvisor(spec.runtime) else wanted
 
 
-def accounts_of(identity: AgentIdentity, home: str, *, user: str = "") -> dict[str, str]:
-    """Return the users and groups that a container knows, by their file in /etc.
+def etc_files(identity: AgentIdentity, home: str, *, user: str = "") -> dict[str, str]:
+    """Return the files that lie in /etc of a container in place of the image's, by name.
 
-    Whatever `user` the agent is called, it has the number of the agent.
+    Its users and groups; whatever `user` the agent is called, it has the number of the agent. An
+    empty list of libraries that are loaded into every program, so that none enters the toolbox.
     """
     name = user if user and user not in TAKEN else AGENT
     agent = f"{name}:x:{identity.uid}:{identity.gid}:agent:{home}:/bin/sh\n"
-    return {"group": f"{GROUP}{name}:x:{identity.gid}:\n", "passwd": f"{USERS}{agent}"}
+    return {
+        "group": f"{GROUP}{name}:x:{identity.gid}:\n",
+        "ld.so.preload": "",
+        "passwd": f"{USERS}{agent}",
+    }
 
 
 def home_of(spec: EnvironmentSpec) -> str:
@@ -202,18 +204,21 @@ def _in_memory(
 def _refuse_reserved(spec: EnvironmentSpec) -> None:
     for mount in (spec.workspace, *spec.mounts):
         target = normpath(mount.target)
-        if target == "/" or any(is_within(place, target) for place in (*RESERVED, *IN_MEMORY)):
+        if inside.stands_in(target, kept=inside.KEPT, held=IN_MEMORY):
             raise UsageError(
                 f"{target} would stand in for a part of the container",
                 hint="move the checkout to a folder of its own, or take another kind",
             )
 
 
+def _variables_of(image: Mapping[str, Any]) -> Sequence[str]:
+    found: Sequence[str] = image.get("Config", {}).get("Env") or ()
+    return found
+
+
 def variables_of(spec: EnvironmentSpec, image: Mapping[str, Any], *, home: str) -> dict[str, str]:
     """Return what commands get: the image's own, then ours, then the plan's."""
-    own = dict(
-        text.split("=", 1) for text in image.get("Config", {}).get("Env") or () if "=" in text
-    )
+    own = dict(text.split("=", 1) for text in _variables_of(image) if "=" in text)
     path = dict.fromkeys((*spec.path, *own.get("PATH", IMAGE_PATH).split(":")))
     redirected = {} if spec.workspace.is_writable else dict(READ_ONLY_VARIABLES)
     return {
@@ -275,9 +280,9 @@ __all__ = [
     "PYTHON_PLACE",
     "Confined",
     "Equipped",
-    "accounts_of",
     "confined",
     "described",
+    "etc_files",
     "home_of",
     "tasks_of",
     "variables_of",

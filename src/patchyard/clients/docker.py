@@ -4,6 +4,7 @@ Only an engine of this machine, by its socket: whoever may use that socket is ro
 """
 
 import asyncio
+import base64
 import json
 import os
 import platform
@@ -24,6 +25,7 @@ NOT_FOUND, IN_PROGRESS = 404, 409
 NO_CONNECTION = 900  # the library's own
 NAMELESS = "<none>"  # some engines call an image so that has no name
 LOG_LINES = 40
+PATH_FACTS = "X-Docker-Container-Path-Stat"
 LABEL_BUILD = "patchyard.build"
 BUILD_S = 1800.0  # of one image
 DOCKERFILE_BYTES = 1 << 20  # of one at most
@@ -227,6 +229,26 @@ class ContainerEngine:
         """Return all that the engine knows of a container; None when there is none."""
         found: Mapping[str, Any] | None = await self._found(self._of(name).show())
         return found
+
+    async def link(self, name: str, path: str) -> str | None:
+        """Return where a link in a container leads; empty: no link, None: nothing is there."""
+        found: str | None = await self._answer(self._linked(name, path))
+        return found
+
+    async def _linked(self, name: str, path: str) -> str | None:
+        """The library itself takes a refusal without a body for broken JSON."""
+        api = self._api
+        where = f"{api.docker_host}/{api.api_version}/containers/{name}/archive"
+        async with api.session.head(where, params={"path": path}) as answer:
+            facts = answer.headers.get(PATH_FACTS, "")  # Podman has them of a link to nothing, too
+            if answer.status == NOT_FOUND and not facts:
+                return None
+            if not facts:
+                raise EnvironmentUnavailable(
+                    f"the container engine does not say what lies at {path} in the container",
+                    hint="take another folder for the workspace, or another image",
+                )
+            return str(json.loads(base64.b64decode(facts)).get("linkTarget") or "")
 
     async def ended(self, name: str) -> None:
         """Return once its first process has ended."""

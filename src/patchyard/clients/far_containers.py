@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patchyard.clients.carried import CarriedPython, carried_at
-from patchyard.clients.containers import Confined, Equipped, accounts_of, confined, home_of
+from patchyard.clients.containers import Confined, Equipped, confined, etc_files, home_of
 from patchyard.clients.docker import PLACES, START_ENGINE, no_image, require_runnable
 from patchyard.clients.far_walls import hearing, identity_of
 from patchyard.clients.identity import AgentIdentity
@@ -81,9 +81,9 @@ def _read(where: Address, said: Mapping[str, Any], reference: str) -> FarEngine:
     )
 
 
-def accounts_on(host: FarEngine, spec: EnvironmentSpec) -> Mapping[str, str]:
-    """Return the files of users and groups that the container sees."""
-    return accounts_of(host.identity, home_of(replace(spec, mounts=())), user=spec.user)
+def etc_on(host: FarEngine, spec: EnvironmentSpec) -> Mapping[str, str]:
+    """Return the files of /etc that the container sees in place of its image's."""
+    return etc_files(host.identity, home_of(replace(spec, mounts=())), user=spec.user)
 
 
 def container_on(host: FarEngine, spec: EnvironmentSpec, environment_id: str) -> Confined:
@@ -100,7 +100,7 @@ def container_on(host: FarEngine, spec: EnvironmentSpec, environment_id: str) ->
             python=host.python,
             passing=f"{own}/handing.sock",
             is_podman=host.is_podman,
-            accounts={name: f"{own}/{name}" for name in accounts_on(host, spec)},
+            etc={name: f"{own}/{name}" for name in etc_on(host, spec)},
             processors=host.processors,
             replica="" if spec.workspace.is_writable else PASSED,
         ),
@@ -126,8 +126,8 @@ def refuse_unstarted(host: FarEngine, made: Mapping[str, Any]) -> None:
 __all__ = [
     "PLACES",
     "FarEngine",
-    "accounts_on",
     "container_on",
+    "etc_on",
     "far_engine",
     "refuse_unstarted",
 ]

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from posixpath import normpath
 from typing import Any
 
-from patchyard.clients.containers import accounts_of, home_of, variables_of
+from patchyard.clients.containers import etc_files, home_of, variables_of
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox import ToolboxOptions, settings_text
-from patchyard.clients.toolchains import is_within
-from patchyard.clients.walls import RESERVED
+from patchyard.clients.walls import KEPT, RESERVED
 from patchyard.domain.environment import EnvironmentSpec, Limits
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.toolbox import inside
 from patchyard.toolbox.guest import REPLICA, SOCKET_FD
 
 MIB = 1024 * 1024
@@ -50,7 +50,7 @@ def refuse_unshown(spec: EnvironmentSpec) -> None:
     """Raise UsageError or EnvironmentUnavailable for places that no machine of ours can show."""
     for mount in (spec.workspace, *spec.mounts):
         target = normpath(mount.target)
-        if target == "/" or any(is_within(place, target) for place in RESERVED):
+        if inside.stands_in(target, kept=KEPT, held=RESERVED):
             raise UsageError(
                 f"{target} would stand in for a part of the virtual machine",
                 hint="move the checkout to a folder of its own, or take another kind",
@@ -93,7 +93,7 @@ def told(
         "now": now,
         "entropy": base64.b64encode(entropy).decode("ascii"),
         "hostname": f"sandbox-{machine_id[:8]}",
-        "etc": {**ETC, **accounts_of(identity, home), "machine-id": f"{machine_id}\n"},
+        "etc": {**ETC, **etc_files(identity, home), "machine-id": f"{machine_id}\n"},
         "shown": [normpath(mount.target) for mount in spec.mounts],
         "workspace": spec.workspace.target,
         "is_writable": spec.workspace.is_writable,

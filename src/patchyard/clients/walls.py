@@ -17,9 +17,9 @@ from patchyard.clients.layouts import KEYED
 from patchyard.clients.toolchains import SYSTEM_PLACES, Toolchains, is_within
 from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.domain.errors import UsageError
-from patchyard.toolbox import surveying
+from patchyard.toolbox import inside, surveying
 
-TOOLBOX_PLACE = "/run/patchyard"
+TOOLBOX_PLACE = inside.PLACE
 HOMES = ("/home/agent", "/home/patchyard-agent", "/tmp/patchyard-agent")
 """The first that no mount touches is the agent's home; the toolbox makes it, as the agent."""
 
@@ -31,6 +31,8 @@ RESERVED = (
     *("/home", "/tmp", "/var/tmp"),
 )
 """Neither a workspace nor a mount may stand in for one of these, or hold one."""
+KEPT = ("/proc", "/sys", "/dev", TOOLBOX_PLACE)
+"""Nor may one lie below one of these."""
 
 ETC = (
     *("alternatives", "bash.bashrc"),
@@ -240,7 +242,7 @@ def _mounted(mount: Mount) -> Place:
 def _refuse_reserved(spec: EnvironmentSpec) -> None:
     for mount in (spec.workspace, *spec.mounts):
         target = normpath(mount.target)
-        if any(is_within(place, target) for place in RESERVED):
+        if inside.stands_in(target, kept=KEPT, held=RESERVED):
             raise UsageError(
                 f"{target} would stand in for a part of the sandbox",
                 hint="move the checkout to a folder of its own, or take another kind",
@@ -282,6 +284,7 @@ __all__ = [
     "ETC",
     "ETC_BEGINNINGS",
     "HOMES",
+    "KEPT",
     "READ_ONLY_VARIABLES",
     "RESERVED",
     "SYSTEM_PATH",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients import cgroups
-from patchyard.clients.as_asked import require_as_asked
+from patchyard.clients.as_asked import KnownLinks, require_as_asked, require_unmoved
 from patchyard.clients.berths import (
     Berth,
     Station,
@@ -35,9 +35,9 @@ from patchyard.clients.carried import carried_python
 from patchyard.clients.container_wardens import LedToolbox, end_warden
 from patchyard.clients.containers import (
     Equipped,
-    accounts_of,
     confined,
     described,
+    etc_files,
     home_of,
     tasks_of,
 )
@@ -80,12 +80,13 @@ GVISOR_DEVIATIONS: Mapping[str, str] = {
 
 
 class ContainerEnvironment:
-    """Containers of this machine's engine. Stateless."""
+    """Containers of this machine's engine. Keeps nothing but what it learned of images."""
 
     kind = ExecutionEnvironment.CONTAINER
 
     def __init__(self, station: Station) -> None:
         self._station = station
+        self._links = KnownLinks()
 
     async def check(self) -> Readiness:
         """Start one of an empty image over this machine's programs and end it."""
@@ -170,6 +171,7 @@ class ContainerEnvironment:
                 environment_id=environment_id,
                 equipped=self._equipped(spec, identity, berth, way, is_podman=is_podman),
             )
+            await require_unmoved(engine, name, asked, self._links)
             await engine.create(name, asked.config)
             made = await engine.inspect(name)
             require_as_asked(made, asked)
@@ -212,9 +214,7 @@ class ContainerEnvironment:
             passing=way.socket,
             is_podman=is_podman,
             is_watched=True,
-            accounts=_accounts(
-                berth.directory, accounts_of(identity, home_of(spec), user=spec.user)
-            ),
+            etc=_written(berth.directory, etc_files(identity, home_of(spec), user=spec.user)),
         )
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
@@ -302,8 +302,8 @@ def _require_sources(spec: EnvironmentSpec) -> None:
             )
 
 
-def _accounts(directory: Path, files: Mapping[str, str]) -> Mapping[str, str]:
-    """Write the files of users and groups, and return where each lies."""
+def _written(directory: Path, files: Mapping[str, str]) -> Mapping[str, str]:
+    """Write what lies in /etc of a container, and return where each file lies here."""
     for name, text in files.items():
         (directory / name).write_text(text, encoding="utf-8")
         (directory / name).chmod(0o644)

@@ -37,7 +37,7 @@ INSTALLER = "what installs the features"
 
 
 class DevcontainerEnvironment(ContainerEnvironment):
-    """Devcontainers of this machine's engine. Stateless."""
+    """Devcontainers of this machine's engine."""
 
     kind = ExecutionEnvironment.DEVCONTAINER
 

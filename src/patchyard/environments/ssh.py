@@ -18,8 +18,8 @@ from patchyard.clients.far_bare import bare_options
 from patchyard.clients.far_claims import LONGEST_PLACE, Bounds, checked_start
 from patchyard.clients.far_containers import (
     PLACES,
-    accounts_on,
     container_on,
+    etc_on,
     far_engine,
     refuse_unstarted,
 )
@@ -336,9 +336,9 @@ async def _contained(
     where = Address.parse(spec.address)
     told = await talk.ask("look", id=environment_id, places=PLACES, image=spec.image)
     host = far_engine(where, told, spec.image)
-    asked, accounts = container_on(host, spec, environment_id), accounts_on(host, spec)
+    asked, etc = container_on(host, spec, environment_id), etc_on(host, spec)
     engine = {"id": environment_id, "engine": host.socket}
-    made = await whole(talk.ask("create", config=asked.config, accounts=accounts, **engine))
+    made = await whole(talk.ask("create", config=asked.config, accounts=etc, **engine))
     require_as_asked(made.get("made"), asked)
     is_closed = not spec.workspace.is_writable
     asked_for = {"is_podman": host.is_podman, "is_closed": is_closed}

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from . import carrying, engines, walled
+from . import carrying, engines, inside, walled
 from .wire import Decoder, encode
 
 TYPE_CHECKING = False
@@ -70,7 +70,7 @@ def _carried(base: str, code: str) -> dict[str, Any]:
 def create(request: dict[str, Any], folder: str) -> dict[str, Any]:
     """Make the container, not running yet; return what its engine made of the wish.
 
-    `folder` is one of the environment's that nobody else can enter; the files of users and groups
+    `folder` is one of the environment's that nobody else can enter; the files that it sees in /etc
     are laid there. Raises RuntimeError, OSError.
     """
     for name, text in request["accounts"].items():
@@ -81,8 +81,24 @@ def create(request: dict[str, Any], folder: str) -> dict[str, Any]:
     with open(os.path.join(folder, HANDING), "wb"):  # an engine wants to see what it shows
         pass
     engine = engines.Engine(request["engine"])
+    moved = _moved(engine, name_of(request), request["config"])
+    if moved:
+        raise RuntimeError("links of the image would put files in place of its own: " + moved)
     engine.create(name_of(request), request["config"])
     return {"made": engine.inspect(name_of(request))}
+
+
+def _moved(engine: engines.Engine, name: str, config: dict[str, Any]) -> str:
+    """Return what a link of the image puts in place of the container's own; nothing: none does.
+
+    Asked of a container of the image alone: one with mounts may tell of what is mounted.
+    """
+    asking = inside.misplaced([mount["Target"] for mount in config["HostConfig"]["Mounts"]])
+    engine.create(name, inside.bare(config["Image"]))
+    try:
+        return ", ".join(inside.answered(asking, lambda path: engine.link(name, path)))
+    finally:
+        engine.remove(name)
 
 
 class Container:

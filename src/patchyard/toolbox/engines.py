@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 ANSWER_S = 20.0
 FRAME = struct.Struct(">BxxxI")  # before each piece of a log: which stream, how long
 MISSING = 404
+PATH_FACTS = "X-Docker-Container-Path-Stat"
 REMOVING = 409
 
 
@@ -67,6 +69,16 @@ class Engine:
         """Make a container, not running yet."""
         self._asked("POST", "/containers/create?name=" + name, config)
 
+    def link(self, name: str, path: str) -> str | None:
+        """Return where a link in a container leads; empty: no link, None: nothing is there."""
+        asked = "/containers/%s/archive?path=%s" % (name, urllib.parse.quote(path, safe=""))
+        status, _, facts = self._exchange("HEAD", asked, None)
+        if status == MISSING and not facts:  # Podman has them of a link to nothing, too
+            return None
+        if not facts:
+            raise RuntimeError("the container engine does not tell what lies at %s" % path)
+        return str(json.loads(base64.b64decode(facts)).get("linkTarget") or "")
+
     def start(self, name: str) -> None:
         """Run it."""
         self._asked("POST", "/containers/%s/start" % name)
@@ -107,13 +119,18 @@ class Engine:
         return found
 
     def _answer(self, method: str, path: str, body: Any) -> tuple[int, bytes]:
+        status, data, _ = self._exchange(method, path, body)
+        return status, data
+
+    def _exchange(self, method: str, path: str, body: Any) -> tuple[int, bytes, str]:
+        """Return the status, what came, and what was said of a path."""
         connection = _Connection(self._path)
         try:
             headers = {} if body is None else {"Content-Type": "application/json"}
             data = None if body is None else json.dumps(body).encode()
             connection.request(method, path, body=data, headers=headers)
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            return answer.status, answer.read(), answer.getheader(PATH_FACTS, "")
         except (OSError, http.client.HTTPException) as error:
             message = "the container engine at %s does not answer: %s" % (self._path, error)
             raise RuntimeError(message) from error

@@ -1,0 +1,174 @@
+"""Images and descriptions that would bring their files to where a container is run from."""
+
+import base64
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from environments.yards import Adapter, Start, Yard
+from images import BUSYBOX, WITH_PYTHON, bare_image, built_on, image
+from patchyard.clients.carried import CarriedPython
+from patchyard.clients.containers import Equipped, confined
+from patchyard.clients.guests import refuse_unshown
+from patchyard.clients.identity import AgentIdentity
+from patchyard.domain.environment import EnvironmentSpec, Mount
+from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.toolbox import inside
+
+pytestmark = [pytest.mark.anyio]
+
+OURS = (
+    *("/run/patchyard", "/run/patchyard/toolbox", "/run/patchyard/toolbox/__pycache__"),
+    *("//run/patchyard/python", "/run/../run//patchyard/x/..", "/proc/1", "/dev/shm", "/sys/fs"),
+    *("/", "/run", "/..", "/proc"),
+)
+IN_CONTAINERS = (*OURS, "/etc", "/etc/passwd", "/etc/ld.so.preload/x")
+#: A library that leaves a file where it was loaded into the Python of ours.
+PRELOADED = """
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((constructor)) static void loaded(void) {
+    char program[64] = {0};
+    readlink("/proc/self/exe", program, sizeof program - 1);
+    if (!strncmp(program, "/run/patchyard/", 15)) open("/tmp/loaded", O_CREAT | O_WRONLY, 0644);
+}
+"""
+
+
+def of_container(target: str) -> None:
+    config_of(EnvironmentSpec(plan_id="", purpose="", image="it", workspace=at(target)))
+
+
+def of_machine(target: str) -> None:
+    refuse_unshown(EnvironmentSpec(plan_id="", purpose="", workspace=at(target)))
+
+
+def at(target: str) -> Mount:
+    return Mount(source="/plans/1/root", target=target)
+
+
+def config_of(spec: EnvironmentSpec, *variables: str) -> dict[str, object]:
+    carried = CarriedPython(folder="/py", library="/lib/py", below="lib/python3", loader="ld.so")
+    asked = confined(
+        spec,
+        AgentIdentity(uid=60900, gid=60900, is_switched=True),
+        image={"Id": "sha256:1", "Config": {"Env": list(variables)}},
+        environment_id="01JENV",
+        equipped=Equipped(toolbox="/t/toolbox", python=carried, passing="/t/handing.sock"),
+    )
+    return dict(asked.config)
+
+
+@pytest.mark.parametrize(
+    ("refusing", "target"),
+    [(of_container, each) for each in IN_CONTAINERS] + [(of_machine, each) for each in OURS],
+)
+def test_no_workspace_lies_at_above_or_below_a_place_of_ours(
+    refusing: Callable[[str], None], target: str
+) -> None:
+    with pytest.raises(UsageError, match="stand in"):
+        refusing(target)
+
+
+@pytest.mark.parametrize("target", ["/run/patchyardier", "/etc/shop", "/tmp/x", "/home/ada/shop"])
+def test_a_workspace_beside_the_places_of_ours_is_taken(target: str) -> None:
+    of_container(target)
+
+
+def link_of(links: dict[str, str]) -> Callable[[str], str | None]:
+    return lambda path: links.get(path, None if path.startswith("/absent") else "")
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/a/b", "/a/b"),
+        ("/srv/x", "/run/patchyard/x"),
+        ("/deep/x/y", "/run/patchyard/x/y"),
+        ("/absent/srv", "/absent/srv"),
+    ],
+)
+def test_links_on_the_way_are_followed_one_by_one(path: str, place: str) -> None:
+    links = link_of({"/srv": "/run/patchyard", "/deep": "/var/lib", "/var/lib": "/srv"})
+    assert inside.answered(inside.resolved(path), links) == place
+
+
+def test_links_in_a_circle_end() -> None:
+    with pytest.raises(RuntimeError, match="circle"):
+        inside.answered(inside.resolved("/a/x"), lambda path: "/b" if path == "/a" else "/a")
+
+
+def test_variables_that_a_loader_obeys_reach_commands_and_not_the_toolbox() -> None:
+    spec = EnvironmentSpec(plan_id="", purpose="", image="it", workspace=at("/shop"))
+    config = config_of(spec, "LD_PRELOAD=/evil.so", "LD_LIBRARY_PATH=/cuda", "GOROOT=/go")
+    assert config["Env"] == ["LD_LIBRARY_PATH=", "LD_PRELOAD="]
+    assert '"LD_LIBRARY_PATH": "/cuda"' in str(config["Cmd"])
+
+
+@pytest.fixture
+def adapter(yard: Yard) -> Adapter:
+    return yard.adapter("container")
+
+
+@pytest.mark.service("docker")
+@pytest.mark.parametrize(
+    ("links", "target"),
+    [
+        (["ln -s /run/patchyard/toolbox /x"], "/x/__pycache__"),
+        (["ln -s /run/patchyard /x"], "/x/toolbox/__pycache__"),
+        (["ln -s b/c /x", "mkdir /b", "ln -s ../run /b/c"], "/x/patchyard"),
+        (["ln -s /etc /x"], "/x"),
+        (["rm -rf /run", "ln -s /home /run"], "/home/ada/shop"),
+    ],
+)
+async def test_links_of_an_image_lead_no_mount_to_a_place_of_ours(
+    yard: Yard, adapter: Adapter, links: list[str], target: str
+) -> None:
+    yard.image = built_on(image(WITH_PYTHON), f"RUN {' && '.join(links)}")
+    with pytest.raises(UsageError, match="links of the image"):
+        await adapter.start(yard.spec(target=target))
+
+
+@pytest.mark.service("docker")
+@pytest.mark.service("sshd")
+async def test_links_of_an_image_lead_nowhere_of_ours_on_a_host_either(yard: Yard) -> None:
+    adapter = yard.adapter("ssh-container")
+    yard.image = bare_image({**BUSYBOX, "x": "run/patchyard"})
+    with pytest.raises(EnvironmentUnavailable, match="links of the image"):
+        await adapter.start(yard.spec(target="/x"))
+
+
+@pytest.mark.service("docker")
+async def test_a_link_to_another_place_is_followed(yard: Yard, start: Start) -> None:
+    yard.image = built_on(
+        image(WITH_PYTHON), "RUN mkdir -p /srv/there && ln -s /srv/there /projects"
+    )
+    (yard.workspace / "here").touch()
+    place = await start(yard.spec(target="/projects"))
+    assert await place.run("ls /projects/ /srv/there") == "/projects/:\nhere\n\n/srv/there:\nhere"
+
+
+@pytest.mark.service("docker")
+@pytest.mark.service("c-compiler")
+async def test_no_library_of_an_image_is_loaded_into_the_toolbox(
+    yard: Yard, start: Start, tmp_path: Path
+) -> None:
+    library = base64.b64encode(compiled(tmp_path, PRELOADED)).decode("ascii")
+    yard.image = built_on(
+        image(WITH_PYTHON),
+        f"RUN echo {library} | base64 -d > /evil.so && echo /evil.so > /etc/ld.so.preload",
+        "ENV LD_PRELOAD=/evil.so",
+    )
+    place = await start(yard.spec())
+    seen = await place.run("env | grep ^LD_PRELOAD; test -e /tmp/loaded && echo loaded")
+    assert seen == "LD_PRELOAD=/evil.so"
+
+
+def compiled(folder: Path, code: str) -> bytes:
+    source, made = folder / "evil.c", folder / "evil.so"
+    source.write_text(code, encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-Os", "-s", "-o", made, source], check=True)
+    return made.read_bytes()
