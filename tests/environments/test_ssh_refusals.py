@@ -109,6 +109,23 @@ async def test_a_host_whose_key_has_changed(yard: Yard, server: SshServer) -> No
     assert f"ssh-keygen -R '[127.0.0.1]:{server.port}'" in error.hint
 
 
+@pytest.mark.usefixtures("server")
+async def test_a_line_of_known_hosts_that_is_no_entry_counts_for_nothing(yard: Yard) -> None:
+    """OpenSSH passes over all of these."""
+    lines = (
+        *(b"\xff\xfe.example ssh-ed25519 AAAA", b"lonely", b"@unknown a.example ssh-rsa AAAA"),
+        *(b"|9|x|y z", b"a.example ssh-ed25519 AAAA\x85b"),
+    )
+    known = home_of(yard) / ".ssh/known_hosts"
+    entry = known.read_bytes()
+    known.write_bytes(b"\n".join([*lines, entry]))
+    adapter = SSHEnvironment(yard.station)
+    await adapter.end(await adapter.start(yard.spec()))
+    await ssh.pool().drop(HOST, yard.station.home)
+    known.write_bytes(b"\n".join([*lines, b""]))
+    assert "is not known" in (await refused(yard)).message
+
+
 async def test_known_hosts_where_the_configuration_says(yard: Yard, server: SshServer) -> None:
     home = home_of(yard)
     server.configure(home, "UserKnownHostsFile ~/elsewhere")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from patchyard.clients.known_hosts import read_known_hosts
 from patchyard.domain.address import Address
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
 
@@ -25,7 +26,6 @@ ALIVE_S = 5.0  # between two signs of life; three that are missed end the connec
 LINGER_S = 3.0  # an idle connection stays that long
 MISSING = "the library for SSH is not installed"
 SAID_CHARS = 500
-NOBODY = b"# no host is known\n"  # an empty one would mean the library's own choice
 SYSTEM = Path("/etc/ssh")
 
 
@@ -56,7 +56,7 @@ async def connect(address: str, home: str) -> "SSHClientConnection":
         async with asyncio.timeout(CONNECT_S) as scope:
             options = await _options(asyncssh, where, home)
             port = options.port
-            known = _known_hosts(options.config, home)
+            known = _known_hosts(asyncssh, options.config, home)
             connection: SSHClientConnection = await asyncssh.connect(
                 where.host,
                 where.port or (),
@@ -125,8 +125,8 @@ def _configs(home: str) -> list[str]:
     return [str(place) for place in places if place.is_file()]
 
 
-def _known_hosts(config: Any, home: str) -> list[str] | bytes:
-    """Return the files of known hosts that there are; an empty list would know every host."""
+def _known_hosts(asyncssh: Any, config: Any, home: str) -> Any:
+    """Return what the user's and the system's files of known hosts say."""
     own = config.get("UserKnownHostsFile")
     if own is None:
         own = [f"{home}/.ssh/known_hosts", f"{home}/.ssh/known_hosts2"]
@@ -134,18 +134,16 @@ def _known_hosts(config: Any, home: str) -> list[str] | bytes:
     if system is None:
         system = [str(SYSTEM / "ssh_known_hosts"), str(SYSTEM / "ssh_known_hosts2")]
     named = [re.sub(r"^(~|%d)(?=/)", home, str(place)) for place in (*own, *system)]
-    return [place for place in named if Path(place).is_file()] or NOBODY
+    return read_known_hosts(asyncssh, named)
 
 
-def _untrusted(
-    asyncssh: Any, where: Address, options: Any, files: list[str] | bytes
-) -> EnvironmentUnavailable:
+def _untrusted(asyncssh: Any, where: Address, options: Any, hosts: Any) -> EnvironmentUnavailable:
     """Return the refusal of a host key: another one than is known, or one that nobody knows."""
     name = options.host_key_alias or options.host
     port = options.port
     known: Any = ((), (), ())
     with contextlib.suppress(ValueError, OSError):
-        known = asyncssh.match_known_hosts(files, name, "", port)
+        known = asyncssh.match_known_hosts(hosts, name, "", port)
     shown = name if port in {0, 22} else f"[{name}]:{port}"
     if any(known[:2]):
         return EnvironmentUnavailable(
