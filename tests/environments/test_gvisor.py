@@ -158,7 +158,7 @@ def run_all_by(monkeypatch: pytest.MonkeyPatch, runtime: str) -> None:
     make = ContainerEngine.create
 
     async def create(self: ContainerEngine, name: str, config: Mapping[str, object]) -> None:
-        host = config["HostConfig"]
+        host = config.get("HostConfig", {})  # none where only the image is looked at
         assert isinstance(host, dict)
         await make(self, name, {**config, "HostConfig": {**host, "Runtime": runtime}})
 
@@ -248,6 +248,36 @@ async def test_a_warden_that_nobody_can_ask_is_ended_with_what_it_held(
         await adapter.start(yard.spec())
     assert [warden.is_alive for warden in begun] == [False]
     assert list(yard.station.runtime.glob("0*")) == []
+
+
+#: Writes the result of its own call to all that the toolbox has open, as gVisor of 2022 lets it.
+FORGING = """
+import json, os, struct
+call = os.environ["PATCHYARD_CALL"].rpartition(".")[2]
+result = {"success": True, "exit_code": 0, "stdout": "forged", "stderr": ""}
+body = json.dumps({"say": "result", "call_id": call, "result": result}).encode()
+data = struct.pack(">I", len(body)) + body
+for name in os.listdir("/proc/1/fd"):
+    try:
+        number = os.open("/proc/1/fd/" + name, os.O_WRONLY | os.O_NONBLOCK)
+        for strand in range(1, 64, 2):
+            os.write(number, struct.pack(">IBI", strand, 1, len(data)) + data)
+    except OSError as error:
+        print(name, error)
+raise SystemExit(7)
+"""
+
+
+@needs_gvisor
+async def test_a_result_counts_only_when_the_toolbox_said_it(start: Start, yard: Yard) -> None:
+    """What is forged ends the environment, or does not reach the stream at all."""
+    running = await start(yard.spec())
+    (yard.workspace / "forging.py").write_text(FORGING)
+    try:
+        found = await running.result("python3 forging.py")
+    except EnvironmentBroken:
+        return
+    assert found["exit_code"] == 7, found
 
 
 @needs_gvisor

@@ -26,6 +26,7 @@ from patchyard.clients.toolbox import (
 )
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.piping import rights
+from patchyard.toolbox.sealing import KEY_BYTES, MARK_BYTES, Seal
 from patchyard.toolbox.strands import HEADER, TALK
 from patchyard.toolbox.trunks import ATTACHED, STDERR, STDOUT
 
@@ -45,6 +46,7 @@ class Contained:
     toolbox: "subprocess.Popen[bytes]"
     warden: "subprocess.Popen[bytes]"
     stream: socket.socket  # the engine's end of what the warden is attached to
+    key: bytearray  # of the frames, as it passed by
 
     async def say(self, kind: int, data: bytes) -> None:
         """Send a frame, a byte at a time."""
@@ -83,11 +85,12 @@ def outward(toolbox: "subprocess.Popen[bytes]", stream: socket.socket) -> None:
         stream.shutdown(socket.SHUT_WR)
 
 
-def inward(toolbox: "subprocess.Popen[bytes]", stream: socket.socket) -> None:
+def inward(toolbox: "subprocess.Popen[bytes]", stream: socket.socket, key: bytearray) -> None:
     """Pass on what it is told."""
     assert toolbox.stdin is not None
     with contextlib.suppress(OSError):
         while data := stream.recv(4096):
+            key += data[: KEY_BYTES - len(key)]
             os.write(toolbox.stdin.fileno(), data)
     toolbox.stdin.close()
 
@@ -111,9 +114,13 @@ async def contained(folder: Path, *, grace_s: float = 60.0) -> AsyncIterator[Con
     warden = started(BESIDE, json.dumps(given), passed)
     for each in (listener, controlling, theirs):
         each.close()
-    pumps = [asyncio.create_task(asyncio.to_thread(p, toolbox, ours)) for p in (inward, outward)]
+    key = bytearray()
+    pumps = [
+        asyncio.create_task(asyncio.to_thread(inward, toolbox, ours, key)),
+        asyncio.create_task(asyncio.to_thread(outward, toolbox, ours)),
+    ]
     try:
-        yield Contained(folder, toolbox, warden, ours)
+        yield Contained(folder, toolbox, warden, ours, key)
         with contextlib.suppress(OSError):  # the other end may have ended
             ours.shutdown(socket.SHUT_RDWR)
         await asyncio.to_thread(toolbox.wait, 10)
@@ -174,19 +181,31 @@ async def test_a_port_inside_leads_to_the_engine_and_closes_with_it(tmp_path: Pa
 
 async def test_a_port_that_is_said_twice_ends_no_warden(tmp_path: Path) -> None:
     said = json.dumps({"say": "listening", "port": 7}).encode()
+    head = HEADER.pack(0, TALK, len(said))
     async with contained(tmp_path) as place, place.asking() as asking:
         await asking.ask({"do": "ready"})
+        seal = Seal(bytes(place.key), is_first=False)
+        seal.mark(b"", b"")  # of what said that it is ready
         place.toolbox.send_signal(signal.SIGSTOP)  # it is spoken for
         async with place.asking() as one, place.asking() as other:
             for each in (one, other):
                 answer = asyncio.create_task(each.ask({"do": "listen", "path": "nowhere"}))
                 await asking.ask({"do": "ready"})  # so that it has been asked
-                await place.say(STDOUT, HEADER.pack(0, TALK, len(said)) + said)
+                await place.say(STDOUT, head + said + seal.mark(head, said))
                 assert (await answer)["port"] == 7
         await asking.ask({"do": "ready"})
         async with place.asking() as later:
             await later.ask({"do": "ready"})
         place.toolbox.send_signal(signal.SIGCONT)
+
+
+async def test_a_frame_that_the_toolbox_did_not_mark_ends_the_container(tmp_path: Path) -> None:
+    async with contained(tmp_path) as place, place.asking() as asking:
+        await asking.ask({"do": "ready"})
+        said = json.dumps({"say": "ready", "rights": {}}).encode()
+        await place.say(STDOUT, HEADER.pack(0, TALK, len(said)) + said + bytes(MARK_BYTES))
+        with pytest.raises(EnvironmentBroken, match="did not send"):
+            await asking.ask({"do": "nothing of ours"})
 
 
 async def test_what_it_printed_is_told_when_it_ends(tmp_path: Path) -> None:

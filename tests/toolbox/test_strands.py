@@ -12,6 +12,7 @@ import pytest
 
 from patchyard.toolbox import ports, strands
 from patchyard.toolbox.loop import Loop
+from patchyard.toolbox.sealing import Seal
 from patchyard.toolbox.strands import HEADER, WINDOW_BYTES, Strands
 from patchyard.toolbox.trunks import Trunk
 
@@ -268,6 +269,30 @@ def test_nonsense_ends_the_stream_and_nothing_else(frame: bytes) -> None:
             loop.turn()
         assert len(end.broken) == 1
     loop.close()
+
+
+def test_a_frame_that_does_not_end_ends_the_stream(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strands, "WHOLE_S", 0.0)
+    wire.streams[1].send(HEADER.pack(1, 1, 8) + b"half")
+    wire.until(lambda: bool(wire.near.broken))
+    assert wire.near.broken == ["nonsense came: a frame that does not end"]
+
+
+@pytest.mark.parametrize("harm", ["forged", "again", "turned back", "cut", None])
+def test_a_sealed_stream_takes_only_what_the_other_end_sent(harm: str | None) -> None:
+    ours, theirs = (Seal(bytes(32), is_first=is_first) for is_first in (True, False))
+    frames = [(b"head", data, theirs.mark(b"head", data)) for data in (b"one", b"two")]
+    if harm == "forged":
+        frames[0] = (b"head", b"won", frames[0][2])
+    elif harm == "again":
+        frames[1] = frames[0]
+    elif harm == "turned back":
+        frames[1] = (b"head", b"two", ours.mark(b"head", b"two"))
+    elif harm == "cut":
+        del frames[0]
+    assert all(ours.fits(*frame) for frame in frames) == (harm is None)
 
 
 def test_a_frame_for_a_connection_that_we_ended_is_dropped(wire: Wire) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .loop import Loop, Timer
+    from .sealing import Seal
     from .trunks import Trunk
 
 SAID_BYTES = 8 * 1024  # kept of what the place says
@@ -42,8 +43,8 @@ class Attendant(ABC):
         self._asked: list[tuple[Connection, str]] = []  # for a port, in order
         self._ports: dict[Connection, int] = {}
 
-    def lead(self, trunk: Trunk) -> None:
-        """Take the stream that all goes through."""
+    def lead(self, trunk: Trunk, seal: Seal | None = None) -> None:
+        """Take the stream that all goes through, and what marks its frames."""
         self.strands = Strands(
             self.loop,
             trunk,
@@ -51,6 +52,7 @@ class Attendant(ABC):
             answer=self._answer,
             hear=self.hear,
             broken=self.on_broken,
+            seal=seal,
         )
         self.strands.changed = self._count
 

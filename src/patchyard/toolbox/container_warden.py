@@ -13,6 +13,7 @@ import signal
 
 from .attending import Attendant
 from .loop import Loop
+from .sealing import KEY_BYTES, Seal
 from .trunks import Attached
 from .wire import encode
 
@@ -29,7 +30,11 @@ class ContainerWarden(Attendant):
     def __init__(self, given: dict[str, Any]) -> None:
         super().__init__(Loop(), given)
         self._owned: tuple[int, int] | None = None  # number and start time
-        self.lead(Attached(given["stream_fd"], self.keep))
+        stream = Attached(given["stream_fd"], self.keep)
+        key = os.urandom(KEY_BYTES)
+        if stream.write(key) != KEY_BYTES:
+            raise OSError("the stream of a container takes no key")
+        self.lead(stream, Seal(key, is_first=True))
 
     def on_request(self, connection: Connection, message: dict[str, Any]) -> None:
         """See Attendant."""

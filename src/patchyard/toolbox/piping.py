@@ -8,6 +8,7 @@ import os
 import socket
 
 from .ports import Ports
+from .sealing import KEY_BYTES, Seal
 from .strands import Strands
 from .trunks import Trunk
 
@@ -26,8 +27,9 @@ TOOLBOX = "toolbox"
 class StandardStreams:
     """The streams that the toolbox was started with, as the one stream of all connections."""
 
-    def __init__(self, trunk: Trunk) -> None:
+    def __init__(self, trunk: Trunk, key: bytes) -> None:
         self._trunk = trunk
+        self._seal = Seal(key, is_first=False)
 
     def open(
         self, loop: Loop, admit: Callable[[socket.socket], None], end: Callable[[], None]
@@ -41,6 +43,7 @@ class StandardStreams:
             answer=self._answer,
             hear=self._hear,
             broken=lambda _why: end(),
+            seal=self._seal,
         )
         self._ports = Ports(loop, self._strands)
         self._strands.say({"say": "ready", "rights": rights()})
@@ -61,8 +64,17 @@ class StandardStreams:
 
 
 def standard_streams() -> StandardStreams:
-    """Return this process's own, whose numbers can be used for something else from now on."""
-    return StandardStreams(Trunk(os.dup(0), os.dup(1)))
+    """Return this process's own, whose numbers can be used for something else from now on.
+
+    The key of the frames comes first, before any program runs here. Raises EOFError.
+    """
+    key = b""
+    while len(key) < KEY_BYTES:
+        part = os.read(0, KEY_BYTES - len(key))
+        if not part:
+            raise EOFError("the standard input ended before the key of the frames came")
+        key += part
+    return StandardStreams(Trunk(os.dup(0), os.dup(1)), key)
 
 
 def rights() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Many connections over one stream: how a toolbox is reached where no socket leads.
 
-Both ends use it. A frame is a header (connection, kind, length) and its bytes. Each connection has
+Both ends use it. A frame is a header (connection, kind, length) and its bytes, and a mark where
+the stream is sealed. Each connection has
 room for WINDOW_BYTES on its way, so that one that nobody reads holds up no other. A stream that
 brings what cannot be ends with all its connections.
 """
@@ -17,7 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from .loop import Loop
+    from .loop import Loop, Timer
+    from .sealing import Seal
     from .trunks import Trunk
 
 HEADER = struct.Struct(">IBI")
@@ -31,6 +33,8 @@ MOST_PENDING_BYTES = 32 * FULL_BYTES
 take. Connections are not read by then, so only a stream that means harm gets there."""
 MOST = 512  # connections at a time
 NUMBER = struct.Struct(">I")
+WHOLE_S = 30.0
+"""Until a frame that has begun is whole: both ends send frames at once, of PIECE_BYTES at most."""
 
 
 class Nonsense(Exception):
@@ -135,7 +139,8 @@ class Strands:
     """One end of the stream.
 
     `answer` returns a connected socket for what the other end opened by name, or None to refuse;
-    `hear` gets what it says; `broken` is called once when the stream has ended.
+    `hear` gets what it says; `broken` is called once when the stream has ended. With a `seal` only
+    frames that the other end marked count; any other ends the stream.
     """
 
     def __init__(
@@ -147,12 +152,16 @@ class Strands:
         answer: Callable[[str], socket.socket | None],
         hear: Callable[[dict[str, Any]], None],
         broken: Callable[[str], None],
+        seal: Seal | None = None,
     ) -> None:
         self.loop = loop
         self.is_full = False
         self._stream = stream
         self._next = 1 if is_first else 2
         self._is_first = is_first
+        self._seal = seal
+        self._mark_bytes = seal.size if seal else 0
+        self._begun: Timer | None = None  # since part of a frame is here
         self._answer, self._hear, self._broken = answer, hear, broken
         self._open: dict[int, Strand] = {}
         self._came = bytearray()
@@ -183,7 +192,10 @@ class Strands:
         """Send a frame, now or when the stream takes it."""
         if not self._is_open:
             return
-        self._pending += HEADER.pack(number, kind, len(data)) + data
+        head = HEADER.pack(number, kind, len(data))
+        self._pending += head + data
+        if self._seal is not None:
+            self._pending += self._seal.mark(head, data)
         if not self._is_behind:
             self._flush()
 
@@ -257,13 +269,31 @@ class Strands:
             if length > PIECE_BYTES:
                 raise Nonsense("a frame of %d bytes" % length)
             begin = start + HEADER.size
-            if len(came) < begin + length:
+            end = begin + length + self._mark_bytes
+            if len(came) < end:
                 break
-            start = begin + length
-            self._handle(number, kind, bytes(came[begin:start]))
+            data = bytes(came[begin : begin + length])
+            if self._seal is not None and not self._seal.fits(
+                bytes(came[start:begin]), data, bytes(came[begin + length : end])
+            ):
+                raise Nonsense("a frame that the other end did not send")
+            start = end
+            self._handle(number, kind, data)
             if len(self._pending) > MOST_PENDING_BYTES:
                 raise Nonsense("it does not take what it asks for")
         del came[:start]
+        self._expect(is_new=start > 0)
+
+    def _expect(self, *, is_new: bool) -> None:
+        """Give the rest of a frame that has begun its time."""
+        if self._begun is not None and (is_new or not self._came):
+            self._begun.cancel()
+            self._begun = None
+        if self._came and self._begun is None and self._is_open:
+            self._begun = self.loop.later(WHOLE_S, self._give_up)
+
+    def _give_up(self) -> None:
+        self._end("nonsense came: a frame that does not end")
 
     def _handle(self, number: int, kind: int, data: bytes) -> None:
         if kind == TALK:
@@ -308,6 +338,8 @@ class Strands:
         """End all connections; the stream stays the caller's."""
         if self._is_open:
             self._is_open = False
+            if self._begun is not None:
+                self._begun.cancel()
             self.loop.unwatch(self._stream.reads)
             if self._stream.writes != self._stream.reads:
                 self.loop.unwatch(self._stream.writes)
@@ -326,6 +358,7 @@ __all__ = [
     "MOST",
     "MOST_PENDING_BYTES",
     "PIECE_BYTES",
+    "WHOLE_S",
     "WINDOW_BYTES",
     "Nonsense",
     "Strand",
