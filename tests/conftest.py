@@ -17,7 +17,7 @@ from leftovers import left_outside
 from services import REAL_ENVIRONMENT, need
 from surroundings import cleaned, home
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["ordinary", "pytester"]
 
 # A machine at work elsewhere is no property's fault: what takes too long has the test's time-out.
 settings.register_profile(

@@ -170,12 +170,6 @@ def _ordinary_user() -> str | None:
     return None if ordinary_python() else f"user 65534 can start no Python like {sys.executable}"
 
 
-def _readable_python() -> str | None:
-    """Whether this very process can go on as `nobody`: what it has not loaded yet it loads then."""
-    is_ours = ordinary_python() == (sys.executable,)
-    return None if is_ours else f"user 65534 cannot read {sys.executable}"
-
-
 def _control_groups() -> str | None:
     own = Path("/proc/self/cgroup").read_text(encoding="utf-8")
     group = cgroups.make_group(f"patchyard-probe-{os.getpid()}", Limits(), membership=own)
@@ -257,7 +251,6 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "node": lambda: _fails("node", "--version"),
     "npm-index": _npm,
     "ordinary-user": _ordinary_user,
-    "readable-python": _readable_python,
     "overlay": _overlay,
     "podman": _podman,
     "published-schemas": _published,
@@ -289,7 +282,6 @@ CURES = {
     "node": "apt-get install nodejs",
     "npm-index": "apt-get install npm; an index that `npm view` reaches",
     "ordinary-user": "run as root, in a folder that others can read, with the system's Python",
-    "readable-python": "run as root, with a Python that others can read",
     "overlay": "run as root, or on a kernel with overlays for ordinary users (5.11)",
     "podman": _AS_ROOT,
     "published-schemas": "name the folder in PATCHYARD_PUBLISHED",
