@@ -38,6 +38,21 @@ def test_where_nobody_counts_the_claims_are_taken_and_marked() -> None:
     assert found.processes is None
 
 
+def test_a_look_that_saw_less_than_the_toolbox_says_does_not_lower_the_most_at_once() -> None:
+    said = {"usage": {"memory_bytes": 70}}
+    found = spent(Reading(), Reading(memory_now=50, processes_now=3), said)
+    assert (found.memory_bytes, found.processes) == (70, 3)
+    assert found.claimed == ("memory_bytes",)
+
+
+def test_a_look_that_saw_all_together_use_more_than_the_largest_is_taken_and_is_no_claim() -> None:
+    said = {"usage": {"memory_bytes": 70}}
+    found = spent(Reading(), Reading(memory_now=80), said)
+    assert (found.memory_bytes, found.claimed) == (80, ())
+    counted = spent(Reading(), Reading(memory_bytes=75, memory_now=80), said)
+    assert (counted.memory_bytes, counted.claimed) == (75, ())
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -316,6 +316,20 @@ async def test_an_environment_that_lives_or_ended_otherwise_is_not_said_to_be_at
         assert broken.value.message == "it is gone"
 
 
+class Seen(Counted):
+    """A kind that nothing counts for; somebody looks while a command runs."""
+
+    def read(self) -> Reading:
+        return Reading(is_due=True)
+
+
+async def test_a_look_before_a_command_grew_does_not_hide_how_large_it_became() -> None:
+    toolbox = Scripted(usage={"memory_bytes": 28})
+    wrapped = counted(Seen(Reading(memory_now=16)), toolbox)
+    told = await wrapped.call("c", "execute_command", {"command": "grow"})
+    assert (told["usage"]["memory_bytes"], told["usage"]["claimed"]) == (28, ["memory_bytes"])
+
+
 async def test_what_runs_on_is_looked_at_and_ended_and_the_next_answer_tells(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -21,7 +21,9 @@ class Reading:
     refused_processes: int | None = None
     disk_bytes: int | None = None  # by which the workspace has grown, as last looked
     has_room: bool = True  # whether the disk that the workspace lies on is not full
-    memory_now: int = 0  # of all together; 0: the kernel bounds it, or nobody has looked
+    memory_now: int = (
+        0  # of all together when looked at; 0: the kernel bounds it, or no look was made
+    )
     processes_now: int = 0  # likewise
     is_due: bool = False  # the workspace may have grown so much that a look is due
 
@@ -59,7 +61,8 @@ NUMBERS = tuple(each.name for each in fields(Usage) if each.name != "claimed")
 def spent(before: Reading, after: Reading, said: Mapping[str, Any]) -> Usage:
     """Return what a call used between two readings.
 
-    `said` is the toolbox's result; its figures count where nobody outside counts.
+    `said` is the toolbox's result; its figures count where nobody outside counts. What a look saw
+    in between is the least that was used: the toolbox's figure stands where it is higher.
     """
     inside = said.get("usage")
     claims: Mapping[str, Any] = inside if isinstance(inside, Mapping) else {}
@@ -69,10 +72,15 @@ def spent(before: Reading, after: Reading, said: Mapping[str, Any]) -> Usage:
         "processes": after.processes,
         "written_bytes": _difference(before.written_bytes, after.written_bytes),
     }
+    seen = {"memory_bytes": after.memory_now, "processes": after.processes_now}
     claimed = []
     for name in [name for name, value in values.items() if value is None]:
-        values[name] = _claim(name, claims.get(name))
-        claimed.append(name)
+        least, claim = seen.get(name, 0), _claim(name, claims.get(name))
+        if least and least >= (claim or 0):
+            values[name] = least
+        else:
+            values[name] = claim
+            claimed.append(name)
     values["output_bytes"] = _output(said)
     values["wall_s"] = _claim("wall_s", said.get("elapsed_s"))
     claimed = [name for name in (*claimed, *ALWAYS_CLAIMED) if values[name] is not None]

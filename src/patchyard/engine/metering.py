@@ -213,11 +213,7 @@ class Metered(ForwardingToolbox):
             reading = replace(reading, disk_bytes=now.disk_bytes)
         if not watch.has_seen:
             return reading
-        return replace(
-            reading,
-            memory_bytes=reading.memory_bytes or watch.memory_bytes,
-            processes=reading.processes or watch.processes,
-        )
+        return replace(reading, memory_now=watch.memory_bytes, processes_now=watch.processes)
 
     def _news(self) -> Hit | None:
         """Return what was hit while nobody waited, once."""
@@ -301,8 +297,8 @@ class _Watch:
     ) -> None:
         self.hit: Hit | None = None
         self.has_seen = False
-        self.memory_bytes: int | None = None  # the most that was seen, where somebody must look
-        self.processes: int | None = None  # likewise
+        self.memory_bytes = 0  # the most that was seen, where no counter keeps it
+        self.processes = 0  # likewise
         self._toolbox = toolbox
         self._limits = limits
         self._call_id = call_id
@@ -327,8 +323,8 @@ class _Watch:
     def judge(self, now: Reading) -> bool:
         """Return whether the command has passed a limit."""
         self.has_seen = True
-        self.memory_bytes = max(self.memory_bytes or 0, now.memory_now) or None
-        self.processes = max(self.processes or 0, now.processes_now) or None
+        self.memory_bytes = max(self.memory_bytes, now.memory_now)
+        self.processes = max(self.processes, now.processes_now)
         self.hit = self.hit or watched_hit(self._limits, self._began, now)
         return self.hit is not None
 
