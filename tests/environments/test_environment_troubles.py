@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from environments.yards import KINDS, LOCAL, Yard, living, starting
-from patchyard.clients import bubblewrap
+from environments.yards import KINDS, LOCAL, Yard, living, marks_of, starting
+from patchyard.clients import bubblewrap, toolbox
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter
 from patchyard.domain.environment import Mount
-from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
-from patchyard.environments import host, process
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, StartBroken
+from patchyard.environments import host, process, ssh
 from patchyard.environments.host import HostEnvironment
 from patchyard.environments.process import ProcessEnvironment
 
@@ -40,6 +40,40 @@ async def test_a_host_whose_toolbox_does_not_start_says_what_it_said(
     assert not readiness.is_ready
     assert "no such interpreter" in readiness.cause
     assert readiness.cure
+
+
+ANSWERING = [
+    pytest.param(kind, marks=marks_of(kind))
+    for kind in ("container", "host", "process", "ssh", "ssh-process")
+]
+BREAKS = """
+def begin():
+    raise OSError(28, 'the disk went away')
+begin()
+"""
+
+
+@pytest.mark.parametrize("kind", ANSWERING)
+async def test_a_toolbox_that_breaks_before_it_answers_is_told_by_its_exception(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(toolbox, "BOOTSTRAP", BREAKS)
+    monkeypatch.setattr(ssh, "BOOTSTRAP", BREAKS)
+    with pytest.raises(StartBroken, match=r"\[Errno 28\] the disk went away") as broken:
+        async with starting(yard.adapter(kind)) as start:
+            await start(yard.spec())
+    assert "Traceback" not in broken.value.message
+    assert "\n" not in broken.value.message
+    assert living(yard) == []
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+async def test_a_toolbox_that_comes_up_slowly_is_waited_for_as_long_as_a_start_may_take(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(toolbox, "CONNECT_TIMEOUT_S", 0.0)  # of one that is known to be up
+    adapter = yard.adapter(kind)
+    await adapter.end(await adapter.start(yard.spec()))
 
 
 @pytest.mark.parametrize("place", ["", ".ssh/python"])

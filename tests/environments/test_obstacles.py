@@ -55,6 +55,15 @@ def test_what_bubblewrap_said_stays_in_the_cause() -> None:
     assert REFUSED in diagnose(REFUSED, FREE).cause
 
 
+def test_a_traceback_of_the_toolbox_is_told_by_its_exception_and_is_no_obstacle() -> None:
+    frames = 'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\n'
+    diagnosis = diagnose(f"{frames}OSError: [Errno 5] Input/output error\n", FREE)
+    assert diagnosis.cause == "the sandbox did not start: OSError: [Errno 5] Input/output error"
+    assert diagnosis.has_broken
+    assert diagnose("", FREE).has_broken
+    assert not diagnose("bwrap: execvp python3: No such file or directory", FREE).has_broken
+
+
 def test_the_machine_is_read_from_its_switches() -> None:
     files = {
         "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n",

@@ -164,8 +164,11 @@ def remove_berth(directory: Path) -> None:
 
 
 async def first_contact(path: Path) -> Mapping[str, Any]:
-    """Wait until the toolbox behind `path` answers; return its hello. Raises EnvironmentBroken."""
-    client = await ToolboxClient.connect(path)
+    """Wait until the toolbox behind `path` answers; return its hello. Raises EnvironmentBroken.
+
+    How long it is waited for is the caller's to say: a machine that is busy starts programs slowly.
+    """
+    client = await ToolboxClient.connect(path, is_bounded=False)
     await client.close()
     return client.hello
 
@@ -193,11 +196,13 @@ async def _until_readable(descriptor: int) -> None:
 
 
 def read_said(descriptor: int) -> str:
-    """Return what a program that has ended left in its error pipe."""
+    """Return the last of what a program that has ended left in its error pipe."""
     os.set_blocking(descriptor, False)
+    said = b""
     with contextlib.suppress(BlockingIOError):
-        return os.read(descriptor, SAID_BYTES).decode("utf-8", "replace").strip()
-    return ""
+        while piece := os.read(descriptor, SAID_BYTES):
+            said = (said + piece)[-SAID_BYTES:]
+    return said.decode("utf-8", "replace").strip()
 
 
 def to_details(process: ProcessRef | None) -> dict[str, int] | None:

@@ -5,7 +5,10 @@ from typing import Any
 
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.rlimits import resource_limits
+from patchyard.clients.ssh import one_line
 from patchyard.domain.environment import EnvironmentSpec
+from patchyard.domain.errors import StartBroken
+from patchyard.toolbox.last_words import last_words
 
 OWN_PLACES = {"PYTHONPYCACHEPREFIX": "{folder}/tmp/pycache"}
 """Variables that mean a place that is only theirs, which `/tmp` of a whole host is not."""
@@ -26,4 +29,15 @@ def bare_options(spec: EnvironmentSpec) -> Mapping[str, Any]:
     }
 
 
-__all__ = ["OWN_PLACES", "bare_options"]
+def refuse_unanswered(host: str, made: Mapping[str, Any]) -> None:
+    """Raise StartBroken where the host says that the toolbox did not answer there."""
+    if "failed" not in made:
+        return
+    words = one_line(last_words(str(made.get("said") or ""))) or "it did not answer"
+    raise StartBroken(
+        f"{host} cannot serve an environment: the toolbox did not start: {words}",
+        hint="look on that host whether its python3 works, and whether it is busy",
+    )
+
+
+__all__ = ["OWN_PLACES", "bare_options", "refuse_unanswered"]

@@ -17,7 +17,9 @@ from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.ssh import one_line
 from patchyard.domain.address import Address
 from patchyard.domain.environment import EnvironmentSpec
-from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.errors import EnvironmentUnavailable, StartBroken
+from patchyard.toolbox.containing import UNANSWERED
+from patchyard.toolbox.last_words import last_words
 from patchyard.toolbox.settings import PASSED
 
 
@@ -115,8 +117,9 @@ def refuse_unstarted(host: FarEngine, made: Mapping[str, Any]) -> None:
         raise EnvironmentUnavailable(
             "the image has no shell, and commands need one", hint="take an image that has /bin/sh"
         )
-    said = f": {one_line(made['said'])}" if made.get("said") else ""
-    raise EnvironmentUnavailable(
+    said = f": {one_line(last_words(str(made['said'])))}" if made.get("said") else ""
+    kind = StartBroken if made["failed"] in UNANSWERED else EnvironmentUnavailable
+    raise kind(
         f"{host.where.host} cannot carry `container`,"
         f" it came up with {one_line(made['failed'])} missing{said}",
         hint=f"look at the container engine there: `{host.where.command}`",

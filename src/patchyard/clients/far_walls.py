@@ -37,7 +37,7 @@ from patchyard.clients.walls import (
 )
 from patchyard.domain.address import Address
 from patchyard.domain.environment import EnvironmentSpec
-from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.errors import EnvironmentUnavailable, StartBroken
 
 ASKED: Mapping[str, Any] = {
     "wanted": dict(WANTED),
@@ -234,7 +234,8 @@ def refuse_failed(host: FarHost, made: Mapping[str, Any]) -> None:
     said = str(made.get("said") or "")
     if said:
         diagnosis = diagnose(said, host.obstacles)
-        raise EnvironmentUnavailable(
+        kind = StartBroken if diagnosis.has_broken else EnvironmentUnavailable
+        raise kind(
             f"{host.where.host} cannot carry `process`: {one_line(diagnosis.cause)}",
             hint=f"on that host: {diagnosis.cure}",
         )

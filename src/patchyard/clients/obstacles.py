@@ -5,11 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchyard.toolbox.last_words import last_words
+
 APPARMOR_SWITCH = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 DEBIAN_SWITCH = "/proc/sys/kernel/unprivileged_userns_clone"
 NAMESPACES = "/proc/sys/user/max_user_namespaces"
 MANAGED = "/run/systemd/container"
 TEXTS = (APPARMOR_SWITCH, DEBIAN_SWITCH, MANAGED, NAMESPACES)
+BUBBLEWRAP = "bwrap: "  # begins what it says itself
 MARKS = ("/.dockerenv", "/run/.containerenv")
 """Files that are read, and those whose being there says that it is a container."""
 
@@ -42,6 +45,7 @@ class Diagnosis:
 
     cause: str
     cure: str
+    has_broken: bool = False  # bubblewrap had no objection: what it started broke
 
 
 def read_obstacles(
@@ -72,7 +76,7 @@ def _read(path: str) -> str:
 
 def diagnose(said: str, facts: Obstacles) -> Diagnosis:
     """Return cause and cure for what bubblewrap `said` when it failed. Pure."""
-    line = next((text for text in said.splitlines() if text.strip()), "it said nothing")
+    line = next(iter(last_words(said).splitlines()), "it said nothing")
     is_refused = any(
         sign in said for sign in ("Operation not permitted", "Permission denied", "No space left")
     )
@@ -93,6 +97,7 @@ def diagnose(said: str, facts: Obstacles) -> Diagnosis:
     return Diagnosis(
         cause=f"the sandbox did not start: {line}",
         cure="`agents doctor` shows what works here; `--in host` runs unconfined",
+        has_broken=not any(row.startswith(BUBBLEWRAP) for row in said.splitlines()),
     )
 
 
@@ -118,4 +123,4 @@ def _refused_to_user(line: str, facts: Obstacles) -> Diagnosis:
     )
 
 
-__all__ = ["MARKS", "TEXTS", "Diagnosis", "Obstacles", "diagnose", "read_obstacles"]
+__all__ = ["BUBBLEWRAP", "MARKS", "TEXTS", "Diagnosis", "Obstacles", "diagnose", "read_obstacles"]

@@ -197,8 +197,11 @@ class ToolboxClient:
         self.hello = hello  # what it says of itself: pid, python, calls
 
     @classmethod
-    async def connect(cls, path: Path) -> "ToolboxClient":
-        """Connect to a socket and shake hands. Raises EnvironmentBroken when nobody answers."""
+    async def connect(cls, path: Path, *, is_bounded: bool = True) -> "ToolboxClient":
+        """Connect to a socket and shake hands. Raises EnvironmentBroken when nobody answers.
+
+        Without `is_bounded` the caller bounds the time.
+        """
 
         async def dial(protocol: Callable[[], asyncio.Protocol]) -> asyncio.Protocol:
             folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -209,14 +212,16 @@ class ToolboxClient:
             finally:
                 os.close(folder)
 
-        return await cls.over(dial, path)
+        return await cls.over(dial, path, is_bounded=is_bounded)
 
     @classmethod
-    async def over(cls, dial: Dial, path: Path = NOWHERE) -> "ToolboxClient":
-        """Connect as `dial` does, and shake hands. Raises EnvironmentBroken when nobody answers."""
+    async def over(
+        cls, dial: Dial, path: Path = NOWHERE, *, is_bounded: bool = True
+    ) -> "ToolboxClient":
+        """Connect as `dial` does, and shake hands; see `connect`."""
         wire: _Wire | None = None
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S if is_bounded else None):
                 wire = cast("_Wire", await dial(_Wire))
                 cls._send(wire, {"do": "hello"})
                 hello = await asyncio.shield(wire.hello)

@@ -14,6 +14,7 @@
     ├── Unavailable           exit 4: install, start or link what is missing
     │   ├── ContainerUnavailableError
     │   ├── EnvironmentUnavailable
+    │   │   └── StartBroken     the place broke before its toolbox answered: start another
     │   ├── ModelUnavailable
     │   └── NoRoom
     ├── LimitReached          exit 5: raise the limit; what was done is kept
@@ -157,6 +158,12 @@ class EnvironmentUnavailable(Unavailable):
     code = "environment_unavailable"
 
 
+class StartBroken(EnvironmentUnavailable):
+    """The environment broke before its toolbox answered. Nothing of a plan has run there."""
+
+    retryable = True
+
+
 class ContainerUnavailableError(EnvironmentUnavailable):
     """`container` was selected, and no container resource is linked to the project."""
 
@@ -256,6 +263,7 @@ __all__ = [
     "ProofFailed",
     "ReconciliationBlockedError",
     "ReviewRejected",
+    "StartBroken",
     "StateRefusal",
     "Unavailable",
     "UnknownName",

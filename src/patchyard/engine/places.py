@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from patchyard.contracts.environment import Environment, Toolbox
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, Site
-from patchyard.domain.errors import EnvironmentBroken
+from patchyard.domain.errors import EnvironmentBroken, StartBroken
 from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted, Event, Noted
 from patchyard.domain.plan import Phase
 from patchyard.domain.usage import NOTHING, Usage
@@ -18,6 +18,8 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered, as_bounded, used_in_all
 from patchyard.engine.strays import end_strays
 
+AGAIN = "an environment of `{}` broke at its first contact and is started once more: {}"
+SAID = 1000  # characters kept of why
 UNHELD = "nothing holds the limit `{}` of {}: it counts for nothing there"
 
 Specs = Callable[[], Awaitable[Mapping[Site, EnvironmentSpec]]]
@@ -130,10 +132,11 @@ async def started(
 ) -> EnvironmentHandle:
     """Start an environment that the journal knows of; none is left when it could not be told.
 
-    Raises EnvironmentUnavailable when it cannot start.
+    One that broke before its toolbox answered is started once more. Raises EnvironmentUnavailable
+    when it cannot start.
     """
     async with activating(equipment, ledger, environment, spec) as ready:
-        handle = await environment.start(ready)
+        handle = await _up(ledger, environment, ready)
     details = as_bounded(handle, spec)
     handle = replace(handle, resource=spec.resource, server=spec.server, details=details)
     try:
@@ -142,6 +145,15 @@ async def started(
         await environment.end(handle)
         raise
     return handle
+
+
+async def _up(ledger: Ledger, environment: Environment, spec: EnvironmentSpec) -> EnvironmentHandle:
+    try:
+        return await environment.start(spec)
+    except StartBroken as error:
+        why = " ".join(error.message.split())[:SAID]
+        await ledger.record(Noted(text=AGAIN.format(environment.kind, why)))
+        return await environment.start(spec)
 
 
 def started_events(
@@ -186,4 +198,4 @@ async def ended(
     await deactivated(equipment, handle)
 
 
-__all__ = ["UNHELD", "Places", "Specs", "ended", "started", "started_events"]
+__all__ = ["AGAIN", "SAID", "UNHELD", "Places", "Specs", "ended", "started", "started_events"]

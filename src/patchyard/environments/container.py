@@ -63,8 +63,9 @@ from patchyard.domain.environment import (
     Readiness,
     is_gvisor,
 )
-from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, StartBroken
 from patchyard.domain.usage import Health
+from patchyard.toolbox.last_words import last_words
 
 NOTICE_S = 3.0  # until its engine knows that one has ended
 START_TIMEOUT_S = 30.0  # from the image to the toolbox's first answer
@@ -324,9 +325,10 @@ async def _answering(
             berth.close_listener()
             hello = await first_contact(berth.path)
     except (EnvironmentBroken, TimeoutError) as error:
-        said = await way.said(engine, name)
-        raise EnvironmentUnavailable(
-            f"the toolbox did not start in the container: {said or error}",
+        words = last_words(await way.said(engine, name) or str(error))
+        kind = EnvironmentUnavailable if isinstance(error, TimeoutError) else StartBroken
+        raise kind(
+            f"the toolbox did not start in the container: {words}",
             hint="look at the container engine, and whether the machine is busy",
         ) from error
     if not hello.get("shell"):

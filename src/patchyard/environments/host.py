@@ -47,8 +47,9 @@ from patchyard.domain.environment import (
     Mount,
     Readiness,
 )
-from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, StartBroken
 from patchyard.domain.usage import Health
+from patchyard.toolbox.last_words import last_words
 from patchyard.toolbox.spawning import spawn_detached
 
 START_TIMEOUT_S = 30.0
@@ -134,8 +135,10 @@ class HostEnvironment:
                 if not isinstance(error, (EnvironmentBroken, OSError, TimeoutError)):
                     raise
                 silent = f"it did not answer within {START_TIMEOUT_S:g} s; the machine is busy"
-                raise EnvironmentUnavailable(
-                    f"the toolbox did not start: {read_said(said.reading) or silent}",
+                words = last_words(read_said(said.reading))
+                kind = EnvironmentUnavailable if isinstance(error, TimeoutError) else StartBroken
+                raise kind(
+                    f"the toolbox did not start: {words or silent}",
                     hint="`agents doctor` shows what works here",
                 ) from error
         return root

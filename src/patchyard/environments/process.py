@@ -72,7 +72,7 @@ from patchyard.domain.environment import (
     Mount,
     Readiness,
 )
-from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, StartBroken
 from patchyard.domain.usage import Health
 from patchyard.toolbox.spawning import spawn_detached
 
@@ -287,7 +287,8 @@ class _Attempt:
                     hint="the machine is busy: try again when it is quieter",
                 ) from error
             diagnosis = diagnose(said, read_obstacles())
-            raise EnvironmentUnavailable(diagnosis.cause, hint=diagnosis.cure) from error
+            kind = StartBroken if diagnosis.has_broken else EnvironmentUnavailable
+            raise kind(diagnosis.cause, hint=diagnosis.cure) from error
 
     def kill(self) -> None:
         """End whatever runs of it."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.berths import Noted, Station, agent_of, berth_directory, remove_berth
-from patchyard.clients.far_bare import bare_options
+from patchyard.clients.far_bare import bare_options, refuse_unanswered
 from patchyard.clients.far_claims import LONGEST_PLACE, Bounds, checked_start
 from patchyard.clients.far_containers import (
     PLACES,
@@ -316,11 +316,13 @@ async def _made(
 
     Raises EnvironmentUnavailable.
     """
+    where = Address.parse(spec.address)
     if spec.carries is None:
         options = bare_options(spec)
         asked = talk.ask("start", id=environment_id, options=options, bootstrap=BOOTSTRAP)
-        return await whole(asked), {}
-    where = Address.parse(spec.address)
+        made = await whole(asked)
+        refuse_unanswered(where.host, made)
+        return made, {}
     if spec.carries == ExecutionEnvironment.CONTAINER:
         return await _contained(talk, spec, environment_id), {}
     host = far_host(where, await talk.ask("look", id=environment_id, **ASKED))

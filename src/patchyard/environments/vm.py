@@ -59,7 +59,8 @@ from patchyard.domain.environment import (
     Mount,
     Readiness,
 )
-from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, StartBroken
+from patchyard.toolbox.last_words import last_words
 
 START_TIMEOUT_S = 60.0  # from the saved state to the toolbox's first answer
 MOST_CPUS = 4
@@ -253,8 +254,9 @@ async def _succeed(
                 await first_contact(berth.path)
     except (EnvironmentBroken, OSError, TimeoutError) as error:
         await asyncio.to_thread(start.kill)
-        why = str(error) or f"nothing came within {START_TIMEOUT_S:g} s"
-        raise EnvironmentUnavailable(
+        why = last_words(str(error)) or f"nothing came within {START_TIMEOUT_S:g} s"
+        kind = EnvironmentUnavailable if isinstance(error, TimeoutError) else StartBroken
+        raise kind(
             f"the virtual machine did not start: {why}",
             hint="`agents env check vm` says what works here",
         ) from error

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 HANDING = "handing.sock"  # what hands the listening socket in, in a folder closed to others
 LEAST_FILTERS = 2  # the engine's own and the toolbox's
 PAUSE_S = 0.05
+NO_ANSWER, ENDED = "an answer", "it has ended"
+UNANSWERED = (NO_ANSWER, ENDED)
+"""What is said to be missing where the toolbox did not answer."""
 STARTING_S = 30.0  # until its first process asks for the socket
 
 
@@ -143,7 +146,7 @@ class Container:
     def failure(self, where: str) -> str:
         """Return what is missing of the one whose toolbox listens at `where`."""
         if self.has_ended():
-            return "it has ended"
+            return ENDED
         names = [each for each in walled.NAMESPACES if not (self._is_podman and each == "cgroup")]
         said = greeting(where)
         told = said.get("walls")
@@ -201,9 +204,12 @@ def remove(request: dict[str, Any], *, is_needed: bool) -> None:
 
 
 __all__ = [
+    "ENDED",
     "HANDING",
     "LEAST_FILTERS",
+    "NO_ANSWER",
     "STARTING_S",
+    "UNANSWERED",
     "Container",
     "create",
     "greeting",

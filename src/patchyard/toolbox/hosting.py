@@ -73,7 +73,7 @@ def run(request: dict[str, Any], base: str, _code: str) -> dict[str, Any]:
             stack.callback(os.close, given[1])
         is_there = container.start(own, given)
     answers = is_there and _answers(container.has_ended, where)
-    failed = container.failure(where) if answers else "an answer"
+    failed = container.failure(where) if answers else containing.NO_ANSWER
     if failed:
         return {"failed": failed, "said": container.said()}
     return _reached(folder, where, _reference(container.pid))
@@ -110,8 +110,6 @@ def _started(request: dict[str, Any], folder: str, code: str) -> dict[str, Any]:
             started.kill()
             said.seek(0)
             text = said.read()[-SAID_BYTES:].decode("utf-8", "replace").strip()
-            if "walls" not in request:
-                raise RuntimeError("the toolbox did not start: " + (text or "it did not answer"))
             return {"failed": failed, "said": text}
     return _reached(folder, where, started.root)
 
