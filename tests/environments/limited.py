@@ -21,9 +21,9 @@ from patchyard.engine.metering import Metered, as_bounded, metered, used_in_all
 from patchyard.environments.host import HostEnvironment
 from patchyard.environments.process import ProcessEnvironment
 
-__all__ = ["COUNTED", "attacked", "limited", "reporting"]
+__all__ = ["COMMAND_S", "COUNTED", "attacked", "limited", "reporting"]
 
-COMMAND_S = 20.0
+COMMAND_S = 60.0  # a busy machine gives a second of its time in many
 COUNTED = ("host", "process")  # kinds of this machine that report what they use
 BY_KIND = {"host": HostEnvironment, "process": ProcessEnvironment}
 

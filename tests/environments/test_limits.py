@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import patchyard
-from environments.limited import COUNTED, attacked, limited, reporting
+from environments.limited import COMMAND_S, COUNTED, attacked, limited, reporting
 from environments.yards import VM, Yard, marks_of
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentBroken
@@ -45,7 +45,7 @@ HOGS = (
 WRITER = "while :; do head -c 1000000 /dev/zero >>f$((i++)); done"
 SPINNER = "while :; do :; done"
 CHILD = 'python3 -c \'import subprocess as s; s.run(["sh", "-c", "while :; do :; done"])\'; echo on'
-SPINNERS = "for i in 1 2 3; do timeout 5 sh -c 'while :; do :; done' & done; wait"
+SPINNERS = "for i in 1 2 3; do timeout 50 sh -c 'while :; do :; done' & done; wait"
 EATER = "python3 -c 'f = [open(\"/dev/null\") for _ in range(200)]'"
 
 Attack = Callable[..., Awaitable[dict[str, Any]]]
@@ -57,7 +57,7 @@ def attack(where: str, yard: Yard) -> Attack:
     kind, _, ordinary = where.partition(" ")
     adapter = None if ordinary else yard.adapter(kind)
 
-    async def run(*commands: str, timeout_s: float = 20, **limits: Any) -> dict[str, Any]:
+    async def run(*commands: str, timeout_s: float = COMMAND_S, **limits: Any) -> dict[str, Any]:
         if adapter is None:
             asked = {"commands": commands, "limits": limits, "timeout_s": timeout_s}
             return await asyncio.to_thread(_as_ordinary_user, yard, kind, json.dumps(asked))
