@@ -21,9 +21,7 @@ class Reading:
     refused_processes: int | None = None
     disk_bytes: int | None = None  # by which the workspace has grown, as last looked
     has_room: bool = True  # whether the disk that the workspace lies on is not full
-    memory_now: int = (
-        0  # of all together when looked at; 0: the kernel bounds it, or no look was made
-    )
+    memory_now: int = 0  # of all together, at a look; 0: the kernel bounds it, or none was made
     processes_now: int = 0  # likewise
     is_due: bool = False  # the workspace may have grown so much that a look is due
 
