@@ -31,7 +31,7 @@ from patchyard.domain.limit_settings import LimitSettings
 from patchyard.domain.plan import AUTO, PlanSpec
 from patchyard.domain.reach import looks_secret
 from patchyard.domain.safety import SafetyProfile
-from patchyard.domain.settings import DESTINATIONS, Settings
+from patchyard.domain.settings import DESTINATIONS, SHARES, Settings
 from patchyard.intake_bounds import (
     gates_in_force,
     limits_in_force,
@@ -74,6 +74,7 @@ class Asked:
     kind: str | None = None
     environment_priority: Priority | None = None
     setup: tuple[str, ...] = ()  # empty: not said; one empty text: none
+    setup_share: str | None = None
     validate: tuple[str, ...] = ()
     apply_to: str | None = None
     variables: tuple[str, ...] = ()  # NAME=VALUE, or NAME to take it from the environment
@@ -180,6 +181,8 @@ def _top(place: str) -> Path:
 def _options(asked: Asked) -> Settings:
     if asked.apply_to is not None and asked.apply_to not in DESTINATIONS:
         raise UnknownName.among("destination", asked.apply_to, DESTINATIONS)
+    if asked.setup_share is not None and asked.setup_share not in SHARES:
+        raise UnknownName.among("way to share setup", asked.setup_share, SHARES)
     least: tuple[tuple[float | None, str], ...] = (
         (asked.usd, "--budget-usd"),
         (asked.tokens, "--max-tokens"),
@@ -210,6 +213,7 @@ def _options(asked: Asked) -> Settings:
         role=asked.role or None,
         secrets=secrets,
         setup=_commands(asked.setup),
+        setup_share=asked.setup_share,
         validate=_commands(asked.validate),
     )
 
@@ -249,6 +253,7 @@ def _spec(
         rounds=rounds_in_force(settings, charter),
         apply_to=settings.value("apply") or "none",
         requires_changes=asked.requires_changes,
+        setup_share=settings.value("setup_share") or "tree",
         allow_paths=settings.value("allow_paths") or (),
         protected_paths=settings.value("protected_paths") or (),
         include=includes_of(settings, str(top)),

@@ -7,9 +7,10 @@ import pytest
 
 from laboratory import Lab, bytes_below, git, started
 from patchyard.clients.mounts import is_mounted, unmount
-from patchyard.contracts.workspace import CallWindow
-from patchyard.domain.changeset import FindingKind
+from patchyard.contracts.workspace import CallWindow, WorkspaceRef
+from patchyard.domain.changeset import Base, FindingKind
 from patchyard.workspaces import sight
+from patchyard.workspaces.layers import LayerCache
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +109,17 @@ async def test_a_result_can_be_laid_out_again_and_is_the_same(lab: Lab) -> None:
     assert (await lab.workspaces.capture(base, again)).tree == changeset.tree
 
 
+async def kept(lab: Lab, base: Base, ref: WorkspaceRef, folder: Path) -> Path:
+    """Keep what was written there as a layer, as setup does."""
+    await lab.workspaces.close(ref)
+    written = await lab.workspaces.layer(ref)
+    assert written is not None
+    without = await lab.trees.hidden_by(base, written)
+    layer = LayerCache(folder / "layers", "here").keep("k", written, without=without)
+    await lab.workspaces.remove(ref)
+    return layer
+
+
 async def test_setup_files_count_only_where_the_actor_changed_them(
     lab: Lab, tmp_path: Path
 ) -> None:
@@ -119,15 +131,11 @@ async def test_setup_files_count_only_where_the_actor_changed_them(
     (root / "a.txt").write_text("by setup\n")
     (root / "d/b.txt").unlink()
     (root / "x.pyc").write_bytes(b"cache")
-    written = await lab.workspaces.layer(ref)
-    assert written is not None
-    layer = tmp_path / "layer"
-    shutil.rmtree(written / ".git", ignore_errors=True)
-    written.rename(layer)
-    await lab.workspaces.remove(ref)
+    layer = await kept(lab, base, ref, tmp_path)
 
     ref, root = await lab.workspace(base, "work", layers=(layer,))
-    assert not (root / "d/b.txt").exists()
+    assert (root / "a.txt").read_text() == "one\ntwo\nthree\n"
+    assert (root / "d/b.txt").exists()
     assert (root / "x.pyc").exists()
     assert (await lab.workspaces.capture(base, ref)).is_empty
     os.utime(root / "egg-info/top")
@@ -144,16 +152,10 @@ async def test_a_layer_whose_links_lead_out_is_not_written_through(
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "b.txt").write_text("outside\n")
-    result = await lab.changed(base, {"d/b.txt": None})
+    result = await lab.changed(base, {"made/b.txt": "of the work\n"})
     ref, root = await lab.workspace(base, "setup")
-    shutil.rmtree(root / "d")
-    (root / "d").symlink_to(outside)
-    written = await lab.workspaces.layer(ref)
-    assert written is not None
-    layer = tmp_path / "layer"
-    shutil.rmtree(written / ".git", ignore_errors=True)
-    written.rename(layer)
-    await lab.workspaces.remove(ref)
+    (root / "made").symlink_to(outside)
+    layer = await kept(lab, base, ref, tmp_path)
 
     with pytest.raises(Exception, match="setup layer"):
         await lab.workspace(base, "work", layers=(layer,), tree=result.tree)

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from patchyard.workspaces.layers import LayerCache
+from patchyard.workspaces.layers import LayerCache, lying_over
+from patchyard.workspaces.sight import GITLINK, Tracked
 
 
 @pytest.fixture
@@ -48,3 +49,39 @@ def test_a_layer_that_cannot_be_moved_is_an_error_and_stays(tmp_path: Path, writ
     with pytest.raises(NotADirectoryError):
         LayerCache(tmp_path / "layers", "here").keep("k", written)
     assert (written / "lib/module.py").exists()
+
+
+def test_what_a_layer_may_not_hold_is_taken_out_through_no_link(
+    tmp_path: Path, written: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept\n")
+    (written / ".git/HEAD").unlink()
+    (written / ".git").rmdir()
+    (written / ".git").symlink_to(outside)
+    (written / "link").symlink_to(outside)
+    (written / "lib/deep").mkdir()
+
+    kept = LayerCache(tmp_path / "layers", "here").keep("k", written, without=["link", "lib/deep"])
+
+    assert sorted(path.name for path in kept.rglob("*")) == ["lib", "module.py"]
+    assert (outside / "kept").exists()
+    assert kept.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_path_of_a_layer_lies_over_what_it_would_hide(written: Path) -> None:
+    for place in ("folder/in", "sub/in", "deep/er"):
+        (written / place).mkdir(parents=True)
+    (written / "file").write_text("")
+    tracked = Tracked(
+        {
+            "lib/module.py": ("100644", ""),
+            "lib/other.py": ("100644", ""),
+            "folder": ("120000", ""),
+            "file/below": ("100644", ""),
+            "sub": (GITLINK, ""),
+            "deep/er/x": ("100644", ""),
+        }
+    )
+    assert lying_over(written, tracked) == ["file", "folder", "lib/module.py"]

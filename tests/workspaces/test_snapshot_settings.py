@@ -186,24 +186,30 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again(
         pinned._patiently(never)
 
 
-async def test_key_files_of_the_base_are_known_by_their_blobs(
-    copying: Lab, monkeypatch: pytest.MonkeyPatch
+async def test_a_base_of_key_files_holds_them_alone_and_is_named_by_their_content(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pinned, "KEPT_LISTINGS", 1)
-    copying.write({"requirements.txt": "six\n", "a.py": "\n"})
-    copying.commit()
-    first = await copying.base()
-    copying.write({"requirements.txt": "six==1\n"})
-    second = await copying.base()
+    lab.write({"d/requirements.txt": "six\n", "a.py": "\n"})
+    (lab.repo / "package.json").symlink_to("a.py")
+    lab.commit()
+    first = await lab.base()
+    lab.write({"a.py": "edited\n"})
+    second = await lab.base()
+    lab.write({"d/requirements.txt": "six==1\n"})
+    third = await lab.base()
 
-    known = await copying.trees.key_files(first)
-    later = await copying.trees.key_files(second)
+    await lab.trees.checkout(first)
+    reduced = await lab.trees.key_base(first)
+    root = Path((await lab.workspaces.create(reduced, workspace_id="w")).root)
 
-    assert list(known) == list(later) == ["requirements.txt"]
-    assert known != later
-    assert await copying.trees.key_files(first) == known
-    assert await copying.trees.blob(second, later["requirements.txt"]) == b"six==1\n"
-    assert list(copying.trees._listings) == [first.tree]
+    assert (await lab.trees.key_base(second)).tree == reduced.tree
+    assert (await lab.trees.key_base(first, tree=third.tree)).tree != reduced.tree
+    assert (await lab.trees.key_base(third)).tree != reduced.tree
+    assert set(bytes_below(root)) == {"d/requirements.txt", "package.json"}
+    packs = [path for path in (root / ".git/objects").rglob("*") if path.is_file()]
+    assert packs == []
+    assert lab.trees.bases._near_file(lab.trees.git_of(first)).read_text() == first.tree
 
 
 async def test_what_a_killed_engine_left_of_a_store_is_deleted(copying: Lab) -> None:

@@ -30,6 +30,7 @@ MOST_PRIORITY = 1_000_000
 @click.option("--model", "model_name", help="PROVIDER:MODEL, recorded:FILE or scripted:FILE.")
 @click.option("--in", "--execution-environment", "kind", help="host, process (default), ...")
 @click.option("--setup", multiple=True, help=f"Command that installs dependencies; {MORE}.")
+@click.option("--setup-share", help="tree (default); lockfiles: setup sees, and is kept by, these.")
 @click.option(
     "--validate", multiple=True, help=f"Command that proves the result; '' for none; {MORE}."
 )
@@ -90,6 +91,7 @@ async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outco
         model=options["model_name"],
         kind=options["kind"],
         setup=options["setup"],
+        setup_share=options["setup_share"],
         validate=options["validate"],
         apply_to=options["apply_to"],
         variables=options["variables"],

@@ -1,5 +1,6 @@
 """The seam to kept setup layers: what setup commands wrote, read-only from then on."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -11,8 +12,11 @@ class Layers(Protocol):
         """Return the layer of `key`, None when setup has to run."""
         ...
 
-    def keep(self, key: str, written: Path) -> Path:
-        """Take `written` over as the layer of `key` and return where it lies now."""
+    def keep(self, key: str, written: Path, *, without: Sequence[str] = ()) -> Path:
+        """Take `written` over as the layer of `key` and return where it lies now.
+
+        The paths `without` are deleted in it, and whatever would hide what lies below a layer.
+        """
         ...
 
 

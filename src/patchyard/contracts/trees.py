@@ -34,10 +34,19 @@ class Trees(Protocol):
         """Return the change set as a patch for `git apply --binary`; of `paths` only when given."""
         ...
 
-    async def key_files(self, base: Base, *, tree: str | None = None) -> Mapping[str, str]:
-        """Return path and blob of the dependency files (lock files, manifests).
+    async def key_base(self, base: Base, *, tree: str | None = None) -> Base:
+        """Return a base of the dependency files (lock files, manifests) alone, without history.
 
         Those of the base, or of `tree`, a result over it.
+        """
+        ...
+
+    async def hidden_by(
+        self, base: Base, folder: Path, *, tree: str | None = None
+    ) -> Sequence[str]:
+        """Return the paths in `folder` that would hide files of the base if it lay over them.
+
+        Files of `tree`, a result over the base, where it is given.
         """
         ...
 

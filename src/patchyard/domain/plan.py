@@ -157,6 +157,7 @@ class PlanSpec:
     devcontainers: Mapping[str, Devcontainer] = field(default_factory=dict)  # by resource
     image: str = ""  # of a container that names none: by the repository's language
     setup: tuple[str, ...] = ()
+    setup_share: str = "tree"  # tree, or lockfiles: over which trees its layer is shared
     validate: tuple[str, ...] = ()
     gates: tuple[Gate, ...] = ()
     invariants: tuple[Invariant, ...] = ()

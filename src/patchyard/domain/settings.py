@@ -30,6 +30,7 @@ from patchyard.domain.slots import slots_of
 from patchyard.domain.texts import text_of, texts_of
 from patchyard.domain.triggers import triggers_of
 
+SHARES = ("tree", "lockfiles")
 DESTINATIONS = ("none", "worktree", "branch", "merge", "patch")
 
 # Known, and without effect in this version: said so rather than passed over.
@@ -72,6 +73,7 @@ class Settings:
     safety: SafetyProfile | None = None
     secrets: tuple[str, ...] | None = None  # NAME@HOST
     setup: tuple[str, ...] | None = None
+    setup_share: str | None = None  # over which trees a setup layer is shared
     slots: Limits | None = None  # how many plans workers carry out at once
     tools: Mapping[str, ToolSetting] | None = None
     validate: tuple[str, ...] | None = None
@@ -133,6 +135,13 @@ def _apply(value: Any) -> str:
     return str(value)
 
 
+def _share(value: Any) -> str:
+    if value not in SHARES:
+        error = UnknownName.among("way to share setup", str(value), SHARES)
+        raise Fault.at(("setup_share",), error) from error
+    return str(value)
+
+
 def _variables(value: Any) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
         raise Fault(("variables",), f"must be a mapping of names, not {kind_of(value)}")
@@ -162,6 +171,7 @@ _PARSERS: Mapping[str, Any] = {
     "pool": lambda value: pooling_of(value, ("pool",)),
     "safety": lambda value: parse_safety(value, ("safety",)),
     "secrets": lambda value: secrets_of(value, ("secrets",)),
+    "setup_share": _share,
     "slots": lambda value: slots_of(value, ("slots",)),
     "tools": lambda value: tools_of(value, ("tools",)),
     "variables": _variables,
@@ -172,6 +182,7 @@ __all__ = [
     "KEYS",
     "LISTS",
     "RESERVED",
+    "SHARES",
     "TEXTS",
     "Settings",
     "parse_settings",

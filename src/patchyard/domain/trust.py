@@ -18,8 +18,8 @@ Said = TypeVar("Said", LimitSettings, EnvironmentLimits)
 ALWAYS = frozenset(
     {"approvals", KEY, "gates", "invariants", "limits", "protected_paths", "setup", "validate"}
 )
-# Of plans beside those of this repository.
-NEVER = frozenset({"budget", "keep", "pool", "slots"})
+# Of plans beside those of this repository, or of what other trees get.
+NEVER = frozenset({"budget", "keep", "pool", "setup_share", "slots"})
 
 PLACES = ("execution_environment", "target_resource")  # where a tool's setting names one
 

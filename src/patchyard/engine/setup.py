@@ -4,16 +4,22 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from patchyard.contracts.environment import Furnished, Listening, Toolbox
 from patchyard.contracts.gateway import Passed
 from patchyard.domain.changeset import Base, ChangeSet
-from patchyard.domain.environment import IN_PLACE, ExecutionEnvironment
+from patchyard.domain.environment import (
+    IN_PLACE,
+    EnvironmentSpec,
+    ExecutionEnvironment,
+    Limits,
+)
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.events import Noted, SetupFinished
 from patchyard.domain.keyfiles import is_key_file
+from patchyard.domain.plan import PlanSpec
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.tooling import result_from_wire
 from patchyard.engine.activation import setup_of
@@ -31,8 +37,10 @@ from patchyard.engine.sites import (
     general_walls,
     image_of,
     may_have_setup,
+    specs_for,
 )
 from patchyard.engine.visits import visit
+from patchyard.engine.wishing import NOWHERE
 
 SETUP_TIMEOUT_S = 1800.0  # one setup command
 WITH_OWN_PATHS = IN_PLACE | {ExecutionEnvironment.SSH}
@@ -45,13 +53,41 @@ NOT_REACHING = (
     "setup commands are not run on {kind}, from where no package index is reached: what the work"
     " needs has to be installed there already"
 )
-FORMAT = 1  # of the key; raised when layers are made in another way
+OVER_FILES = "setup changed files of the base, which stay as they are:"
+NOT_SHARED = "the layer of the lock files is not shared here: it would lie over files of the base:"
+FORMAT = 2  # of the key; raised when layers are made in another way
 
 
 class SetupFailed(WorkFailed):
     """A setup command failed; nothing was kept."""
 
     code = "setup_failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """What setup commands find in their workspace."""
+
+    base: Base  # all of it, or its lock files and manifests alone
+    of: Base  # the plan's
+    tree: str | None = None  # a result over the base
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """A layer as it was found or made."""
+
+    key: str
+    layer: Path
+    is_cached: bool = False
+
+
+def is_shared(spec: PlanSpec) -> bool:
+    """Whether a setup layer serves every tree with the same lock files, which it is made of alone.
+
+    Folders of the checkout that come along would be more than that.
+    """
+    return spec.setup_share == "lockfiles" and not spec.include
 
 
 class Setup:
@@ -75,27 +111,25 @@ class Setup:
             return []
         done = self._ledger.state.setup
         if done is not None:
-            found = await asyncio.to_thread(self._equipment.layers.find, done.key)
+            found = await self._found(done.key)
             if found is not None:
                 return [found]
         if not await self._has_commands():
             return []
-        key = await self._key(base, None)
-        layer = await asyncio.to_thread(self._equipment.layers.find, key)
-        is_cached = layer is not None
-        if layer is None:
-            layer = await self._run(base, key, None)
+        made = await self._made(base, None)
+        if done is not None and self._ledger.state.workspace is not None:
+            made = await self._in_place(base, made, done.key)
         await self._ledger.record(
             SetupFinished(
-                key=key,
-                layer=str(layer),
-                is_cached=is_cached,
+                key=made.key,
+                layer=str(made.layer),
+                is_cached=made.is_cached,
                 commands=tuple(self._commands),
                 requests=len(self._passed),
                 received=sum(one.sent for one in self._passed),
             )
         )
-        return [layer]
+        return [made.layer]
 
     async def again(self, base: Base, changeset: ChangeSet) -> Sequence[Path] | None:
         """Return the layers of setup on the result, where the work touched what setup depends on.
@@ -109,10 +143,37 @@ class Setup:
             return None
         if not await self._has_commands():
             return None
-        key = await self._key(base, changeset.tree)
         await self._ledger.record(Noted(text=f"setup for the proof: {', '.join(touched)[:500]}"))
-        layer = await asyncio.to_thread(self._equipment.layers.find, key)
-        return [layer or await self._run(base, key, changeset.tree)]
+        return [(await self._made(base, changeset.tree)).layer]
+
+    async def _made(self, base: Base, tree: str | None) -> _Made:
+        """Find or make the layer for the base, or for `tree`, a result over it."""
+        if is_shared(self._ledger.state.known):
+            seen = _Seen(base=await self._equipment.trees.key_base(base, tree=tree), of=base)
+            made = await self._kept(seen, await self._key(seen))
+            hidden = await self._equipment.trees.hidden_by(base, made.layer, tree=tree)
+            if not hidden:
+                return made
+            await self._ledger.record(Noted(text=f"{NOT_SHARED} {', '.join(hidden)[:500]}"))
+        seen = _Seen(base=base, of=base, tree=tree)
+        return await self._kept(seen, await self._key(seen))
+
+    async def _in_place(self, base: Base, made: _Made, key: str) -> _Made:
+        """Return the layer at the place that the plan's workspace was made over.
+
+        It is another one where the machine's programs changed meanwhile, or an earlier version
+        named it.
+        """
+        return made if made.key == key else await self._kept(_Seen(base=base, of=base), key)
+
+    async def _kept(self, seen: _Seen, key: str) -> _Made:
+        layer = await self._found(key)
+        if layer is not None:
+            return _Made(key=key, layer=layer, is_cached=True)
+        return _Made(key=key, layer=await self._run(seen, key))
+
+    async def _found(self, key: str) -> Path | None:
+        return await asyncio.to_thread(self._equipment.layers.find, key)
 
     async def _has_commands(self) -> bool:
         self._commands, self._image = await setup_of(self._equipment, self._ledger)
@@ -132,34 +193,38 @@ class Setup:
         image = self._image or image_of(site, spec)
         return await environment.programs(base.repository, image=image)
 
-    async def _key(self, base: Base, tree: str | None) -> str:
-        """Name what setup sees: a layer made of the same things is the same layer."""
+    async def _key(self, seen: _Seen) -> str:
+        """Name all that setup sees: a layer made of the same things is the same layer."""
         spec = self._ledger.state.known
+        base = seen.base
         facts = {
             "format": FORMAT,
-            "files": await self._equipment.trees.key_files(base, tree=tree),
-            "result": tree,  # its layer holds what the work changed, too
+            "tree": seen.tree or base.tree,
+            "result": seen.tree is not None,  # else it is a tree of the user's
+            "git": (base.commit, base.branch, base.excludes, base.attributes, base.conversions),
             "path": base.repository,
             "commands": self._commands,
-            "kind": str(general_kind(spec)),
-            "programs": await self._programs(base),
-            "variables": spec.variables,
-            "mounts": spec.mounts,
-            "include": spec.include,
+            "place": asdict(self._place(spec)),
+            "programs": await self._programs(seen.of),
         }
-        text = json.dumps(facts, sort_keys=True)
+        text = json.dumps(facts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    async def _run(self, base: Base, key: str, tree: str | None) -> Path:
+    def _place(self, spec: PlanSpec) -> EnvironmentSpec:
+        """Return what setup's environment is started with, but for the workspace and limits."""
+        site = general_site(spec)
+        specs = specs_for(self._equipment, "", spec, NOWHERE, purpose="setup", is_writable=True)
+        return replace(specs[site], limits=Limits())
+
+    async def _run(self, seen: _Seen, key: str) -> Path:
         workspaces = self._equipment.workspaces
-        spec = self._ledger.state.known
         name = ground_name(self._ledger.plan_id, "setup")
         lent = ground(
             workspaces,
-            base,
+            seen.base,
             name=name,
-            tree=tree,
-            folders=spec.include,
+            tree=seen.tree,
+            folders=self._ledger.state.known.include,
             sole=self._ledger.sole,
         )
         async with lent as workspace:
@@ -171,9 +236,20 @@ class Setup:
                     "this machine's workspaces cannot keep a setup layer",
                     hint="run as root, or where overlays can be mounted",
                 )
+            without = await self._without(seen, written)
             async with self._ledger.sole():  # another owner may be filling that tree anew
-                keeping = asyncio.to_thread(self._equipment.layers.keep, key, written)
-                return await whole(keeping)
+                await whole(workspaces.close(workspace))
+                keep = self._equipment.layers.keep
+                return await whole(asyncio.to_thread(keep, key, written, without=without))
+
+    async def _without(self, seen: _Seen, written: Path) -> Sequence[str]:
+        """Return what setup wrote over files of the tree: they stay as they are. Says so."""
+        trees = self._equipment.trees
+        without = await trees.hidden_by(seen.base, written, tree=seen.tree)
+        if without and seen.tree is None:  # of a result, the work's own changes are among them
+            text = f"{OVER_FILES} {', '.join(without)[:500]}"
+            await self._ledger.record(Noted(text=text))
+        return without
 
     async def _with_indexes(self, toolbox: Metered, commands: Sequence[str]) -> None:
         """Open the index gateways inside, if this toolbox can listen, and run the commands."""
@@ -214,8 +290,11 @@ __all__ = [
     "FORMAT",
     "NOT_IN_PLACE",
     "NOT_REACHING",
+    "NOT_SHARED",
+    "OVER_FILES",
     "SETUP_TIMEOUT_S",
     "WITH_OWN_PATHS",
     "Setup",
     "SetupFailed",
+    "is_shared",
 ]

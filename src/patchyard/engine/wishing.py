@@ -41,7 +41,7 @@ def wish_of(
 async def prepared(equipment: Equipment, state: PlanState, base: Base) -> None:
     """Have the place of a plan's work made while it is planned, where its setup is known."""
     pool, spec = equipment.pool, state.known
-    if pool is None or (spec.setup and state.setup is None):
+    if pool is None or (spec.setup and not _is_set_up(state, base)):
         return
     wish = wish_of(equipment, spec, base, _layers(state))
     if wish is None:
@@ -55,6 +55,13 @@ async def prepared(equipment: Equipment, state: PlanState, base: Base) -> None:
             return
         wish = replace(wish, programs=dict(found))
     pool.prepare(wish)
+
+
+def _is_set_up(state: PlanState, base: Base) -> bool:
+    """Whether the plan's setup layer is, or may be, that of `base` too."""
+    if state.setup is None:
+        return False
+    return state.known.setup_share != "tree" or state.base == base
 
 
 def _layers(state: PlanState) -> list[Path]:

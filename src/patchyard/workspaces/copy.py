@@ -18,13 +18,13 @@ from patchyard.domain.manifest import ORIGIN
 from patchyard.workspaces import whole
 from patchyard.workspaces.bases import run
 from patchyard.workspaces.ignores import Ignores
+from patchyard.workspaces.layers import GONE
 from patchyard.workspaces.sight import Sight, Tracked
 from patchyard.workspaces.store import write_whole
 from patchyard.workspaces.strategy import Strategy, deleted
 from patchyard.workspaces.survey import Known
 
 CHUNK_BYTES = 1024 * 1024
-GONE = ".patchyard-gone"  # in a layer: what setup deleted, NUL between the paths
 
 
 class CopyWorkspaces(Strategy):
@@ -37,7 +37,7 @@ class CopyWorkspaces(Strategy):
 
     def _fill(self, base: Base, root: Path, layers: Sequence[Path]) -> Mapping[str, Any]:
         trees = self._trees
-        checkout = trees.bases.checkout(trees.git_of(base), base.tree)
+        checkout = trees.checkout_of(base)
         copy_tree(checkout, root)
         for layer in reversed(layers):
             _lay(layer, root)
@@ -111,8 +111,6 @@ class CopyWorkspaces(Strategy):
             is_settled = seen != "" and seen == notes.get(path)
             if not is_settled and path != GONE and not _is_alike(checkout / path, root / path):
                 _keep(root, layer, path)
-        gone = sorted(set(notes) - set(now))
-        (layer / GONE).write_bytes(b"".join(os.fsencode(path) + b"\0" for path in gone))
         return layer
 
 
@@ -178,12 +176,20 @@ def _keep(root: Path, layer: Path, path: str) -> None:
 
 def _lay(layer: Path, root: Path) -> None:
     """Put a kept layer over a fresh copy."""
+    _take_away(layer, root)
+    run("cp", "-a", "--reflink=auto", "--remove-destination", "-T", "--", str(layer), str(root))
+    (root / GONE).unlink(missing_ok=True)
+
+
+def _take_away(layer: Path, root: Path) -> None:
+    """Delete what a layer of an earlier version says that its setup deleted."""
+    listed = layer / GONE
+    if not listed.is_file():
+        return
     placer = Placer(root)
-    for raw in (layer / GONE).read_bytes().split(b"\0")[:-1]:
+    for raw in listed.read_bytes().split(b"\0")[:-1]:
         with contextlib.suppress(OSError):  # a folder, or gone with one
             placer.remove(os.fsdecode(raw))
-    run("cp", "-a", "--reflink=auto", "--remove-destination", "-T", "--", str(layer), str(root))
-    (root / GONE).unlink()
 
 
-__all__ = ["GONE", "CopyWorkspaces", "copy_tree"]
+__all__ = ["CopyWorkspaces", "copy_tree"]

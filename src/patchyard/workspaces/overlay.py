@@ -41,7 +41,7 @@ class OverlayWorkspaces(Strategy):
     def _lower(self, base: Base) -> tuple[Path, Path]:
         """Return what lies at the bottom; made when it is not there (any more)."""
         trees = self._trees
-        return trees.synthetic_git(base), trees.bases.checkout(trees.git_of(base), base.tree)
+        return trees.synthetic_git(base), trees.checkout_of(base)
 
     def _open(self, base: Base, ref: WorkspaceRef) -> Path:
         root = Path(ref.root)

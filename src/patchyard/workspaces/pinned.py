@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchyard.clients.git import Git, failure
+from patchyard.clients.git import Git, failure, text
 from patchyard.clients.scratch import sweep
 from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
@@ -19,6 +19,7 @@ from patchyard.workspaces.bases import Bases
 from patchyard.workspaces.commits import tree_with
 from patchyard.workspaces.conversions import sizes_of
 from patchyard.workspaces.edits import Edit
+from patchyard.workspaces.layers import lying_over
 from patchyard.workspaces.sight import Tracked
 from patchyard.workspaces.store import Store, parts
 from patchyard.workspaces.view import HOME_KEY, XDG_KEY
@@ -57,7 +58,7 @@ class GitTrees:
 
     async def checkout(self, base: Base) -> Path:
         """Return our read-only checkout of the base's tree, built once per tree."""
-        return await asyncio.to_thread(self.bases.checkout, self.git_of(base), base.tree)
+        return await asyncio.to_thread(self.checkout_of, base)
 
     async def history(self, base: Base) -> Path:
         """Return the git directory that holds the history of the base's commit."""
@@ -67,10 +68,19 @@ class GitTrees:
         """Return the change set as a patch for `git apply --binary`."""
         return await asyncio.to_thread(self.patch, base, changeset, tuple(paths))
 
-    async def key_files(self, base: Base, *, tree: str | None = None) -> Mapping[str, str]:
-        """Return path and blob of the dependency files of the base, or of a result over it."""
+    async def key_base(self, base: Base, *, tree: str | None = None) -> Base:
+        """Return a base of the dependency files alone; see contracts.trees."""
+        reduced = await asyncio.to_thread(self._key_tree, base, tree or base.tree)
+        return Base(
+            repository=base.repository, store=base.store, commit=None, branch=None, tree=reduced
+        )
+
+    async def hidden_by(
+        self, base: Base, folder: Path, *, tree: str | None = None
+    ) -> Sequence[str]:
+        """Return what in `folder` would hide files of the base; see contracts.trees."""
         entries = await asyncio.to_thread(self.entries, base, tree or base.tree)
-        return {path: blob for path, (_, blob) in sorted(entries.items()) if is_key_file(path)}
+        return await asyncio.to_thread(lying_over, folder, Tracked(entries))
 
     async def folder(self, base: Base, folder: str) -> str:
         """Return the name of a folder's tree object; see contracts.trees."""
@@ -112,13 +122,19 @@ class GitTrees:
         Raises Unavailable where the user's repository does not hold the same any more.
         """
         store = Path(base.store)
-        if not (store.is_dir() and self.history_of(base).is_dir()):
+        has_history = base.commit is None or self.history_of(base).is_dir()
+        if not (store.is_dir() and has_history):
             self._restore(base)
         return Git(home=self._git_home(), config=store.parent / "gitconfig", git_dir=store)
 
     def history_of(self, base: Base) -> Path:
         """Return where the history of the base's commit lies; `snapshot` has made it."""
         return Path(base.store).parent / "history" / f"{base.commit}.git"
+
+    def checkout_of(self, base: Base) -> Path:
+        """Return our read-only checkout of the base's tree; blocking."""
+        is_next = base.commit is not None
+        return self.bases.checkout(self.git_of(base), base.tree, is_next=is_next)
 
     def synthetic_git(self, base: Base) -> Path:
         """Return a folder that holds just the agent's `.git`, made once per base."""
@@ -180,6 +196,16 @@ class GitTrees:
                 " `agents plan diff` shows the change without it",
             )
         return self.open_store(place)
+
+    def _key_tree(self, base: Base, tree: str) -> str:
+        """Write the tree that holds the dependency files of `tree` and nothing else."""
+        git = self.git_of(base)
+        empty = text(git.run("hash-object", "-t", "tree", "-w", "--stdin", stdin=b""))
+        listed = sorted(self.entries(base, tree).items())
+        kept = [
+            Edit(path=path, before=None, after=entry) for path, entry in listed if is_key_file(path)
+        ]
+        return tree_with(git, empty, kept)
 
     def _snapshot(self, repository: Path, ref: str | None) -> Base:
         sweep(self.home)

@@ -45,6 +45,13 @@ class Tracked:
         """Whether the base has something below `path`."""
         return path in self._folders
 
+    def is_hidden_by(self, path: str, *, is_folder: bool) -> bool:
+        """Whether a folder, or what is none, laid at `path` would hide a file of the base."""
+        mode = self.entries.get(path, ("", ""))[0]
+        if is_folder:
+            return mode not in {"", GITLINK}
+        return bool(mode) or self.is_folder(path)
+
     def below(self, path: str) -> list[str]:
         """Return the base's paths below the folder `path`."""
         first = bisect.bisect_left(self._sorted, f"{path}/")
