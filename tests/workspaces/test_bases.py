@@ -159,3 +159,22 @@ def test_a_lock_is_waited_for(copying: Lab) -> None:
         order.append("first")
     other.join(10)
     assert order == ["first", "second"]
+
+
+async def test_two_clones_of_one_commit_do_not_see_each_others_exclude_files(copying: Lab) -> None:
+    copying.write({"a": "a\n"})
+    copying.commit()
+    other = copying.repo.parent / "other"
+    git(copying.repo.parent, "clone", "-q", str(copying.repo), str(other))
+    told = []
+    for repository in (copying.repo, other):
+        (repository / ".git/info").mkdir(exist_ok=True)
+        (repository / ".git/info/exclude").write_text(f"of-{repository.name}\n")
+        base = await copying.trees.snapshot(repository)
+        inside = await asyncio.to_thread(copying.trees.synthetic_git, base)
+        told.append((inside / ".git/info/exclude").read_text())
+    assert ["of-repo" in told[0], "of-other" in told[1], "of-repo" in told[1]] == [
+        True,
+        True,
+        False,
+    ]

@@ -5,6 +5,7 @@ ours. An agent sees them only below an overlay, or as a copy.
 """
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -39,14 +40,17 @@ class Bases:
         self.uid = uid
         self.gid = gid
 
-    def checkout(self, git: Git, tree: str) -> Path:
-        """Return the checkout of `tree`. `git` looks at the store that holds it."""
+    def checkout(self, git: Git, tree: str, *, is_next: bool = True) -> Path:
+        """Return the checkout of `tree`. `git` looks at the store that holds it.
+
+        The next one links from it if that `is_next`: not from a part of a tree.
+        """
         with self._shelf.using(tree) as place:
             if not place.exists():
-                self._build(git, tree, place)
+                self._build(git, tree, place, is_next=is_next)
         return place
 
-    def _build(self, git: Git, tree: str, place: Path) -> None:
+    def _build(self, git: Git, tree: str, place: Path, *, is_next: bool) -> None:
         made = self.folder / f".{tree}.new"
         index = self.folder / f".{tree}.index"
         _clear(made)
@@ -66,7 +70,8 @@ class Bases:
             run("chown", "-hR", "--from=0:0", f"{self.uid}:{self.gid}", "--", str(made))
         _age(index)
         put_in_place(made, place)
-        write_whole(self._near_file(git), tree)
+        if is_next:
+            write_whole(self._near_file(git), tree)
 
     def _near_file(self, git: Git) -> Path:
         return self.folder / f".near-{Path(git.git_dir or '').parent.name}"
@@ -99,9 +104,8 @@ class Bases:
 
     def synthetic_git(self, git: Git, base: Base, history: Path) -> Path:
         """Return a folder that holds just `.git`: the base's history, readable, and no more."""
-        branch = hashlib.sha256(os.fsencode(base.branch or "")).hexdigest()[:16]
-        name = f"{base.tree}.git-{base.commit}-{branch}"
-        self.checkout(git, base.tree)
+        name = f"{base.tree}.git-{base.commit}-{_told(base)}"
+        self.checkout(git, base.tree, is_next=base.commit is not None)
         with self._shelf.using(name) as place:
             if not place.exists():
                 made = self.folder / f".{name}.new"
@@ -112,9 +116,21 @@ class Bases:
         return place
 
     def _make_git(self, git: Git, base: Base, history: Path, inside: Path) -> None:
-        commit = base.commit or ""
         kind = "sha1" if len(base.tree) == SHA1_HEX else "sha256"
         init(git, inside, kind)
+        (inside / "config").write_text(_config(kind, base.conversions))
+        (inside / "info").mkdir(exist_ok=True)
+        (inside / "info" / "exclude").write_bytes(_blob(git, base.excludes))
+        (inside / "info" / "attributes").write_bytes(_blob(git, base.attributes))
+        if base.commit is not None:
+            self._give_history(git, base, base.commit, history, inside)
+        if os.geteuid() == 0:
+            run("chown", "-hR", f"{self.uid}:{self.gid}", "--", str(inside.parent))
+        if base.commit is not None:
+            _link_packs(history, inside / "objects" / "pack")
+
+    def _give_history(self, git: Git, base: Base, commit: str, history: Path, inside: Path) -> None:
+        """Let HEAD and the index say what the base stands on."""
         branch = base.branch
         head = f"ref: refs/heads/{branch}\n" if branch else f"{commit}\n"
         (inside / "HEAD").write_bytes(os.fsencode(head))
@@ -123,10 +139,6 @@ class Bases:
                 os.fsencode(f"# pack-refs with: peeled fully-peeled sorted \n{commit} "
                             f"refs/heads/{branch}\n")
             )  # fmt: skip
-        (inside / "config").write_text(_config(kind, base.conversions))
-        (inside / "info").mkdir(exist_ok=True)
-        (inside / "info" / "exclude").write_bytes(_blob(git, base.excludes))
-        (inside / "info" / "attributes").write_bytes(_blob(git, base.attributes))
         if (history / "shallow").exists():
             shutil.copyfile(history / "shallow", inside / "shallow")
         shutil.copyfile(self.folder / f".{base.tree}.index", inside / "index")
@@ -135,9 +147,18 @@ class Bases:
         looking.run("read-tree", "-m", commit, cwd=checkout)
         if (inside / "index").stat().st_size > LARGE_INDEX_BYTES:
             _age(inside / "index")
-        if os.geteuid() == 0:
-            run("chown", "-hR", f"{self.uid}:{self.gid}", "--", str(inside.parent))
-        _link_packs(history, inside / "objects" / "pack")
+
+
+def _told(base: Base) -> str:
+    """Name what else the agent's `.git` says: another clone of that commit says other things.
+
+    A branch alone is named as it was in 0.5.
+    """
+    parts = [base.branch or ""]
+    if base.excludes or base.attributes or base.conversions:
+        rules = [base.excludes, base.attributes, sorted(base.conversions.items())]
+        parts.append(json.dumps(rules))
+    return hashlib.sha256(os.fsencode("\0".join(parts))).hexdigest()[:16]
 
 
 def base_shelf(folder: Path, owner: str) -> Shelf:
