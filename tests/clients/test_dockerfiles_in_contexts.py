@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from patchyard.clients.docker import DOCKERFILE_BYTES, ContainerEngine
+from patchyard.clients.build_bounds import Terms
+from patchyard.clients.docker import ContainerEngine
+from patchyard.clients.dockerfiles import DOCKERFILE_BYTES
 from patchyard.domain.devcontainer import Build
+from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -51,5 +54,5 @@ async def test_one_that_the_engine_could_read_otherwise_is_refused(
     archive = context(tmp_path / "context.tar", files, links)
     engine = ContainerEngine(None, "")  # nobody is asked
     with pytest.raises(EnvironmentUnavailable) as refused:
-        await engine.build("i", Build(dockerfile=name), archive, label="l", memory_bytes=1)
+        await engine.build("i", Build(dockerfile=name), archive, Terms(label="l", limits=Limits()))
     assert words in refused.value.message

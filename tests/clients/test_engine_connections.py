@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from patchyard.clients.build_bounds import BuildWatch
+from patchyard.clients.build_log import BuildLog
 from patchyard.clients.docker import ContainerEngine, connected
+from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +61,8 @@ async def test_a_build_that_failed_is_closed_though_the_engine_goes_on(tmp_path:
     archive = tmp_path / "context.tar"
     archive.write_bytes(b"")
     async with asyncio.timeout(TIMEOUT_S), endless(tmp_path) as (seen, engine):
+        watch = BuildWatch(engine, Limits(), name="Dockerfile")
         with pytest.raises(EnvironmentUnavailable) as kept:
-            await engine._answer(engine._built({}, archive, "Dockerfile"))
+            await engine._answer(engine._built({}, archive, BuildLog("Dockerfile"), watch))
         await seen.is_left.wait()
     assert "no" in kept.value.message

@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchyard.domain.dockerfile import images_needed, require_own_triggers
+from patchyard.domain.dockerfile import images_needed, require_others, require_own_triggers
 from patchyard.domain.errors import EnvironmentUnavailable
 
 
@@ -104,3 +104,21 @@ def test_an_image_whose_triggers_take_what_is_not_the_builds_is_refused() -> Non
     for trigger in ("COPY --from=base:2 /x /", "ADD https://x.example/ /", "RUN true\nFROM x"):
         with pytest.raises(EnvironmentUnavailable, match="ONBUILD of base:"):
             require_own_triggers([trigger], image="base")
+
+
+@pytest.mark.parametrize("name", ["TARGETARCH", "BUILDPLATFORM", "http_proxy", "NO_PROXY"])
+def test_a_name_is_not_put_together_of_what_engines_fill_in_themselves(name: str) -> None:
+    for text in (f"FROM a${name}\n", f"ARG {name}=b\nFROM a${{{name}:-b}}\n"):
+        with pytest.raises(EnvironmentUnavailable, match="cannot be told"):
+            needed(text)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["patchyard-devcontainer:1", "localhost/patchyard-devcontainer@x", "sha256:12ab", "cafe", "0"],
+)
+def test_an_image_that_may_be_anothers_is_none_to_build_on(reference: str) -> None:
+    with pytest.raises(EnvironmentUnavailable, match="none to build on"):
+        require_others(reference)
+    require_others("house/base:1")
+    require_others("cafe:1")

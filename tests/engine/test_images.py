@@ -86,3 +86,10 @@ async def test_what_a_fetched_feature_asks_for_is_told_once_it_is_known() -> Non
 async def test_metadata_that_is_none_is_an_image_that_cannot_be_used() -> None:
     with pytest.raises(EnvironmentUnavailable, match=r"devcontainer\.metadata is no JSON"):
         await images(Builder("{"), []).made(FETCHED, "base")
+
+
+@pytest.mark.parametrize("image", ["patchyard-devcontainer:12ab", "12ab"])
+async def test_a_repository_names_no_image_that_was_built_for_another(image: str) -> None:
+    own = Devcontainer(path=".devcontainer.json", image=image)
+    with pytest.raises(EnvironmentUnavailable, match="none to build on"):
+        await images(Builder("[]"), []).made(own, image)

@@ -2,8 +2,10 @@
 
 import shutil
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,13 @@ import pytest
 import images
 from environments.yards import Yard, starting
 from images import BUSYBOX, WITHOUT_PYTHON, bare_image, image
+from patchyard.clients.build_bounds import Terms
+from patchyard.clients.docker import connected
 from patchyard.clients.mounts import unmount
 from patchyard.clients.process import identify, kill, wait_ended
-from patchyard.domain.environment import ExecutionEnvironment
-from patchyard.domain.errors import UsageError
+from patchyard.domain.devcontainer import Build
+from patchyard.domain.environment import ExecutionEnvironment, Limits
+from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.environments.container import ContainerEnvironment
 from patchyard.environments.ssh import SSHEnvironment
 from services import REAL_ENVIRONMENT
@@ -65,6 +70,23 @@ async def test_podman_makes_the_container_that_docker_makes(engine: str, yard: Y
     yard.image = bare_image({**BUSYBOX, "x": "run/patchyard"})
     with pytest.raises(UsageError, match="links of the image"):
         await adapter.start(yard.spec(target="/x"))
+
+
+async def test_podman_whose_builds_nothing_bounds_builds_what_is_trusted_alone(
+    engine: str, tmp_path: Path
+) -> None:
+    archive, text = tmp_path / "context.tar", f"FROM {image(WITHOUT_PYTHON)}\nRUN echo x > /x\n"
+    (tmp_path / "Dockerfile").write_text(text)
+    with tarfile.open(archive, "w") as written:
+        written.add(tmp_path / "Dockerfile", arcname="Dockerfile")
+    build = Build(dockerfile="Dockerfile")
+    async with connected(engine.removeprefix("unix://")) as podman:
+        terms = Terms(label="l", limits=Limits())
+        with pytest.raises(EnvironmentUnavailable, match="not trusted"):
+            await podman.build("x:1", build, archive, terms)
+        assert not await podman.has_image("x:1")
+        await podman.build("x:1", build, archive, replace(terms, is_trusted=True))
+        assert await podman.has_image("x:1")
 
 
 @pytest.mark.service("sshd")

@@ -5,35 +5,34 @@ Only an engine of this machine, by its socket: whoever may use that socket is ro
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
-import platform
 import stat
-import tarfile
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from posixpath import dirname, join, normpath, relpath
 from typing import Any
 
+from patchyard.clients.build_bounds import BuildWatch, Terms, bounds_of, plain_id
 from patchyard.clients.build_log import BuildLog
+from patchyard.clients.dockerfiles import place_in, read_dockerfile
+from patchyard.clients.local_images import no_image, require_runnable
 from patchyard.domain.devcontainer import Build
-from patchyard.domain.dockerfile import images_needed, require_own_triggers
+from patchyard.domain.dockerfile import images_needed, require_others, require_own_triggers
 from patchyard.domain.errors import EnvironmentUnavailable
 
-NOT_FOUND, IN_PROGRESS = 404, 409
+NOT_FOUND, IN_PROGRESS, ENGINE_FAILED = 404, 409, 500
 NO_CONNECTION = 900  # the library's own
 NAMELESS = "<none>"  # some engines call an image so that has no name
 LOG_LINES = 40
 PATH_FACTS = "X-Docker-Container-Path-Stat"
 LABEL_BUILD = "patchyard.build"
 BUILD_S = 1800.0  # of one image
-DOCKERFILE_BYTES = 1 << 20  # of one at most
-LINKS = 16  # that lead to one
-PREPROCESSED = ".in"  # by cpp(1), which includes files of this machine
+UNBOUNDED = "Podman bounds no processes, memory or disk of a build, and this one is not trusted"
+TRUST_IT = "look at what is built, then `agents trust`; or use Docker's engine; or name an `image`"
 ANSWER_S = 20.0  # for anything but waiting for an end
-ARCHITECTURES = {"aarch64": "arm64", "armv7l": "arm", "x86_64": "amd64"}
-"""How images call what the kernel calls otherwise."""
 MORE_RUNTIMES = "others are set in its configuration (`runtimes` in /etc/docker/daemon.json)"
 PLACES = ("/var/run/docker.sock", "{own}/docker.sock")
 """Where an engine's socket lies; `{own}` is the user's folder of run-time files."""
@@ -115,50 +114,56 @@ class ContainerEngine:
         """Whether there is such an image here."""
         return await self._found(self._api.images.inspect(reference)) is not None
 
-    async def build(
-        self,
-        image: str,
-        build: Build,
-        archive: Path,
-        *,
-        label: str,
-        memory_bytes: int,
-        what: str = "",
-    ) -> None:
+    async def build(self, image: str, build: Build, archive: Path, terms: Terms) -> None:
         """Build `image` of a tar of its context, without a network and without anything of ours.
 
-        `what` is how people call it. Raises EnvironmentUnavailable with the last that was said, and
-        before anything is built for what the engine itself would fetch.
+        Raises EnvironmentUnavailable with the last that was said, at a limit, and before anything
+        is built for what the engine itself would fetch or another repository built, and for an
+        untrusted build that nothing would bound.
         """
-        await self._require_images(build, archive)
+        await self._require_images(build, archive, terms.on)
+        is_podman = await self.is_podman()
+        if is_podman and not terms.is_trusted:
+            raise EnvironmentUnavailable(UNBOUNDED, hint=TRUST_IT)
+        limits = replace(terms.limits, disk_bytes=None) if is_podman else terms.limits
         params = {
+            **bounds_of(limits, is_podman=is_podman),
             "t": image,
-            "dockerfile": _place_in(build),
+            "dockerfile": place_in(build),
             "networkmode": "none",
             "rm": "true",
             "forcerm": "true",
-            "memory": str(memory_bytes),
-            "memswap": str(memory_bytes),
-            "labels": json.dumps({LABEL_BUILD: label}),
+            "labels": json.dumps({LABEL_BUILD: terms.label}),
             "buildargs": json.dumps(dict(build.arguments)),
             **({"target": build.target} if build.target else {}),
         }
-        name = what or build.dockerfile
+        name = terms.what or build.dockerfile
+        watch = BuildWatch(self, limits, name=name)
+        await watch.begin()
         try:
-            await self._answer(self._built(params, archive, name), is_bounded=False)
-        except EnvironmentUnavailable as error:
-            if error.message.startswith(name):
+            await self._answer(self._watched(params, archive, name, watch), is_bounded=False)
+        except BaseException as error:
+            await self._let_go(watch, image)
+            if not isinstance(error, EnvironmentUnavailable) or error.message.startswith(name):
                 raise
             raise EnvironmentUnavailable(
                 f"{name} does not build: {error.message}", hint=error.hint
             ) from error
 
-    async def _require_images(self, build: Build, archive: Path) -> None:
+    async def _let_go(self, watch: BuildWatch, image: str) -> None:
+        """Return what a failed build has left; that it failed is said by who called."""
+        with contextlib.suppress(EnvironmentUnavailable):
+            await self.remove_image(image)
+            await watch.end()
+
+    async def _require_images(self, build: Build, archive: Path, on: Collection[str]) -> None:
         """Refuse a build of images that are not here, for which the engine would ask around."""
-        text = await asyncio.to_thread(_dockerfile, archive, build)
+        text = await asyncio.to_thread(read_dockerfile, archive, build)
         for needed in images_needed(text, path=build.dockerfile, arguments=build.arguments):
             try:
                 found = await self.image(needed.image)
+                if needed.image not in on:
+                    require_others(needed.image)
                 triggers = (found.get("Config") or {}).get("OnBuild") or ()
                 require_own_triggers(triggers, image=needed.image)
             except EnvironmentUnavailable as error:
@@ -167,8 +172,27 @@ class ContainerEngine:
                     f"{build.dockerfile}:{needed.line}: {error.message}{stage}", hint=error.hint
                 ) from error
 
-    async def _built(self, params: Mapping[str, str], archive: Path, name: str) -> None:
-        log = BuildLog(name)
+    async def _watched(
+        self, params: Mapping[str, str], archive: Path, name: str, watch: BuildWatch
+    ) -> None:
+        """Build, and end that where the watch says so."""
+        building = asyncio.ensure_future(self._built(params, archive, BuildLog(name), watch))
+        holding = asyncio.ensure_future(watch.hold())
+        try:
+            await asyncio.wait({building, holding}, return_when=asyncio.FIRST_COMPLETED)
+            if building.done():
+                building.result()
+            else:
+                holding.result()
+        finally:
+            for each in (building, holding):
+                each.cancel()
+            await asyncio.gather(building, holding, return_exceptions=True)
+        await watch.settle()
+
+    async def _built(
+        self, params: Mapping[str, str], archive: Path, log: BuildLog, watch: BuildWatch
+    ) -> None:
         with archive.open("rb") as data:
             async with (
                 asyncio.timeout(BUILD_S),
@@ -183,9 +207,34 @@ class ContainerEngine:
             ):
                 try:
                     async for line in response.content:
+                        watch.hear(line)
                         log.take(line)
                 finally:
                     response.close()  # the library leaves what is not read to its end open
+
+    async def known_image(self, name: str) -> Mapping[str, Any] | None:
+        """Return what is known of an image, None where there is none."""
+        if not name:
+            return None
+        found: Mapping[str, Any] | None = await self._found(self._api.images.inspect(name))
+        return found
+
+    async def images(self) -> Mapping[str, str]:
+        """Return the ids of all images, stages of builds too, with that each was built on."""
+        found = await self._answer(self._api.images.list(all="true"))
+        return {plain_id(each["Id"]): plain_id(each.get("ParentId") or "") for each in found}
+
+    async def containers(self) -> frozenset[str]:
+        """Return the ids of all containers, also of those that do not run."""
+        found = await self._answer(self._api.containers.list(all="true"))
+        return frozenset(each.id for each in found)
+
+    async def bound(self, name: str, *, processes: int) -> bool:
+        """Set how many processes a container may have; False where the engine refuses that now."""
+        path, body = f"containers/{name}/update", {"PidsLimit": processes}
+        asked = self._api._query_json(path, "POST", data=body)  # noqa: SLF001 - it has no such call
+        passed = (NOT_FOUND, IN_PROGRESS, ENGINE_FAILED)
+        return await self._found(asked, passed=passed) is not None
 
     async def remove_images(self, *, label: str) -> Sequence[str]:
         """Take away the names of the images that were built with `label`, and return them."""
@@ -225,9 +274,13 @@ class ContainerEngine:
         """Run it. Raises EnvironmentUnavailable."""
         await self._answer(self._of(name).start())
 
-    async def inspect(self, name: str) -> Mapping[str, Any] | None:
-        """Return all that the engine knows of a container; None when there is none."""
-        found: Mapping[str, Any] | None = await self._found(self._of(name).show())
+    async def inspect(self, name: str, *, has_size: bool = False) -> Mapping[str, Any] | None:
+        """Return all that the engine knows of a container; None when there is none.
+
+        What it has written is counted only with `has_size`, which takes its time.
+        """
+        asked = self._of(name).show(**({"size": "true"} if has_size else {}))
+        found: Mapping[str, Any] | None = await self._found(asked)
         return found
 
     async def link(self, name: str, path: str) -> str | None:
@@ -311,61 +364,6 @@ class ContainerEngine:
         )
 
 
-def _dockerfile(archive: Path, build: Build) -> str:
-    """Return what a build's Dockerfile says; links are followed within the context."""
-    name = _place_in(build)
-    if name.endswith(PREPROCESSED):
-        raise _no_dockerfile(build, f"Podman has files named *{PREPROCESSED} preprocessed first")
-    with tarfile.open(archive) as files:
-        for _ in range(LINKS):
-            try:
-                found = files.getmember(name)
-            except KeyError as error:
-                raise _no_dockerfile(build, f"there is no file {name} in the context") from error
-            if not found.issym():
-                data = files.extractfile(found)
-                if data is None:
-                    raise _no_dockerfile(build, f"{name} is no file")
-                if found.size > DOCKERFILE_BYTES:
-                    raise _no_dockerfile(build, f"it has more than {DOCKERFILE_BYTES} bytes")
-                return data.read().decode("utf-8", "surrogateescape")
-            if ".." in found.linkname.lstrip("./").split("/"):  # behind what may be a link itself
-                raise _no_dockerfile(build, f"the link {name} turns back on its way")
-            name = normpath(join(dirname(name), found.linkname))
-    raise _no_dockerfile(build, "its links go in a circle")
-
-
-def _no_dockerfile(build: Build, why: str) -> EnvironmentUnavailable:
-    return EnvironmentUnavailable(
-        f"{build.dockerfile} cannot be read: {why}", hint="commit it, or name another `dockerfile`"
-    )
-
-
-def _place_in(build: Build) -> str:
-    """Where the Dockerfile lies in the context."""
-    return relpath(build.dockerfile, build.context or ".")
-
-
-def require_runnable(reference: str, image: Mapping[str, Any]) -> None:
-    """Raise EnvironmentUnavailable for an image of machines unlike this one."""
-    own = ARCHITECTURES.get(platform.machine(), platform.machine())
-    made_for = [
-        str(image.get(key) or wanted) for key, wanted in (("Os", "linux"), ("Architecture", own))
-    ]
-    if made_for != ["linux", own]:
-        raise EnvironmentUnavailable(
-            f"the image {reference!r} is for {'/'.join(made_for)}, and this machine is linux/{own}",
-            hint=f"take the image that is made for linux/{own}",
-        )
-
-
-def no_image(name: str) -> EnvironmentUnavailable:
-    """Return the refusal of an image that is not there."""
-    return EnvironmentUnavailable(
-        f"there is no image {name!r} here", hint="pull, build or load it first"
-    )
-
-
 @asynccontextmanager
 async def connected(socket: str) -> AsyncIterator[ContainerEngine]:
     """Yield a connection to the engine behind `socket`. Raises EnvironmentUnavailable."""
@@ -384,13 +382,10 @@ async def connected(socket: str) -> AsyncIterator[ContainerEngine]:
 
 
 __all__ = [
-    "ARCHITECTURES",
     "MORE_RUNTIMES",
     "PLACES",
     "START_ENGINE",
     "ContainerEngine",
     "connected",
     "engine_socket",
-    "no_image",
-    "require_runnable",
 ]

@@ -11,9 +11,10 @@ from typing import Any
 
 from patchyard.clients.carried import CarriedPython, carried_at
 from patchyard.clients.containers import Confined, Equipped, confined, etc_files, home_of
-from patchyard.clients.docker import PLACES, START_ENGINE, no_image, require_runnable
+from patchyard.clients.docker import PLACES, START_ENGINE
 from patchyard.clients.far_walls import hearing, identity_of
 from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.local_images import no_image, require_runnable
 from patchyard.clients.ssh import one_line
 from patchyard.domain.address import Address
 from patchyard.domain.environment import EnvironmentSpec

@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchyard.clients.docker import ARCHITECTURES
+from patchyard.clients.local_images import ARCHITECTURES
 from patchyard.domain.environment import Mount
 
 NAME = "patchyard-trial"

@@ -88,11 +88,19 @@ class Building(Protocol):
         ...
 
     async def build(
-        self, image: str, build: Build, archive: Path, *, resource: str, limits: Limits
+        self,
+        image: str,
+        build: Build,
+        archive: Path,
+        *,
+        resource: str,
+        limits: Limits,
+        is_trusted: bool = False,
     ) -> None:
         """Build `image` for `resource` of a tar of its context, without a network, within `limits`.
 
-        Raises EnvironmentUnavailable with the last words of what failed.
+        Raises EnvironmentUnavailable with the last words of what failed, and for a build that is
+        not trusted where nothing holds it to `limits`.
         """
         ...
 

@@ -34,6 +34,12 @@ NOT_LATER = frozenset({"FROM", "MAINTAINER", "ONBUILD"})  # what no trigger may 
 COPY_HINT = "a build has no network here: commit it, and COPY it"
 
 
+OWN_IMAGE = "patchyard-devcontainer"
+"""What images are called that are built here of the files of one repository."""
+IMAGE_ID = re.compile(r"(sha256:)?[0-9a-f]+")  # an engine takes the start of one, too
+PREDEFINED = re.compile(r"(TARGET|BUILD)(PLATFORM|OS|ARCH|VARIANT)|(HTTPS?|FTP|NO|ALL)_PROXY")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Needed:
     """An image that has to be there before a build."""
@@ -66,6 +72,23 @@ def require_own_triggers(triggers: Sequence[str], *, image: str) -> None:
     """
     for trigger in triggers:
         _Reading(f"ONBUILD of {image}", {}).trigger(trigger)
+
+
+def require_others(reference: str) -> None:
+    """Raise EnvironmentUnavailable where a repository names an image that was built for another.
+
+    Without a tag, letters and digits of an id could lead to any image that is here.
+    """
+    if OWN_IMAGE in reference.lower():
+        raise EnvironmentUnavailable(
+            f"{reference} is none to build on or to run: it was built here for one repository",
+            hint="take the image that it was built on",
+        )
+    if IMAGE_ID.fullmatch(reference):
+        raise EnvironmentUnavailable(
+            f"{reference} is none to build on or to run: it may be the id of any image",
+            hint="name the image with its tag: NAME:TAG",
+        )
 
 
 def _at(number: int, word: str = "") -> _Line:
@@ -180,6 +203,8 @@ class _Reading:
 
     def _expanded(self, line: _Line, text: str) -> str:
         def value(found: re.Match[str]) -> str:
+            if PREDEFINED.fullmatch((found[1] or found[2]).upper()):
+                return "$"  # engines differ in what they hold
             known = self._known.get(found[1] or found[2], "")
             if found[3] == ":+":
                 return found[4] if known else ""
@@ -232,4 +257,4 @@ class _Reading:
         return self._refused(line, what, "write it plainly: a name, or an ARG with a plain default")
 
 
-__all__ = ["Needed", "images_needed", "require_own_triggers"]
+__all__ = ["OWN_IMAGE", "Needed", "images_needed", "require_others", "require_own_triggers"]

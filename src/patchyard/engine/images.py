@@ -13,11 +13,11 @@ from patchyard.contracts.environment import Building, Furnished
 from patchyard.contracts.trees import Trees
 from patchyard.domain.changeset import Base
 from patchyard.domain.devcontainer import Build, Devcontainer, without_effect
+from patchyard.domain.dockerfile import OWN_IMAGE, require_others
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.domain.features import HOME, parse_metadata, weakening_in
 
-IMAGE = "patchyard-devcontainer"
 Announce = Callable[[str], Awaitable[None]]
 
 
@@ -47,7 +47,9 @@ class Images:
         Raises EnvironmentUnavailable where it cannot be had.
         """
         if own.build is not None:
-            image = await self._built(own.build)
+            image = await self._built(own.build, is_trusted=own.is_trusted)
+        elif image == own.image:
+            require_others(image)  # a repository's word
         return image if own.extension is None else await self._extended(own, image)
 
     async def metadata(self, image: str) -> Sequence[Mapping[str, Any]]:
@@ -57,7 +59,7 @@ class Images:
         except UsageError as error:
             raise EnvironmentUnavailable(error.message, hint="build it anew") from error
 
-    async def _built(self, build: Build) -> str:
+    async def _built(self, build: Build, *, is_trusted: bool) -> str:
         image = image_name(await self._trees.folder(self._base, build.context), asdict(build))
         if not await self._environment.has_image(image):
             await self._announce(f"building {self._resource} by {build.dockerfile}")
@@ -65,7 +67,12 @@ class Images:
                 archive = Path(folder) / "context.tar"
                 await self._trees.archive(self._base, build.context, archive)
                 await self._environment.build(
-                    image, build, archive, resource=self._resource, limits=self._limits
+                    image,
+                    build,
+                    archive,
+                    resource=self._resource,
+                    limits=self._limits,
+                    is_trusted=is_trusted,
                 )
         return image
 
@@ -97,7 +104,7 @@ class Images:
 def image_name(context: str, made_by: Mapping[str, Any]) -> str:
     """Return the name of the image that is made of a context, by the name of its tree."""
     text = json.dumps([context, made_by], sort_keys=True)
-    return f"{IMAGE}:{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return f"{OWN_IMAGE}:{hashlib.sha256(text.encode()).hexdigest()[:48]}"
 
 
-__all__ = ["IMAGE", "Announce", "Images", "image_name"]
+__all__ = ["Announce", "Images", "image_name"]

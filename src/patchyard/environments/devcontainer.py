@@ -9,8 +9,10 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from patchyard.clients.build_bounds import Terms
 from patchyard.clients.devcontainers_cli import (
     METADATA_LABEL,
     Extending,
@@ -47,14 +49,19 @@ class DevcontainerEnvironment(ContainerEnvironment):
             return await engine.has_image(image)
 
     async def build(
-        self, image: str, build: Build, archive: Path, *, resource: str, limits: Limits
+        self,
+        image: str,
+        build: Build,
+        archive: Path,
+        *,
+        resource: str,
+        limits: Limits,
+        is_trusted: bool = False,
     ) -> None:
         """See contracts.environment.Building."""
-        memory = limits.memory_bytes or 0
         async with connected(engine_socket(os.environ)) as engine:
-            await engine.build(
-                image, build, archive, label=self._label(resource), memory_bytes=memory
-            )
+            terms = Terms(label=self._label(resource), limits=limits, is_trusted=is_trusted)
+            await engine.build(image, build, archive, terms)
 
     async def extend(
         self,
@@ -80,7 +87,14 @@ class DevcontainerEnvironment(ContainerEnvironment):
             try:
                 steps = await steps_for(asked, folder, os.environ)
                 packing = folder / "step.tar"
-                await self._take(engine, image, steps, packing, resource=resource, limits=limits)
+                terms = Terms(
+                    label=self._label(resource),
+                    limits=limits,
+                    is_trusted=own.is_trusted,
+                    on=(on,),
+                    what=INSTALLER,
+                )
+                await self._take(engine, image, steps, packing, terms)
             finally:  # what the CLI left may be closed folders, and links in them to anywhere
                 await asyncio.to_thread(remove_tree, folder)
 
@@ -90,9 +104,7 @@ class DevcontainerEnvironment(ContainerEnvironment):
         image: str,
         steps: Sequence[Step],
         packing: Path,
-        *,
-        resource: str,
-        limits: Limits,
+        terms: Terms,
     ) -> None:
         """Build each step under a name of this build alone, but for the last, which is `image`."""
         own = self._station.new_id().lower()
@@ -105,14 +117,8 @@ class DevcontainerEnvironment(ContainerEnvironment):
                     arguments={n: names.get(v, v) for n, v in step.arguments.items()},
                     target=step.target,
                 )
-                await engine.build(
-                    names.get(step.tag, image),
-                    build,
-                    packing,
-                    label=self._label(resource),
-                    memory_bytes=limits.memory_bytes or 0,
-                    what=INSTALLER,
-                )
+                within = replace(terms, on=(*terms.on, *names.values()))
+                await engine.build(names.get(step.tag, image), build, packing, within)
         finally:
             for name in names.values():
                 await engine.remove_image(name)
