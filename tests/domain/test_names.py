@@ -75,6 +75,14 @@ def test_git_itself_agrees(tmp_path: Path) -> None:
         "Jenkinsfile.release",
         "src/evil.pth",
         ".husky/pre-commit",
+        ".husky",
+        ".VSCODE/tasks.json",
+        ".vs\u200ccode",
+        ".v\u017fcode/x",
+        ".envrc.",
+        ".vscode ./x",
+        ".envrc::$DATA",
+        "a\\.vscode\\x",
         ".devcontainer/devcontainer.json",
     ],
 )
@@ -89,11 +97,15 @@ def test_paths_that_run_by_themselves_or_steer_agents_are_protected(path: str) -
         max_size=4,
     )
 )
-def test_one_question_answers_like_each_pattern_below_each_folder(parts: list[str]) -> None:
-    path = "/".join(parts)
-    tails = [path.lower().split("/", number)[-1] for number in range(path.count("/") + 1)]
-    fits = (p for p in PATTERNS if any(fnmatch.fnmatchcase(tail, p) for tail in tails))
-    assert protected_by(path) == next(fits, "")
+def test_a_path_fits_the_first_pattern_whose_names_it_has_in_a_row(parts: list[str]) -> None:
+    names = "/".join(parts).lower().split("/")
+
+    def fits(pattern: str) -> bool:
+        wanted = pattern.removesuffix("/*").split("/")
+        rows = (names[at : at + len(wanted)] for at in range(len(names) - len(wanted) + 1))
+        return any(all(map(fnmatch.fnmatchcase, row, wanted)) for row in rows)
+
+    assert protected_by("/".join(parts)) == next(filter(fits, PATTERNS), "")
 
 
 @pytest.mark.parametrize("path", ["src/main.py", "tests/conftest.py", "Makefile", "README.md"])

@@ -1,11 +1,38 @@
-"""Which names git refuses in a tree, decided from the name alone."""
+"""Which names git refuses in a tree, and which are one name on some file system, by name alone."""
 
 import re
+import unicodedata
 
 DOT_GIT = re.compile(r"^(\.git|git~1)[. ]*(:.*)?$", re.IGNORECASE | re.DOTALL)
 DOT_GITMODULES = re.compile(r"^(\.gitmodules|gitmod~[1-4])[. ]*(:.*)?$", re.IGNORECASE | re.DOTALL)
 # Code points HFS+ ignores in names (git's utf8.c lists the same).
 HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+
+# Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt): HFS+ passes over some of them,
+# ext4 folders that fold case over all.
+IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+WINDOWS_TAIL = re.compile(r":|[. ](?:/|\Z)")  # Windows cuts dots, blanks and stream names off
+
+
+def folded(path: str) -> str:
+    """Return the same path for all paths that some common file system takes for one.
+
+    Case, composed letters and letters that are passed over are those of APFS, HFS+ and ext4,
+    trailing dots and blanks those of Windows. The number of components stays.
+    """
+    if path.isascii() and not WINDOWS_TAIL.search(path):
+        return path.lower()
+    return "/".join(_folded_name(name) or name for name in path.split("/"))
+
+
+def _folded_name(name: str) -> str:
+    bare = name.partition(":")[0].rstrip(". ")
+    wide = unicodedata.normalize("NFD", bare).casefold()
+    return IGNORABLE.sub("", unicodedata.normalize("NFD", wide))
 
 
 def is_dot_git(name: str) -> bool:
@@ -25,4 +52,4 @@ def refused_because(path: str, *, is_symlink: bool = False) -> str:
     return ""
 
 
-__all__ = ["is_dot_git", "refused_because"]
+__all__ = ["folded", "is_dot_git", "refused_because"]

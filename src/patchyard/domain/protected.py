@@ -1,8 +1,9 @@
 """Paths that run by themselves or steer agents, as data: a change to one needs `--allow-path`."""
 
 import fnmatch
+import functools
 
-from patchyard.domain.anywhere import anywhere
+from patchyard.domain.name_patterns import NamePatterns, below_any, own_match
 
 # fnmatch patterns on lower-cased relative paths; a pattern without a slash is for any folder.
 PATTERNS: tuple[str, ...] = (
@@ -99,12 +100,15 @@ PATTERNS: tuple[str, ...] = (
 )
 
 
+@functools.cache
+def protected_names() -> NamePatterns:
+    """Return the list as patterns that can be followed through links."""
+    return NamePatterns([below_any(pattern) for pattern in PATTERNS])
+
+
 def protected_by(path: str) -> str:
-    """Return the pattern that protects `path`; empty when none does."""
-    lowered = path.lower()
-    if not anywhere(PATTERNS).match(lowered):  # most paths fit none, and one question tells
-        return ""
-    return next(pattern for pattern in PATTERNS if anywhere((pattern,)).match(lowered))
+    """Return the pattern that protects `path` by its own name; empty when none does."""
+    return own_match(protected_names(), path)
 
 
 def is_allowed(path: str, globs: tuple[str, ...]) -> bool:
@@ -115,4 +119,4 @@ def is_allowed(path: str, globs: tuple[str, ...]) -> bool:
     )
 
 
-__all__ = ["PATTERNS", "is_allowed", "protected_by"]
+__all__ = ["PATTERNS", "is_allowed", "protected_by", "protected_names"]

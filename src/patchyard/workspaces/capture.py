@@ -6,7 +6,6 @@ Contents go by descriptor and unfiltered into the store; the written tree is com
 import errno
 import hashlib
 import os
-import posixpath
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,11 +17,14 @@ from patchyard.clients.treewriter import TreeWriter, chunks_of, hash_blob
 from patchyard.contracts.workspace import CallWindow
 from patchyard.domain.changeset import Base, Change, ChangeSet, Finding, FindingKind
 from patchyard.domain.errors import WorkFailed
+from patchyard.domain.links import LINK, TreeLinks, leaving
 from patchyard.domain.manifests import have_scripts_changed, is_manifest
 from patchyard.domain.names import refused_because
-from patchyard.domain.protected import protected_by
+from patchyard.domain.protected import protected_names
+from patchyard.domain.tree_names import TreeNames
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.sight import Sight, Touched, Tracked
+from patchyard.workspaces.treelinks import links_of
 
 SMALL_BYTES = 4 * 1024 * 1024
 MANIFEST_BYTES = 1_000_000  # a larger manifest is looked at by a person
@@ -49,11 +51,12 @@ class Capture:
         found = compare(self.git, self.base.tree, tree) if tree != self.base.tree else ()
         self._verify(found)
         changes = tuple(self._attributed(change, windows) for change in found)
+        links = links_of(self.git, self.tracked.entries, changes, top=self.base.repository)
         findings = sorted(
             [
                 *sight.findings,
-                *_protected(changes),
-                *self._links(changes),
+                *_protected(changes, links),
+                *_leaving(changes, links),
                 *self._scripts(changes),
             ],
             key=lambda each: (each.path, each.kind),
@@ -170,18 +173,6 @@ class Capture:
     def _attributed(self, change: Change, windows: Sequence[CallWindow]) -> Change:
         return _with_call(change, windows, self.times.get(change.path))
 
-    def _links(self, changes: Sequence[Change]) -> Iterator[Finding]:
-        for change in changes:
-            if change.mode != "120000":
-                continue
-            target = os.fsdecode(self.reader.target(change.path))
-            if _escapes(change.path, target, self.base.repository):
-                yield Finding(
-                    kind=FindingKind.ESCAPING_LINK,
-                    path=change.path,
-                    message=f"points out of the tree: {target!r}",
-                )
-
     def _scripts(self, changes: Sequence[Change]) -> Iterator[Finding]:
         for change in changes:
             if change.blob is None or not is_manifest(change.path):
@@ -217,24 +208,26 @@ def _odd(descriptor: int, status: os.stat_result, path: str, sight: Sight) -> No
         )
 
 
-def _escapes(path: str, target: str, repository: str) -> bool:
-    if target.startswith("/"):
-        inside = posixpath.normpath(target)
-        return inside != repository and not inside.startswith(f"{repository}/")
-    joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    return joined == ".." or joined.startswith("../")
+def _leaving(changes: Sequence[Change], links: TreeLinks) -> Iterator[Finding]:
+    changed = {
+        path
+        for change in changes
+        if LINK in {change.mode, change.old_mode}
+        for path in (change.path, change.old_path)
+        if path
+    }
+    for path, message in leaving(links, changed).items():
+        yield Finding(kind=FindingKind.ESCAPING_LINK, path=path, message=message)
 
 
-def _protected(changes: Sequence[Change]) -> Iterator[Finding]:
-    for change in changes:
-        for path in (change.path, change.old_path):
-            pattern = protected_by(path) if path else ""
-            if path and pattern:
-                yield Finding(
-                    kind=FindingKind.PROTECTED_PATH,
-                    path=path,
-                    message=f"runs by itself or steers agents ({pattern})",
-                )
+def _protected(changes: Sequence[Change], links: TreeLinks) -> Iterator[Finding]:
+    for path, match in TreeNames(changes, links).matching(protected_names()).items():
+        by = f", by the link {match.link!r}" if match.link else ""
+        yield Finding(
+            kind=FindingKind.PROTECTED_PATH,
+            path=path,
+            message=f"runs by itself or steers agents ({match.pattern}{by})",
+        )
 
 
 def _with_call(change: Change, windows: Sequence[CallWindow], at: float | None) -> Change:

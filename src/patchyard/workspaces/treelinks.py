@@ -1,0 +1,52 @@
+"""Reads the symbolic links of a base and of a result over it, from our store alone."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from patchyard.clients.blobreader import BlobReader
+from patchyard.clients.git import Git
+from patchyard.domain.changeset import Change
+from patchyard.domain.links import LINK, TreeLinks
+
+
+def links_of(
+    git: Git, entries: Mapping[str, tuple[str, str]], changes: Sequence[Change], *, top: str
+) -> TreeLinks:
+    """Return the links of the base's `entries` and those that the changes make of them.
+
+    `git` looks at the store; `top` is the absolute path of the checkout.
+    """
+    before = {path: blob for path, (mode, blob) in entries.items() if mode == LINK}
+    after = dict(before)
+    for change in changes:
+        after.pop(change.old_path or change.path, None)
+        after.pop(change.path, None)
+        if change.mode == LINK and change.blob is not None:
+            after[change.path] = change.blob
+    wanted = sorted({*before.values(), *after.values()})
+    if not wanted:
+        return TreeLinks(top=top)
+    with BlobReader(git) as reader:
+        targets = {blob: os.fsdecode(raw) for blob, raw in reader.contents(wanted)}
+    return TreeLinks(
+        top=top,
+        before={path: targets[blob] for path, blob in before.items()},
+        after={path: targets[blob] for path, blob in after.items()},
+        mixed=_mixed({*before, *after}, changes),
+    )
+
+
+def _mixed(links: set[str], changes: Iterable[Change]) -> frozenset[str]:
+    """Return the links where one of both trees has a file, or a folder with what changed below."""
+    found: set[str] = set()
+    for change in changes:
+        sides = ((change.old_path or change.path, change.old_mode), (change.path, change.mode))
+        for path, mode in sides:
+            at = path if mode not in {None, LINK} else path.rpartition("/")[0]
+            while at and at not in found:
+                found.add(at)
+                at = at.rpartition("/")[0]
+    return frozenset(found & links)
+
+
+__all__ = ["links_of"]
