@@ -2,8 +2,12 @@
 
 import fnmatch
 import functools
+from collections.abc import Iterable, Iterator
 
+from patchyard.domain.changeset import Change, Finding, FindingKind
+from patchyard.domain.links import TreeLinks
 from patchyard.domain.name_patterns import NamePatterns, below_any, own_match
+from patchyard.domain.tree_names import TreeNames
 
 # fnmatch patterns on lower-cased relative paths; a pattern without a slash is for any folder.
 PATTERNS: tuple[str, ...] = (
@@ -101,14 +105,25 @@ PATTERNS: tuple[str, ...] = (
 
 
 @functools.cache
-def protected_names() -> NamePatterns:
+def _patterns() -> NamePatterns:
     """Return the list as patterns that can be followed through links."""
     return NamePatterns([below_any(pattern) for pattern in PATTERNS])
 
 
 def protected_by(path: str) -> str:
     """Return the pattern that protects `path` by its own name; empty when none does."""
-    return own_match(protected_names(), path)
+    return own_match(_patterns(), path)
+
+
+def protection(changes: Iterable[Change], links: TreeLinks) -> Iterator[Finding]:
+    """Yield a finding for each changed path that the list protects under one of its names."""
+    for path, match in TreeNames(changes, links).matching(_patterns()).items():
+        by = f", by the link {match.link!r}" if match.link else ""
+        yield Finding(
+            kind=FindingKind.PROTECTED_PATH,
+            path=path,
+            message=f"runs by itself or steers agents ({match.pattern}{by})",
+        )
 
 
 def is_allowed(path: str, globs: tuple[str, ...]) -> bool:
@@ -119,4 +134,4 @@ def is_allowed(path: str, globs: tuple[str, ...]) -> bool:
     )
 
 
-__all__ = ["PATTERNS", "is_allowed", "protected_by", "protected_names"]
+__all__ = ["PATTERNS", "is_allowed", "protected_by", "protection"]

@@ -20,8 +20,7 @@ from patchyard.domain.errors import WorkFailed
 from patchyard.domain.links import LINK, TreeLinks, leaving
 from patchyard.domain.manifests import have_scripts_changed, is_manifest
 from patchyard.domain.names import refused_because
-from patchyard.domain.protected import protected_names
-from patchyard.domain.tree_names import TreeNames
+from patchyard.domain.protected import protection
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.sight import Sight, Touched, Tracked
 from patchyard.workspaces.treelinks import links_of
@@ -55,7 +54,7 @@ class Capture:
         findings = sorted(
             [
                 *sight.findings,
-                *_protected(changes, links),
+                *protection(changes, links),
                 *_leaving(changes, links),
                 *self._scripts(changes),
             ],
@@ -218,16 +217,6 @@ def _leaving(changes: Sequence[Change], links: TreeLinks) -> Iterator[Finding]:
     }
     for path, message in leaving(links, changed).items():
         yield Finding(kind=FindingKind.ESCAPING_LINK, path=path, message=message)
-
-
-def _protected(changes: Sequence[Change], links: TreeLinks) -> Iterator[Finding]:
-    for path, match in TreeNames(changes, links).matching(protected_names()).items():
-        by = f", by the link {match.link!r}" if match.link else ""
-        yield Finding(
-            kind=FindingKind.PROTECTED_PATH,
-            path=path,
-            message=f"runs by itself or steers agents ({match.pattern}{by})",
-        )
 
 
 def _with_call(change: Change, windows: Sequence[CallWindow], at: float | None) -> Change:

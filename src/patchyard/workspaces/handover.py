@@ -14,13 +14,13 @@ from patchyard.clients.locks import locked_patiently
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal, UnknownName, UsageError
-from patchyard.domain.protected import is_allowed
 from patchyard.workspaces import forms, patches
+from patchyard.workspaces.clearance import as_it_lies, require_allowed
 from patchyard.workspaces.commits import UserRepository, commit, tree_with
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.edits import Content, Edit, Wanted, decode, in_the_way, resolve, wanted
 from patchyard.workspaces.landing import Site, onto_checkout
-from patchyard.workspaces.pinned import GitTrees
+from patchyard.workspaces.pinned import GitTrees, is_there
 from patchyard.workspaces.store import Store
 from patchyard.workspaces.worktree import WorkTree, require_writable
 
@@ -73,11 +73,14 @@ class GitHandOver:
     def _plan(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         if order.to not in WAYS:
             raise UnknownName.among("way of hand-over", order.to, WAYS)
+        git = self._trees.git_of(base)
+        if order.to != "patch" or is_there(base):
+            store = self._trees.store_of(base)
+            entries = self._trees.entries(base, base.tree)
+            changeset = as_it_lies(git, entries, changeset, store.source)
         require_allowed(changeset, order)
         if order.to == "patch":
             return patches.plan(self._trees, base, changeset, order)
-        git = self._trees.git_of(base)
-        store = self._trees.store_of(base)
         entries = self._trees.entries(base, changeset.tree)
         rows = wanted(changeset.changes, order.paths)
         paths = [row.path for row in rows]
@@ -254,31 +257,6 @@ def _put_back(tree: WorkTree, user: UserRepository, undo: Mapping[str, Any], *, 
     _move_index(user, [edit.reversed() for edit in decode(undo.get("index", ()))])
 
 
-def require_allowed(changeset: ChangeSet, order: Order) -> None:
-    """Raise StateRefusal for findings that block and that no `--allow-path` names."""
-    open_ones = [
-        finding
-        for finding in changeset.findings
-        if finding.blocks_apply
-        and (not order.paths or any(_covers(path, finding.path) for path in order.paths))
-        and not is_allowed(finding.path, order.allow_paths)
-    ]
-    if not open_ones:
-        return
-    listed = "; ".join(f"{each.path!r}: {each.message}" for each in open_ones[:5])
-    options = " ".join(f"--allow-path {each.path!r}" for each in open_ones[:5])
-    count = "1 finding needs" if len(open_ones) == 1 else f"{len(open_ones)} findings need"
-    raise StateRefusal(
-        f"{count} your eye first: {listed}",
-        hint=f"look at them, then allow them: {options}",
-        details={"paths": sorted({each.path for each in open_ones})},
-    )
-
-
-def _covers(chosen: str, path: str) -> bool:
-    return path == chosen or path.startswith(f"{chosen.rstrip('/')}/")
-
-
 def _merge(site: Site, new: str) -> Receipt:
     """Plan a commit or merge onto the current branch, with index and work tree following."""
     ref, head = site.user.head()
@@ -392,4 +370,4 @@ def _work_tree(store: Store, git: Git, changeset: ChangeSet) -> WorkTree:
     )
 
 
-__all__ = ["HANDING", "TAKE_OUT", "WAYS", "GitHandOver", "require_allowed"]
+__all__ = ["HANDING", "TAKE_OUT", "WAYS", "GitHandOver"]

@@ -188,7 +188,7 @@ class GitTrees:
         A repository further up is another one: nothing of this plan belongs there.
         """
         place = Path(base.repository)
-        if not _is_there(base):
+        if not is_there(base):
             what = place / ".git" if place.is_dir() else place
             raise Unavailable(
                 f"the repository of this plan is gone: there is no {what}",
@@ -227,7 +227,7 @@ class GitTrees:
         normalised = {pair.normalised for pair in base.filtered.values()}
         needed = {base.tree, base.excludes, base.attributes, *normalised} - {""}
         commit = base.commit or ""
-        if not _is_there(base):
+        if not is_there(base):
             raise _gone(base)
         try:
             store = self.store_of(base)
@@ -267,7 +267,8 @@ class GitTrees:
         return place
 
 
-def _is_there(base: Base) -> bool:
+def is_there(base: Base) -> bool:
+    """Whether the base's repository is still where it was."""
     return os.path.lexists(Path(base.repository, ".git"))
 
 
@@ -307,4 +308,4 @@ def _patiently(take: Callable[[], Base]) -> Base:
     return take()
 
 
-__all__ = ["GitTrees"]
+__all__ = ["GitTrees", "is_there"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from patchyard.clients.git import Git, text
 from patchyard.domain.errors import UsageError
+from patchyard.domain.git_settings import GitSetting
 from patchyard.domain.retention import store_key
 
 FACTS = (
@@ -31,6 +32,7 @@ class Source:
     is_shallow: bool
     object_format: str  # sha1 or sha256
     settings: Mapping[str, str]  # lower-case keys, the last value wins
+    git_settings: tuple[GitSetting, ...] = ()  # all of them, in git's order
 
     @property
     def key(self) -> str:
@@ -113,17 +115,19 @@ def find(git: Git, top: Path, environ: Mapping[str, str]) -> Source:
             f"{top} has its work tree elsewhere ({said_top or 'none'})",
             hint="unset core.worktree and core.bare there, or name that folder",
         )
+    git_settings = _settings(git, top, environ)
     return Source(
         top=top,
         git_dir=Path(git_dir),
         common_dir=Path(os.path.normpath(top / common)),
         is_shallow=shallow == "true",
         object_format=object_format,
-        settings=_settings(git, top, environ),
+        settings={each.key: each.value for each in git_settings},
+        git_settings=git_settings,
     )
 
 
-def _settings(git: Git, top: Path, environ: Mapping[str, str]) -> Mapping[str, str]:
+def _settings(git: Git, top: Path, environ: Mapping[str, str]) -> tuple[GitSetting, ...]:
     own = {
         key: value
         for key, value in environ.items()
@@ -132,14 +136,26 @@ def _settings(git: Git, top: Path, environ: Mapping[str, str]) -> Mapping[str, s
     own["GIT_CONFIG_NOSYSTEM"] = environ.get("GIT_CONFIG_NOSYSTEM", "0")
     own.setdefault("GIT_CONFIG_GLOBAL", "")
     reader = UserGit(home=git.home, config=git.config, extra=own)
-    done = reader.attempt("-c", f"safe.directory={top}", "config", "-z", "--list", cwd=top)
+    done = reader.attempt(
+        "-c", f"safe.directory={top}", "config", "-z", "--show-origin", "--list", cwd=top
+    )
     if done.code != 0:
         raise UsageError(
             f"the git configuration of {top} cannot be read: {done.err.strip()}",
             hint="git config --list there shows the line",
         )
-    pairs = (entry.partition(b"\n") for entry in done.out.split(b"\0") if entry)
-    return {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs}
+    fields = iter(done.out.split(b"\0")[:-1])
+    return tuple(_setting(top, origin, pair) for origin, pair in zip(fields, fields, strict=True))
+
+
+def _setting(top: Path, origin: bytes, pair: bytes) -> GitSetting:
+    key, _, value = pair.partition(b"\n")
+    kind, _, file = os.fsdecode(origin).partition(":")
+    return GitSetting(
+        key=os.fsdecode(key),
+        value=os.fsdecode(value),
+        file=os.fspath(top / file) if kind == "file" else "",
+    )
 
 
 class UserGit(Git):
