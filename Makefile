@@ -31,6 +31,7 @@ fix: setup ## what can be put right by itself
 	$(BIN)/ruff format .
 	-$(BIN)/python scripts/cli_reference.py
 	$(BIN)/python scripts/attack_table.py
+	$(BIN)/python scripts/protected_table.py
 
 check: setup ## all that can be said without running the code
 	@mkdir -p build
@@ -42,6 +43,7 @@ check: setup ## all that can be said without running the code
 	for script in scripts/check_*.py; do $(BIN)/python $$script || failed=1; done; \
 	$(BIN)/python scripts/cli_reference.py --check || failed=1; \
 	$(BIN)/python scripts/attack_table.py --check || failed=1; \
+	$(BIN)/python scripts/protected_table.py --check || failed=1; \
 	test $$failed = 0 || { echo "make check: failed" >&2; exit 1; }; echo "make check: all well"
 
 test: setup ## behave, robot and pytest with their coverage together

@@ -1,8 +1,10 @@
-"""A manifest whose package scripts changed runs by itself; any other change to it does not."""
+"""A manifest runs by itself where parts of it changed that do; any other change is free."""
+
+import json
 
 import pytest
 
-from patchyard.domain.manifests import have_scripts_changed, is_manifest
+from patchyard.domain.manifests import changed_parts
 
 
 @pytest.mark.parametrize(
@@ -22,15 +24,47 @@ from patchyard.domain.manifests import have_scripts_changed, is_manifest
         (b"{}", b'{"a":' * 100_000, True),
     ],
 )
-def test_only_scripts_make_a_changed_manifest_one_that_runs_by_itself(
+def test_only_parts_that_run_make_a_changed_manifest_one_that_runs_by_itself(
     old: bytes | None, new: bytes | None, *, changed: bool
 ) -> None:
-    assert have_scripts_changed(old, new) is changed
+    assert bool(changed_parts("package.json", old, new)) is changed
 
 
 @pytest.mark.parametrize(
-    ("path", "verdict"),
-    [("package.json", True), ("web/Package.JSON", True), ("package.json.txt", False)],
+    ("key", "value"),
+    [
+        ("husky", {"hooks": {"pre-commit": "x"}}),
+        ("simple-git-hooks", {"pre-commit": "x"}),
+        ("bin", "./x.js"),
+        ("bin", {"node": "./x.js"}),
+        ("directories", {"bin": "tools"}),
+        ("packageManager", "yarn@https://example.org/yarn.js"),
+        ("dependencies", {"x": "file:../x"}),
+        ("dependencies", {"x": "../x"}),
+        ("devDependencies", {"x": "link:./x"}),
+        ("optionalDependencies", {"x": "git+ssh://git@example.org/x.git"}),
+        ("dependencies", {"x": "someone/x#main"}),
+        ("dependencies", {"x": "https://example.org/x.tgz"}),
+        ("overrides", {"a": {"b": "file:x.tgz"}}),
+        ("resolutions", {"a/**/b": "portal:./b"}),
+        ("pnpm", {"onlyBuiltDependencies": ["x"]}),
+        ("trustedDependencies", ["x"]),
+    ],
 )
-def test_a_manifest_is_told_by_its_name(path: str, *, verdict: bool) -> None:
-    assert is_manifest(path) is verdict
+def test_each_part_that_runs_by_itself_is_named(key: str, value: object) -> None:
+    new = json.dumps({"name": "a", key: value}).encode()
+    parts = changed_parts("package.json", b'{"name": "b"}', new)
+    assert parts == ("directories.bin" if key == "directories" else key,)
+    assert changed_parts("package.json", new, new) == ()
+
+
+def test_a_version_of_a_package_is_no_part_that_runs() -> None:
+    versions = {"a": "^1.2.3", "b": "npm:c@1", "c": "workspace:*", "d": ">=1 <2 || 3.x", "e": ""}
+    versions |= {"f": "catalog:", "g": "npm:@scope/g@1", "h": "latest", "i": "*"}
+    new = json.dumps({"dependencies": versions, "peerDependencies": {"x": "*"}}).encode()
+    assert changed_parts("package.json", b"{}", new) == ()
+
+
+def test_scripts_of_composer_run_too() -> None:
+    new = b'{"scripts": {"post-install-cmd": "x"}, "require": {"a/b": "1"}}'
+    assert changed_parts("composer.json", b"{}", new) == ("scripts",)

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.names import refused_because
-from patchyard.domain.protected import PATTERNS, is_allowed, protected_by
+from patchyard.domain.protected import ENTRIES, is_allowed, protected_by
 
+PATTERNS = [pattern for entry in ENTRIES for pattern in entry.patterns]
+ROOT = Path(__file__).parents[2]
 REFUSED = [
     ".git/config",
     "a/.git",
@@ -83,11 +85,29 @@ def test_git_itself_agrees(tmp_path: Path) -> None:
         ".vscode ./x",
         ".envrc::$DATA",
         "a\\.vscode\\x",
+        *("binding.gyp", ".pnp.cjs", "bunfig.toml", "mise.local.toml", ".mise.local.toml"),
+        *(".config/mise/config.toml", ".config/mise.toml", "mise/config.toml", ".mise/config.toml"),
+        *("devbox.json", "devenv.nix", "flake.nix", ".dir-locals-2.el", ".lazy.lua", ".gdbinit"),
+        *(".lefthook.yml", ".lefthook.toml", "lefthook.json", ".config/lefthook.yaml"),
+        *(".lefthook-local.yml", ".helix/languages.toml", "opencode.json", "opencode.jsonc"),
+        *("crush.json", ".crushrc", ".openhands/setup.sh", ".kiro/hooks/x", ".qwen/settings.json"),
+        *(".roomodes", "AGENT.md", "QWEN.md", ".gitpod.yml", ".builds/a.yml", ".tekton/pull.yaml"),
+        *("cloudbuild.yaml", ".readthedocs.yaml", ".github/hooks/a.json", "rust-toolchain.toml"),
         ".devcontainer/devcontainer.json",
     ],
 )
 def test_paths_that_run_by_themselves_or_steer_agents_are_protected(path: str) -> None:
     assert protected_by(path)
+
+
+def test_each_line_of_the_list_has_a_tool_a_source_and_patterns_of_its_own() -> None:
+    assert len(set(PATTERNS)) == len(PATTERNS)
+    for entry in ENTRIES:
+        assert entry.tool
+        assert entry.does
+        assert entry.patterns
+        assert entry.source.startswith("https://") or Path(ROOT, entry.source).is_file()
+        assert all(pattern == pattern.lower() for pattern in entry.patterns)
 
 
 @given(
@@ -108,7 +128,9 @@ def test_a_path_fits_the_first_pattern_whose_names_it_has_in_a_row(parts: list[s
     assert protected_by("/".join(parts)) == next(filter(fits, PATTERNS), "")
 
 
-@pytest.mark.parametrize("path", ["src/main.py", "tests/conftest.py", "Makefile", "README.md"])
+@pytest.mark.parametrize(
+    "path", ["src/main.py", "tests/conftest.py", "Makefile", "README.md", ".config/app.toml"]
+)
 def test_ordinary_paths_are_not(path: str) -> None:
     assert protected_by(path) == ""
 

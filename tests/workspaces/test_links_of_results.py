@@ -81,6 +81,14 @@ CASES: dict[str, tuple[Tree, Tree, Found]] = {
         {"hooks": "-> .git/hooks", "by": "-> g/../.GIT", "sub/m": "-> ../lib/.git/config"},
         dict.fromkeys(("hooks", "by", "sub/m"), ESCAPING),
     ),
+    "a manifest that is a link of the base": (
+        {"package.json": "-> conf/npm.json", "conf/npm.json": "{}", "conf/x.json": "{}"},
+        {
+            "conf/npm.json": '{"scripts": {"prepare": "x"}}',
+            "conf/x.json": '{"scripts": {"a": "b"}}',
+        },
+        {"conf/npm.json": PROTECTED},
+    ),
     "loops and links that lead nowhere": (
         {"a": "-> b"},
         {"b": "-> a", "self": "-> self", "nowhere": "-> none/../at/all"},

@@ -1,32 +1,81 @@
-"""Manifests with package scripts, which package managers run by themselves. Pure."""
+"""Manifests with parts that package managers and hook managers run by themselves. Pure."""
 
+import functools
 import json
+import re
+from collections.abc import Mapping
+from typing import Any
 
-MANIFEST = "package.json"
+from patchyard.domain.name_patterns import NamePatterns, below_any
+
+# Keys by manifest; a dot goes into a table. The sources are the pages of npm on package.json and
+# scripts, of Yarn on manifests, of pnpm on settings, of Bun on lifecycle scripts, of Composer on
+# scripts, and those of the hook managers whose names are keys.
+RUNNING: Mapping[str, tuple[str, ...]] = {
+    "package.json": (
+        "scripts", "bin", "directories.bin", "gypfile", "packageManager", "devEngines",
+        "workspaces", "config", "husky", "simple-git-hooks", "gitHooks", "pre-commit", "precommit",
+        "pre-push", "lint-staged", "commitlint", "trustedDependencies", "dependenciesMeta", "pnpm",
+        "allowScripts", "lavamoat", "volta",
+    ),
+    "composer.json": ("scripts", "bin", "config", "repositories", "extra.hooks"),
+}  # fmt: skip
+DEPENDENCIES = (
+    "dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "overrides",
+    "resolutions", "bundleDependencies", "catalog", "catalogs",
+)  # fmt: skip
+# A specifier that names a folder, a file, a repository or an address in the place of a version
+# (docs.npmjs.com/cli/using-npm/package-spec); `npm:`, `workspace:` and `catalog:` name packages.
+ELSEWHERE = re.compile(r"(?!npm:|workspace:|catalog:|jsr:)[a-z+.-]+:|[./~]|[^@]*/", re.IGNORECASE)
 
 
-def is_manifest(path: str) -> bool:
-    """Whether `path` is a manifest that can hold package scripts."""
-    return path.lower().rpartition("/")[2] == MANIFEST
+@functools.cache
+def manifest_names() -> NamePatterns:
+    """Return the names of manifests as patterns that can be followed through links."""
+    return NamePatterns([below_any(name) for name in RUNNING])
 
 
-def have_scripts_changed(old: bytes | None, new: bytes | None) -> bool:
-    """Whether the package scripts of two manifests differ; None: there is none.
+def changed_parts(name: str, old: bytes | None, new: bytes | None) -> tuple[str, ...]:
+    """Return which parts that run by themselves differ in two manifests called `name`.
 
-    What cannot be read as a manifest counts as changed, unless it is gone.
+    None: there is none. What cannot be read as a manifest is one part, `all of it`, unless it is
+    gone.
     """
     if new is None:
-        return False
-    after = _scripts(new)
-    return after is None or after != ({} if old is None else _scripts(old))
+        return ()
+    after = _parts(name, new)
+    before = {} if old is None else _parts(name, old)
+    if after is None or before is None:
+        return ("all of it",)
+    return tuple(sorted(key for key in before | after if before.get(key) != after.get(key)))
 
 
-def _scripts(manifest: bytes) -> object | None:
+def _parts(name: str, manifest: bytes) -> dict[str, Any] | None:
+    """Return what runs by itself, by its key; what is empty is not there."""
     try:
         body = json.loads(manifest.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return None
-    return (body.get("scripts") or {}) if isinstance(body, dict) else None
+    if not isinstance(body, dict):
+        return None
+    found = {key: _at(body, key) for key in RUNNING[name]}
+    found |= {key: _elsewhere(body.get(key)) for key in DEPENDENCIES}
+    return {key: value for key, value in found.items() if value}
 
 
-__all__ = ["MANIFEST", "have_scripts_changed", "is_manifest"]
+def _at(body: Mapping[str, Any], key: str) -> object:
+    table, _, name = key.rpartition(".")
+    within = body.get(table) if table else body
+    return within.get(name) if isinstance(within, dict) else None
+
+
+def _elsewhere(found: object) -> list[object]:
+    """Return the specifiers that name no version, of however many tables."""
+    if isinstance(found, str):
+        return [found] if ELSEWHERE.match(found.strip()) else []
+    if not isinstance(found, dict):
+        return []
+    return [[name, rows] for name, each in sorted(found.items()) if (rows := _elsewhere(each))]
+
+
+__all__ = ["DEPENDENCIES", "RUNNING", "changed_parts", "manifest_names"]

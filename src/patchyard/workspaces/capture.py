@@ -18,9 +18,10 @@ from patchyard.contracts.workspace import CallWindow
 from patchyard.domain.changeset import Base, Change, ChangeSet, Finding, FindingKind
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.links import LINK, TreeLinks, leaving
-from patchyard.domain.manifests import have_scripts_changed, is_manifest
+from patchyard.domain.manifests import changed_parts, manifest_names
 from patchyard.domain.names import refused_because
 from patchyard.domain.protected import protection
+from patchyard.domain.tree_names import TreeNames
 from patchyard.workspaces.comparison import compare
 from patchyard.workspaces.sight import Sight, Touched, Tracked
 from patchyard.workspaces.treelinks import links_of
@@ -51,12 +52,13 @@ class Capture:
         self._verify(found)
         changes = tuple(self._attributed(change, windows) for change in found)
         links = links_of(self.git, self.tracked.entries, changes, top=self.base.repository)
+        names = TreeNames(changes, links)
         findings = sorted(
             [
                 *sight.findings,
-                *protection(changes, links),
+                *protection(names),
                 *_leaving(changes, links),
-                *self._scripts(changes),
+                *self._scripts(changes, names),
             ],
             key=lambda each: (each.path, each.kind),
         )
@@ -172,18 +174,21 @@ class Capture:
     def _attributed(self, change: Change, windows: Sequence[CallWindow]) -> Change:
         return _with_call(change, windows, self.times.get(change.path))
 
-    def _scripts(self, changes: Sequence[Change]) -> Iterator[Finding]:
+    def _scripts(self, changes: Sequence[Change], names: TreeNames) -> Iterator[Finding]:
+        manifests = names.matching(manifest_names())
         for change in changes:
-            if change.blob is None or not is_manifest(change.path):
+            match = manifests.get(change.path)
+            if change.blob is None or match is None:
                 continue
-            is_renamed = change.old_path is not None and not is_manifest(change.old_path)
+            is_renamed = change.old_path is not None and change.old_path not in manifests
             before = None if is_renamed else change.old_blob
             old = self._manifest(before) if before else None
-            if have_scripts_changed(old, self._manifest(change.blob)):
+            parts = changed_parts(match.pattern, old, self._manifest(change.blob))
+            if parts:
                 yield Finding(
                     kind=FindingKind.PROTECTED_PATH,
                     path=change.path,
-                    message="its package scripts changed, and they run by themselves",
+                    message=f"parts that run by themselves changed: {', '.join(parts)}",
                 )
 
     def _manifest(self, blob: str) -> bytes:

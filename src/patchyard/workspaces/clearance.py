@@ -37,7 +37,7 @@ def as_it_lies(
     links = replace(links, before={**links.before, **_top_links(source, links)})
     known = {finding.path for finding in changeset.findings}
     found = {each.path: each for each in _by_settings(changeset, links, source)}
-    found |= {each.path: each for each in protection(changeset.changes, links)}
+    found |= {each.path: each for each in protection(TreeNames(changeset.changes, links))}
     further = tuple(each for path, each in sorted(found.items()) if path not in known)
     return replace(changeset, findings=(*changeset.findings, *further))
 
