@@ -7,6 +7,7 @@ import pytest
 from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.domain.held import LINK, held_settings, held_tests, mixed
 from patchyard.domain.held_parts import with_base_settings
+from patchyard.domain.links import TreeLinks
 from patchyard.domain.proofread import touched_proof
 
 ADDED, MODIFIED = ChangeStatus.ADDED, ChangeStatus.MODIFIED
@@ -75,6 +76,28 @@ def test_what_the_user_allowed_counts_as_it_is_and_a_gate_may_name_more() -> Non
     changes = (change("ruff.toml"), change("bench/run.py"))
     assert held(*changes, allowed=("ruff.toml",)) == {}
     assert held(*changes, further=("bench/*",)) == {"ruff.toml": OLD, "bench/run.py": OLD}
+
+
+def test_settings_and_tests_are_held_by_the_names_that_links_give_and_without_case() -> None:
+    before = {"ruff.toml": "conf/lint.txt", "tests": "checks", "pyproject.toml": "conf/project"}
+    links = TreeLinks(before=before, after={**before, "src": "lib", ".cargo": "conf"})
+    changes = [
+        change(path) for path in ("conf/lint.txt", "checks/a.py", "conf/project", "lib/a.py")
+    ]
+    changes += [change(path, ADDED, mode=LINK) for path in ("src", ".cargo")]
+    changes += [change("Justfile"), change("conf/config.toml", ADDED)]
+    found = held_settings(changes, further=("LIB/*",), allowed=(), links=links)
+    assert found == {
+        "conf/lint.txt": OLD,
+        ".cargo": None,
+        "Justfile": OLD,
+        "conf/config.toml": None,
+        "lib/a.py": OLD,
+    }
+    assert held_tests(changes, allowed=(), links=links) == {"checks/a.py": OLD}
+    assert [each.path for each in mixed(changes, allowed=(), links=links)] == ["conf/project"]
+    seen = touched_proof(changes, links)
+    assert {"conf/lint.txt", "checks/a.py", "conf/project", "Justfile"} <= set(seen)
 
 
 def test_what_would_run_in_the_place_of_a_tool_is_not_there() -> None:

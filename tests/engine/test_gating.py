@@ -96,6 +96,31 @@ async def test_an_actor_that_edits_the_linter_itself_is_judged_by_the_old_one(
     assert data["held_from_base"] == ["lint.py"]
 
 
+async def test_an_actor_that_edits_where_a_link_of_the_linter_leads_is_judged_by_the_old_one(
+    site: Worksite,
+) -> None:
+    (site.repository / "tools").mkdir()
+    (site.repository / "lint.py").rename(site.repository / "tools/check.py")
+    (site.repository / "lint.py").symlink_to("tools/check.py")
+    edited = call("write_file", path="tools/check.py", content="print('[]')\n")
+    data, _, failed = await carried_out(site, written("BAD new\n"), edited)
+    assert isinstance(failed, ProofFailed)
+    assert data["held_from_base"] == ["tools/check.py"]
+
+
+async def test_a_protected_glob_holds_for_what_its_folder_links_to(site: Worksite) -> None:
+    (site.repository / "db").symlink_to("store")
+    edited = call("write_file", path="store/v1.sql", content="x\n")
+    (site.repository / ".patchyard").mkdir()
+    (site.repository / ".patchyard/config.yaml").write_text('{"protected_paths": ["db/*"]}')
+    async with site.open() as (equipment, _):
+        workflow = Workflow(equipment)
+        plan_id = await site.made(workflow, site.asked(edited))
+        await workflow.run(plan_id)
+        data = await plan_data(await site.ledger(equipment, plan_id))
+    assert "store/v1.sql" in json.dumps(data["findings"])
+
+
 async def test_a_gate_that_crashes_on_the_result_stops_it_and_an_advisory_one_does_not(
     site: Worksite,
 ) -> None:

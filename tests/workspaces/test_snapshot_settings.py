@@ -11,6 +11,7 @@ from patchyard.clients.reader import Reader
 from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import UsageError, WorkFailed
+from patchyard.domain.keyfiles import touched_key_files
 from patchyard.workspaces import pinned, view
 from patchyard.workspaces.pinned import GitTrees
 
@@ -210,6 +211,25 @@ async def test_a_base_of_key_files_holds_them_alone_and_is_named_by_their_conten
     packs = [path for path in (root / ".git/objects").rglob("*") if path.is_file()]
     assert packs == []
     assert lab.trees.bases._near_file(lab.trees.git_of(first)).read_text() == first.tree
+
+
+async def test_key_files_are_found_by_the_names_that_links_give(copying: Lab) -> None:
+    copying.write({"deps/all.list": "six\n", "deps/more/dev.txt": "x\n", "deps/other": "o\n"})
+    (copying.repo / "requirements.txt").symlink_to("deps/all.list")
+    (copying.repo / "requirements").symlink_to("deps/more")
+    copying.commit()
+    base = await copying.base()
+    changeset = await copying.changed(base, {"deps/all.list": "six==1\n", "deps/other": "p\n"})
+
+    known = await copying.trees.key_base(base)
+    later = await copying.trees.key_base(base, tree=changeset.tree)
+
+    held = {"requirements.txt", "requirements", "deps/all.list", "deps/more/dev.txt"}
+    assert set(copying.trees.entries(base, known.tree)) >= held - {"requirements"}
+    assert "deps/other" not in copying.trees.entries(base, known.tree)
+    assert known.tree != later.tree
+    links = await copying.trees.links(base, changeset)
+    assert touched_key_files(changeset.changes, links) == ["deps/all.list"]
 
 
 async def test_what_a_killed_engine_left_of_a_store_is_deleted(copying: Lab) -> None:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.held import Entries
+from patchyard.domain.links import TreeLinks
 
 
 class Trees(Protocol):
@@ -37,7 +38,7 @@ class Trees(Protocol):
     async def key_base(self, base: Base, *, tree: str | None = None) -> Base:
         """Return a base of the dependency files (lock files, manifests) alone, without history.
 
-        Those of the base, or of `tree`, a result over it.
+        Those of the base, or of `tree`, a result over it; also where a link leads to one.
         """
         ...
 
@@ -48,6 +49,10 @@ class Trees(Protocol):
 
         Files of `tree`, a result over the base, where it is given.
         """
+        ...
+
+    async def links(self, base: Base, changeset: ChangeSet) -> TreeLinks:
+        """Return the symbolic links of the base and of the result over it."""
         ...
 
     async def folder(self, base: Base, folder: str) -> str:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from patchyard.domain.anywhere import anywhere
 from patchyard.domain.changeset import Change, ChangeStatus
+from patchyard.domain.links import LINK, NO_LINKS, TreeLinks
+from patchyard.domain.name_patterns import NamePatterns, below_any
 from patchyard.domain.protected import is_allowed
+from patchyard.domain.tree_names import TreeNames
 
 Entry = tuple[str, str]  # mode and blob
 Entries = Mapping[str, Entry | None]  # by path; None: the base has no such file
-
-LINK = "120000"  # git's mode of a symbolic link
 
 # fnmatch patterns for any folder: what steers test runners, linters, checkers and scanners.
 SETTINGS = (
@@ -49,14 +50,19 @@ TESTS = (
 
 
 def held_settings(
-    changes: Iterable[Change], *, further: Sequence[str], allowed: Sequence[str]
+    changes: Iterable[Change],
+    *,
+    further: Sequence[str],
+    allowed: Sequence[str],
+    links: TreeLinks = NO_LINKS,
 ) -> Entries:
     """Return what the base has where changed files steer gates, or fit a glob of `further`.
 
-    What the user allowed to change counts as it is.
+    They do so by each name that links of base or result give them, without case. What the user
+    allowed to change counts as it is.
     """
-    fits = _fitting((*SETTINGS, *further))
     known = tuple(changes)
+    fits = _fitting((*SETTINGS, *further), known, links)
     new = [each for each in _unrenamed(known) if each.status == ChangeStatus.ADDED]
     shadowing = {each.path for each in new if shadows(each.path, is_link=each.mode == LINK)}
     return _held(known, lambda path: fits(path) or path in shadowing, allowed)
@@ -72,20 +78,27 @@ def shadows(path: str, *, is_link: bool = False) -> bool:
     return is_python and (top in sys.stdlib_module_names or top in TOOLS)
 
 
-def held_tests(changes: Iterable[Change], *, allowed: Sequence[str]) -> Entries:
+def held_tests(
+    changes: Iterable[Change], *, allowed: Sequence[str], links: TreeLinks = NO_LINKS
+) -> Entries:
     """Return what the base has where tests were changed; nothing where all of them are new."""
-    found = _held(changes, _fitting(TESTS), allowed)
+    known = tuple(changes)
+    fits = _fitting(TESTS, known, links, has_beginnings=False)
+    found = _held(known, fits, allowed)
     is_any = any(entry is not None for entry in found.values())
     is_steered = any(path.rpartition("/")[2] == "conftest.py" for path in found)
     return found if is_any or is_steered else {}
 
 
-def mixed(changes: Iterable[Change], *, allowed: Sequence[str]) -> tuple[Change, ...]:
+def mixed(
+    changes: Iterable[Change], *, allowed: Sequence[str], links: TreeLinks = NO_LINKS
+) -> tuple[Change, ...]:
     """Return changed files that hold settings beside other things; none is a rename."""
-    fits = _fitting(MIXED)
+    known = tuple(changes)
+    fits = _fitting(MIXED, known, links)
     return tuple(
         change
-        for change in _unrenamed(changes)
+        for change in _unrenamed(known)
         if fits(change.path) and not is_allowed(change.path, tuple(allowed))
     )
 
@@ -112,9 +125,18 @@ def old_entry(change: Change) -> Entry | None:
     return (change.old_mode, change.old_blob) if change.old_mode and change.old_blob else None
 
 
-def _fitting(patterns: Sequence[str]) -> Callable[[str], bool]:
+def _fitting(
+    patterns: Sequence[str],
+    changes: Iterable[Change],
+    links: TreeLinks,
+    *,
+    has_beginnings: bool = True,
+) -> Callable[[str], bool]:
     known = anywhere(tuple(patterns))
-    return lambda path: known.match(path) is not None
+    named = TreeNames(changes, links).matching(
+        NamePatterns([below_any(pattern) for pattern in patterns]), has_beginnings=has_beginnings
+    )
+    return lambda path: path in named or known.match(path) is not None
 
 
 def _held(

@@ -33,6 +33,8 @@ class TreeLinks:
     mixed: frozenset[str] = frozenset()  # paths of links where base or result has something else
 
 
+NO_LINKS = TreeLinks()
+
 Place = tuple[str, frozenset[str]]  # folded path, and the links that one goes through to it
 
 
@@ -215,4 +217,4 @@ def _parent(place: str) -> str:
     return place.rpartition("/")[0]
 
 
-__all__ = ["LINK", "Exit", "LinkMap", "TreeLinks", "Way", "leaving"]
+__all__ = ["LINK", "NO_LINKS", "Exit", "LinkMap", "TreeLinks", "Way", "leaving"]

@@ -5,6 +5,9 @@ from collections.abc import Iterable
 from patchyard.domain.anywhere import anywhere
 from patchyard.domain.changeset import Change
 from patchyard.domain.held import SETTINGS
+from patchyard.domain.links import NO_LINKS, TreeLinks
+from patchyard.domain.name_patterns import NamePatterns, below_any
+from patchyard.domain.tree_names import TreeNames
 
 # fnmatch patterns, for any folder: a package of a larger repository has settings of its own.
 WATCHED = (
@@ -19,11 +22,17 @@ WATCHED = (
 )  # fmt: skip
 
 
-def touched_proof(changes: Iterable[Change]) -> tuple[str, ...]:
-    """Return the changed tests and tool settings, listed above every verdict."""
+def touched_proof(changes: Iterable[Change], links: TreeLinks = NO_LINKS) -> tuple[str, ...]:
+    """Return the changed tests and tool settings, listed above every verdict.
+
+    They are these by each name that links of base or result give them.
+    """
+    changes = tuple(changes)
     watched = anywhere((*WATCHED, *SETTINGS))
+    patterns = [below_any(pattern) for pattern in (*WATCHED, *SETTINGS)]
+    named = TreeNames(changes, links).matching(NamePatterns(patterns), has_beginnings=False)
     paths = {path for change in changes for path in (change.path, change.old_path) if path}
-    return tuple(sorted(path for path in paths if watched.match(path)))
+    return tuple(sorted(path for path in paths if path in named or watched.match(path)))
 
 
 __all__ = ["WATCHED", "touched_proof"]

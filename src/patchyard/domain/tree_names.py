@@ -58,11 +58,14 @@ class TreeNames:
             self._below[folder].append((name, place))
             place = folder
 
-    def matching(self, patterns: NamePatterns) -> Mapping[str, Match]:
+    def matching(
+        self, patterns: NamePatterns, *, has_beginnings: bool = True
+    ) -> Mapping[str, Match]:
         """Return the changed paths that have a name which fits.
 
-        A changed link fits where its own name is the beginning of one that fits, and where a link
-        with such a name leads through it: it decides what lies at that name.
+        A changed link fits where its own name is the beginning of one that fits (unless beginnings
+        do not count), and where a link with such a name leads through it: it decides what lies at
+        that name.
         """
         walk = _Walk(patterns)
         walk.along(deque([""]), self._own_edges)
@@ -71,7 +74,11 @@ class TreeNames:
         found = {
             path: match for path, place in self._places.items() if (match := walk.match(place))
         }
-        begun = {place: match for place in self._links.ways if (match := walk.link_match(place))}
+        links = (
+            (place, walk.link_match(place, has_beginnings=has_beginnings))
+            for place in self._links.ways
+        )
+        begun = {place: match for place, match in links if match}
         for place, path in self._new_links.items():
             if place in begun:
                 found.setdefault(path, begun[place])
@@ -129,9 +136,9 @@ class _Walk:
         pattern = self._patterns.match(self._states[place])
         return Match(pattern=pattern, link=self._links.get(place, "")) if pattern else None
 
-    def link_match(self, place: str) -> Match | None:
+    def link_match(self, place: str, *, has_beginnings: bool) -> Match | None:
         """Return why a place fits, or could be the beginning of a name that does."""
-        begun = self._patterns.begun(self._states[place])
+        begun = self._patterns.begun(self._states[place]) if has_beginnings else ""
         begins = Match(pattern=begun, link=self._links.get(place, "")) if begun else None
         return self.match(place) or begins
 

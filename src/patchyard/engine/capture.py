@@ -106,7 +106,8 @@ class Capture:
         workspaces = self._equipment.workspaces
         windows = _windows([event for _, _, event in await self._ledger.events()])
         captured = await workspaces.capture(base, self._workspace, windows=windows)
-        changeset = guarded(captured, self._ledger.state.known.protected_paths)
+        links = await self._equipment.trees.links(base, captured)
+        changeset = guarded(captured, self._ledger.state.known.protected_paths, links)
         await self._ledger.record(
             ChangeSetCaptured(
                 changeset_id=changeset.id,
@@ -130,6 +131,7 @@ class Capture:
         after: Sequence[GateResult] = self._before
         if not changeset.is_empty:
             after = await prover.run(base, spec.validate, tree=changeset.tree)
+        links = await self._equipment.trees.links(base, changeset)
         gated = await self._gating.judge(base, changeset, prover)
         results = [*compare(self._before, after), *gated.rows]
         await self._ledger.record(
@@ -139,7 +141,7 @@ class Capture:
                 tree=changeset.tree,
                 passed=not any(result.stops for result in results),
                 results=body_of(results),
-                touched=touched_proof(changeset.changes),
+                touched=touched_proof(changeset.changes, links),
                 kind=general_kind(spec),
                 held=gated.held,
                 silenced=gated.silenced,

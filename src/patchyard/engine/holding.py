@@ -8,6 +8,7 @@ from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.gates import Gate
 from patchyard.domain.held import (
     LINK,
+    MIXED,
     Entries,
     Entry,
     held_settings,
@@ -39,24 +40,26 @@ async def hold(
 ) -> Held:
     """Put the trees together. What the user allowed to change counts as it is."""
     further = [glob for gate in gates for glob in gate.from_base]
+    links = await trees.links(base, changeset)
     entries: dict[str, Entry | None] = dict(
-        held_settings(changeset.changes, further=further, allowed=allowed)
+        held_settings(changeset.changes, further=further, allowed=allowed, links=links)
     )
     contents: dict[str, bytes] = {}
-    for change in mixed(changeset.changes, allowed=allowed):
+    for change in mixed(changeset.changes, allowed=allowed, links=links):
         before, after = (
             await _text(trees, base, change.old_blob),
             await _text(trees, base, change.blob),
         )
         name = change.path.rpartition("/")[2]
         is_text = before is not None and after is not None and change.mode != LINK
-        merged = with_base_settings(name, before or "", after or "") if is_text else None
+        is_known = is_text and name in MIXED  # another name, by a link: the base's whole file
+        merged = with_base_settings(name, before or "", after or "") if is_known else None
         if merged is None:
             entries[change.path] = old_entry(change)
         elif merged != after:
             contents[change.path] = merged.encode("utf-8", "surrogateescape")
     tree = await _grafted(trees, base, changeset.tree, entries, contents)
-    tests = held_tests(changeset.changes, allowed=allowed)
+    tests = held_tests(changeset.changes, allowed=allowed, links=links)
     tests_tree = await trees.grafted(base, tree, tests, {}) if tests else ""
     return Held(tree=tree, paths=tuple(sorted({*entries, *contents})), tests_tree=tests_tree)
 

@@ -18,7 +18,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.events import Noted, SetupFinished
-from patchyard.domain.keyfiles import is_key_file
+from patchyard.domain.keyfiles import touched_key_files
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.tooling import result_from_wire
@@ -137,8 +137,8 @@ class Setup:
         None where it did not, so that the base's own layers are right. Says so in the journal.
         """
         spec = self._ledger.state.known
-        paths = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
-        touched = sorted(path for path in paths if is_key_file(path))
+        links = await self._equipment.trees.links(base, changeset)
+        touched = touched_key_files(changeset.changes, links)
         if not touched or not may_have_setup(spec) or general_kind(spec) in WITH_OWN_PATHS:
             return None
         if not await self._has_commands():

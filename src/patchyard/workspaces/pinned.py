@@ -13,7 +13,8 @@ from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
 from patchyard.domain.held import Entries
-from patchyard.domain.keyfiles import is_key_file
+from patchyard.domain.keyfiles import is_key_file, linked_key_files
+from patchyard.domain.links import TreeLinks
 from patchyard.workspaces import snapshot, source
 from patchyard.workspaces.bases import Bases
 from patchyard.workspaces.commits import tree_with
@@ -22,6 +23,7 @@ from patchyard.workspaces.edits import Edit
 from patchyard.workspaces.layers import lying_over
 from patchyard.workspaces.sight import Tracked
 from patchyard.workspaces.store import Store, parts
+from patchyard.workspaces.treelinks import links_of
 from patchyard.workspaces.view import HOME_KEY, XDG_KEY
 
 KEPT_LISTINGS = 4
@@ -81,6 +83,10 @@ class GitTrees:
         """Return what in `folder` would hide files of the base; see contracts.trees."""
         entries = await asyncio.to_thread(self.entries, base, tree or base.tree)
         return await asyncio.to_thread(lying_over, folder, Tracked(entries))
+
+    async def links(self, base: Base, changeset: ChangeSet) -> TreeLinks:
+        """Return the links of base and result; see contracts.trees."""
+        return await asyncio.to_thread(self._links, base, changeset)
 
     async def folder(self, base: Base, folder: str) -> str:
         """Return the name of a folder's tree object; see contracts.trees."""
@@ -201,10 +207,11 @@ class GitTrees:
         """Write the tree that holds the dependency files of `tree` and nothing else."""
         git = self.git_of(base)
         empty = text(git.run("hash-object", "-t", "tree", "-w", "--stdin", stdin=b""))
-        listed = sorted(self.entries(base, tree).items())
-        kept = [
-            Edit(path=path, before=None, after=entry) for path, entry in listed if is_key_file(path)
-        ]
+        entries = self.entries(base, tree)
+        links = links_of(git, entries, (), top=base.repository).after
+        linked = linked_key_files(entries, links, top=base.repository) if links else []
+        found = {path for path in entries if is_key_file(path)}.union(linked)
+        kept = [Edit(path=path, before=None, after=entries[path]) for path in sorted(found)]
         return tree_with(git, empty, kept)
 
     def _snapshot(self, repository: Path, ref: str | None) -> Base:
@@ -248,6 +255,10 @@ class GitTrees:
             "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/",
             changeset.base_tree, changeset.tree, "--", *paths,
         )  # fmt: skip
+
+    def _links(self, base: Base, changeset: ChangeSet) -> TreeLinks:
+        entries = self.entries(base, base.tree)
+        return links_of(self.git_of(base), entries, changeset.changes, top=base.repository)
 
     def _grafted(
         self, base: Base, tree: str, entries: Entries, contents: Mapping[str, bytes]
