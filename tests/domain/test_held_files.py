@@ -91,13 +91,21 @@ def test_settings_and_tests_are_held_by_the_names_that_links_give_and_without_ca
         "conf/lint.txt": OLD,
         ".cargo": None,
         "Justfile": OLD,
-        "conf/config.toml": None,
         "lib/a.py": OLD,
     }
     assert held_tests(changes, allowed=(), links=links) == {"checks/a.py": OLD}
     assert [each.path for each in mixed(changes, allowed=(), links=links)] == ["conf/project"]
     seen = touched_proof(changes, links)
     assert {"conf/lint.txt", "checks/a.py", "conf/project", "Justfile"} <= set(seen)
+
+
+def test_a_change_does_not_hide_from_its_proof_behind_a_new_link() -> None:
+    links = TreeLinks(after={"node_modules": "src", "tests": "src", "ruff.toml": "app.py"})
+    made = [change(path, ADDED, mode=LINK) for path in links.after]
+    changes = [*made, change("src/app.py"), change("app.py")]
+    found = held_settings(changes, further=(), allowed=(), links=links)
+    assert found == {"node_modules": None, "ruff.toml": None}
+    assert held_tests(changes, allowed=(), links=links) == {}
 
 
 def test_what_would_run_in_the_place_of_a_tool_is_not_there() -> None:

@@ -14,7 +14,7 @@ def guarded(changeset: ChangeSet, globs: Sequence[str], links: TreeLinks = NO_LI
     """Return the change set with a blocking finding for each changed path that a glob names.
 
     A path counts by its own name, without case, and by each that links of base or result give it.
-    Its id stays: the globs are part of the plan, not of what came of it.
+    Its id stays: the globs are part of the plan, not of its result.
     """
     if not globs:
         return changeset

@@ -58,8 +58,8 @@ def held_settings(
 ) -> Entries:
     """Return what the base has where changed files steer gates, or fit a glob of `further`.
 
-    They do so by each name that links of base or result give them, without case. What the user
-    allowed to change counts as it is.
+    They do so by each name that links of the base give them, without case. What the user allowed
+    to change counts as it is.
     """
     known = tuple(changes)
     fits = _fitting((*SETTINGS, *further), known, links)
@@ -132,10 +132,17 @@ def _fitting(
     *,
     has_beginnings: bool = True,
 ) -> Callable[[str], bool]:
+    """Return whether a path fits by its own name, or by one that a link of the base gives it.
+
+    A link of the result gives no file a name here: a change could hide from its proof behind one.
+    The link itself is held instead, where it decides what lies at a name that fits.
+    """
     known = anywhere(tuple(patterns))
-    named = TreeNames(changes, links).matching(
-        NamePatterns([below_any(pattern) for pattern in patterns]), has_beginnings=has_beginnings
-    )
+    names = NamePatterns([below_any(pattern) for pattern in patterns])
+    of_base = TreeLinks(top=links.top, before=links.before)
+    named = set(TreeNames(changes, of_base).matching(names, has_beginnings=has_beginnings))
+    both = TreeNames(changes, links)
+    named |= both.changed_links & both.matching(names, has_beginnings=has_beginnings).keys()
     return lambda path: path in named or known.match(path) is not None
 
 

@@ -51,6 +51,11 @@ class TreeNames:
         for place in (*self._places.values(), *self._links.ways):
             self._add(place)
 
+    @property
+    def changed_links(self) -> frozenset[str]:
+        """The changed paths that are, or were, links."""
+        return frozenset(self._new_links.values())
+
     def _add(self, place: str) -> None:
         while place not in self._known:
             self._known.add(place)
