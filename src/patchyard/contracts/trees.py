@@ -38,7 +38,7 @@ class Trees(Protocol):
     async def key_base(self, base: Base, *, tree: str | None = None) -> Base:
         """Return a base of the dependency files (lock files, manifests) alone, without history.
 
-        Those of the base, or of `tree`, a result over it; also where a link leads to one.
+        Those of the base, or of `tree`, a result over it.
         """
         ...
 

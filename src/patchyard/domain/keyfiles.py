@@ -2,12 +2,11 @@
 
 import fnmatch
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from patchyard.domain.changeset import Change, ChangeStatus
-from patchyard.domain.links import LinkMap, TreeLinks
+from patchyard.domain.changeset import Change
+from patchyard.domain.links import TreeLinks
 from patchyard.domain.name_patterns import NamePatterns, below_any
-from patchyard.domain.names import folded
 from patchyard.domain.tree_names import TreeNames
 
 NAMES: tuple[str, ...] = (
@@ -77,23 +76,9 @@ def touched_key_files(changes: Iterable[Change], links: TreeLinks) -> list[str]:
     return sorted(path for path in paths if path in named or is_key_file(path))
 
 
-def linked_key_files(paths: Iterable[str], links: Mapping[str, str], *, top: str) -> list[str]:
-    """Return which paths of a tree are key files by a name that a link of it gives them."""
-    ends = {end for way in LinkMap(links.items(), top=top).ways.values() for end in way.ends}
-    below = [path for path in paths if ends and _is_below(folded(path), ends)]
-    entries = [Change(path=path, status=ChangeStatus.ADDED) for path in below]
-    return sorted(TreeNames(entries, TreeLinks(top=top, after=links)).matching(_patterns()))
-
-
-def _is_below(place: str, ends: set[str]) -> bool:
-    while place and place not in ends:
-        place = place.rpartition("/")[0]
-    return place in ends
-
-
 @functools.cache
 def _patterns() -> NamePatterns:
     return NamePatterns([below_any(name) for name in NAMES])
 
 
-__all__ = ["NAMES", "is_key_file", "linked_key_files", "touched_key_files"]
+__all__ = ["NAMES", "is_key_file", "touched_key_files"]

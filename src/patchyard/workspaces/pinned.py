@@ -13,7 +13,7 @@ from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
 from patchyard.domain.held import Entries
-from patchyard.domain.keyfiles import is_key_file, linked_key_files
+from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.links import TreeLinks
 from patchyard.workspaces import snapshot, source
 from patchyard.workspaces.bases import Bases
@@ -207,11 +207,10 @@ class GitTrees:
         """Write the tree that holds the dependency files of `tree` and nothing else."""
         git = self.git_of(base)
         empty = text(git.run("hash-object", "-t", "tree", "-w", "--stdin", stdin=b""))
-        entries = self.entries(base, tree)
-        links = links_of(git, entries, (), top=base.repository).after
-        linked = linked_key_files(entries, links, top=base.repository) if links else []
-        found = {path for path in entries if is_key_file(path)}.union(linked)
-        kept = [Edit(path=path, before=None, after=entries[path]) for path in sorted(found)]
+        listed = sorted(self.entries(base, tree).items())
+        kept = [
+            Edit(path=path, before=None, after=entry) for path, entry in listed if is_key_file(path)
+        ]
         return tree_with(git, empty, kept)
 
     def _snapshot(self, repository: Path, ref: str | None) -> Base:
