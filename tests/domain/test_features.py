@@ -115,8 +115,9 @@ def test_only_what_the_installer_takes_for_a_path_is_one_of_the_repositorys_own(
         read({".@host/x/y": {}}, files(**{".@host/x/y": {}}))
 
 
-def test_a_feature_learns_no_variable_of_this_machine() -> None:
-    there = files(own={"containerEnv": {"T": "${localEnv:LANG}"}})
+@pytest.mark.parametrize("word", ["localEnv", "env"])
+def test_a_feature_learns_no_variable_of_this_machine(word: str) -> None:
+    there = files(own={"containerEnv": {"T": f"${{{word}:LANG}}"}})
     with pytest.raises(GuardRefused, match=r"says \$\{localEnv:\}, which"):
         read({"./own": {}}, there)
     assert read({"./own": {}}, there, is_trusted=True).passed_over == ()

@@ -16,6 +16,7 @@ from patchyard.domain.errors import GuardRefused, UsageError
 from patchyard.domain.faults import Fault, Place, kind_of
 from patchyard.domain.features import (
     CREATING,
+    LOCAL,
     ORDER,
     STARTING,
     VARIABLE,
@@ -47,7 +48,6 @@ COUNTED = (
 HARMLESS = ("$schema", "customizations", "name")
 """Of editors: nobody misses them here. All others that do not count are named."""
 
-LOCAL = re.compile(r"\$\{(?:localEnv|env):")  # the CLI takes the older word, too
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
 
@@ -141,7 +141,7 @@ def _refused(body: Mapping[str, Any], asked: Asked) -> list[str]:
     build = body.get("build")
     if isinstance(build, Mapping) and build.get("options"):
         found.append("build.options")
-    says_local = "${localEnv:" in repr(body) or asked.local
+    says_local = LOCAL.search(repr(body)) or asked.local
     return [*found, *asked.weakening, *(["${localEnv:}"] if says_local else [])]
 
 

@@ -27,6 +27,7 @@ HOME = ".devcontainer"
 
 METADATA = "devcontainer-feature.json"
 INSTALLER = "install.sh"
+LOCAL = re.compile(r"\$\{(?:localEnv|env):")  # the CLI takes the older word, too
 VARIABLE = re.compile(r"\$\{([^}]*+)(\}|\Z)")  # one without an end is looked at once
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 BEFORE = "installsAfter"
@@ -185,7 +186,7 @@ def _metadata(name: str, folder: str, walk: _Walk, place: Place) -> Mapping[str,
     if not is_name(own):  # the CLI makes a folder of that name
         raise Fault((*place, "id"), f"{own!r} is no name of a feature", hint=f"as {NAME.pattern}")
     walk.asked.weakening += weakening_in([{**body, "id": name}])
-    walk.asked.local += [name] if "${localEnv:" in repr(body) else []
+    walk.asked.local += [name] if LOCAL.search(repr(body)) else []
     return body
 
 
@@ -289,6 +290,7 @@ __all__ = [
     "HOME",
     "INHERITED",
     "INSTALLER",
+    "LOCAL",
     "METADATA",
     "ORDER",
     "STARTING",
