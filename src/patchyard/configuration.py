@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from patchyard.clients.glimpse import Glimpse, files_under
+from patchyard.clients.glimpse import Glimpse
+from patchyard.clients.inventory import inventory
 from patchyard.clients.yaml import Document, parse_yaml, read_yaml
 from patchyard.domain.devcontainer import places_in
 from patchyard.domain.effective import (
@@ -58,15 +59,31 @@ VARIABLES = tuple(key for key in (*KEYS, *LIMIT_KEYS) if key != "limits")  # in 
 class RepositoryFiles:
     """What a repository says of how it is worked on, read once."""
 
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)  # small ones, by path
+    hashed: Mapping[str, bytes] = field(default_factory=dict)  # all that lies there, they too
+    paths: frozenset[str] = frozenset()  # of all that was hashed
     obstacle: str = ""  # why a settings file that is named there cannot be read
+    unhashed: str = ""  # why the whole cannot be trusted: what of it cannot be hashed
 
     @property
     def digest(self) -> str:
-        """The hash that trust is bound to; empty when there is nothing."""
+        """The hash that trust is bound to; empty when there is nothing, or it cannot be hashed."""
+        if self.unhashed:
+            return ""
         # Trust of before 0.5, when a models.yaml counted for nothing, does not cover one.
         mark = {"/models": b"counts"} if MODELS_FILE in self.files else {}
-        return digest_of({**self.files, **mark})
+        return digest_of({**self.hashed, **mark})
+
+    def require_hashed(self) -> None:
+        """Raise UsageError when something cannot be hashed, so that no trust would be bound to it.
+
+        See `require_readable` for the settings files themselves.
+        """
+        if self.unhashed:
+            raise UsageError(
+                f"{self.unhashed}: what cannot be hashed is not trusted",
+                hint=f"take it out of {FOLDER}/, where only settings belong",
+            )
 
     def require_readable(self) -> None:
         """Raise UsageError when there is a settings file that cannot be read."""
@@ -116,15 +133,31 @@ class Configuration:
 
 def repository_files(sight: Glimpse) -> RepositoryFiles:
     """Read a repository's settings folder, and what it says of devcontainers."""
-    files = files_under(sight, FOLDER)
+    found, beside = inventory(sight, FOLDER), _devcontainers(sight)
+    files = {**found.files, **beside}
+    for path in (REPOSITORY_FILE, MODELS_FILE):  # of a folder with too much in it they count too
+        if path not in files and (data := sight.read(path)) is not None:
+            files[path] = data
+    missing = [path for path in (REPOSITORY_FILE, MODELS_FILE) if path not in files]
+    obstacles = (_obstacle(sight, path) or _misnamed(path, files) for path in missing)
+    return RepositoryFiles(
+        files=files,
+        hashed={**found.hashed(), **beside},
+        paths=found.paths.union(beside),
+        obstacle=next(filter(None, obstacles), ""),
+        unhashed=found.unhashed,
+    )
+
+
+def _devcontainers(sight: Glimpse) -> Mapping[str, bytes]:
+    """Return each devcontainer.json, and what its repository's own features say, by path."""
+    files: dict[str, bytes] = {}
     for path in places_in(sight.names(), sight.names):
         data = sight.read(path)
         if data is not None:
             text = data.decode("utf-8", "replace")
             files |= {path: data, **own_metadata(text, path, sight)}
-    missing = [path for path in (REPOSITORY_FILE, MODELS_FILE) if path not in files]
-    obstacles = (_obstacle(sight, path) or _misnamed(path, files) for path in missing)
-    return RepositoryFiles(files=files, obstacle=next(filter(None, obstacles), ""))
+    return files
 
 
 def _obstacle(sight: Glimpse, file: str) -> str:
@@ -169,7 +202,9 @@ def configure(
         *user_layers(environ),
     ]
     files = repository or RepositoryFiles()
-    warnings = (*([files.obstacle] if files.obstacle else []), *unread_variables(environ))
+    unhashed = [f"no `agents trust` here: {files.unhashed}"] if files.unhashed else []
+    obstacles = [files.obstacle] if files.obstacle else unhashed
+    warnings = (*obstacles, *unread_variables(environ))
     untrusted = [] if is_trusted or MODELS_FILE not in files.files else [Path(MODELS_FILE).name]
     document = files.document()
     if document is None:

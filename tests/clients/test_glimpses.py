@@ -2,7 +2,8 @@ import os
 from pathlib import Path
 
 from laboratory import git
-from patchyard.clients.glimpse import FILE_BYTES, files_under, glimpse
+from patchyard.clients.glimpse import FILE_BYTES, glimpse
+from patchyard.clients.inventory import inventory
 
 
 def test_small_plain_files_alone_are_read_and_nothing_stays_open(tmp_path: Path) -> None:
@@ -34,7 +35,33 @@ def test_a_commit_is_read_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "d/e/f").write_text("new\n")
     sight = glimpse(tmp_path, "head")
 
-    assert files_under(sight, "d") == {"d/e/f": b"old\n"}
+    assert inventory(sight, "d").files == {"d/e/f": b"old\n"}
     assert sight.names() == ("d", "large")
     assert sight.names("none") == ()
     assert sight.read("d") is sight.read("large") is sight.read("none") is None
+
+
+def test_a_checkout_and_its_commit_have_the_same_inventory(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "d/e").mkdir(parents=True)
+    (tmp_path / "d/e/f").write_text("f\n")
+    (tmp_path / "d/large").write_bytes(bytes(FILE_BYTES + 1))
+    (tmp_path / "d/link").symlink_to("../nowhere")
+    (tmp_path / "d/way").symlink_to("e", target_is_directory=True)
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    (tmp_path / "d/empty").mkdir()  # which git does not keep
+
+    here, there = (inventory(glimpse(tmp_path, ref), "d") for ref in (None, "head"))
+    assert here == there
+    assert here.unhashed == ""
+    assert here.paths == {"d/e/f", "d/large", "d/link", "d/way"}
+    assert here.links == {"d/link": b"../nowhere", "d/way": b"e"}
+
+
+def test_a_submodule_in_a_commit_cannot_be_hashed(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    cached = f"160000,{'1' * 40},d/module"
+    git(tmp_path, "update-index", "--add", "--cacheinfo", cached)
+    git(tmp_path, "commit", "-q", "-m", "first")
+    assert inventory(glimpse(tmp_path, "head"), "d").unhashed == "d/module is a special file"

@@ -128,10 +128,13 @@ async def _with_image(equipment: Equipment, found: Resource) -> Readiness:
             cure="check it in a checkout, or name one: `agents resource add … --image IMAGE`",
         )
     sight = glimpse(Path(top), None)
-    is_trusted = holdings.is_trusted(top, repository_files(sight).digest)
+    files = repository_files(sight)
+    is_trusted = holdings.is_trusted(top, files.digest)
     project = holdings.project_of(top)
     linked = project.linked(holdings.resources) if project else ()
-    seen = repository_settings(top, is_trusted=is_trusted, project=project, linked=linked)
+    seen = repository_settings(
+        top, is_trusted=is_trusted, project=project, linked=linked, files=files
+    )
     image, why = image_by_language(seen.configuration, sight)
     ready = await trying.check_resource(equipment, replace(found, image=image))
     own = ready.facts.get("note")

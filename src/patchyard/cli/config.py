@@ -113,7 +113,7 @@ def check(output_format: str) -> None:
         model_catalogue(os.environ, seen.files.models())  # raises for what each models.yaml holds
         data = {
             "repository": seen.top,
-            "files": sorted(seen.files.files),
+            "files": sorted(seen.files.paths),
             "trusted": seen.is_trusted,
             "ignored": list(seen.configuration.ignored),
         }

@@ -38,7 +38,7 @@ async def _init(*, force: bool) -> Outcome:
     there = repository_files(sight)
     if there.obstacle:
         raise Conflict(f"{top}: {there.obstacle}", hint="take it away")
-    before = set(there.files)
+    others = there.paths - {REPOSITORY_FILE}
 
     def text(name: str) -> str | None:
         data = sight.read(name)
@@ -50,7 +50,7 @@ async def _init(*, force: bool) -> Outcome:
         adapter = equipment.environments.get(ExecutionEnvironment.PROCESS)
         works = adapter is not None and (await adapter.check()).is_ready
         _write(top, settings_text(found, gates, has_process=works), force=force)
-        is_trusted = before <= {REPOSITORY_FILE}
+        is_trusted = not others and not there.unhashed
         if is_trusted:
             catalogue = Catalogue(equipment.store.journal, equipment.clock)
             await catalogue.trust(str(top), repository_files(sight).digest)

@@ -37,12 +37,14 @@ def repository_settings(
     is_trusted: bool,
     project: Project | None = None,
     linked: Sequence[Resource] = (),
+    files: RepositoryFiles | None = None,
 ) -> Seen:
-    """Read the settings of the checkout at `top`, whose project has `linked` resources.
+    """Return the settings of the checkout at `top`, whose project has `linked` resources.
 
+    `files` are what was read there to decide `is_trusted`: what is trusted is what counts.
     Raises UsageError with file, line, column.
     """
-    files = repository_files(glimpse(Path(top), None))
+    files = files or repository_files(glimpse(Path(top), None))
     found = configure(
         os.environ, project=project, repository=files, is_trusted=is_trusted, linked=linked
     )
@@ -63,10 +65,13 @@ async def settings_here(catalogue: Catalogue) -> SeenHere:
     """Return the settings in force in this folder. Raises UsageError outside of a checkout."""
     holdings = await catalogue.holdings()
     top = checkout_of(".")
-    is_trusted = holdings.is_trusted(top, repository_files(glimpse(Path(top), None)).digest)
+    files = repository_files(glimpse(Path(top), None))
+    is_trusted = holdings.is_trusted(top, files.digest)
     project = holdings.project_of(top)
     linked = project.linked(holdings.resources) if project else ()
-    seen = repository_settings(top, is_trusted=is_trusted, project=project, linked=linked)
+    seen = repository_settings(
+        top, is_trusted=is_trusted, project=project, linked=linked, files=files
+    )
     return SeenHere(
         files=seen.files,
         configuration=seen.configuration,
@@ -89,11 +94,7 @@ async def models_here() -> str:
         top = checkout_of(".")
     except UsageError:
         return ""
-    try:
-        files = repository_files(glimpse(Path(top), None))
-    except UsageError as error:  # too many of them: whatever they say, nobody trusts it
-        say_warnings([error.message])
-        return ""
+    files = repository_files(glimpse(Path(top), None))
     if MODELS_FILE not in files.files:
         return ""
     async with open_storage(os.environ) as storage:

@@ -36,6 +36,7 @@ def trust(path: str, output_format: str, *, revoke: bool) -> None:
         linked = project.linked(holdings.resources) if project else ()
         seen = repository_settings(top, is_trusted=True, linked=linked)
         seen.files.require_readable()
+        seen.files.require_hashed()
         if not seen.files.digest:
             raise UsageError(
                 f"{top} has no settings to trust",
@@ -43,7 +44,7 @@ def trust(path: str, output_format: str, *, revoke: bool) -> None:
             )
         models = _models(seen.files.models())
         await catalogue.trust(top, seen.files.digest)
-        names = sorted(seen.files.files)
+        names = sorted(seen.files.paths)
         data = {
             "path": top,
             "trusted": True,

@@ -16,8 +16,18 @@ from patchyard.clients.treewriter import chunks_of
 from patchyard.domain.errors import UsageError, WorkFailed
 
 FILE_BYTES = 1_000_000  # a larger file is passed over
-MOST_FILES = 500
+CLOSED = "closed folder"
 KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One entry of a folder."""
+
+    path: str
+    kind: str  # as `Glimpse.kind` has it, or `closed folder`
+    size: int = 0  # bytes, of a file
+    blob: str = ""  # object id, in a commit
 
 
 class Glimpse(Protocol):
@@ -33,6 +43,14 @@ class Glimpse(Protocol):
 
     def kind(self, path: str) -> str:
         """Return what lies there: file, folder, link or special file; empty for nothing."""
+        ...
+
+    def entries(self, path: str) -> Iterator[Entry]:
+        """Yield what lies at `path` and, where that is a folder, all below it, at any depth."""
+        ...
+
+    def content(self, entry: Entry) -> bytes | None:
+        """Return all of a file, or what a link says; None when it cannot be read."""
         ...
 
 
@@ -68,7 +86,51 @@ class CheckoutGlimpse:
                 found = reader.status(path)
         except OSError:
             return ""
-        return "" if found is None else KINDS.get(stat.S_IFMT(found.st_mode), "special file")
+        return "" if found is None else _kind_of(found.st_mode)
+
+    def entries(self, path: str) -> Iterator[Entry]:
+        """See Glimpse."""
+        try:
+            with Reader(self.top) as reader:
+                found = reader.status(path)
+                if found is not None:
+                    yield from _walk(reader, path, found)
+        except OSError:
+            yield Entry(path=path, kind=CLOSED)
+
+    def content(self, entry: Entry) -> bytes | None:
+        """See Glimpse."""
+        try:
+            with Reader(self.top) as reader:
+                if entry.kind == "link":
+                    return reader.target(entry.path)
+                with reader.opened(entry.path) as (descriptor, status):
+                    # one that grew meanwhile is not what was listed
+                    is_same = status.st_size == entry.size
+                    return b"".join(chunks_of(descriptor, entry.size)) if is_same else None
+        except (OSError, WorkFailed):
+            return None
+
+
+def _walk(reader: Reader, path: str, status: os.stat_result) -> Iterator[Entry]:
+    waiting = [(path, status)]
+    while waiting:
+        at, found = waiting.pop()
+        kind = _kind_of(found.st_mode)
+        if kind != "folder":
+            yield Entry(path=at, kind=kind, size=found.st_size)
+            continue
+        try:
+            inside = reader.names(at)
+        except OSError:  # closed to us, or exchanged just now
+            yield Entry(path=at, kind=CLOSED)
+            continue
+        yield Entry(path=at, kind=kind)
+        waiting += [(f"{at}/{name}", each) for name, each in inside]
+
+
+def _kind_of(mode: int) -> str:
+    return KINDS.get(stat.S_IFMT(mode), "special file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +162,28 @@ class CommitGlimpse:
         """See Glimpse."""
         done = self.git.attempt("ls-tree", "-z", self.commit, "--", path, cwd=self.top)
         mode = done.out.partition(b" ")[0] if done.code == 0 else b""
-        return KINDS.get(stat.S_IFMT(int(mode, 8)), "special file") if mode else ""
+        return _kind_of(int(mode, 8)) if mode else ""
+
+    def entries(self, path: str) -> Iterator[Entry]:
+        """See Glimpse; a commit holds no folder that is empty, and names none."""
+        words = ("ls-tree", "-r", "-z", "-l", self.commit, "--", path)
+        done = self.git.attempt(*words, cwd=self.top)
+        if done.code != 0:
+            yield Entry(path=path, kind=CLOSED)
+        for line in filter(None, done.out.split(b"\0")):
+            facts, _, name = line.partition(b"\t")
+            mode, _, blob, size = facts.split()
+            yield Entry(
+                path=os.fsdecode(name),
+                kind=_kind_of(int(mode, 8)),
+                size=int(size) if size.isdigit() else 0,
+                blob=blob.decode("ascii"),
+            )
+
+    def content(self, entry: Entry) -> bytes | None:
+        """See Glimpse."""
+        done = self.git.attempt("cat-file", "blob", entry.blob, cwd=self.top)
+        return done.out if done.code == 0 else None
 
 
 def glimpse(top: Path, ref: str | None) -> Glimpse:
@@ -117,33 +200,13 @@ def glimpse(top: Path, ref: str | None) -> Glimpse:
     return CommitGlimpse(top=top, commit=done.out.decode("ascii").strip(), git=git)
 
 
-def files_under(sight: Glimpse, folder: str) -> dict[str, bytes]:
-    """Return the small files under `folder`, deeper ones too, by path."""
-    found: dict[str, bytes] = {}
-    for path in _deep(sight, folder):
-        data = sight.read(path)
-        if data is not None:
-            found[path] = data
-        if len(found) > MOST_FILES:
-            raise UsageError(f"{folder} holds more than {MOST_FILES} files")
-    return found
-
-
-def _deep(sight: Glimpse, folder: str, depth: int = 0) -> Iterator[str]:
-    if depth > 8:
-        return
-    for path in sight.names(folder):
-        yield path
-        yield from _deep(sight, path, depth + 1)
-
-
 __all__ = [
+    "CLOSED",
     "FILE_BYTES",
     "KINDS",
-    "MOST_FILES",
     "CheckoutGlimpse",
     "CommitGlimpse",
+    "Entry",
     "Glimpse",
-    "files_under",
     "glimpse",
 ]

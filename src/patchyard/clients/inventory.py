@@ -1,0 +1,104 @@
+"""All that lies in a folder of a repository, as trust is bound to it: paths, kinds and contents.
+
+What cannot be hashed is named, so that nothing is trusted which nothing would make void.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from patchyard.clients.glimpse import FILE_BYTES, Entry, Glimpse
+
+HASHED_BYTES = 64 * 1024 * 1024  # of all files together: each plan reads them anew
+MOST_ENTRIES = 2000  # folders among them
+MOST_FILES = 500  # links and special files among them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inventory:
+    """What lies in one folder."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)  # those of FILE_BYTES at most, by path
+    links: Mapping[str, bytes] = field(default_factory=dict)  # what each says, by path
+    large: Mapping[str, bytes] = field(default_factory=dict)  # SHA-256 of larger files, by path
+    unhashed: str = ""  # the first thing that cannot be hashed, and why; empty: all of it was
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The paths of all that was hashed."""
+        return frozenset({*self.files, *self.links, *self.large})
+
+    def hashed(self) -> Mapping[str, bytes]:
+        """Return all of it as `domain.trust.digest_of` takes it.
+
+        What is no small file goes by a name that no path has, so that kinds are told apart.
+        """
+        links = {f"/link/{path}": said for path, said in self.links.items()}
+        large = {f"/large/{path}": digest for path, digest in self.large.items()}
+        return {**self.files, **links, **large}
+
+
+def inventory(sight: Glimpse, folder: str) -> Inventory:
+    """Return all that lies in `folder`, deeper too; empty where there is nothing."""
+    made = _Making(folder)
+    for entry in sight.entries(folder):
+        made.take(entry, sight)
+        if made.is_over:
+            break
+    return made.whole()
+
+
+class _Making:
+    """An inventory while it is made."""
+
+    def __init__(self, folder: str) -> None:
+        self.is_over = False
+        self._folder = folder
+        self._entries = self._bytes = 0
+        self._files: dict[str, bytes] = {}
+        self._links: dict[str, bytes] = {}
+        self._large: dict[str, bytes] = {}
+        self._unhashed: list[str] = []
+
+    def take(self, entry: Entry, sight: Glimpse) -> None:
+        self._entries += 1
+        self._bytes += entry.size
+        if entry.kind == "folder" or self._exceeds():
+            return
+        if entry.kind not in {"file", "link"}:
+            self._unhashed.append(f"{entry.path} is a {entry.kind}")
+            return
+        content = sight.content(entry)
+        if content is None:
+            self._unhashed.append(f"{entry.path} is closed to this user, or changes just now")
+        elif entry.kind == "link":
+            self._links[entry.path] = content
+        elif entry.size > FILE_BYTES:
+            self._large[entry.path] = hashlib.sha256(content).digest()
+        else:
+            self._files[entry.path] = content
+
+    def _exceeds(self) -> bool:
+        """Whether a bound is passed; then nothing more is read."""
+        files = len(self._files) + len(self._links) + len(self._large) + len(self._unhashed)
+        bounds = (
+            (files >= MOST_FILES, f"{MOST_FILES} files"),
+            (self._entries > MOST_ENTRIES, f"{MOST_ENTRIES:,} files and folders"),
+            (self._bytes > HASHED_BYTES, f"{HASHED_BYTES // 1024**2} MiB"),
+        )
+        passed = [words for is_passed, words in bounds if is_passed]
+        if passed:
+            self.is_over = True
+            self._unhashed.append(f"{self._folder} holds more than {passed[0]}")
+        return self.is_over
+
+    def whole(self) -> Inventory:
+        return Inventory(
+            files=self._files,
+            links=self._links,
+            large=self._large,
+            unhashed=next(iter(self._unhashed), ""),
+        )
+
+
+__all__ = ["HASHED_BYTES", "MOST_ENTRIES", "MOST_FILES", "Inventory", "inventory"]
