@@ -170,3 +170,91 @@ def test_init_does_not_trust_what_it_did_not_write(top: Path) -> None:
         make(made)
         assert not data("init")["trusted"]
     assert not is_trusted()
+
+
+SAID = """\
+mounts: [/opt/x, "/opt/y:rw"]
+network: {allow_hosts: [files.example.org, "GET api.example.org/v1", index], planning: true,
+  max_connections: 3}
+secrets: [DEPLOY_KEY@api.example.org]
+variables: {GREETING: hello}
+limits: {max_steps: 7, budget_usd: 900}
+execution_environment: container
+images: {python: "house/python"}
+validate: [make]
+mcp_servers:
+  shop: {command: npx, args: [-y, shop-server],
+    env: {TOKEN: "${SHOP_TOKEN}", A: b}, read_only_tools: [look],
+    allow: [sampling]}
+  wiki: {url: "https://wiki.example.org/mcp"}
+"""
+
+
+def test_all_that_trust_grants_is_said(top: Path) -> None:
+    (top / ".patchyard" / "config.yaml").write_text(SAID)
+    given = typed("trust")
+    assert given.stdout.splitlines()[1:] == [
+        "commands see /opt/x of this machine",
+        "commands see /opt/y of this machine, and can write there",
+        "commands reach files.example.org:443, and can upload there",
+        "commands reach GET api.example.org:443/v1",
+        "commands read the indexes",
+        "commands reach these hosts while planning, too",
+        "network.max_connections: 3",
+        "requests to api.example.org:443 carry the secret DEPLOY_KEY of this machine",
+        "commands are given GREETING=hello",
+        "execution_environment: container",
+        "images: {python: house/python}",
+        "the MCP server shop runs npx -y shop-server, with TOKEN=${SHOP_TOKEN} A=b",
+        "the MCP server shop is given the variable SHOP_TOKEN of this machine",
+        "the MCP server shop may ask for sampling",
+        "the MCP server shop may be called while planning: look",
+        "the MCP server wiki is reached at https://wiki.example.org/mcp",
+        "limits.budget_usd: 900",
+    ]
+    grants = data("trust")["grants"]
+    assert grants["secrets"] == ["DEPLOY_KEY@api.example.org"]
+    assert grants["mcp_servers"]["shop"]["env"]["TOKEN"] == "${SHOP_TOKEN}"
+    assert grants["network"]["planning"] is True
+    assert "validate" not in grants
+    assert "limits.max_steps" not in grants
+
+
+def test_a_grant_tells_no_line_that_is_not_its_own(top: Path) -> None:
+    (top / ".patchyard" / "config.yaml").write_text('variables: {A: "x\\nvalidate is all"}\n')
+    assert typed("trust").stdout.splitlines()[1:] == ["commands are given A=x\\nvalidate is all"]
+
+
+DEVCONTAINER = """\
+{
+  "image": "house/${localEnv:SHOP_IMAGE:base}",
+  "containerEnv": {"A": "${localEnv:HOME_LANG}", "T": "${localEnv:GITHUB_TOKEN}"},
+  "postCreateCommand": ["echo", "${localEnv:SHOP_USER}"],
+  "features": {"./own": {}, "ghcr.io/house/node:1": {"version": "${localEnv:NODE_VERSION}"}},
+  "hostRequirements": {"memory": "64gb", "cpus": 4}
+}
+"""
+
+
+def test_the_variables_that_a_devcontainer_is_given_are_named(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    path = ".devcontainer/devcontainer.json"
+    put(top / path, DEVCONTAINER.encode())
+    put(top / ".devcontainer/own/install.sh", b"")
+    own = {"id": "own", "containerEnv": {"B": "${localEnv:EDITOR}${env:PAGER}"}}
+    put(top / ".devcontainer/own/devcontainer-feature.json", json.dumps(own).encode())
+    put(top / ".devcontainer/broken/devcontainer.json", b"{}")
+    names = "SHOP_IMAGE, HOME_LANG, SHOP_USER, NODE_VERSION, EDITOR, PAGER"
+    broken = ".devcontainer/broken/devcontainer.json"
+    unmade = "names neither `image` nor `build`"
+    assert typed("trust").stdout.splitlines()[2:] == [
+        f"{path} is given the variables {names} of this machine",
+        f"{path} fetches ghcr.io/house/node:1, with the variable HTTPS_PROXY of this machine",
+        f"{path} asks for 64 GiB of memory, 4 processors",
+        f"nothing counts of {broken} before it is mended: {broken}: {unmade}",
+    ]
+    found = data("trust")["devcontainers"][0]
+    assert found["variables"] == names.split(", ")
+    assert found["fetched"] == ["ghcr.io/house/node:1"]

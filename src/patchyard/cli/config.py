@@ -1,7 +1,6 @@
 """`agents config`: each setting, where it came from, and whether the files are right."""
 
 import os
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import click
@@ -10,12 +9,9 @@ from patchyard.cli.cataloguing import table, with_catalogue
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option, say_warnings
 from patchyard.cli.seeing import repository_settings, settings_here
-from patchyard.clients.yaml import flow
+from patchyard.cli.values import plain, shown
 from patchyard.configuration import PREFIX
-from patchyard.domain.codec import to_json
-from patchyard.domain.durations import duration
 from patchyard.domain.effective import Setting
-from patchyard.domain.environment_limits import KEY, MEASURES
 from patchyard.domain.project import Project
 from patchyard.engine.catalogue import Catalogue
 
@@ -36,7 +32,8 @@ def show(output_format: str, *, origin: bool) -> None:
         values = dict(seen.configuration.values)
         values |= _placed(seen.project, values["execution_environment"])
         rows = [
-            [name, _said(name, s), *([s.origin] if origin else [])] for name, s in values.items()
+            [name, shown(name, s.value), *([s.origin] if origin else [])]
+            for name, s in values.items()
         ]
         data = {
             "repository": seen.top,
@@ -59,33 +56,7 @@ def _placed(project: Project | None, said: Setting) -> dict[str, Setting]:
 
 
 def _data(setting: Setting) -> dict[str, Any]:
-    return {"value": _whole(setting.value), "origin": setting.origin}
-
-
-def _whole(value: Any) -> Any:
-    """Return a value as plain data; of a record also what was said as it would be by itself."""
-    if not is_dataclass(value) or isinstance(value, type):
-        return to_json(value)
-    said = {each.name: getattr(value, each.name) for each in fields(value)}
-    return {name: to_json(own) for name, own in said.items() if own is not None}
-
-
-def _said(name: str, setting: Setting) -> str:
-    value = _whole(setting.value)
-    is_time = name == "limits.timeout" or (name.startswith("budget.") and name.endswith("_time"))
-    if is_time and value is not None:
-        return duration(value)
-    if value is None or value in ([], {}):
-        return "-"
-    if name == "gates":
-        value = [f"{each['name']} ({each.get('command') or each['reads']})" for each in value]
-    if name.startswith(f"{KEY}."):
-        return MEASURES[name.removeprefix(f"{KEY}.")].show(value)
-    if name == "mcp_servers":
-        value = {key: {k: v for k, v in each.items() if k != "name"} for key, each in value.items()}
-    if isinstance(value, list) and not any(isinstance(item, (dict, list)) for item in value):
-        return ", ".join(str(item) for item in value)
-    return flow(value) if isinstance(value, (dict, list)) else str(value)
+    return {"value": plain(setting.value), "origin": setting.origin}
 
 
 @config.command(epilog="Example: agents config check")
