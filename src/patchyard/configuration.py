@@ -48,6 +48,7 @@ OWN = frozenset(
     {
         *("CALL", "ENVIRONMENT", "GATEWAY", "HOME", "KILLS", "ORIGIN", "PUBLISHED", "SEED", "SOAK"),
         *("MOCK_FAILURES", "MOCK_LATENCY_MS", "MOCK_SEED", "MODELS_ENVIRONMENT", "VM_IMAGE"),
+        "MCP_ADDRESS",
     }
 )
 READ = ("HOME", "MODELS_ENVIRONMENT", "VM_IMAGE")  # of them, what people set

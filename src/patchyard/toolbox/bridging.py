@@ -7,6 +7,7 @@ through the gateway that the proxy variables name, where the walls have one. Fol
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import urllib.error
@@ -132,8 +133,8 @@ def _one_line(text: str) -> str:
 
 
 def main() -> None:
-    """Carry standard input to the address in the last argument, and its answers back."""
-    Bridge(sys.argv[-1], sys.stdout).run(iter(sys.stdin.readline, ""))
+    """Carry standard input to the address in the variable that is named last, and answers back."""
+    Bridge(os.environ[sys.argv[-1]], sys.stdout).run(iter(sys.stdin.readline, ""))
 
 
 __all__ = ["AT_ONCE", "LONGEST", "Bridge", "main"]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 USUAL_TIMEOUT_S = 60.0
 MAX_SERVERS = 16
 BRIDGE = "import sys; sys.path.append(sys.argv[1]); from toolbox.bridging import main; main()"
+ADDRESS = "PATCHYARD_MCP_ADDRESS"  # of commands' variables, for the bridge: other users read argv
 ISOLATED = ("-I", "-S", "-B")  # as toolboxes are started
 MAX_ASKED = 10  # questions in one call
 UNKNOWN = "OUTCOME_UNKNOWN"
@@ -41,7 +42,7 @@ def _command(args: Answer) -> list[str]:
     """Return what starts the server: a program, or our own bridge to one that listens."""
     if "url" in args:
         parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        return [*_own_start(), *ISOLATED, "-c", BRIDGE, parent, arguments.text(args, "url")]
+        return [*_own_start(), *ISOLATED, "-c", BRIDGE, parent, ADDRESS]
     command = args.get("command")
     is_list = isinstance(command, list) and all(isinstance(word, str) for word in command)
     if not is_list or not command or "\0" in "".join(command):
@@ -68,8 +69,11 @@ def _started(room: Room, call: Call, args: Answer) -> McpServer:
     """Return the server that `args` describes, started now when it does not run as such."""
     name, command = arguments.text(args, "server"), _command(args)
     allowed = _allowed(args)
-    env = environment(room, variables(args), call.mark)
-    key = json.dumps([command, variables(args), sorted(allowed)], sort_keys=True)
+    given = variables(args)
+    if "url" in args:
+        given[ADDRESS] = arguments.text(args, "url")
+    env = environment(room, given, call.mark)
+    key = json.dumps([command, given, sorted(allowed)], sort_keys=True)
     found = room.servers.get(name)
     if found is not None and found.is_open and found.key == key:
         return found
