@@ -15,8 +15,9 @@ import pytest
 from patchyard.clients.ssh_talk import code
 from patchyard.clients.toolbox import BOOTSTRAP
 from patchyard.toolbox import arriving, hosting
+from patchyard.toolbox.wire import Decoder, encode
 
-__all__ = ["ID", "end", "home", "laid", "options", "request", "spoken", "start"]
+__all__ = ["ID", "end", "home", "laid", "options", "printed", "request", "spoken", "start"]
 
 ID = "01M81ZZZZZZZZZZZZZZZZZZZZZ"
 HELLO = b'{"do":"hello"}'
@@ -51,11 +52,15 @@ def laid(home: Path) -> tuple[str, str]:
 
 
 def options(**more: Any) -> Mapping[str, Any]:
-    return {"grace_s": 20.0, "env": {"PATH": "", "WORK": "{workspace}", "OWN": "{folder}"}, **more}
+    return {"grace_s": 20.0, **more}
+
+
+VARIABLES = {"PATH": "", "WORK": "{workspace}", "OWN": "{folder}"}
 
 
 def start(base: str, place: str, **more: Any) -> dict[str, Any]:
-    asked = request(id=ID, options=options(), bootstrap=BOOTSTRAP) | more
+    own = {"options": options(), "variables": VARIABLES, "bootstrap": BOOTSTRAP}
+    asked = request(id=ID, **own) | more
     return hosting.start(asked, base, place)
 
 
@@ -70,3 +75,17 @@ def spoken(path: str) -> bytes:
         peer.connect(path)
         peer.sendall(struct.pack(">I", len(HELLO)) + HELLO)
         return peer.recv(4096)
+
+
+def printed(path: str, command: str) -> str:
+    """What a command of a toolbox prints."""
+    args = {"command": command}
+    asked = {"do": "call", "call_id": "c", "op": "execute_command", "args": args}
+    decoder = Decoder()
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(path)
+        peer.sendall(encode(asked))
+        while True:
+            for each in decoder.feed(peer.recv(4096)):
+                if each["say"] == "result":
+                    return str(each["result"]["stdout"])

@@ -84,7 +84,10 @@ def _start(command: list[str], listening: int) -> "subprocess.Popen[bytes]":
 
 @asynccontextmanager
 async def serving(
-    folder: Path, python: str | None = None, options: ToolboxOptions | None = None
+    folder: Path,
+    python: str | None = None,
+    options: ToolboxOptions | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Server]:
     """A toolbox on `folder`/work; measured for coverage unless another `python` is named."""
     workspace = folder / "work"
@@ -100,7 +103,7 @@ async def serving(
             command = [sys.executable, "-B", "-c", MEASURED, command[-1]]
         process = _start(command, listener.fileno())
     try:
-        client = await ToolboxClient.connect(path)
+        client = await ToolboxClient.connect(path, variables=variables)
         try:
             yield Server(process, path, workspace, client)
         finally:

@@ -6,10 +6,12 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from patchyard.clients import toolbox
 from patchyard.clients.process import all_processes, descendants
 from patchyard.clients.toolbox import ToolboxClient, ToolboxOptions
 from patchyard.domain.errors import EnvironmentBroken
+from patchyard.toolbox.wire import MAX_FRAME_BYTES, encode
 from services import python
 from timing import promised
 from toolboxes import Server, alive, gone, serving, written
@@ -89,12 +92,33 @@ async def test_a_command_has_no_input_terminal_or_descriptor(server: Server) -> 
 
 
 async def test_variables_come_from_the_call_and_nowhere_else(tmp_path: Path) -> None:
-    options = ToolboxOptions(listen_fd=0, workspace="", env={"HOME": "/h", "OWN": "1"})
-    async with serving(tmp_path, options=options) as server:
+    home = tmp_path / "home"
+    async with serving(tmp_path, variables={"HOME": str(home), "OWN": "1"}) as server:
         result = await server.command(
             'echo "$HOME $OWN $MORE $PYTEST_CURRENT_TEST"', env={"MORE": "2"}
         )
-    assert result["stdout"] == "/h 1 2 \n"
+        again = await ToolboxClient.connect(server.path)
+        after = await again.call("again", "execute_command", {"command": "echo $OWN"})
+        await again.close()
+    assert result["stdout"] == f"{home} 1 2 \n"
+    assert after["stdout"] == "1\n"
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("given", [["A"], {"A": 1}, None, "A=1"])
+async def test_variables_of_another_shape_are_refused(server: Server, given: Any) -> None:
+    reading, writing = await asyncio.open_unix_connection(str(server.path))
+    writing.write(encode({"do": "set_variables", "variables": given}))
+    said = await reading.read(1000)
+    writing.close()
+    assert b'"error"' in said
+    assert b"variables are an object of texts" in said
+    assert (await server.command("true"))["success"]
+
+
+async def test_variables_beyond_a_frame_are_refused(server: Server) -> None:
+    with pytest.raises(EnvironmentBroken, match="is over the limit"):
+        await ToolboxClient.connect(server.path, variables={"A": "x" * MAX_FRAME_BYTES})
 
 
 async def test_a_time_out_kills_the_whole_tree(server: Server) -> None:

@@ -234,10 +234,8 @@ def test_no_mount_stands_in_for_a_part_of_the_container(target: str) -> None:
 
 
 def test_the_images_own_path_and_variables_stay() -> None:
-    config = asked(Env=["PATH=/opt/go/bin:/usr/bin", "GOROOT=/opt/go"])
-    words = " ".join(config.config["Cmd"])
-    assert '"GOROOT": "/opt/go"' in words
-    assert '"PATH": "/opt/go/bin:/usr/bin"' in words
+    own = asked(Env=["PATH=/opt/go/bin:/usr/bin", "GOROOT=/opt/go"]).variables
+    assert (own["GOROOT"], own["PATH"]) == ("/opt/go", "/opt/go/bin:/usr/bin")
 
 
 def test_the_home_is_where_no_mount_is() -> None:

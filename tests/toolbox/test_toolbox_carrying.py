@@ -85,9 +85,10 @@ def contained(base: str, place: str, image: str) -> tuple[FarEngine, dict[str, A
     host = far_engine(
         Address(host="here"), json.loads(json.dumps(hosting.look(asked, base, place))), image
     )
-    config = container_on(host, spec_there(), ID).config
+    made = container_on(host, spec_there(), ID)
+    own = {"config": made.config, "variables": dict(made.variables)}
     accounts = etc_on(host, spec_there())
-    return host, {**asked, "engine": host.socket, "config": config, "accounts": accounts}
+    return host, {**asked, **own, "engine": host.socket, "accounts": accounts}
 
 
 @pytest.mark.service("docker")

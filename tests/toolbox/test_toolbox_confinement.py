@@ -89,11 +89,11 @@ def test_a_home_that_is_missing_is_made_as_the_agent_and_one_that_is_there_stays
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o777)
         for _ in range(2):
-            confined(uid=AGENT, env={"HOME": f"{folder}/home"})
+            confined(f"confinement.make_home({folder!r} + '/home'); show()", uid=AGENT)
             facts = Path(folder, "home").stat()
             assert (facts.st_uid, facts.st_gid) == (AGENT, AGENT)
             assert stat.S_IMODE(facts.st_mode) == 0o700
-        confined(uid=AGENT, env={"HOME": "/nowhere/to/be/found"})
+        confined("confinement.make_home('/nowhere/to/be/found'); show()", uid=AGENT)
 
 
 def test_limits_are_lowered_and_never_raised() -> None:

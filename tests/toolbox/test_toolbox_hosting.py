@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hosted import ID, end, home, laid, request, spoken, start
+from hosted import ID, end, home, laid, printed, request, spoken, start
 from patchyard.clients.ssh_talk import code
 from patchyard.clients.toolbox import TOOLBOX_FOLDER
 from patchyard.toolbox import arriving, ending, hosting, walling
@@ -143,11 +143,10 @@ def test_a_toolbox_is_started_found_and_ended(home: Path) -> None:
     assert hosting.state(known | {"boot": "another"}, base, place) == {"is_there": False}
     assert b'"say":"hello"' in spoken(found["socket"])
     assert found["workspace"] == str(folder / "workspace")
-    words = Path(f"/proc/{found['root']['pid']}/cmdline").read_bytes().split(b"\0")
-    given = json.loads(words[-2])
-    assert given["env"]["WORK"] == str(folder / "workspace")
-    assert given["env"]["OWN"] == str(folder)
-    assert given["env"]["TMPDIR"] == str(folder / "tmp")
+    process = Path(f"/proc/{found['root']['pid']}")
+    assert b"WORK" not in process.joinpath("cmdline").read_bytes()
+    told = printed(found["socket"], 'echo "$WORK $OWN $TMPDIR"')
+    assert told == f"{folder}/workspace {folder} {folder}/tmp\n"
     assert end(base, found)
     assert end(base, found)
     assert not folder.exists()
@@ -195,7 +194,7 @@ def test_a_toolbox_that_never_answers_is_given_up(
 
 
 def test_a_socket_that_nobody_holds_is_no_answer(tmp_path: Path) -> None:
-    assert hosting._answers(lambda: False, str(tmp_path / "none")) is False
+    assert hosting._answers(lambda: False, str(tmp_path / "none"), {}) is False
     one, other = socket.socketpair()
     with one:
         one.sendall(b"x")

@@ -163,12 +163,13 @@ def remove_berth(directory: Path) -> None:
     remove_tree(directory)
 
 
-async def first_contact(path: Path) -> Mapping[str, Any]:
-    """Wait until the toolbox behind `path` answers; return its hello. Raises EnvironmentBroken.
+async def first_contact(path: Path, variables: Mapping[str, str]) -> Mapping[str, Any]:
+    """Wait until the toolbox behind `path` answers, and has the variables of its commands.
 
-    How long it is waited for is the caller's to say: a machine that is busy starts programs slowly.
+    Returns its hello. Raises EnvironmentBroken. How long it is waited for is the caller's to say: a
+    machine that is busy starts programs slowly.
     """
-    client = await ToolboxClient.connect(path, is_bounded=False)
+    client = await ToolboxClient.connect(path, variables=variables, is_bounded=False)
     await client.close()
     return client.hello
 
@@ -259,7 +260,6 @@ def serving(
     code: str,
     workspace: str,
     rlimits: Mapping[str, int],
-    variables: Mapping[str, str],
 ) -> list[str]:
     """Return the command of the toolbox of `spec`; `code` and `workspace` as it sees them."""
     options = ToolboxOptions(
@@ -271,7 +271,6 @@ def serving(
         output_bytes=spec.limits.output_bytes,
         rlimits=rlimits,
         is_read_only=not spec.workspace.is_writable,
-        env=variables,
     )
     return toolbox_command(toolbox_interpreter().path, code, options)
 

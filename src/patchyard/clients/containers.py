@@ -39,6 +39,7 @@ class Confined:
     """What is asked of the engine: the body of its `containers/create`."""
 
     config: Mapping[str, Any]
+    variables: Mapping[str, str] = field(default_factory=dict)  # of commands; told to the toolbox
     is_podman: bool = False  # of whom
 
     @property
@@ -82,9 +83,8 @@ def confined(
         *equipped.python.mounts(PYTHON_PLACE),
     )
     is_piped = not equipped.passing
-    variables = variables_of(spec, image, home=home_of(spec))
     options = replace(
-        _options(spec, variables, is_piped=is_piped),
+        _options(spec, is_piped=is_piped),
         replica=equipped.replica,
         is_grouped=not equipped.is_watched,  # else somebody outside counts
         rlimits=resource_limits(
@@ -96,6 +96,7 @@ def confined(
     )
     return Confined(
         is_podman=equipped.is_podman,
+        variables=variables_of(spec, image, home=home_of(spec)),
         config={
             "Image": image["Id"],
             "Hostname": "sandbox",
@@ -117,9 +118,7 @@ def confined(
     )
 
 
-def _options(
-    spec: EnvironmentSpec, variables: Mapping[str, str], *, is_piped: bool
-) -> ToolboxOptions:
+def _options(spec: EnvironmentSpec, *, is_piped: bool) -> ToolboxOptions:
     return ToolboxOptions(
         listen_fd=LISTEN_FD,
         listen_from="" if is_piped else PASSED_AT,
@@ -129,7 +128,6 @@ def _options(
         output_bytes=spec.limits.output_bytes,
         is_read_only=not spec.workspace.is_writable,
         seccomp=base64.b64encode(filter_program()).decode("ascii"),
-        env=variables,
     )
 
 

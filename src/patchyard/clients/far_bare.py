@@ -15,18 +15,22 @@ OWN_PLACES = {"PYTHONPYCACHEPREFIX": "{folder}/tmp/pycache"}
 
 
 def bare_options(spec: EnvironmentSpec) -> Mapping[str, Any]:
-    """Return what a toolbox is started with; `{...}` is filled in over there."""
-    mapping = PathMapping(here=spec.workspace.target, there="{workspace}")
-    variables = {name: mapping.text_inward(value) for name, value in spec.variables.items()}
-    own = {name: value for name, value in OWN_PLACES.items() if name in variables}
-    path = ":".join(mapping.inward(each) for each in spec.path)
+    """Return what a toolbox is started with; the rest of it is filled in over there."""
     return {
         "grace_s": spec.orphan_grace_s,
         "output_bytes": spec.limits.output_bytes,
         "rlimits": resource_limits(spec.limits, bounds_memory=True, bounds_processes=False),
         "is_read_only": not spec.workspace.is_writable,
-        "env": {"SHELL": "/bin/sh", "PATH": path, **variables, **own},
     }
+
+
+def bare_variables(spec: EnvironmentSpec) -> Mapping[str, str]:
+    """Return the variables of its commands; `{...}` is filled in over there."""
+    mapping = PathMapping(here=spec.workspace.target, there="{workspace}")
+    variables = {name: mapping.text_inward(value) for name, value in spec.variables.items()}
+    own = {name: value for name, value in OWN_PLACES.items() if name in variables}
+    path = ":".join(mapping.inward(each) for each in spec.path)
+    return {"SHELL": "/bin/sh", "PATH": path, **variables, **own}
 
 
 def refuse_unanswered(host: str, made: Mapping[str, Any]) -> None:
@@ -40,4 +44,4 @@ def refuse_unanswered(host: str, made: Mapping[str, Any]) -> None:
     )
 
 
-__all__ = ["OWN_PLACES", "bare_options", "refuse_unanswered"]
+__all__ = ["OWN_PLACES", "bare_options", "bare_variables", "refuse_unanswered"]

@@ -170,9 +170,7 @@ def walls_on(host: FarHost, spec: EnvironmentSpec) -> Mapping[str, Any]:
     view = view_on(host, spec)
     planned = plan(
         view,
-        toolbox_command(
-            host.machine.interpreter.path, TOOLBOX_PLACE, _options(host, spec, view.variables)
-        ),
+        toolbox_command(host.machine.interpreter.path, TOOLBOX_PLACE, _options(host, spec)),
         bubblewrap=host.bubblewrap,
         is_root=host.identity.is_switched,
         options=() if is_writable else _closed(host),
@@ -187,6 +185,7 @@ def walls_on(host: FarHost, spec: EnvironmentSpec) -> Mapping[str, Any]:
         "files": planned.files,
         "report": [INFO_FD, INFO_READER_FD],
         "env": VARIABLES,
+        "variables": view.variables,
         "processes": spec.limits.processes if host.has_groups else None,
     }
 
@@ -199,7 +198,7 @@ def counted_on(host: FarHost) -> Mapping[str, str]:
     return {"processes": own}
 
 
-def _options(host: FarHost, spec: EnvironmentSpec, variables: Mapping[str, str]) -> ToolboxOptions:
+def _options(host: FarHost, spec: EnvironmentSpec) -> ToolboxOptions:
     identity = host.identity
     return ToolboxOptions(
         listen_fd=LISTEN_FD,
@@ -213,7 +212,6 @@ def _options(host: FarHost, spec: EnvironmentSpec, variables: Mapping[str, str])
         ),
         is_read_only=not spec.workspace.is_writable,
         replica="" if spec.workspace.is_writable else REPLICA,
-        env=variables,
     )
 
 

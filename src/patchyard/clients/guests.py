@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from posixpath import normpath
 from typing import Any
 
-from patchyard.clients.containers import etc_files, home_of, variables_of
+from patchyard.clients.containers import etc_files, home_of
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
@@ -86,7 +86,6 @@ def told(
         is_machine=True,
         is_read_only=not spec.workspace.is_writable,
         seccomp=base64.b64encode(filter_program()).decode("ascii"),
-        env=variables_of(spec, {}, home=home),
     )
     return {
         "do": "begin",

@@ -37,7 +37,10 @@ BOOTSTRAP = (
 
 @dataclass(frozen=True, kw_only=True)
 class ToolboxOptions:
-    """What a toolbox is started with."""
+    """What a toolbox is started with. It stands in a command line, which all users can read.
+
+    So variables are none of it: they come over the socket, by the first connection.
+    """
 
     listen_fd: int  # listening Unix socket that it inherits, or has passed
     workspace: str  # absolute path of the work tree as seen inside
@@ -53,14 +56,12 @@ class ToolboxOptions:
     is_piped: bool = False  # its standard streams take the place of the socket
     seccomp: str = ""  # filter as BPF, in base 64; empty: none of its own
     replica: str = ""  # where a replica can be written to, or PASSED; empty: at its path
-    env: Mapping[str, str] = field(default_factory=dict)  # of commands, PATH and HOME among them
 
 
 def settings_text(options: ToolboxOptions) -> str:
     """Return the options as a toolbox reads them."""
     given = {name: getattr(options, name) for name in options.__dataclass_fields__}
-    given |= {"rlimits": dict(options.rlimits), "env": dict(options.env)}
-    return json.dumps(given)
+    return json.dumps({**given, "rlimits": dict(options.rlimits)})
 
 
 def bootstrap(parent: str, options: ToolboxOptions) -> list[str]:
@@ -197,9 +198,12 @@ class ToolboxClient:
         self.hello = hello  # what it says of itself: pid, python, calls
 
     @classmethod
-    async def connect(cls, path: Path, *, is_bounded: bool = True) -> "ToolboxClient":
+    async def connect(
+        cls, path: Path, *, variables: Mapping[str, str] | None = None, is_bounded: bool = True
+    ) -> "ToolboxClient":
         """Connect to a socket and shake hands. Raises EnvironmentBroken when nobody answers.
 
+        `variables` are those of commands from now on, PATH and HOME among them; None: as they were.
         Without `is_bounded` the caller bounds the time.
         """
 
@@ -212,21 +216,28 @@ class ToolboxClient:
             finally:
                 os.close(folder)
 
-        return await cls.over(dial, path, is_bounded=is_bounded)
+        return await cls.over(dial, path, variables=variables, is_bounded=is_bounded)
 
     @classmethod
     async def over(
-        cls, dial: Dial, path: Path = NOWHERE, *, is_bounded: bool = True
+        cls,
+        dial: Dial,
+        path: Path = NOWHERE,
+        *,
+        variables: Mapping[str, str] | None = None,
+        is_bounded: bool = True,
     ) -> "ToolboxClient":
-        """Connect as `dial` does, and shake hands; see `connect`."""
+        """Connect as `dial` does, and shake hands; see `connect`. Raises EnvironmentBroken."""
         wire: _Wire | None = None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S if is_bounded else None):
                 wire = cast("_Wire", await dial(_Wire))
+                if variables is not None:  # before the hello, whose answer says that they are there
+                    cls._send(wire, {"do": "set_variables", "variables": dict(variables)})
                 cls._send(wire, {"do": "hello"})
                 hello = await asyncio.shield(wire.hello)
             _require_same_protocol(hello)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, WireError) as error:
             cls._abort(wire)
             reason = str(error) or "it took too long"
             raise EnvironmentBroken(f"no toolbox answers: {reason}") from error

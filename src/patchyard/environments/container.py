@@ -179,7 +179,7 @@ class ContainerEnvironment:
             _require_no_surprise(spec, made)
             details |= await way.prepare(engine, name)
             berth.handle(self.kind, spec.workspace.target, details)
-            told = await _answering(engine, name, way, berth)
+            told = await _answering(engine, name, way, berth, asked.variables)
             details |= await _running(engine, name, way, identity, told)
             undo.pop_all()
             way.close()
@@ -312,9 +312,9 @@ def _written(directory: Path, files: Mapping[str, str]) -> Mapping[str, str]:
 
 
 async def _answering(
-    engine: ContainerEngine, name: str, way: Way, berth: Berth
+    engine: ContainerEngine, name: str, way: Way, berth: Berth, variables: Mapping[str, str]
 ) -> Mapping[str, Any]:
-    """Run it until its toolbox has answered; return what that saw of its walls.
+    """Run it until its toolbox has answered, and has `variables`; return what it saw of its walls.
 
     Raises EnvironmentUnavailable with the cause.
     """
@@ -323,7 +323,7 @@ async def _answering(
             await engine.start(name)
             await way.arrived(engine, name)
             berth.close_listener()
-            hello = await first_contact(berth.path)
+            hello = await first_contact(berth.path, variables)
     except (EnvironmentBroken, TimeoutError) as error:
         words = last_words(await way.said(engine, name) or str(error))
         kind = EnvironmentUnavailable if isinstance(error, TimeoutError) else StartBroken

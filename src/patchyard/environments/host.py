@@ -114,7 +114,7 @@ class HostEnvironment:
     ) -> ProcessRef:
         mark = f"{MARK}={berth.directory.name}"
         variables = self._variables(spec, identity, home) | {MARK: berth.directory.name}
-        command = self._toolbox_command(spec, identity, variables, group)
+        command = self._toolbox_command(spec, identity, group)
         root: ProcessRef | None = None
         with contextlib.ExitStack() as stack:
             said = Pipe(stack)
@@ -129,7 +129,7 @@ class HostEnvironment:
             try:
                 async with asyncio.timeout(START_TIMEOUT_S):
                     joining = asyncio.to_thread(cgroups.join_group, group, root.pid)
-                    await asyncio.gather(joining, first_contact(berth.path))
+                    await asyncio.gather(joining, first_contact(berth.path, variables))
             except BaseException as error:
                 kill_tree(root, marker=mark, timeout_s=END_TIMEOUT_S)
                 if not isinstance(error, (EnvironmentBroken, OSError, TimeoutError)):
@@ -194,7 +194,6 @@ class HostEnvironment:
         self,
         spec: EnvironmentSpec,
         identity: AgentIdentity,
-        variables: dict[str, str],
         group: tuple[str, ...],
     ) -> list[str]:
         bounds_processes = not cgroups.is_bounding(group, "pids")
@@ -211,7 +210,6 @@ class HostEnvironment:
             code=self._toolbox(identity),
             workspace=spec.workspace.source,
             rlimits=limits,
-            variables=variables,
         )
 
     def _variables(

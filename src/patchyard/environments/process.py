@@ -158,9 +158,9 @@ class ProcessEnvironment:
             group = cgroups.own_group(environment_id, spec.limits)
             undo.callback(cgroups.remove_group, group)
             berth.handle(self.kind, spec.workspace.target, {"group": list(group)})
-            command = _toolbox_command(spec, view, identity, group)
+            command = _toolbox_command(spec, identity, group)
             with contextlib.ExitStack() as stack:
-                attempt = _Attempt(stack, group)
+                attempt = _Attempt(stack, group, view.variables)
                 undo.callback(attempt.kill)
                 with launch(
                     view, command, bubblewrap=bubblewrap, is_root=identity.is_switched
@@ -245,10 +245,16 @@ class _Silent(EnvironmentUnavailable):
 class _Attempt:
     """One start of bubblewrap: what runs so far, and how to undo it."""
 
-    def __init__(self, stack: contextlib.ExitStack, group: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        stack: contextlib.ExitStack,
+        group: tuple[str, ...],
+        variables: Mapping[str, str],
+    ) -> None:
         self.monitor: ProcessRef | None = None  # bubblewrap outside; ends by itself after `init`
         self.init: ProcessRef | None = None  # PID 1 inside: killing it kills all there
         self._group = group
+        self._variables = variables  # of commands
         self._report, self._said = Pipe(stack), Pipe(stack)
 
     def spawn(self, prepared: Launch, berth: Berth) -> None:
@@ -277,7 +283,7 @@ class _Attempt:
                 self.init = identify_started(child)
                 # writing there takes some ms in the kernel: meanwhile the toolbox comes up
                 joining = asyncio.to_thread(cgroups.join_group, self._group, self.init.pid)
-                await asyncio.gather(joining, first_contact(berth.path))
+                await asyncio.gather(joining, first_contact(berth.path, self._variables))
         except (EnvironmentBroken, OSError, TimeoutError) as error:
             await asyncio.to_thread(self.kill)
             said = read_said(self._said.reading)
@@ -317,7 +323,7 @@ def _owner(path: str) -> int | None:
 
 
 def _toolbox_command(
-    spec: EnvironmentSpec, view: View, identity: AgentIdentity, group: tuple[str, ...]
+    spec: EnvironmentSpec, identity: AgentIdentity, group: tuple[str, ...]
 ) -> list[str]:
     limits = resource_limits(
         spec.limits,
@@ -331,7 +337,6 @@ def _toolbox_command(
         code=TOOLBOX_PLACE,
         workspace=spec.workspace.target,
         rlimits=limits,
-        variables=view.variables,
     )
 
 

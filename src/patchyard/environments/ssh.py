@@ -14,7 +14,7 @@ from typing import Any
 
 from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.berths import Noted, Station, agent_of, berth_directory, remove_berth
-from patchyard.clients.far_bare import bare_options, refuse_unanswered
+from patchyard.clients.far_bare import bare_options, bare_variables, refuse_unanswered
 from patchyard.clients.far_claims import LONGEST_PLACE, Bounds, checked_start
 from patchyard.clients.far_containers import (
     PLACES,
@@ -318,9 +318,8 @@ async def _made(
     """
     where = Address.parse(spec.address)
     if spec.carries is None:
-        options = bare_options(spec)
-        asked = talk.ask("start", id=environment_id, options=options, bootstrap=BOOTSTRAP)
-        made = await whole(asked)
+        own = {"options": bare_options(spec), "variables": bare_variables(spec)}
+        made = await whole(talk.ask("start", id=environment_id, bootstrap=BOOTSTRAP, **own))
         refuse_unanswered(where.host, made)
         return made, {}
     if spec.carries == ExecutionEnvironment.CONTAINER:
@@ -344,7 +343,7 @@ async def _contained(
     require_as_asked(made.get("made"), asked)
     is_closed = not spec.workspace.is_writable
     asked_for = {"is_podman": host.is_podman, "is_closed": is_closed}
-    made = await whole(talk.ask("run", **asked_for, **engine))
+    made = await whole(talk.ask("run", variables=asked.variables, **asked_for, **engine))
     refuse_unstarted(host, made)
     return made
 

@@ -29,6 +29,7 @@ from patchyard.clients.berths import (
     try_out,
 )
 from patchyard.clients.bubblewrap import find_bubblewrap
+from patchyard.clients.containers import home_of, variables_of
 from patchyard.clients.controls import control
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.growth import HomeMeter
@@ -251,7 +252,7 @@ async def _succeed(
                     machine_id=os.urandom(16).hex(),
                 )
                 await asking.tell(what, timeout_s=START_TIMEOUT_S)
-                await first_contact(berth.path)
+                await first_contact(berth.path, variables_of(spec, {}, home=home_of(spec)))
     except (EnvironmentBroken, OSError, TimeoutError) as error:
         await asyncio.to_thread(start.kill)
         why = last_words(str(error)) or f"nothing came within {START_TIMEOUT_S:g} s"

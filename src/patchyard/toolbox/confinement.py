@@ -65,7 +65,6 @@ def confine(settings: Settings) -> None:
     elif os.geteuid() != 0:
         _narrow(libc)
         _let_go(libc)
-    _make_home(settings.env.get("HOME", ""))
     _prctl(libc, PR_SET_NO_NEW_PRIVS, 1)
     _prctl(libc, PR_SET_DUMPABLE, 0)
     if os.getpid() != 1:
@@ -146,7 +145,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def _make_home(home: str) -> None:
+def make_home(home: str) -> None:
     """Make the agent's home as git, ssh and npm want it: its own, and closed to others."""
     try:
         os.mkdir(home, 0o700)
@@ -173,4 +172,5 @@ __all__ = [
     "confine",
     "limit_command",
     "limit_next",
+    "make_home",
 ]

@@ -72,7 +72,7 @@ def run(request: dict[str, Any], base: str, _code: str) -> dict[str, Any]:
             given.append(detached(os.path.join(folder, "workspace")))
             stack.callback(os.close, given[1])
         is_there = container.start(own, given)
-    answers = is_there and _answers(container.has_ended, where)
+    answers = is_there and _answers(container.has_ended, where, request["variables"])
     failed = container.failure(where) if answers else containing.NO_ANSWER
     if failed:
         return {"failed": failed, "said": container.said()}
@@ -102,7 +102,8 @@ def _started(request: dict[str, Any], folder: str, code: str) -> dict[str, Any]:
         try:
             started.run(agent, code, {LISTEN_FD: listener.fileno(), 2: said.fileno()})
             listener.close()
-            failed = started.failure() if _answers(started.has_ended, where) else "no answer"
+            answers = _answers(started.has_ended, where, started.variables)
+            failed = started.failure() if answers else "no answer"
         except BaseException:
             started.kill()
             raise
@@ -150,6 +151,7 @@ class Started:
         self._request = request
         self._folder = folder
         self._report: dict[str, Any] = {}
+        self.variables: dict[str, str] = {}  # of commands, once it runs
         self._top = _reference(0)  # what was started: bubblewrap, or the toolbox itself
         self.root = self._top  # the toolbox
 
@@ -157,6 +159,7 @@ class Started:
         """Start it with these descriptors. Raises OSError."""
         if "walls" in self._request:
             walls = self._request["walls"]
+            self.variables = walls["variables"]
             env = {**walls["env"], MARK: os.path.basename(self._folder)}
             deadline = time.monotonic() + STARTING_S
             pid, reading = walling.start(walls, env, descriptors)
@@ -168,11 +171,13 @@ class Started:
                 own = os.path.join(self._folder, "run")
                 grouping.begin(own, name, walls["processes"], self.root["pid"])
             return
-        options = _options(self._request, self._folder, agent)
+        self.variables = _variables(self._request, self._folder, agent)
+        work = os.path.join(self._folder, "workspace")
+        options = dict(self._request["options"], workspace=work, uid=agent, gid=agent)
         options["listen_fd"] = LISTEN_FD
         words = [self._request["bootstrap"], code, json.dumps(options)]
         argv = [finding.python(agent), "-I", "-S", "-B", "-c", *words]
-        pid = spawn_detached(argv, env=options["env"], descriptors=descriptors)
+        pid = spawn_detached(argv, env=self.variables, descriptors=descriptors)
         self._top = self.root = _reference(pid)
 
     def has_ended(self) -> bool:
@@ -205,12 +210,12 @@ def _address(folder: str) -> str:
     return os.path.join(outside, "toolbox.sock")
 
 
-def _options(request: dict[str, Any], folder: str, agent: int | None) -> dict[str, Any]:
-    """Return the toolbox's options with what only this host knows, in place of `{...}` too."""
+def _variables(request: dict[str, Any], folder: str, agent: int | None) -> dict[str, str]:
+    """Return the variables of commands with what only this host knows, in place of `{...}` too."""
     work = os.path.join(folder, "workspace")
     env = {
         name: value.replace("{workspace}", work).replace("{folder}", folder)
-        for name, value in request["options"]["env"].items()
+        for name, value in request["variables"].items()
     }
     own = pwd.getpwuid(os.getuid())
     path = os.environ.get("PATH", os.defpath)
@@ -220,16 +225,16 @@ def _options(request: dict[str, Any], folder: str, agent: int | None) -> dict[st
     env.setdefault("TMPDIR", os.path.join(folder, "tmp"))
     env.setdefault("LC_CTYPE", os.environ.get("LANG", "C.UTF-8"))  # LANG costs a shell 0.2 ms more
     env[MARK] = os.path.basename(folder)
-    given = {"workspace": work, "uid": agent, "gid": agent, "env": env}
-    return {**request["options"], **given}
+    return env
 
 
-def _answers(has_ended: Callable[[], bool], where: str) -> bool:
-    """Whether the toolbox says hello in time."""
+def _answers(has_ended: Callable[[], bool], where: str, variables: dict[str, str]) -> bool:
+    """Whether the toolbox says hello in time; it has the variables of its commands then."""
     deadline = time.monotonic() + STARTING_S
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         try:
             peer.connect(where)
+            peer.sendall(encode({"do": "set_variables", "variables": variables}))
             peer.sendall(encode({"do": "hello"}))
         except OSError:
             return False

@@ -14,7 +14,7 @@ import time
 from . import operations, processes, walled
 from .calls import Call, Register, killed_for_memory, killed_in_group
 from .commands import find_shell
-from .confinement import Offering, confine
+from .confinement import Offering, confine, make_home
 from .connection import Connection
 from .entrances import Listener
 from .passing import receive
@@ -119,6 +119,7 @@ class Server:
             "forget": self._on_forget,
             "hello": self._on_hello,
             "listen": self._on_listen,
+            "set_variables": self._on_set_variables,
         }
         do = message.get("do")
         if do == "end":
@@ -139,6 +140,15 @@ class Server:
             "walls": self._walls,
         }
         connection.send(encode(hello))
+
+    def _on_set_variables(self, connection: Connection, message: dict[str, Any]) -> None:
+        """Take the variables of commands, which stand in no command line."""
+        given = message.get("variables")
+        if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
+            connection.send(encode({"say": "error", "message": "variables are an object of texts"}))
+            return
+        self._room.settings.env = given
+        make_home(given.get("HOME", ""))
 
     def _on_call(self, connection: Connection, message: dict[str, Any]) -> None:
         call_id = message.get("call_id")

@@ -1,4 +1,4 @@
-"""What a toolbox is started with, as one JSON argument."""
+"""What a toolbox is started with, as one JSON argument: nothing that other users may not read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Settings:
         self.is_grouped: bool = given.get("is_grouped", False)  # its group is shown, and its own
         self.is_read_only: bool = given.get("is_read_only", False)
         self.seccomp: str = given.get("seccomp", "")  # a filter as BPF, in base 64; empty: none
-        self.env: dict[str, str] = given.get("env", {})  # of commands, before the fixed ones
+        # of commands, before the fixed ones; the engine tells them over the socket
+        self.env: dict[str, str] = {}
 
 
 __all__ = ["PASSED", "Settings"]

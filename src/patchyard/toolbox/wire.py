@@ -5,7 +5,8 @@ is a 4-byte big-endian length and a JSON object in ASCII; bytes that are not UTF
 surrogates (`surrogateescape`), so that paths and output survive exactly.
 
 Engine to toolbox, by `do`: `hello`, `call` (call_id, op, args, is_listening), `attach` (call_id,
-is_listening), `cancel` (call_id), `forget` (call_ids), `listen`, `end`. Toolbox to engine, by
+is_listening), `cancel` (call_id), `forget` (call_ids), `listen`, `set_variables` (variables: of
+commands, by whoever started it, before the first call), `end`. Toolbox to engine, by
 `say`: `hello` (protocol, pid, python, shell, calls, walls), `output` (call_id, stream, text),
 `result` (call_id, result), `unknown` (call_id), `listening` (port; the socket travels as ancillary
 data on the same frame), `error` (message). Output is streamed unless `is_listening` is false; the

@@ -1,0 +1,57 @@
+"""What other users of a machine read in its list of processes: names of variables, no values."""
+
+import secrets
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from environments.yards import KINDS, Adapter, Start, Yard, marks_of
+from onlookers import looking
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+ORDINARY = [pytest.param("ssh-process-nobody", marks=marks_of("ssh-process-nobody"))]
+TOLD = 'printf "%s" "$TOKENISH" "$OWN"'
+SERVER = """
+while IFS= read -r line; do case $line in
+*initialize\\"*) echo '{"id":1,"result":{}}' ;;
+*tools/list*) echo '{"id":2,"result":{"tools":[{"name":"'$TOKENISH$OWN'"}]}}' ;;
+esac; done
+"""
+
+
+@pytest.fixture(params=[*KINDS, *ORDINARY])
+def adapter(request: pytest.FixtureRequest, yard: Yard) -> Adapter:
+    return yard.adapter(request.param)
+
+
+async def test_the_values_of_variables_stand_in_no_command_line(start: Start, yard: Yard) -> None:
+    marker = f"tokenish-{secrets.token_hex(8)}"
+    own = {"env": {"OWN": f"{marker}-own"}}
+    yard.variables = {"TOKENISH": f"{marker}-plan", "HOME": f"/nonexistent/{marker}"}
+    (yard.workspace / "server.sh").write_text(SERVER)
+    with looking(marker) as onlooker:
+        running = await start(yard.spec())
+
+        async def call(number: str, op: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+            return await running.toolbox.call(number, op, {**args, **own})
+
+        said = await call("01RUN", "execute_command", {"command": TOLD})
+        await call("02JOB", "execute_command", {"command": "sleep 60", "background": True})
+        served = await call("03LIST", "mcp_list", {"server": "s", "command": ["sh", "server.sh"]})
+        near = {"server": "n", "url": f"http://127.0.0.1:1/{marker}", "timeout_s": 20}
+        bridged = await call("04NEAR", "mcp_list", near)
+    assert "cannot be reached" in str(bridged)
+    assert said["stdout"] == f"{marker}-plan{marker}-own"
+    assert f"{marker}-plan{marker}-own" in str(served.get("tools"))
+    assert onlooker.seen == []
+
+
+def test_an_onlooker_sees_what_stands_in_one() -> None:
+    marker = f"tokenish-{secrets.token_hex(8)}"
+    with looking(marker) as onlooker:
+        process = subprocess.Popen(["sh", "-c", "read line", marker], stdin=subprocess.PIPE)
+    process.communicate()
+    assert onlooker.seen == [f"sh -c read line {marker} "]
