@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from environments.yards import KINDS, Adapter, Start, Yard, marks_of
+from environments.yards import KINDS, VM, Adapter, Start, Yard, marks_of
 from onlookers import looking
+from timing import IS_SOAK
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
+FASTER = KINDS if IS_SOAK else [kind for kind in KINDS if kind.values != VM.values]
 ORDINARY = [pytest.param("ssh-process-nobody", marks=marks_of("ssh-process-nobody"))]
 TOLD = 'printf "%s" "$TOKENISH" "$OWN"'
 SERVER = """
@@ -22,7 +24,7 @@ esac; done
 """
 
 
-@pytest.fixture(params=[*KINDS, *ORDINARY])
+@pytest.fixture(params=[*FASTER, *ORDINARY])
 def adapter(request: pytest.FixtureRequest, yard: Yard) -> Adapter:
     return yard.adapter(request.param)
 
