@@ -25,6 +25,15 @@ def test_small_plain_files_alone_are_read_and_nothing_stays_open(tmp_path: Path)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+def test_a_file_of_a_checkout_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("hashed\n")
+    sight = glimpse(tmp_path, None)
+    assert sight.read("f") == b"hashed\n"
+    (tmp_path / "f").write_text("exchanged\n")
+    assert sight.read("f") == b"hashed\n"
+    assert glimpse(tmp_path, None).read("f") == b"exchanged\n"
+
+
 def test_a_commit_is_read_as_it_was(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / "d/e").mkdir(parents=True)

@@ -38,7 +38,6 @@ async def _init(*, force: bool) -> Outcome:
     there = repository_files(sight)
     if there.obstacle:
         raise Conflict(f"{top}: {there.obstacle}", hint="take it away")
-    others = there.paths - {REPOSITORY_FILE}
 
     def text(name: str) -> str | None:
         data = sight.read(name)
@@ -50,10 +49,11 @@ async def _init(*, force: bool) -> Outcome:
         adapter = equipment.environments.get(ExecutionEnvironment.PROCESS)
         works = adapter is not None and (await adapter.check()).is_ready
         _write(top, settings_text(found, gates, has_process=works), force=force)
-        is_trusted = not others and not there.unhashed
+        written = repository_files(CheckoutGlimpse(top=top))
+        is_trusted = written.paths == {REPOSITORY_FILE} and not written.unhashed
         if is_trusted:
             catalogue = Catalogue(equipment.store.journal, equipment.clock)
-            await catalogue.trust(str(top), repository_files(sight).digest)
+            await catalogue.trust(str(top), written.digest)
     data = {
         "path": str(top / REPOSITORY_FILE),
         "language": found.language,

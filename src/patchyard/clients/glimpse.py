@@ -6,7 +6,7 @@ Everything is read as data: no link is followed, nothing is opened that could bl
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -56,12 +56,18 @@ class Glimpse(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckoutGlimpse:
-    """The checkout as it lies there now."""
+    """The checkout as it lies there now. Each file is read once: what is hashed is what counts."""
 
     top: Path
+    _read: dict[str, bytes | None] = field(default_factory=dict, repr=False, compare=False)
 
     def read(self, path: str) -> bytes | None:
         """See Glimpse."""
+        if path not in self._read:
+            self._read[path] = self._content(path)
+        return self._read[path]
+
+    def _content(self, path: str) -> bytes | None:
         try:
             with Reader(self.top) as reader, reader.opened(path) as (descriptor, status):
                 if status.st_size > FILE_BYTES:
