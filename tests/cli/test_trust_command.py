@@ -140,7 +140,7 @@ def sparse(folder: Path) -> None:
 
 def many(folder: Path) -> None:
     for number in range(501):
-        (folder / str(number)).touch()
+        (folder / f"z{number}").touch()
 
 
 @pytest.mark.parametrize(
@@ -160,6 +160,13 @@ def test_what_cannot_be_hashed_is_not_trusted(top: Path, make: Change, words: st
     assert refused.exit_code == 2
     assert words in refused.stderr
     assert "trust" in refused.stderr
+
+
+def test_a_folder_with_too_much_in_it_takes_back_none_of_its_stricter_settings(top: Path) -> None:
+    (top / ".patchyard" / "config.yaml").write_text("limits: {max_steps: 3}\nvalidate: [make]\n")
+    many(top / ".patchyard")
+    settings = data("config", "show")["settings"]
+    assert (settings["limits.max_steps"]["value"], settings["validate"]["value"]) == (3, ["make"])
 
 
 def test_init_does_not_trust_what_it_did_not_write(top: Path) -> None:
