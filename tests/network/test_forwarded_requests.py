@@ -144,6 +144,11 @@ async def test_what_names_another_method_path_or_host_is_not_passed_on(
             "X-Hop: 1",
             "TE: trailers",
         ),
+        *("X-HTTP-Method: PUT", "X-Method: PUT", "X-HTTP-Host-Override: evil", "Proxy: evil"),
+        *("X-Original-URI: /admin", "X_Envoy_Original_Path: /admin", "X-Rewrite-URI: /admin"),
+        *("X-Forwarded: a", "Via: 1.1 evil", "X-Real-IP: 127.0.0.1", "X-Remote-User: admin"),
+        *("CF-Connecting-IP: 127.0.0.1", "True-Client-IP: 127.0.0.1", "Override-URL: /admin"),
+        *("Connection: x_other", "X-Other: 1", "Trailer: x", "Request-URI: /admin"),
         *("Upgrade: websocket", "X-Kept: yes", "Cookie: a=b"),
     )
     async with door(NetworkGrant(hosts=(f"http://{plain.place}",)), tmp_path) as inside:

@@ -2,30 +2,27 @@
 
 from collections.abc import Sequence
 
-LEAST_BYTES = 6  # shorter ones stand in too much that is not them
+from patchyard.domain.secret_forms import secret_forms
 
 
 class Masking:
     """Replaces secrets in a stream of pieces by as many asterisks."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
-        told = {secret.encode() for secret in secrets if len(secret) >= LEAST_BYTES}
-        self._secrets = sorted(told, key=len, reverse=True)
-        self._kept = max(map(len, self._secrets), default=1) - 1
+        self._forms = secret_forms(tuple(secret.encode() for secret in secrets))
         self._held = b""
 
     def masked(self, data: bytes) -> bytes:
         """Return data that is there as a whole without the secrets."""
-        for secret in self._secrets:
-            data = data.replace(secret, b"*" * len(secret))
-        return data
+        return _starred(data, self._forms.found(data)[0])
 
     def feed(self, piece: bytes) -> bytes:
         """Return what can be passed on; the rest could be the beginning of a secret."""
-        held = self.masked(self._held + piece)
-        cut = max(0, len(held) - self._kept)
-        self._held = held[cut:]
-        return held[:cut]
+        data = self._held + piece if self._held else piece
+        spans, cut = self._forms.found(data)
+        data = _starred(data, spans)
+        self._held = data[cut:]
+        return data[:cut]
 
     def rest(self) -> bytes:
         """Return what was held back, at the end."""
@@ -33,4 +30,13 @@ class Masking:
         return held
 
 
-__all__ = ["LEAST_BYTES", "Masking"]
+def _starred(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
+    if not spans:
+        return data
+    starred = bytearray(data)
+    for start, end in spans:
+        starred[start:end] = b"*" * (end - start)
+    return bytes(starred)
+
+
+__all__ = ["Masking"]

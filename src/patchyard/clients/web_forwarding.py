@@ -4,6 +4,7 @@ Redirects are handed back, so that a secret goes nowhere but to the host that it
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from patchyard.clients.proxy_head import Head, Target
 from patchyard.clients.replies import Reply
 from patchyard.clients.request_bodies import body_of
 from patchyard.clients.traffic_log import Trial
+from patchyard.clients.unpacking import CODINGS, Packed, codings
 from patchyard.domain.addresses import literal
 from patchyard.domain.errors import UsageError
 from patchyard.domain.permits import Permit
@@ -31,12 +33,19 @@ HOP = frozenset({
     "connection", "expect", "keep-alive", "proxy-authenticate", "proxy-authorization",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
-# A client's own authority is never passed on, nor what names another method, path or host.
-OWN = frozenset({
-    "authorization", "content-length", "forwarded", "host", "x-host", "x-http-method",
-    "x-http-method-override", "x-method-override", "x-original-host", "x-original-url",
-    "x-rewrite-url",
-})  # fmt: skip
+OWN = frozenset({"authorization", "content-length", "host"})  # a client's are never passed on
+OTHERWISE = re.compile(
+    r"forwarded|front-end-https|proxy|request-uri|via|x-forwarded.*|.*override.*"
+    r"|x-host|x-(?:http-)?method|x-(?:.*-)?(?:original|rewrite)-.*"
+    r"|(?:.*-)?(?:client|connecting|originating|real|remote)-(?:addr|address|host|ip|user)"
+)
+"""Headers that name another method, path, host or client than the request itself does.
+
+Hosts and frameworks that read them take them for the word of a proxy of their own, and there is
+none that an agent could speak for.
+"""
+PARTS = frozenset({"accept-encoding", "if-range", "range", "request-range", "x-range"})
+"""By which a client can have a secret sent back so that it is not recognised: cut, or packed."""
 ANSWERS = frozenset({"alt-svc", "content-length", "strict-transport-security"})
 EMPTY = frozenset({204, 304})
 
@@ -94,8 +103,9 @@ class Forwarder:
         try:
             trial.status = response.status_code
             await _hand_back(response, asking, trial, reply, Masking(hidden))
-        except httpx2.HTTPError as error:
-            raise Refused(HTTPStatus.BAD_GATEWAY, f"the answer broke off: {error}") from error
+        except httpx2.HTTPError as error:  # its message may hold what the host said
+            said = f"the answer broke off: {type(error).__name__}"
+            raise Refused(HTTPStatus.BAD_GATEWAY, said) from error
         finally:
             await response.aclose()
 
@@ -165,11 +175,12 @@ async def _counted(body: AsyncIterator[bytes], trial: Trial) -> AsyncIterator[by
 def _request(asking: Asking, address: str, header: str) -> httpx2.Request:
     """Return the request to one address that was checked; the host's name is for TLS and `Host`."""
     rule, head = asking.permit.rule, asking.head
-    named = {part.strip().lower() for part in head.header("connection").split(",")}
-    left_out = HOP | OWN | named | ({"accept-encoding"} if header else set())
+    said = ",".join(value for name, value in head.headers if name == "connection")
+    named = {part.strip().lower().replace("_", "-") for part in said.split(",")}
+    left_out = HOP | OWN | named | (PARTS if header else frozenset())
     usual = 80 if rule.is_plain else 443
     headers = [("host", rule.place if rule.port != usual else rule.place.rpartition(":")[0])]
-    headers += [(name, value) for name, value in head.headers if _spoken(name) not in left_out]
+    headers += [each for each in head.headers if _passes(each[0], left_out)]
     if header:
         headers += [("authorization", header), ("accept-encoding", "identity")]
     if head.length:
@@ -188,21 +199,27 @@ def _request(asking: Asking, address: str, header: str) -> httpx2.Request:
     )
 
 
-def _spoken(name: str) -> str:
-    """Return a header as servers behind CGI or WSGI read it: to them `_` is `-` (RFC 3875, 4.1.18).
+def _passes(name: str, left_out: frozenset[str]) -> bool:
+    """Whether a header goes out, as servers behind CGI or WSGI read it.
 
-    All that says for whom a proxy asks is one: there is no proxy that an agent could speak for.
+    To them `_` is `-` (RFC 3875, 4.1.18).
     """
     spoken = name.replace("_", "-")
-    return "forwarded" if spoken.startswith("x-forwarded-") else spoken
+    return spoken not in left_out and OTHERWISE.fullmatch(spoken) is None
 
 
 async def _hand_back(
     response: httpx2.Response, asking: Asking, trial: Trial, reply: Reply, masking: Masking
 ) -> None:
+    """Send the answer on, without secrets where one was added to the request. Raises Refused."""
     is_empty = asking.head.method == "HEAD" or response.status_code in EMPTY
+    packed = None
+    if asking.permit.secret is not None:
+        _require_whole(response)
+        packed = _packed(response)
     is_of_chunks = "transfer-encoding" in response.headers  # then a length means nothing
-    length = None if is_of_chunks else response.headers.get("content-length")
+    is_longer = is_of_chunks or packed is not None
+    length = None if is_longer else response.headers.get("content-length")
     is_chunked = not is_empty and length is None and not reply.is_old
     phrase = response.extensions.get("reason_phrase", b"").decode("latin-1")
     lines = [f"HTTP/1.1 {response.status_code} {phrase}"]
@@ -214,12 +231,45 @@ async def _hand_back(
     await reply.put(masking.masked(head))
     if is_empty:
         return
-    async for piece in response.aiter_raw():
+    async for piece in _unpacked(response, packed):
         trial.came(len(piece))
         await _put(reply, masking.feed(piece), is_chunked=is_chunked)
     await _put(reply, masking.rest(), is_chunked=is_chunked)
     if is_chunked:
         await reply.put(b"0\r\n\r\n")
+
+
+def _require_whole(response: httpx2.Response) -> None:
+    """Raise Refused for a part: none was asked for, and a secret could be cut in two."""
+    kind = response.headers.get("content-type", "").strip().lower()
+    is_part = response.status_code == HTTPStatus.PARTIAL_CONTENT
+    if is_part or "content-range" in response.headers or kind.startswith("multipart/byteranges"):
+        raise Refused(
+            HTTPStatus.BAD_GATEWAY,
+            "the answer is a part, which is not passed on where a secret is added to the request",
+        )
+
+
+def _packed(response: httpx2.Response) -> Packed | None:
+    """Return what unpacks an answer; None where it is not packed. Raises Refused."""
+    named = codings(response.headers.get("content-encoding", ""))
+    if not named:
+        return None
+    if len(named) > 1 or named[0] not in CODINGS:
+        raise Refused(
+            HTTPStatus.BAD_GATEWAY,
+            "the answer is packed although none was asked for, and in a way that this gateway"
+            f" cannot unpack to take out a secret; it can {', '.join(sorted(CODINGS))}",
+        )
+    return Packed()
+
+
+async def _unpacked(response: httpx2.Response, packed: Packed | None) -> AsyncIterator[bytes]:
+    async for piece in response.aiter_raw():
+        for told in packed.unpacked(piece) if packed else (piece,):
+            yield told
+    if packed:
+        packed.require_end()
 
 
 async def _put(reply: Reply, piece: bytes, *, is_chunked: bool) -> None:
@@ -230,7 +280,8 @@ async def _put(reply: Reply, piece: bytes, *, is_chunked: bool) -> None:
 def _headers(response: httpx2.Response, asking: Asking) -> Sequence[tuple[str, str]]:
     named = {part.strip().lower() for part in response.headers.get("connection", "").split(",")}
     if asking.permit.secret is not None:
-        named |= {"set-cookie"}  # what a host gives for the secret would stand for it
+        # What a host gives for the secret would stand for it; there are no ranges; it is unpacked.
+        named |= {"set-cookie", "accept-ranges", "content-encoding"}
     found = []
     for raw_name, raw_value in response.headers.raw:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
@@ -261,7 +312,9 @@ __all__ = [
     "ANSWER_TIMEOUT_S",
     "EMPTY",
     "HOP",
+    "OTHERWISE",
     "OWN",
+    "PARTS",
     "READ_TIMEOUT_S",
     "Asking",
     "Forwarder",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from patchyard.domain.errors import UsageError
+from patchyard.domain.secret_forms import replaced
 
 HIDDEN = "[hidden]"
 LEAST_HIDDEN = 4  # characters: shorter ones stand in too much that is none
@@ -47,8 +48,9 @@ def secrets_of(env: Mapping[str, str], lookup: Lookup) -> Sequence[str]:
 
 
 def masked(value: Any, secrets: Sequence[str]) -> Any:
-    """Return texts, at any depth, without `secrets`, the longest first."""
+    """Return texts, at any depth, without `secrets`, the longest first, in any usual writing."""
     if isinstance(value, str):
+        value = replaced(value, secrets, HIDDEN)
         for secret in secrets:
             value = value.replace(secret, HIDDEN)
         return value

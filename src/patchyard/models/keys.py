@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from patchyard.domain.errors import ModelUnavailable
+from patchyard.domain.secret_forms import replaced
 from patchyard.models.keyrings import Keyring
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")  # as the HTTP library reads them
@@ -132,7 +133,11 @@ def proxy_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def hide(text: str, secrets: tuple[str, ...] = ()) -> str:
-    """Return `text` with `secrets` and what has the shape of a known key taken out."""
+    """Return `text` with `secrets` and what has the shape of a known key taken out.
+
+    Secrets are found in any usual writing: a service may repeat a key escaped, or in base 64.
+    """
+    text = replaced(text, secrets, HIDDEN)
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= 4:
             text = text.replace(secret, HIDDEN)
