@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from patchyard.domain.machine import refusal_of
 
 LISTEN_FD = 3  # where a toolbox finds its listening socket
 SAID_BYTES = 16 * 1024
+SAID_PIECES = 64  # that are read of them; a pipe holds 1 MiB at most
 NOTE = "handle.json"  # in an environment's folder
 ADOPTED = "adopted.json"  # the same, of the plan that it was given to
 MARK = "PATCHYARD_ENVIRONMENT"
@@ -177,13 +178,28 @@ async def first_contact(path: Path, variables: Mapping[str, str]) -> Mapping[str
 async def read_child_pid(descriptor: int) -> int:
     """Read bubblewrap's report up to its child's PID. Raises EnvironmentBroken without one."""
     said = b""
-    while not (found := CHILD_PID.search(said)):
-        await _until_readable(descriptor)
-        piece = os.read(descriptor, 4096)
-        if not piece:
-            raise EnvironmentBroken("bubblewrap ended before the toolbox ran")
-        said += piece
+    with _reopened(descriptor) as own:
+        while not (found := CHILD_PID.search(said)):
+            await _until_readable(own)
+            with contextlib.suppress(BlockingIOError):  # another reader was quicker
+                piece = os.read(own, 4096)
+                if not piece:
+                    raise EnvironmentBroken("bubblewrap ended before the toolbox ran")
+                said += piece
     return int(found[1])
+
+
+@contextlib.contextmanager
+def _reopened(descriptor: int) -> Iterator[int]:
+    """Open a pipe's reading end once more: only this process can then let a read wait or not.
+
+    What was started holds the other one, too, and could change it and read from it.
+    """
+    own = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield own
+    finally:
+        os.close(own)
 
 
 async def _until_readable(descriptor: int) -> None:
@@ -198,10 +214,12 @@ async def _until_readable(descriptor: int) -> None:
 
 def read_said(descriptor: int) -> str:
     """Return the last of what a program that has ended left in its error pipe."""
-    os.set_blocking(descriptor, False)
     said = b""
-    with contextlib.suppress(BlockingIOError):
-        while piece := os.read(descriptor, SAID_BYTES):
+    with _reopened(descriptor) as own, contextlib.suppress(BlockingIOError):
+        for _ in range(SAID_PIECES):  # what it started may go on writing
+            piece = os.read(own, SAID_BYTES)
+            if not piece:
+                break
             said = (said + piece)[-SAID_BYTES:]
     return said.decode("utf-8", "replace").strip()
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote
 
+from patchyard.clients.shared_sockets import Acceptor
+
 HEAD_BYTES = 32 * 1024
 HEAD_TIMEOUT_S = 120.0  # from one request to the next
 WRITE_TIMEOUT_S = 300.0  # for a piece to be taken
-ACCEPT_PAUSE_S = 0.1  # after an accept that failed
 CONNECTIONS = 64
 AWAY_TIMEOUT_S = 5.0  # for what is turned away to say what it wants, so that it hears why not
 AWAY = 8  # connections that may be turned away at once
@@ -238,29 +239,24 @@ async def accepting(
 
     Trouble with a connection ends that one and nothing else.
     """
-    listener.setblocking(False)
-    taking = asyncio.create_task(_accept(listener, serve, connections))
+    acceptor = Acceptor(listener)
+    taking = asyncio.create_task(_accept(acceptor, serve, connections))
     try:
         yield
     finally:
         taking.cancel()
-        await asyncio.wait([taking])
-        listener.close()
+        try:
+            await asyncio.wait([taking])
+        finally:
+            await acceptor.close()
 
 
-async def _accept(listener: socket.socket, serve: Serving, connections: int) -> None:
-    loop = asyncio.get_running_loop()
+async def _accept(acceptor: Acceptor, serve: Serving, connections: int) -> None:
     free = asyncio.Semaphore(connections)
     async with asyncio.TaskGroup() as group:
         while True:
             await free.acquire()
-            try:
-                connection, _ = await loop.sock_accept(listener)
-            except OSError:  # no descriptor is left, or the other side is gone already
-                await asyncio.sleep(ACCEPT_PAUSE_S)
-                free.release()
-                continue
-            task = group.create_task(_serve(connection, serve))
+            task = group.create_task(_serve(await acceptor.accept(), serve))
             task.add_done_callback(lambda _: free.release())
 
 
@@ -350,7 +346,6 @@ def _segments(path: str) -> tuple[str, ...]:
 
 
 __all__ = [
-    "ACCEPT_PAUSE_S",
     "AWAY",
     "AWAY_TIMEOUT_S",
     "CONNECTIONS",

@@ -6,6 +6,8 @@ import os
 import socket
 from pathlib import Path
 
+from patchyard.clients.shared_sockets import ToolboxSocket
+
 SOCKET_NAME = "handing.sock"
 
 
@@ -31,8 +33,9 @@ class Passing:
     async def passed(self) -> None:
         """Wait for the one who asks, and pass the descriptor."""
         loop = asyncio.get_running_loop()
-        peer, _ = await loop.sock_accept(self._listener)
-        with peer:
+        accepted, _ = await loop.sock_accept(self._listener)  # which only this process holds
+        with ToolboxSocket(accepted.detach()) as peer:
+            peer.setblocking(False)
             socket.send_fds(peer, [b"L"], [self._given.fileno()])
         self.close()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import patchyard.toolbox
+from patchyard.clients.shared_sockets import SharedSocket, ToolboxSocket, close_aside, received
 from patchyard.contracts.environment import OnOutput
 from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import EnvironmentBroken
@@ -210,9 +211,7 @@ class ToolboxClient:
         async def dial(protocol: Callable[[], asyncio.Protocol]) -> asyncio.Protocol:
             folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                address = _address(folder, path.name)
-                loop = asyncio.get_running_loop()
-                return (await loop.create_unix_connection(protocol, address))[1]
+                return await _dialled(protocol, _address(folder, path.name))
             finally:
                 os.close(folder)
 
@@ -334,40 +333,56 @@ def _require_same_protocol(hello: Mapping[str, Any]) -> None:
         )
 
 
+async def _dialled(protocol: Callable[[], asyncio.Protocol], address: str) -> asyncio.Protocol:
+    loop, peer = asyncio.get_running_loop(), ToolboxSocket()
+    try:
+        peer.setblocking(False)
+        await loop.sock_connect(peer, address)
+        return (await loop.create_unix_connection(protocol, sock=peer))[1]
+    except BaseException:
+        peer.close()
+        raise
+
+
 def _listen(path: Path) -> tuple[int, socket.socket]:
     """Ask for a listener on a connection of its own: asyncio drops descriptors that travel."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        with SharedSocket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
             peer.settimeout(LISTEN_TIMEOUT_S)
             peer.connect(_address(folder, path.name))
             peer.sendall(encode({"do": "listen"}))
-            return _receive_listener(peer)
+            return receive_listener(peer)
     except (OSError, WireError) as error:
         raise EnvironmentBroken(f"the toolbox gave no listening socket: {error}") from error
     finally:
         os.close(folder)
 
 
-def _receive_listener(peer: socket.socket) -> tuple[int, socket.socket]:
-    data, descriptors, _, _ = socket.recv_fds(peer, 64 * 1024, 4)
+def receive_listener(peer: socket.socket) -> tuple[int, socket.socket]:
+    """Return what a toolbox answers when it is asked to listen. Raises WireError; may wait."""
+    data, descriptors = received(peer, 64 * 1024)
     try:
         messages = Decoder().feed(data)
         said = messages[0] if messages else {}
         port = said.get("port")
         if len(descriptors) != 1 or not isinstance(port, int):
             raise WireError(str(said.get("message") or "no descriptor came"))
-        listener = socket.socket(fileno=descriptors.pop())
+        listener = SharedSocket(fileno=descriptors[0])
+        descriptors.clear()
     finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
-    listener.set_inheritable(False)
-    if listener.family != socket.AF_INET or not listener.getsockopt(
-        socket.SOL_SOCKET, socket.SO_ACCEPTCONN
-    ):
+        close_aside(*descriptors)
+    if not _is_listening(listener):
         listener.close()
         raise WireError("what came is no listening socket")
+    listener.set_inheritable(False)
     return port, listener
+
+
+def _is_listening(found: socket.socket) -> bool:
+    shape = (found.family, found.type, found.proto)
+    is_tcp = shape == (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    return is_tcp and bool(found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 __all__ = [
@@ -385,6 +400,7 @@ __all__ = [
     "ToolboxOptions",
     "bind_listener",
     "bootstrap",
+    "receive_listener",
     "settings_text",
     "toolbox_command",
 ]

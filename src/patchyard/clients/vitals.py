@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 import os
-import socket
 from pathlib import Path
 
 from patchyard.clients.berths import Station, berth_directory, from_details, group_of
 from patchyard.clients.process import read_stat
+from patchyard.clients.shared_sockets import ToolboxSocket
 from patchyard.domain.environment import EnvironmentHandle
 from patchyard.domain.usage import Health
 
@@ -56,7 +56,7 @@ def _began(pid: int) -> float | None:
 
 def answers(path: Path) -> bool:
     """Whether a process listens at that socket; it knows nothing of who asked."""
-    with socket.socket(socket.AF_UNIX) as connection:
+    with ToolboxSocket() as connection:
         connection.settimeout(CONNECT_S)
         try:
             descriptor = os.open(path.parent, os.O_PATH | os.O_CLOEXEC)
