@@ -200,6 +200,7 @@ async def test_an_answer_that_is_packed_all_the_same_is_unpacked_and_searched(
         ("gzip", gzip.compress(b"long" * 9)[:-6]),
         ("deflate", b"x"),
     ],
+    ids=["unknown", "twice", "nonsense", "cut off", "one byte"],
 )
 async def test_an_answer_that_cannot_be_unpacked_does_not_pass(
     tmp_path: Path, plain: Host, name: str, body: bytes
