@@ -16,7 +16,7 @@ from patchyard.domain.queue import HEARTBEAT_S, Limits
 from patchyard.engine import herald
 from patchyard.engine.herald import Herald
 from patchyard.engine.standing import standings
-from patchyard.stores import sqlite
+from patchyard.stores import database
 from queue_halls import SQLiteHall
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
@@ -135,10 +135,10 @@ async def test_what_cannot_be_read_is_nothing_said(site: Worksite, text: str) ->
 async def test_jobs_and_lanes_of_an_older_version_are_anybodys(tmp_path: Path) -> None:
     path = tmp_path / "patchyard.db"
     older = sqlite3.connect(path)
-    for script in sqlite._migrations()[:5]:
+    for script in database.migrations()[:5]:
         for statement in script.split(";\n"):
             older.execute(statement)
-    older.execute(f"PRAGMA application_id = {sqlite.APPLICATION_ID}")
+    older.execute(f"PRAGMA application_id = {database.APPLICATION_ID}")
     older.execute("PRAGMA user_version = 5")
     older.execute("INSERT INTO lanes VALUES ('p', 'm', 7)")
     older.execute(

@@ -12,7 +12,7 @@ import pytest
 from patchyard.contracts.journal import NewEvent
 from patchyard.domain.chain import Entry, faults
 from patchyard.domain.errors import JournalBroken, PatchyardError, StateRefusal, Unavailable
-from patchyard.stores import sqlite
+from patchyard.stores import database
 from patchyard.stores.sqlite import SQLiteJournal
 
 pytestmark = pytest.mark.anyio
@@ -125,7 +125,7 @@ async def faulty(path: Path, intact: Sequence[Entry]) -> str:
 def test_a_database_that_lacks_what_its_schema_says_is_damaged_and_left(tmp_path: Path) -> None:
     path = tmp_path / "patchyard.db"
     connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA application_id = {sqlite.APPLICATION_ID}")
+    connection.execute(f"PRAGMA application_id = {database.APPLICATION_ID}")
     connection.execute("PRAGMA user_version = 1")
     connection.execute("CREATE TABLE events (stream TEXT, hash TEXT)")
     connection.commit()

@@ -10,8 +10,9 @@ import pytest
 from patchyard.contracts.journal import NewEvent
 from patchyard.domain.chain import faults
 from patchyard.domain.errors import Conflict, JournalBroken, StateRefusal, Unavailable
-from patchyard.stores import sqlite
-from patchyard.stores.sqlite import APPLICATION_ID, SQLiteJournal
+from patchyard.stores import database
+from patchyard.stores.database import APPLICATION_ID
+from patchyard.stores.sqlite import SQLiteJournal
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +62,7 @@ async def test_each_event_is_hashed_with_the_one_before_it(journal: SQLiteJourna
 async def test_events_of_an_older_version_get_their_hashes_with_the_next(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     connection = sqlite3.connect(path)
-    for statement in sqlite._migrations()[0].split(";\n"):
+    for statement in database.migrations()[0].split(";\n"):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("PRAGMA user_version = 1")

@@ -12,7 +12,7 @@ import pytest
 
 from patchyard.contracts.journal import NewEvent
 from patchyard.domain.errors import Conflict, JournalBroken
-from patchyard.stores import sqlite
+from patchyard.stores import database, sqlite
 from patchyard.stores.sqlite import SQLiteJournal
 
 pytestmark = pytest.mark.anyio
@@ -162,10 +162,10 @@ async def test_a_database_that_lost_its_tables_is_damaged(tmp_path: Path) -> Non
 def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
     with pytest.raises(sqlite3.OperationalError):
-        sqlite._migrate(connection, 1, "CREATE TABLE made (x);\nNO SUCH STATEMENT;\n")
+        database.migrate(connection, 1, "CREATE TABLE made (x);\nNO SUCH STATEMENT;\n")
     assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
     assert connection.execute("PRAGMA user_version").fetchone() == (0,)
-    sqlite._migrate(connection, 1, "CREATE TABLE made (x);\n")
-    sqlite._migrate(connection, 1, "CREATE TABLE made (x);\n")  # another process was faster
+    database.migrate(connection, 1, "CREATE TABLE made (x);\n")
+    database.migrate(connection, 1, "CREATE TABLE made (x);\n")  # another process was faster
     assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     connection.close()

@@ -10,8 +10,8 @@ from patchyard.domain.announcing import Announcement, takes
 from patchyard.domain.errors import Conflict, FencedOff, JournalBroken
 from patchyard.domain.queue import DEATHS, Errand, Job, Lease, Limits, Member, next_job, scopes_of
 from patchyard.stores import leasing
+from patchyard.stores.database import RESTORE
 from patchyard.stores.membership import Held, Membership
-from patchyard.stores.sqlite import RESTORE
 
 JOB = "job, errand, project, model, role, priority, not_before, every_s, queued, number, deaths"
 HEAD = (

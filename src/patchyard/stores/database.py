@@ -1,0 +1,162 @@
+"""The file that the journal lies in: opened, brought up to date, and what SQLite says of it."""
+
+import errno
+import importlib.resources
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from patchyard.domain.errors import (
+    Conflict,
+    JournalBroken,
+    PatchyardError,
+    StateRefusal,
+    Unavailable,
+)
+
+APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
+BUSY_S = 10.0  # how long another process is waited for
+RETRY_S = 0.005  # between two tries
+PATH_BYTES = 504  # SQLite's 512 (MAX_PATHNAME in its os_unix.c) less what it appends itself
+DAMAGED = (  # SQLite's words for what is not as it was written, or lacks what its schema says
+    *("not a database", "malformed", "already exists", "duplicate column"),
+    *("no such table", "no such column", "unsupported file format"),
+    *("codec can't decode", "Could not decode"),
+)
+RESTORE = "restore the database from a backup; nothing was changed"
+LOCKED = "{} is locked by another process"
+LOCKED_HINT = "try again in a moment"
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """Open or make the database at `path`, up to date. Raises StateRefusal, sqlite3.Error."""
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    try:
+        path.chmod(0o600)
+        _prepare(connection, path)
+        connection.execute("PRAGMA busy_timeout = 0")  # from here on `_tried` waits
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    _enter_wal(connection)
+    connection.execute("PRAGMA synchronous = FULL")
+    known = migrations()
+    connection.execute("BEGIN")  # one view of all three: another process may be migrating
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    connection.execute("COMMIT")
+    if tables and application != APPLICATION_ID:
+        raise StateRefusal(
+            f"{path} is a database, but not one of Patchyard",
+            hint="set PATCHYARD_HOME to another folder, or move that file away",
+        )
+    if version > len(known):
+        raise StateRefusal(
+            f"{path} was written by a newer Patchyard (schema {version}, known here {len(known)})",
+            hint="upgrade Patchyard, or set PATCHYARD_HOME to another folder",
+        )
+    for number, script in enumerate(known[version:], start=version + 1):
+        migrate(connection, number, script)
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log; SQLite's own busy wait does not cover that switch."""
+    deadline = time.monotonic() + BUSY_S
+    while not _entered_wal(connection):
+        if time.monotonic() > deadline:
+            raise Conflict(LOCKED.format("the database"), hint=LOCKED_HINT)
+        time.sleep(RETRY_S)
+
+
+def _entered_wal(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if not is_busy(error):
+            raise
+        return False
+    return True
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process holds the file."""
+    code: int = getattr(error, "sqlite_errorcode", 0)  # none for what is ours, as a closed file
+    return code & 0xFF == sqlite3.SQLITE_BUSY  # all its extended codes too
+
+
+def is_full(error: Exception) -> bool:
+    """Whether there is no room; SQLite says so in two ways of its shared memory too."""
+    code = getattr(error, "sqlite_errorcode", None)
+    full = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP}
+    return code in full or getattr(error, "errno", None) == errno.ENOSPC
+
+
+def migrate(connection: sqlite3.Connection, number: int, script: str) -> None:
+    """Run one script in a transaction, unless another process has done so."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version < number:  # another process may have been faster
+            for statement in script.split(";\n"):
+                if statement.strip():
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite may have rolled back by itself
+            connection.execute("ROLLBACK")
+        raise
+
+
+def migrations() -> list[str]:
+    """Return the scripts that make the schema, in their order."""
+    folder = importlib.resources.files("patchyard.stores") / "sql" / "sqlite"
+    files = sorted((entry for entry in folder.iterdir()), key=lambda entry: entry.name)
+    return [entry.read_text(encoding="utf-8") for entry in files if entry.name.endswith(".sql")]
+
+
+def translated(error: Exception, path: Path | None) -> PatchyardError:
+    """Return our error for one of SQLite; `path` where it comes from opening that file."""
+    text = str(error)
+    where = f"the database {path}" if path else "the database"
+    if is_full(error) or "No space left" in text:
+        return Unavailable(f"{where} cannot grow: the disk is full", hint="free some space; resume")
+    if any(words in text for words in DAMAGED):
+        return JournalBroken(f"{where} is damaged: {text}", hint=RESTORE)
+    if "locked" in text:
+        return Conflict(LOCKED.format(where), hint=LOCKED_HINT)
+    if path and "unable to open" in text and len(os.fsencode(path.absolute())) > PATH_BYTES:
+        return Unavailable(
+            f"{where} cannot be used: its path is longer than SQLite takes ({PATH_BYTES} bytes)",
+            hint="set PATCHYARD_HOME to a shorter path",
+        )
+    if path and not os.access(path.parent, os.W_OK):
+        return Unavailable(
+            f"{where}, which holds plans and resources, cannot be written to",
+            hint="set PATCHYARD_HOME to a folder that you can write to, or mount it writable",
+        )
+    return Unavailable(f"{where} cannot be used: {text}", hint="check PATCHYARD_HOME")
+
+
+__all__ = [
+    "APPLICATION_ID",
+    "BUSY_S",
+    "LOCKED",
+    "LOCKED_HINT",
+    "PATH_BYTES",
+    "RESTORE",
+    "RETRY_S",
+    "connected",
+    "is_busy",
+    "is_full",
+    "migrate",
+    "migrations",
+    "translated",
+]
