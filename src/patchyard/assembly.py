@@ -37,7 +37,7 @@ from patchyard.engine.pool import Shown, WarmPool
 from patchyard.engine.trying import trial_of
 from patchyard.engine.worker import Terms, Worker
 from patchyard.registry import ENVIRONMENTS, READERS, SCANNERS, load
-from patchyard.storage import make_home, open_storage
+from patchyard.storage import CHECKPOINTS, make_home, open_storage
 from patchyard.stores.blobs import FileBlobSpaces
 from patchyard.stores.claims import LeaseClaims
 from patchyard.stores.pins import FilePins
@@ -57,8 +57,7 @@ from patchyard.workspaces.subjects import GitSubjects
 if TYPE_CHECKING:
     from patchyard.probing.probe import Prober
 
-CHECKPOINTS = "checkpoints"  # folder in the home
-PINS = "mcp"  # likewise
+PINS = "mcp"  # folder in the home
 RUNTIME = "run"  # likewise, of environments
 JANITOR_S = 3600.0  # between two passes by workers
 

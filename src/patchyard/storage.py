@@ -18,6 +18,8 @@ from patchyard.stores.queue import SQLiteQueue
 from patchyard.stores.sqlite import SQLiteJournal
 from patchyard.stores.sqlite_bus import SQLiteBus
 
+CHECKPOINTS = "checkpoints"  # folder in the home
+
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
@@ -36,14 +38,16 @@ class Storage:
 async def open_storage(environ: Mapping[str, str]) -> AsyncIterator[Storage]:
     """Open the stores and yield them; closed at the end.
 
-    Raises StateRefusal when the home belongs to somebody else or to a newer version, Unavailable
-    when it cannot be used.
+    Raises StateRefusal when the home belongs to somebody else or to a newer version, JournalBroken
+    when it has lost its database, Unavailable when it cannot be used.
     """
     where = places(environ)
     make_home(where.home)
     clock = SystemClock()
     ballast = Ballast(where.home / "ballast")
-    journal = SQLiteJournal.open(where.database, relief=ballast.drop)
+    journal = SQLiteJournal.open(
+        where.database, relief=ballast.drop, traces=[where.home / CHECKPOINTS]
+    )
     membership = Membership(journal, where.database, clock)
     try:
         yield Storage(
@@ -81,4 +85,4 @@ def make_home(home: Path) -> None:
         )
 
 
-__all__ = ["Storage", "make_home", "open_storage"]
+__all__ = ["CHECKPOINTS", "Storage", "make_home", "open_storage"]

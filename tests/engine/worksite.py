@@ -12,7 +12,7 @@ from typing import Any
 from patchyard.assembly import open_equipment
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.codec import from_json
-from patchyard.domain.errors import PatchyardError
+from patchyard.domain.errors import JournalBroken, PatchyardError
 from patchyard.domain.events import Event
 from patchyard.domain.plan import PlanSpec
 from patchyard.engine.equipment import Equipment
@@ -126,10 +126,13 @@ class Worksite:
         return data, events, error
 
     async def clear(self) -> None:
-        """Remove what the plans left: environments and workspaces."""
+        """Remove what the plans left, environments and workspaces, as far as they can be read."""
         async with open_equipment(self.environ) as equipment:
             for stream, _ in await equipment.store.summaries.summaries():
-                state = (await self.ledger(equipment, stream)).state
+                try:
+                    state = (await self.ledger(equipment, stream)).state
+                except JournalBroken:
+                    continue
                 for live in state.environments.values():
                     await equipment.environment(live.handle.kind).end(live.handle)
                 if state.workspace is not None:

@@ -216,16 +216,6 @@ async def test_what_others_keep_beside_our_workspaces_is_never_touched(site: Wor
         assert tree(folder) == before
 
 
-async def test_a_workspace_whose_plan_the_journal_lost_is_returned(site: Worksite) -> None:
-    async with site.open() as (equipment, workflow):
-        plan_id = await stopped(site, workflow)
-    for name in ("patchyard.db", "patchyard.db-wal", "patchyard.db-shm"):
-        (site.folder / "home" / name).unlink(missing_ok=True)
-    async with site.open() as (equipment, _):
-        assert gone(await swept(equipment, days=1))[Family.WORKSPACE] == [plan_id]
-        assert left(site) == []
-
-
 def bind(source: Path, target: Path) -> None:
     """Show a folder at another place too."""
     subprocess.run(["mount", "--bind", source, target], check=True)

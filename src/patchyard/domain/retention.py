@@ -14,6 +14,7 @@ DAY_S = 86_400.0
 GRACE_S = 3600.0  # what was asked for so lately may be about to be used
 OUTSIDE = "patchyard-"  # begins the names of our folders among everybody's temporary ones
 DEMO = f"{OUTSIDE}demo-"
+UNKNOWN = "the journal does not know its plan, nor that it was removed"
 POOLED = "-pool"  # ends the names of trees that wait for a plan
 START_S = 600.0  # an environment that no plan knows after so long never will be known
 
@@ -240,10 +241,22 @@ def judged_temporary(found: Found, now: float, retention: Retention) -> Verdict:
     return Verdict(found=found, may_go=True, reason="nobody works there any more")
 
 
-def judged_orphan(found: Found, now: float) -> Verdict:
-    """Judge what belongs to one plan, and to none in this journal."""
+def is_work(found: Found) -> bool:
+    """Whether it holds what only a plan's calls have written: its tree, or its checkpoints."""
+    is_tree = found.family == Family.WORKSPACE and found.name == found.plan_id
+    return found.is_labelled and (is_tree or found.family == Family.CHECKPOINTS)
+
+
+def judged_orphan(found: Found, now: float, *, was_removed: bool) -> Verdict:
+    """Judge what belongs to one plan, and to none in this journal.
+
+    `was_removed`: the journal says that the plan was kept long enough. Where it does not, the
+    journal may have lost the plan: a backup of it needs the work.
+    """
     if not found.is_labelled:
         reason = "it may be of another installation"
+    elif is_work(found) and not was_removed:
+        reason = UNKNOWN
     elif now - found.used < GRACE_S:
         reason = "it may just have been made"
     else:
@@ -288,6 +301,7 @@ __all__ = [
     "GRACE_S",
     "OUTSIDE",
     "START_S",
+    "UNKNOWN",
     "Family",
     "Found",
     "Removed",
@@ -299,6 +313,7 @@ __all__ = [
     "is_named",
     "is_pooled",
     "is_under_way",
+    "is_work",
     "is_workspace_due",
     "judged_cache",
     "judged_checkpoints",

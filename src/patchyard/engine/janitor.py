@@ -15,6 +15,7 @@ from patchyard.domain.plan import State
 from patchyard.domain.retention import Family, Found, Retention, Verdict
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.finding import LISTED
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 
@@ -76,19 +77,23 @@ class Janitor:
         self._forgotten: set[str] = set()  # plans whose journal goes
         self._damaged: list[str] = []  # what is wrong with journals, which keeps what is theirs
         self._is_blind = False  # to what a plan needs, for its journal is damaged
+        self._removed: set[str] = set()  # plans that are known to have gone
+        self._unlisted: set[str] = set()  # plans whose line in the list is lost or damaged
 
     async def sweep(self) -> Sweep:
         """Look at everything, return what may go, and say what became of each thing."""
         listed = dict(await self._equipment.store.summaries.summaries())
         self._is_blind = any("repository" not in row for row in listed.values())
+        self._unlisted = {plan for plan, row in listed.items() if not row.keys() >= LISTED}
+        self._removed = {each.plan_id for each in await self._pruning.removed()}
         found = {family: await keeper.found() for family, keeper in self._keepers.items()}
         of_plans = _by_plan([each for family in OF_PLANS for each in found.get(family, ())])
-        old = {plan for plan, row in listed.items() if self._may_be_due(row)}
+        old = {plan for plan, row in listed.items() if self._may_be_due(row)} | self._unlisted
         busy = {plan for plan, row in listed.items() if row.get("state") in UNDER_WAY}
         for plan_id in sorted({*of_plans, *old, *busy}):
             things = of_plans.get(plan_id, [])
             if plan_id not in listed:
-                await self._orphans(things)
+                await self._orphans(plan_id, things)
             elif things or plan_id in old:
                 await self._plan(plan_id, things)
             else:
@@ -131,6 +136,8 @@ class Janitor:
         try:
             store, clock = equipment.store, equipment.clock
             ledger = await Ledger.open(store, clock, plan_id, is_checked=True)
+            if plan_id in self._unlisted and not self._is_dry:
+                await ledger.relist()
             has_some = retention.has_leftovers(things, ledger.state, self._now, self._kept)
             if has_some and await equipment.claims.holder(plan_id) is not None:
                 await self._taken(plan_id, things)
@@ -229,8 +236,15 @@ class Janitor:
         await self._pruning.forget(removed)
         self._done.append(Returned(verdict=verdict, is_done=True))
 
-    async def _orphans(self, things: Sequence[Found]) -> None:
-        """Return what no plan of this journal knows."""
+    async def _orphans(self, plan_id: str, things: Sequence[Found]) -> None:
+        """Return what no plan of this journal knows, but for the work of one that it may have lost.
+
+        What plans share is kept then, too: a backup of the journal needs it.
+        """
+        was_removed = plan_id in self._removed
+        if not was_removed and any(map(retention.is_work, things)):
+            self._is_blind = True
+            self._damaged.append(f"{plan_id}: {retention.UNKNOWN}")
         is_used = any(each.is_live for each in _of(things, Family.ENVIRONMENT))
         for each in things:
             if each.family == Family.ENVIRONMENT:
@@ -239,7 +253,8 @@ class Janitor:
                 verdict = retention.judged_pooled(each, self._now, is_used=is_used)
                 await self._judge(verdict)
             else:
-                await self._judge(retention.judged_orphan(each, self._now))
+                verdict = retention.judged_orphan(each, self._now, was_removed=was_removed)
+                await self._judge(verdict)
 
     async def _judge(self, verdict: Verdict) -> bool:
         """Do what the verdict says and keep what came of it; return whether the thing is gone."""

@@ -226,6 +226,10 @@ class Ledger:
         if self._noted:
             await self._append([], booking=await self._booking(self._moves, self._clock.now()))
 
+    async def relist(self) -> None:
+        """Write anew what lists show of the plan."""
+        await self._append([], summary(self.state))
+
     def _take(self, after: PlanState, events: Sequence[Event]) -> None:
         self.state = after
         if any(isinstance(event, TurnRequested) for event in events):

@@ -76,7 +76,7 @@ class Checkout:
     async def workspace(self, new_id: Callable[[], str]) -> AsyncIterator["Tree"]:
         """Lend a workspace of the engine's over the checkout."""
         base = await self._ground.trees.snapshot(self.repository)
-        ref = await self._ground.workspaces.create(base, workspace_id=new_id())
+        ref = await self._ground.workspaces.create(base, workspace_id=f"{new_id()}-probe")
         try:
             yield Tree(self._ground, base, ref, self.repository)
         finally:

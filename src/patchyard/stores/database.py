@@ -5,6 +5,7 @@ import importlib.resources
 import os
 import sqlite3
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from patchyard.domain.errors import (
@@ -14,6 +15,7 @@ from patchyard.domain.errors import (
     StateRefusal,
     Unavailable,
 )
+from patchyard.domain.ids import is_ulid
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
 BUSY_S = 10.0  # how long another process is waited for
@@ -25,21 +27,59 @@ DAMAGED = (  # SQLite's words for what is not as it was written, or lacks what i
     *("codec can't decode", "Could not decode"),
 )
 RESTORE = "restore the database from a backup; nothing was changed"
+HAS_NO_PLAN = (
+    "SELECT NOT EXISTS (SELECT 1 FROM events WHERE stream >= '0' AND stream < '8')"
+    " AND NOT EXISTS (SELECT 1 FROM removed)"
+)
+"""A plan's stream is its ULID, which begins with one of the digits 0 to 7."""
+
 LOCKED = "{} is locked by another process"
 LOCKED_HINT = "try again in a moment"
 
 
-def connected(path: Path) -> sqlite3.Connection:
-    """Open or make the database at `path`, up to date. Raises StateRefusal, sqlite3.Error."""
+def connected(path: Path, traces: Sequence[Path] = ()) -> sqlite3.Connection:
+    """Open or make the database at `path`, up to date.
+
+    `traces` are folders in which plans leave something once their first event is on disk. Where
+    they did and the database has no plan, it was lost: a new one would hide that.
+    Raises StateRefusal, JournalBroken, sqlite3.Error.
+    """
+    left = next(filter(_has_entries, traces), None)  # looked at before the database, as written
+    if left is not None and not (path.exists() and path.stat().st_size):
+        raise _lost(path, "is empty" if path.exists() else "is missing", left)
     connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
     try:
         path.chmod(0o600)
         _prepare(connection, path)
+        if left is not None:
+            _require_plans(connection, path, left)
         connection.execute("PRAGMA busy_timeout = 0")  # from here on `_tried` waits
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _has_entries(folder: Path) -> bool:
+    """Whether a plan has left something in a folder; what else lies there has other names."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(is_ulid(entry.name) for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _require_plans(connection: sqlite3.Connection, path: Path, left: Path) -> None:
+    if connection.execute(HAS_NO_PLAN).fetchone() == (1,):
+        raise _lost(path, "has no plan", left)
+
+
+def _lost(path: Path, said: str, left: Path) -> JournalBroken:
+    return JournalBroken(
+        f"the database {path} {said}, but plans have left files in {left}",
+        hint="restore the database from a backup; nothing was changed. To begin anew without those"
+        f" plans, move {left} away",
+    )
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -42,6 +42,16 @@ ENTRIES = (
 
 LAST = "SELECT version, hash FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1"
 
+PLANS = (
+    "WITH RECURSIVE plans(stream) AS ("
+    " SELECT min(stream) FROM events WHERE stream >= '0' AND stream < '8'"
+    " UNION ALL"
+    " SELECT (SELECT min(stream) FROM events WHERE stream > plans.stream AND stream < '8')"
+    " FROM plans WHERE plans.stream IS NOT NULL"
+    ") SELECT stream FROM plans WHERE length(stream) = 26"
+)
+"""The streams of plans, whose names are ULIDs; goes from one to the next by the index."""
+
 T = TypeVar("T")
 Relief = Callable[[], bool]  # makes room on the disk; False when it had none to give
 
@@ -65,15 +75,18 @@ class SQLiteJournal:
         self._fence = fence
 
     @classmethod
-    def open(cls, path: Path, *, relief: Relief = _no_relief) -> "SQLiteJournal":
+    def open(
+        cls, path: Path, *, relief: Relief = _no_relief, traces: Sequence[Path] = ()
+    ) -> "SQLiteJournal":
         """Open or make the database at `path`, brought up to date.
 
         On a full disk `relief` is asked for room. Raises StateRefusal for a newer or foreign
-        database, Unavailable when it cannot be opened.
+        database, JournalBroken where it has no plan although there is something of one in the
+        folders `traces`, Unavailable when it cannot be opened.
         """
         while True:
             try:
-                return cls(connected(path), relief=relief)
+                return cls(connected(path, traces), relief=relief)
             except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 if not (is_full(error) and relief()):
                     raise translated(error, path) from error
@@ -223,8 +236,10 @@ class SQLiteJournal:
 
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See contracts.journal.Summaries."""
-        rows = await self._execute("SELECT stream, summary FROM summaries ORDER BY stream DESC", ())
-        return [(row[0], _summary(row[0], row[1])) for row in rows]
+        rows = dict(await self._execute("SELECT stream, summary FROM summaries", ()))
+        for (stream,) in await self._execute(PLANS, ()):
+            rows.setdefault(stream, "")
+        return [(each, _summary(each, rows[each])) for each in sorted(rows, reverse=True)]
 
     async def close(self) -> None:
         """See contracts.journal.Journal."""
