@@ -40,6 +40,7 @@ from patchyard.registry import ENVIRONMENTS, READERS, SCANNERS, load
 from patchyard.storage import CHECKPOINTS, make_home, open_storage
 from patchyard.stores.blobs import FileBlobSpaces
 from patchyard.stores.claims import LeaseClaims
+from patchyard.stores.inspection import SQLiteInspection
 from patchyard.stores.pins import FilePins
 from patchyard.stores.pruning import SQLitePruning
 from patchyard.stores.purse import SQLitePurse
@@ -103,6 +104,7 @@ async def open_equipment(
             environments=environments,
             keepers=_keepers(where, folder, station, environments),
             pruning=SQLitePruning(journal),
+            inspection=SQLiteInspection(journal),
             variable=environ.get,
             vacant=lambda: str(vacant_folder(folder)),
             room=DiskRoom([where.home, folder], lambda: rules(environ).free),

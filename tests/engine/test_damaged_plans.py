@@ -60,6 +60,8 @@ async def test_nobody_goes_on_with_it(site: Worksite, change: str, said: str) ->
 
 async def test_one_of_a_version_without_hashes_is_taken_up(site: Worksite) -> None:
     plan_id = await plan_with(site, "UPDATE events SET hash = '' WHERE stream = ?")
+    changed(site, "DELETE FROM heads WHERE stream = ?", plan_id)
+    (site.folder / "home/patchyard.heads" / plan_id).unlink()
     async with site.open() as (_, workflow):
         state = await workflow.run(plan_id)
     assert state.changeset is not None

@@ -86,9 +86,21 @@ async def test_what_was_changed_is_named(ledger: Ledger, path: Path, sql: str, s
     assert any(said in problem for problem in found.problems), found.problems
 
 
-async def test_a_cut_end_shows_by_a_head_noted_earlier_alone(ledger: Ledger, path: Path) -> None:
+async def test_a_cut_end_shows_by_what_the_store_has_noted(ledger: Ledger, path: Path) -> None:
+    await ledger.head()
+    meddle(path, "DELETE FROM events WHERE version = 8")
+    assert (await checked(ledger)).problems == ("event 8 is lost",)
+    meddle(path, "DELETE FROM heads")
+    assert (await checked(ledger)).problems == ("event 8 is lost",)
+
+
+async def test_a_cut_end_without_any_note_of_it_shows_by_a_head_noted_elsewhere(
+    ledger: Ledger, path: Path
+) -> None:
     head = await ledger.head()
     meddle(path, "DELETE FROM events WHERE version = 8")
+    meddle(path, "DELETE FROM heads")
+    (path.with_suffix(".heads") / "P").unlink()
     assert (await checked(ledger)).problems == ()
     (problem,) = (await checked(ledger, head=head)).problems
     assert head[:12] in problem

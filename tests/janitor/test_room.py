@@ -83,7 +83,7 @@ async def test_a_full_disk_takes_the_reserve_for_the_journal(small: Path) -> Non
     version = await journal.append("plan", 0, [EVENT])
     fill(small)
 
-    for _ in range(150):
+    for _ in range(100):
         version = await journal.append("plan", version, [EVENT])
     assert (small / "ballast").stat().st_size < RESERVE
 

@@ -19,11 +19,14 @@ from patchyard.domain.codec import to_json
 from patchyard.domain.environment import Readiness
 from patchyard.domain.errors import PatchyardError, WorkFailed
 from patchyard.engine import trying
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.inspecting import inspect
 from patchyard.models.choosing import QUICK, choose
 from patchyard.models.providers import Catalogue
 from patchyard.upkeep import rules
 
 OLDEST_GIT = (2, 30)
+SHOWN = 5  # of what is wrong with the journal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +54,7 @@ def doctor(output_format: str) -> None:
         try:
             async with open_equipment(os.environ) as equipment:
                 findings.append(_good("database", f"SQLite {sqlite3.sqlite_version}"))
+                findings.append(await _journal(equipment))
                 for kind in equipment.environments:
                     ready = await trying.check(equipment, kind)
                     said = _said(ready) if ready.is_ready else ready.cause
@@ -128,6 +132,19 @@ async def _git() -> Finding:
         is_needed=True,
         said=version,
         cure=f"install git {OLDEST_GIT[0]}.{OLDEST_GIT[1]} or newer",
+    )
+
+
+async def _journal(equipment: Equipment) -> Finding:
+    """Look at how the journal lies in its database, and whether each stream is there to its end."""
+    found = await inspect(equipment)
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return Finding(
+        name="journal",
+        is_good=not found,
+        is_needed=True,
+        said="; ".join(found[:SHOWN]) + more if found else "whole, as far as it was noted",
+        cure="`agents plan verify ID` says more of a plan; restore the database from a backup",
     )
 
 

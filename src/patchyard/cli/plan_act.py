@@ -17,7 +17,8 @@ from patchyard.domain.environment import place_named
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import PauseEnded
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.ledger import Ledger, intact
+from patchyard.engine.integrity import intact
+from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.outlook import outlook
 from patchyard.engine.workflow import Workflow

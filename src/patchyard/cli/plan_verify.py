@@ -1,6 +1,7 @@
 """`agents plan verify`: the journal of a plan, checked against its hashes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -9,6 +10,7 @@ from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.cli.plan_act import plan_argument
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import JournalBroken
+from patchyard.engine.inspecting import inspect_around
 from patchyard.engine.verifying import Verification, verify
 
 SHOWN = 20  # problems that are printed
@@ -24,6 +26,8 @@ def verify_command(plan_id: str, head: str | None, output_format: str) -> None:
     async def work() -> Outcome:
         async with opened(plan_id) as (equipment, found):
             checked = await verify(equipment.store.journal, found, head=head)
+            around = await inspect_around(equipment, found)
+            checked = replace(checked, problems=(*checked.problems, *around))
         text = f"{_said(checked)}{_found(checked, head)}"
         return Outcome(
             data=to_json(checked), text=text, error=broken(checked.plan_id, checked.problems)

@@ -141,6 +141,7 @@ def end_stopped(pid: int) -> None:
 
 
 __all__ = [
+    "LOCKS",
     "LOOK_S",
     "PAUSE_S",
     "STUCK_S",

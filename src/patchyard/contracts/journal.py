@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from patchyard.domain.booking import Booking
-from patchyard.domain.chain import Entry
+from patchyard.domain.chain import Entry, Head
 from patchyard.domain.codec import from_text
 from patchyard.domain.queue import Lease
 
@@ -80,6 +80,13 @@ class Journal(Protocol):
 
     async def entries(self, stream: str, *, after: int = 0) -> Sequence[Entry]:
         """Return the events after version `after` to the letter, each with its hash."""
+        ...
+
+    async def noted(self, stream: str) -> Sequence[Head]:
+        """Return the ends of a stream that were noted apart from its events; none: not known.
+
+        Asked before the events: what is read afterwards reaches each of them, or was lost.
+        """
         ...
 
     async def body(self, digest: str) -> bytes:

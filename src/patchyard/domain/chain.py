@@ -20,6 +20,13 @@ class Entry(NamedTuple):
     hash: str = ""  # SHA-256 in hexadecimal; empty: written before events were chained
 
 
+class Head(NamedTuple):
+    """The last event of a stream, as it was noted beside the stream."""
+
+    version: int
+    hash: str
+
+
 def hash_of(previous: str, entry: Entry) -> str:
     """Return the hash that `entry` must carry after the event whose hash is `previous`."""
     stream, version, kind, schema, at, text, _ = entry
@@ -40,10 +47,13 @@ def chained(previous: str, entries: Sequence[Entry]) -> list[str]:
     return hashes
 
 
-def faults(entries: Sequence[Entry], *, head: str = "") -> tuple[str, ...]:
+def faults(
+    entries: Sequence[Entry], *, head: str = "", noted: Sequence[Head] = ()
+) -> tuple[str, ...]:
     """Return what is wrong with a whole stream, a sentence each; nothing when it is intact.
 
     `head` is a hash that was noted earlier, or its first digits: an event must still carry it.
+    `noted` are ends of the stream that the store kept elsewhere: it must reach each of them.
     """
     found = []
     previous, number = "", 0
@@ -62,7 +72,26 @@ def faults(entries: Sequence[Entry], *, head: str = "") -> tuple[str, ...]:
             f"no event carries the hash {head[:SHORTEST_HEAD]}…: the events after it are cut off,"
             " or all were written anew"
         )
-    return tuple(found)
+    return (*found, *_short_of(entries, noted))
 
 
-__all__ = ["SHORTEST_HEAD", "Entry", "chained", "faults", "hash_of"]
+def _short_of(entries: Sequence[Entry], noted: Sequence[Head]) -> Sequence[str]:
+    """Return what is wrong at the ends that were noted, those of the furthest alone."""
+    furthest = max(noted, default=Head(version=0, hash=""))
+    last = entries[-1].version if entries else 0
+    if furthest.version > last:
+        return [f"{numbered(last + 1, furthest.version)} lost"]
+    hashes = {entry.version: entry.hash for entry in entries}
+    return [
+        f"event {version} is not the one that was noted as the last"
+        for version, own in sorted(set(noted))
+        if hashes.get(version, own) not in {"", own}
+    ]
+
+
+def numbered(first: int, last: int) -> str:
+    """Return the words for events from the first number to the last, with their verb."""
+    return f"event {last} is" if first == last else f"events {first} to {last} are"
+
+
+__all__ = ["SHORTEST_HEAD", "Entry", "Head", "chained", "faults", "hash_of", "numbered"]

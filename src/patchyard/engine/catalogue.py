@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.contracts.clock import Clock
-from patchyard.contracts.journal import Journal
+from patchyard.contracts.journal import Journal, StoredEvent
 from patchyard.domain.action import NAME, Action
 from patchyard.domain.environment import HERE, kind_of_word, no_such_kind
 from patchyard.domain.errors import Conflict, UnknownName, UsageError
@@ -35,6 +35,7 @@ from patchyard.domain.holdings import (
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.project import Project, context_value
 from patchyard.domain.resource import Resource, names_of, require_free_word, require_type
+from patchyard.engine.integrity import intact
 from patchyard.engine.rows import Vocabulary, from_row, to_row
 
 ATTEMPTS = 20  # writers of this stream are people at shells
@@ -51,8 +52,9 @@ class Catalogue:
         self._clock = clock
 
     async def holdings(self) -> Holdings:
-        """Return what there is now."""
-        stored = await self._journal.read(STREAM)
+        """Return what there is now. Raises JournalBroken where some of it is lost or altered."""
+        entries = await intact(self._journal, STREAM, said="the journal of projects and trust")
+        stored = StoredEvent.of_all(entries)
         return fold(
             Holdings(), [(one.version, await from_row(one, HOME, self._journal)) for one in stored]
         )

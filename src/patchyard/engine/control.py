@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.journal import Journal, NewEvent, StoredEvent
 from patchyard.domain.errors import Conflict, PatchyardError
+from patchyard.engine.integrity import intact
 
 POLL_S = 0.2
 TROUBLED_POLL_S = 1.0
@@ -49,8 +50,12 @@ async def say(
 
 
 async def words(journal: Journal, plan_id: str, *, before: float | None = None) -> int:
-    """Return how many words were said so far, or before a time."""
-    said = await journal.read(_stream(plan_id))
+    """Return how many words were said so far, or before a time.
+
+    Raises JournalBroken where some of them are lost or altered: a cancel may be among them.
+    """
+    shown = f"the journal of words to plan {plan_id}"
+    said = await intact(journal, _stream(plan_id), said=shown)
     return len(said) if before is None else sum(each.at < before for each in said)
 
 

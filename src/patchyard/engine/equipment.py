@@ -13,6 +13,7 @@ from patchyard.contracts.clock import Clock
 from patchyard.contracts.environment import Environment
 from patchyard.contracts.gateway import Gateways
 from patchyard.contracts.handover import HandOver
+from patchyard.contracts.inspection import Inspection
 from patchyard.contracts.layers import Layers
 from patchyard.contracts.leftovers import Adopting, Keeper, OfPlans
 from patchyard.contracts.pins import Pins
@@ -60,6 +61,7 @@ class Equipment:
     scanner: Callable[[Reads], Scanner]  # for gates without a command
     keepers: Sequence[Keeper]  # of what is on the machine of ours
     pruning: Pruning
+    inspection: Inspection  # of the journal
     room: Room
     variable: Lookup  # of the engine, by name: for servers that are entrusted with it
     vacant: Callable[[], str]  # an empty folder that agents may enter

@@ -15,11 +15,12 @@ from patchyard.domain.plan import State
 from patchyard.domain.retention import Family, Found, Retention, Verdict
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.finding import LISTED
+from patchyard.engine.inspecting import differs, is_listed
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 
 OF_PLANS = (Family.ENVIRONMENT, Family.MOUNT, Family.WORKSPACE, Family.CHECKPOINTS)
+UNREAD = "a plan may need it whose journal cannot be read"
 TAKEN = "another process works on its plan"
 UNDER_WAY = frozenset({str(State.QUEUED), str(State.PROCESSING)})
 
@@ -79,12 +80,14 @@ class Janitor:
         self._is_blind = False  # to what a plan needs, for its journal is damaged
         self._removed: set[str] = set()  # plans that are known to have gone
         self._unlisted: set[str] = set()  # plans whose line in the list is lost or damaged
+        self._unread: dict[str, Mapping[str, object]] = {}  # plans known by their lines alone
 
     async def sweep(self) -> Sweep:
         """Look at everything, return what may go, and say what became of each thing."""
         listed = dict(await self._equipment.store.summaries.summaries())
         self._is_blind = any("repository" not in row for row in listed.values())
-        self._unlisted = {plan for plan, row in listed.items() if not row.keys() >= LISTED}
+        self._unlisted = {plan for plan, row in listed.items() if not is_listed(row)}
+        self._unread = dict(listed)
         self._removed = {each.plan_id for each in await self._pruning.removed()}
         found = {family: await keeper.found() for family, keeper in self._keepers.items()}
         of_plans = _by_plan([each for family in OF_PLANS for each in found.get(family, ())])
@@ -101,10 +104,7 @@ class Janitor:
         stays = [row for plan, row in listed.items() if plan not in self._forgotten]
         self._needed |= {retention.store_key(str(row.get("repository", ""))) for row in stays}
         shared = [each for family in retention.CACHES for each in found.get(family, ())]
-        if self._is_blind:
-            await self._leave(shared, "a plan may need it whose journal cannot be read")
-        else:
-            await self._share(shared)
+        await self._share(shared)
         is_busy = any(each.is_live for each in found.get(Family.ENVIRONMENT, ()))
         is_busy |= any(each.verdict.reason == TAKEN for each in self._done)
         for each in [each for family in retention.FURNITURE for each in found.get(family, ())]:
@@ -118,7 +118,15 @@ class Janitor:
         return Sweep(things=tuple(self._done), is_dry=self._is_dry, damaged=damaged)
 
     async def _share(self, things: Sequence[Found]) -> None:
-        """Return what plans shared and none needs."""
+        """Return what plans shared and none needs; what cannot be made again, by their events."""
+        needed = frozenset(self._needed)
+        judged = [retention.judged_cache(each, needed, self._now, self._kept) for each in things]
+        if any(each.may_go and each.found.family == Family.STORE for each in judged):
+            for plan_id in sorted(self._unread.keys() - self._forgotten):
+                await self._need(plan_id)
+        if self._is_blind:
+            await self._leave(things, UNREAD)
+            return
         needed = frozenset(self._needed)
         for each in things:
             await self._judge(retention.judged_cache(each, needed, self._now, self._kept))
@@ -136,7 +144,8 @@ class Janitor:
         try:
             store, clock = equipment.store, equipment.clock
             ledger = await Ledger.open(store, clock, plan_id, is_checked=True)
-            if plan_id in self._unlisted and not self._is_dry:
+            row = self._unread.pop(plan_id, {})
+            if not self._is_dry and (not is_listed(row) or differs(row, ledger.state)):
                 await ledger.relist()
             has_some = retention.has_leftovers(things, ledger.state, self._now, self._kept)
             if has_some and await equipment.claims.holder(plan_id) is not None:
@@ -165,6 +174,7 @@ class Janitor:
 
     async def _need(self, plan_id: str) -> None:
         """Keep what a plan names; all that plans share, where that cannot be read."""
+        self._unread.pop(plan_id, None)
         try:
             ledger = await Ledger.open(self._equipment.store, self._equipment.clock, plan_id)
         except (JournalBroken, UsageError):

@@ -20,8 +20,7 @@ from patchyard.domain.booking import (
     is_refusable,
 )
 from patchyard.domain.budget import Ceiling, Tally
-from patchyard.domain.chain import Entry, faults
-from patchyard.domain.errors import JournalBroken, UsageError
+from patchyard.domain.errors import UsageError
 from patchyard.domain.events import (
     SCHEMA,
     TYPES,
@@ -37,13 +36,12 @@ from patchyard.domain.plan import State
 from patchyard.domain.queue import Taken
 from patchyard.domain.spending_fold import moves
 from patchyard.domain.state import PlanState
+from patchyard.engine.integrity import intact
 from patchyard.engine.rows import Vocabulary, from_rows, read_body, to_row, uncollected
 
 PLAN = Vocabulary(types=TYPES, schema=SCHEMA)
 
 SLEPT_S = 10.0  # that the clock went on by more than time did; a clock set right moves by less
-
-SHOWN = 20  # faults that an error names
 
 Listener = Callable[[Event], None]
 
@@ -295,25 +293,6 @@ async def _checked(
     return _known(plan_id, await from_rows(rows, PLAN, journal))
 
 
-async def intact(journal: Journal, plan_id: str) -> Sequence[Entry]:
-    """Return a plan's events to the letter.
-
-    Raises JournalBroken when one is missing or is not as it was written.
-    """
-    entries = await journal.entries(plan_id)
-    if not entries or not entries[-1].hash:
-        return entries  # of a version that hashed none; the next append hashes them
-    found = faults(entries)
-    if found:
-        raise JournalBroken(
-            f"the journal of plan {plan_id} is not what was written: {found[0]}",
-            hint=f"`agents plan verify {plan_id}` shows everything; restore the database from a"
-            " backup: nothing was changed",
-            details={"problems": list(found[:SHOWN])},
-        )
-    return entries
-
-
 async def read_events(
     journal: Journal, plan_id: str, *, after: int = 0
 ) -> Sequence[tuple[int, float, Event]]:
@@ -370,13 +349,11 @@ def _note(state: PlanState) -> str | None:
 
 __all__ = [
     "PLAN",
-    "SHOWN",
     "SLEPT_S",
     "Ledger",
     "Listener",
     "Store",
     "Unbounded",
-    "intact",
     "load",
     "read_events",
     "summary",

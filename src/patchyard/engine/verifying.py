@@ -39,10 +39,11 @@ async def verify(journal: Journal, plan_id: str, *, head: str | None = None) -> 
             f"{head!r} is no hash of an event",
             hint=f"give the hash that was printed, or its first {SHORTEST_HEAD} digits at least",
         )
+    noted = await journal.noted(plan_id)
     entries = await journal.entries(plan_id)
-    if not entries:
+    if not entries and not noted:
         raise UsageError(f"there is no plan {plan_id} in this database")
-    problems = list(faults(entries, head=head or ""))
+    problems = list(faults(entries, head=head or "", noted=noted))
     events = []
     digests: set[str] = set()
     for each in entries:
@@ -59,7 +60,7 @@ async def verify(journal: Journal, plan_id: str, *, head: str | None = None) -> 
         plan_id=plan_id,
         events=len(entries),
         blobs=len(digests),
-        head=entries[-1].hash,
+        head=entries[-1].hash if entries else "",
         problems=tuple(problems or _impossible(plan_id, events)),
     )
 

@@ -16,6 +16,7 @@ from patchyard.domain.errors import (
     Unavailable,
 )
 from patchyard.domain.ids import is_ulid
+from patchyard.stores import wal
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
 BUSY_S = 10.0  # how long another process is waited for
@@ -44,14 +45,15 @@ def connected(path: Path, traces: Sequence[Path] = ()) -> sqlite3.Connection:
     they did and the database has no plan, it was lost: a new one would hide that.
     Raises StateRefusal, JournalBroken, sqlite3.Error.
     """
-    left = next(filter(_has_entries, traces), None)  # looked at before the database, as written
-    if left is not None and not (path.exists() and path.stat().st_size):
+    left = [*filter(_has_entries, traces)]  # looked at before the database: written after it
+    if left and not (path.exists() and path.stat().st_size):
         raise _lost(path, "is empty" if path.exists() else "is missing", left)
+    wal.require_whole(path)
     connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
     try:
         path.chmod(0o600)
         _prepare(connection, path)
-        if left is not None:
+        if left:
             _require_plans(connection, path, left)
         connection.execute("PRAGMA busy_timeout = 0")  # from here on `_tried` waits
     except BaseException:
@@ -69,16 +71,17 @@ def _has_entries(folder: Path) -> bool:
         return False
 
 
-def _require_plans(connection: sqlite3.Connection, path: Path, left: Path) -> None:
+def _require_plans(connection: sqlite3.Connection, path: Path, left: Sequence[Path]) -> None:
     if connection.execute(HAS_NO_PLAN).fetchone() == (1,):
         raise _lost(path, "has no plan", left)
 
 
-def _lost(path: Path, said: str, left: Path) -> JournalBroken:
+def _lost(path: Path, said: str, left: Sequence[Path]) -> JournalBroken:
+    where = " and ".join(map(str, left))
     return JournalBroken(
-        f"the database {path} {said}, but plans have left files in {left}",
+        f"the database {path} {said}, but plans have left files in {where}",
         hint="restore the database from a backup; nothing was changed. To begin anew without those"
-        f" plans, move {left} away",
+        f" plans, move away {where}",
     )
 
 

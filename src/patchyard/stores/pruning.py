@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from patchyard.domain.retention import Removed
+from patchyard.stores import heads
 from patchyard.stores.sqlite import SQLiteJournal
 
 DIGEST = re.compile(r'"([0-9a-f]{64})"')  # whatever could name a body
@@ -39,6 +40,7 @@ class SQLitePruning:
 
     async def forget(self, removed: Removed) -> None:
         """See contracts.pruning.Pruning."""
+        self._journal.head_files.forget(*_streams_of(removed.plan_id))  # before: a kill forgets it
         await self._journal.within(lambda connection: _forget(connection, removed))
 
     async def removed(self) -> Sequence[Removed]:
@@ -49,8 +51,8 @@ class SQLitePruning:
     async def sweep_bodies(self) -> int:
         """See contracts.pruning.Pruning."""
         due = [plan_id for (plan_id,) in await self._journal.look(_unswept)]
-        if not due:
-            return 0
+        if not due or await self._journal.look(self._is_damaged):
+            return 0  # an event that is hidden may name any of them
         seen: dict[str, int] = {}
         named: set[str] = set()
         for stream in await self._journal.look(_streams):
@@ -65,6 +67,9 @@ class SQLitePruning:
         await self._journal.within(partial(_mark, plans=due))
         return freed
 
+    def _is_damaged(self, connection: sqlite3.Connection) -> bool:
+        return any(heads.unlike(connection, self._journal.head_files))
+
 
 def _forget(connection: sqlite3.Connection, removed: Removed) -> None:
     plan_id = removed.plan_id
@@ -72,10 +77,15 @@ def _forget(connection: sqlite3.Connection, removed: Removed) -> None:
         "INSERT OR IGNORE INTO removed (plan_id, events, head, at) VALUES (?, ?, ?, ?)",
         (plan_id, removed.events, removed.head, removed.at),
     )
-    for stream in (plan_id, f"control:{plan_id}"):
+    for stream in _streams_of(plan_id):
         connection.execute("DELETE FROM events WHERE stream = ?", (stream,))
+        connection.execute("DELETE FROM heads WHERE stream = ?", (stream,))
     for statement in BESIDE:
         connection.execute(statement, (plan_id,))
+
+
+def _streams_of(plan_id: str) -> tuple[str, str]:
+    return plan_id, f"control:{plan_id}"
 
 
 def _unswept(connection: sqlite3.Connection) -> list[tuple[str]]:

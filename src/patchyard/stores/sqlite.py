@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 
 from patchyard.contracts.journal import NewEvent, StoredEvent
 from patchyard.domain.booking import Booking
-from patchyard.domain.chain import Entry, chained
+from patchyard.domain.chain import Entry, Head, chained
 from patchyard.domain.codec import from_text
 from patchyard.domain.errors import Conflict, JournalBroken
+from patchyard.domain.ids import is_ulid
 from patchyard.domain.queue import Lease
-from patchyard.stores import books, leasing, stuck
+from patchyard.stores import books, heads, leasing, stuck
 from patchyard.stores.database import (
     BUSY_S,
     RESTORE,
@@ -29,6 +30,7 @@ from patchyard.stores.database import (
     is_full,
     translated,
 )
+from patchyard.stores.heads import HeadFiles
 
 SUMMARISE = (
     "INSERT INTO summaries VALUES (?, ?)"
@@ -49,6 +51,7 @@ PLANS = (
     " SELECT (SELECT min(stream) FROM events WHERE stream > plans.stream AND stream < '8')"
     " FROM plans WHERE plans.stream IS NOT NULL"
     ") SELECT stream FROM plans WHERE length(stream) = 26"
+    " UNION SELECT stream FROM heads WHERE stream >= '0' AND stream < '8'"
 )
 """The streams of plans, whose names are ULIDs; goes from one to the next by the index."""
 
@@ -66,11 +69,13 @@ class SQLiteJournal:
     def __init__(
         self,
         connection: sqlite3.Connection,
+        head_files: HeadFiles,
         *,
         relief: Relief = _no_relief,
         fence: Lease | None = None,
     ) -> None:
         self._connection = connection
+        self.head_files = head_files
         self._relief = relief
         self._fence = fence
 
@@ -86,14 +91,15 @@ class SQLiteJournal:
         """
         while True:
             try:
-                return cls(connected(path, traces), relief=relief)
+                opened = connected(path, [*traces, heads.folder_of(path)])
+                return cls(opened, HeadFiles(path), relief=relief)
             except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 if not (is_full(error) and relief()):
                     raise translated(error, path) from error
 
     def fenced(self, lease: Lease) -> "SQLiteJournal":
         """See contracts.journal.Fencing."""
-        return SQLiteJournal(self._connection, relief=self._relief, fence=lease)
+        return SQLiteJournal(self._connection, self.head_files, relief=self._relief, fence=lease)
 
     async def append(
         self,
@@ -114,17 +120,20 @@ class SQLiteJournal:
             for number, event in enumerate(events, start=1)
         ]  # fmt: skip
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: sqlite3.Connection) -> str:
             if self._fence is not None:
                 leasing.require(connection, self._fence)
-            self._insert(stream, expected, entries, bodies or {})
+            last = self._insert(stream, expected, entries, bodies or {})
             if summary is not None:
                 connection.execute(SUMMARISE, (stream, _encode(summary)))
             if booking is not None:
                 books.book(connection, stream, booking)
+            return last
 
-        await self.within(write)
-        return expected + len(entries)
+        head = Head(version=expected + len(entries), hash=await self.within(write))
+        if entries:
+            self.head_files.note(stream, head)
+        return head.version
 
     async def within(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work` in one synced step: for what else lies in this file."""
@@ -171,9 +180,11 @@ class SQLiteJournal:
         expected: int,
         entries: Sequence[Entry],
         bodies: Mapping[str, bytes],
-    ) -> None:
+    ) -> str:
+        """Insert, and return the hash of the stream's last event."""
         last = self._connection.execute(LAST, (stream,)).fetchone()
         found, previous = last or (0, "")
+        heads.require(self._connection, stream, found, previous)
         if found != expected:
             raise Conflict(
                 f"somebody else has written to {stream} (version {found}, expected {expected})",
@@ -186,14 +197,19 @@ class SQLiteJournal:
             )
         if found and not previous:
             previous = self._chain_old(stream)
+        if not entries:
+            return str(previous)
+        hashes = chained(previous, entries)
         self._connection.executemany(
             "INSERT INTO events (stream, version, type, schema, at, body, hash)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
                 (stream, each.version, each.type, each.schema, each.at, each.text, own)
-                for each, own in zip(entries, chained(previous, entries), strict=True)
+                for each, own in zip(entries, hashes, strict=True)
             ],
         )
+        self._connection.execute(heads.NOTE, (stream, entries[-1].version, hashes[-1]))
+        return hashes[-1]
 
     def _chain_old(self, stream: str) -> str:
         """Give the events of an older version their hashes; return the last."""
@@ -223,6 +239,12 @@ class SQLiteJournal:
             raise JournalBroken(f"events of {stream} after {seen} are lost", hint=RESTORE)
         return found
 
+    async def noted(self, stream: str) -> Sequence[Head]:
+        """See contracts.journal.Journal."""
+        file = self.head_files.of(stream)
+        rows = await self._execute(heads.NOTED, (stream,))
+        return [*filter(None, [file]), *(Head(version=row[0], hash=row[1]) for row in rows)]
+
     async def body(self, digest: str) -> bytes:
         """See contracts.journal.Journal."""
         rows = await self._execute("SELECT data FROM bodies WHERE digest = ?", (digest,))
@@ -237,12 +259,16 @@ class SQLiteJournal:
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See contracts.journal.Summaries."""
         rows = dict(await self._execute("SELECT stream, summary FROM summaries", ()))
-        for (stream,) in await self._execute(PLANS, ()):
+        removed = {row[0] for row in await self._execute("SELECT plan_id FROM removed", ())}
+        noted = [each for each in self.head_files.streams() if is_ulid(each)]
+        known = [row[0] for row in await self._execute(PLANS, ())]
+        for stream in {*known, *noted} - removed:
             rows.setdefault(stream, "")
         return [(each, _summary(each, rows[each])) for each in sorted(rows, reverse=True)]
 
     async def close(self) -> None:
         """See contracts.journal.Journal."""
+        self.head_files.close()
         self._connection.close()
 
     async def _execute(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:

@@ -1,0 +1,155 @@
+"""The frames of a write-ahead log, looked at before SQLite does: damage in the middle has a name.
+
+SQLite takes a log up to its first wrong frame and drops the rest without a word, as is right for
+the end of a write that was cut off. Behind damage lie commits that were synced: a commit that
+another frame follows was on the disk before that frame was begun. The format of the log:
+sqlite.org/fileformat2.html#walformat
+"""
+
+import struct
+import sys
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+
+from patchyard.clients.locks import LOCKS
+from patchyard.domain.errors import JournalBroken
+
+MAGIC = {0x377F0682: "little", 0x377F0683: "big"}  # byte order of what the checksums cover
+HEADER, FRAME = 32, 24  # bytes of the log's header, and of each frame's
+PAGE = 4096  # of our databases
+PAGES = frozenset(1 << power for power in range(9, 17))
+OPEN = 128  # byte of the shared memory that each connection locks: UNIX_SHM_DMS in os_unix.c
+MASK = 0xFFFFFFFF
+BACK = (
+    "restore the database and its log from a backup; nothing was changed. To go on from before the"
+    " damage, move the log away: plans that have lost events then say so"
+)
+
+Sums = tuple[int, int]
+
+
+class Log:
+    """The bytes of a log, read with one byte order and size of pages."""
+
+    def __init__(self, data: bytes, order: str, page: int) -> None:
+        self._data = data
+        self._order = order
+        self._step = FRAME + page
+        self.salts = data[16:24]
+        self.sums: Sums = struct.unpack(">II", data[24:HEADER])  # of the header
+        self.frames = (len(data) - HEADER) // self._step
+
+    @property
+    def is_headed(self) -> bool:
+        """Whether the header is as it was written."""
+        return self._sum(self._data[:24], (0, 0)) == self.sums
+
+    def sums_of(self, frame: int) -> Sums:
+        """Return the checksums that a frame carries, of itself and all before it."""
+        begin = HEADER + frame * self._step
+        sums: Sums = struct.unpack(">II", self._data[begin + 16 : begin + FRAME])
+        return sums
+
+    def is_commit(self, frame: int) -> bool:
+        """Whether a transaction ends with a frame."""
+        begin = HEADER + frame * self._step
+        return any(self._data[begin + 4 : begin + 8])
+
+    def follows(self, frame: int, before: Sums) -> bool:
+        """Whether a frame of this log was written behind what carries these checksums."""
+        begin = HEADER + frame * self._step
+        head = self._data[begin : begin + FRAME]
+        if len(head) < FRAME or not any(head[:4]) or head[8:16] != self.salts:
+            return False
+        covered = head[:8] + self._data[begin + FRAME : begin + self._step]
+        return len(covered) == self._step - 16 and self._sum(covered, before) == self.sums_of(frame)
+
+    def _sum(self, covered: bytes, before: Sums) -> Sums:
+        words = array("I", covered)
+        if self._order != sys.byteorder:
+            words.byteswap()
+        one, two = before
+        for first, second in zip(words[::2], words[1::2], strict=True):
+            one = (one + first + two) & MASK
+            two = (two + second + one) & MASK
+        return one, two
+
+
+def require_whole(database: Path) -> None:
+    """Raise JournalBroken where damage in the log would hide commits behind it.
+
+    While another connection has the database open its log is in use, and not looked at.
+    """
+    log = database.with_name(f"{database.name}-wal")
+    try:
+        if log.stat().st_size <= HEADER or _is_open(database):
+            return
+        data = log.read_bytes()
+        damaged = first_damaged(data)
+        if damaged is None or log.read_bytes() != data:  # somebody has begun to write meanwhile
+            return
+    except FileNotFoundError:
+        return
+    where = f"in its frame {damaged}" if damaged else "at its beginning"
+    raise JournalBroken(
+        f"the write-ahead log {log} is damaged {where}: what was written behind that would be lost",
+        hint=BACK,
+    )
+
+
+def first_damaged(data: bytes) -> int | None:
+    """Return the number of the damaged frame that commits lie behind, None where there is none.
+
+    0: the log's header.
+    """
+    magic, _, page = struct.unpack(">III", data[:12])
+    if magic in MAGIC and page in PAGES:
+        log = Log(data, MAGIC[magic], page)
+        if log.is_headed:
+            return _damaged(log)
+    guesses = [Log(data, order, PAGE) for order in MAGIC.values()]
+    return 0 if any(_has_frames(log) for log in guesses) else None
+
+
+def _damaged(log: Log) -> int | None:
+    before = log.sums
+    for frame in range(log.frames):
+        if not log.follows(frame, before):
+            return frame + 1 if _hides(log, range(frame, log.frames - 1)) else None
+        before = log.sums_of(frame)
+    return None
+
+
+def _hides(log: Log, frames: Sequence[int]) -> bool:
+    """Whether a commit is among the frames that another frame was written behind."""
+    return any(log.is_commit(each) and log.follows(each + 1, log.sums_of(each)) for each in frames)
+
+
+def _has_frames(log: Log) -> bool:
+    """Whether frames were written behind a header, which was synced before them."""
+    if log.frames and log.follows(0, log.sums):
+        return True
+    later = range(1, log.frames)
+    return any(log.follows(each, log.sums_of(each - 1)) for each in later)
+
+
+def _is_open(database: Path) -> bool:
+    """Whether a connection, of this process too, has the database open.
+
+    The shared memory is not opened: closing it would let go of this process's own locks (fcntl(2)).
+    """
+    try:
+        inode = database.with_name(f"{database.name}-shm").stat().st_ino
+        lines = LOCKS.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return False
+    for line in lines:
+        *_, place, start, end = line.split()
+        is_there = end == "EOF" or int(end) >= OPEN
+        if place.endswith(f":{inode}") and int(start) <= OPEN and is_there:
+            return True
+    return False
+
+
+__all__ = ["Log", "first_damaged", "require_whole"]

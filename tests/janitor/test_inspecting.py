@@ -1,0 +1,89 @@
+"""What `doctor` and `plan verify` say of the journal around a plan's events."""
+
+import asyncio
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from engine.worksite import Worksite
+from janitor.passing import gone, swept, worked
+from patchyard.domain.retention import Family
+from patchyard.engine.inspecting import inspect, inspect_around
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+
+def changed(site: Worksite, statement: str, plan_id: str) -> None:
+    """Change the database behind everybody's back."""
+    connection = sqlite3.connect(site.folder / "home/patchyard.db")
+    connection.execute(statement, (plan_id,) if "?" in statement else ())
+    connection.commit()
+    connection.close()
+
+
+async def agents(site: Worksite, *words: str) -> dict[str, Any]:
+    """What a command answers."""
+    command = [sys.executable, "-m", "patchyard", *words, "--format", "json"]
+    done = await asyncio.to_thread(
+        subprocess.run, command, cwd=site.repository, env=site.environ, capture_output=True
+    )
+    body: dict[str, Any] = json.loads(done.stdout)
+    return body
+
+
+async def test_what_is_wrong_around_a_plan_is_named_and_a_sound_one_says_nothing(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await worked(site, workflow)
+        assert await inspect(equipment) == []
+        assert await inspect_around(equipment, plan_id) == []
+
+        changed(site, "UPDATE summaries SET summary = replace(summary, 'do', 'di')", plan_id)
+        assert await inspect(equipment) == []
+        (said,) = await inspect_around(equipment, plan_id)
+        assert "not what its events say" in said
+        await swept(equipment, days=0)
+        assert await inspect_around(equipment, plan_id) == []
+
+        changed(site, "DELETE FROM summaries WHERE stream = ?", plan_id)
+        (said,) = await inspect(equipment)
+        assert "is lost" in said
+        assert await inspect_around(equipment, plan_id) == [said]
+        unknown = equipment.clock.new_id()
+        (site.folder / "home/checkpoints" / unknown).mkdir()
+        assert [said for said in await inspect(equipment) if unknown in said]
+
+    answer = await agents(site, "plan", "verify", plan_id)
+    assert (answer["exit_code"], answer["error"]["code"]) == (1, "journal_broken")
+
+
+async def test_the_doctor_says_that_the_database_was_lost(site: Worksite) -> None:
+    async with site.open() as (_, workflow):
+        await worked(site, workflow)
+    database = site.folder / "home/patchyard.db"
+    shutil.move(database, site.folder / "kept.db")
+
+    for words in (["doctor"], ["gc"]):
+        answer = await agents(site, *words)
+        assert answer["exit_code"] == 1, words
+        assert str(database) in json.dumps(answer), words
+
+    shutil.move(site.folder / "kept.db", database)
+
+
+async def test_a_store_is_kept_by_what_events_say_whatever_a_line_of_the_list_does(
+    site: Worksite,
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await worked(site, workflow)
+        await swept(equipment, days=8)
+        shutil.rmtree(site.folder / "home/checkpoints" / plan_id)
+        changed(site, "UPDATE summaries SET summary = replace(summary, '/repo', '/rep0')", plan_id)
+
+        assert Family.STORE not in gone(await swept(equipment, days=9))

@@ -1,0 +1,166 @@
+"""The write-ahead log that a killed engine left, damaged, cut or deleted: never a silent rewind."""
+
+import itertools
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchyard.contracts.journal import NewEvent
+from patchyard.domain.chain import faults
+from patchyard.domain.errors import JournalBroken, PatchyardError
+from patchyard.engine.integrity import intact
+from patchyard.stores.sqlite import SQLiteJournal
+from patchyard.stores.wal import first_damaged
+from timing import IS_SOAK
+
+pytestmark = pytest.mark.anyio
+
+SEED = int(os.environ.get("PATCHYARD_SEED", "20261124"))
+EVENTS = 30
+FRAME = 24 + 4096
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+from patchyard.contracts.journal import NewEvent
+from patchyard.stores.sqlite import SQLiteJournal
+
+async def main():
+    journal = SQLiteJournal.open(Path(sys.argv[1]))
+    for number in range(int(sys.argv[2])):
+        event = NewEvent(type="Noted", schema=1, at=1.0, body={"text": f"{number} {'x' * 300}"})
+        await journal.append("P", number, [event])
+    os.kill(os.getpid(), 9)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a journal whose engine was killed after its last event."""
+    folder = tmp_path_factory.mktemp("killed")
+    words = [sys.executable, "-c", KILLED, str(folder / "patchyard.db"), str(EVENTS)]
+    subprocess.run(words, check=False)
+    assert (folder / "patchyard.db-wal").stat().st_size > EVENTS * FRAME
+    return folder
+
+
+@pytest.fixture
+def home(killed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(killed, tmp_path / "home"))
+
+
+async def said(folder: Path) -> str:
+    """What opening the journal and taking up its plan says; nothing where all of it is there."""
+    before = contents(folder)
+    try:
+        journal = SQLiteJournal.open(folder / "patchyard.db")
+    except PatchyardError as error:
+        assert contents(folder) == before
+        return error.message
+    try:
+        assert len(await intact(journal, "P")) == EVENTS
+        assert faults(await journal.entries("P"), noted=await journal.noted("P")) == ()
+    except PatchyardError as error:
+        return error.message
+    finally:
+        await journal.close()
+    return ""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {place.name: place.read_bytes() for place in folder.glob("patchyard.db*")}
+
+
+def flip(path: Path, offset: int, bit: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        (byte,) = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte ^ (1 << bit)]))
+
+
+async def test_the_log_of_a_killed_engine_is_taken_as_it_is(home: Path) -> None:
+    assert await said(home) == ""
+
+
+async def test_damage_in_the_middle_of_the_log_is_named_before_it_is_dropped(home: Path) -> None:
+    log = home / "patchyard.db-wal"
+    flip(log, 32 + 20 * FRAME + 2000, 3)
+    assert first_damaged(log.read_bytes()) == 21
+    with pytest.raises(JournalBroken, match="damaged in its frame 21") as caught:
+        SQLiteJournal.open(home / "patchyard.db")
+    assert str(log) in caught.value.message
+    assert "backup" in caught.value.hint
+
+
+async def test_a_log_that_was_deleted_is_missed(home: Path) -> None:
+    database, before = home / "patchyard.db", home / "before.db"
+    journal = SQLiteJournal.open(database)
+    await journal.close()
+    shutil.copy(database, before)
+    journal = SQLiteJournal.open(database)
+    event = NewEvent(type="Noted", schema=1, at=1.0, body={"text": "in the log alone"})
+    await journal.append("P", EVENTS, [event])
+    await journal.close()
+    before.replace(database)
+
+    journal = SQLiteJournal.open(database)
+    with pytest.raises(JournalBroken, match=f"event {EVENTS + 1} is lost"):
+        await intact(journal, "P")
+    await journal.close()
+
+
+async def test_a_log_cut_anywhere_is_missed(home: Path, tmp_path: Path) -> None:
+    size = (home / "patchyard.db-wal").stat().st_size
+    cuts = range(0, size, 4001 if IS_SOAK else 60_000)
+    for cut in cuts:
+        place = Path(shutil.copytree(home, tmp_path / f"cut{cut}"))
+        os.truncate(place / "patchyard.db-wal", cut)
+        assert await said(place), cut
+
+
+def flips(frames: int) -> Iterator[tuple[int, int]]:
+    """A bit in each part of each frame: number, salts, checksum, page; of some frames by seed."""
+    chance = random.Random(SEED)
+    chosen = range(frames) if IS_SOAK else sorted(chance.sample(range(frames), 8))
+    for frame in chosen:
+        for part in ((0, 4), (4, 8), (8, 16), (16, 24), (24, FRAME)):
+            yield 32 + frame * FRAME + chance.randrange(*part), chance.randrange(8)
+
+
+async def test_a_bit_flipped_in_any_frame_is_named_and_nothing_is_written_over(
+    home: Path, tmp_path: Path
+) -> None:
+    frames = ((home / "patchyard.db-wal").stat().st_size - 32) // FRAME
+    header = [(offset, offset % 8) for offset in range(32)]
+    last = [(32 + (frames - 1) * FRAME + 500, 1)]
+    silent = []
+    place = tmp_path / "flipped"
+    for offset, bit in itertools.chain(header if IS_SOAK else header[::5], last, flips(frames)):
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(home, place)
+        flip(place / "patchyard.db-wal", offset, bit)
+        if not await said(place):
+            silent.append(offset)
+    assert silent == []
+
+
+async def test_a_log_in_use_is_left_to_who_uses_it(tmp_path: Path) -> None:
+    first = SQLiteJournal.open(tmp_path / "patchyard.db")
+    event = NewEvent(type="Noted", schema=1, at=1.0, body={"text": "x"})
+    for number in range(3):
+        await first.append("P", number, [event])
+    flip(tmp_path / "patchyard.db-wal", 32 + 100, 1)
+
+    second = SQLiteJournal.open(tmp_path / "patchyard.db")
+
+    assert len(await first.read("P")) == 3
+    await second.close()
+    await first.close()
