@@ -35,10 +35,10 @@ class Machine:
         self._boot = image.with_suffix(".boot")
         self.boots = 0
 
-    def start(self) -> None:
-        """Mount the disk; from now on it is another boot of the machine."""
+    def start(self, *, is_other_boot: bool = True) -> None:
+        """Mount the disk; it is another boot of the machine from now on, or still the same."""
         self._wait_for_the_last_one()
-        self.boots += 1
+        self.boots += is_other_boot
         self._boot.write_text(f"{self.boots:08x}-0000-4000-8000-000000000000\n")
         _run("mount", "-o", "loop", str(self._image), str(self.yard))
 

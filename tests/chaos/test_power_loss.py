@@ -36,7 +36,9 @@ def told_by(here: Machine, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def cut_in(here: Machine, rng: random.Random, *words: str) -> list[dict[str, Any]]:
+def cut_in(
+    here: Machine, rng: random.Random, *words: str, is_other_boot: bool
+) -> list[dict[str, Any]]:
     """Cut the power some time after the command told of some events; what it told before."""
     process = here.agents(*words, "--stream", "--format", "json")
     assert process.stdout is not None
@@ -45,11 +47,11 @@ def cut_in(here: Machine, rng: random.Random, *words: str) -> list[dict[str, Any
     threading.Event().wait(rng.choice((0.0, rng.uniform(0, 0.3))))
     here.cut()
     process.communicate(timeout=30)
-    here.start()
+    here.start(is_other_boot=is_other_boot)
     return told
 
 
-def survived(folder: Path, seed: int) -> list[str]:
+def survived(folder: Path, seed: int, *, is_other_boot: bool = True) -> list[str]:
     """Cut the power of one plan again and again, let it end; what is wrong then."""
     rng = random.Random(seed)
     script = folder / f"{seed}.json"
@@ -61,7 +63,7 @@ def survived(folder: Path, seed: int) -> list[str]:
         told: list[dict[str, Any]] = []
         words: tuple[str, ...] = run
         for _ in range(CUTS_A_PLAN):
-            told += cut_in(here, rng, *words)
+            told += cut_in(here, rng, *words, is_other_boot=is_other_boot)
             known = here.answer("plan", "list")["data"]["plans"]
             words = ("plan", "resume", "@last") if known else run
         last = told_by(here, *words)
@@ -82,5 +84,16 @@ def survived(folder: Path, seed: int) -> list[str]:
 def test_a_plan_goes_on_from_what_was_synced(tmp_path: Path) -> None:
     found = [
         text for number in range(CUTS // CUTS_A_PLAN) for text in survived(tmp_path, SEED + number)
+    ]
+    assert found == []
+
+
+def test_a_plan_goes_on_from_what_was_synced_where_the_disk_alone_was_lost_and_mounted_anew(
+    tmp_path: Path,
+) -> None:
+    found = [
+        text
+        for number in range(max(1, CUTS // CUTS_A_PLAN // 4))
+        for text in survived(tmp_path, SEED + number, is_other_boot=False)
     ]
     assert found == []

@@ -129,7 +129,10 @@ class Checkpointing(Protocol):
         ...
 
     async def outlived(self, ref: WorkspaceRef) -> bool:
-        """Whether the machine restarted since: what was not synced may be lost."""
+        """Whether the machine restarted, or its disk was mounted anew since.
+
+        What was not synced may be lost then.
+        """
         ...
 
     async def accept(self, ref: WorkspaceRef) -> None:

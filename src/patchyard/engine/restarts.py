@@ -1,4 +1,7 @@
-"""What a restart of the machine means for a plan: its files may be older than its journal."""
+"""What a restart of the machine means for a plan: its files may be older than its journal.
+
+So does a disk that failed and was mounted anew.
+"""
 
 from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
 from patchyard.domain.checkpoint import RolledBack
@@ -11,8 +14,9 @@ from patchyard.engine.recovery import CONFINED, reaches_out
 from patchyard.engine.sites import general_walls
 from patchyard.engine.stopping import hush
 
+RESTARTED = "the machine restarted, or its disk was mounted anew"
 UNSYNCED = (
-    "the machine restarted while this plan was at work: what its last calls wrote may not have"
+    f"{RESTARTED}, while this plan was at work: what its last calls wrote may not have"
     " reached the disk, and cannot be done again by itself"
 )
 
@@ -35,12 +39,12 @@ async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
     own = [m for m in state.checkpoints if m.past.attempt_starts == state.attempt_starts]
     if is_confined and own:  # one of an attempt that was given up leads back to that
         last = own[-1]
-        await hush(equipment, ledger, "the machine restarted")
+        await hush(equipment, ledger, RESTARTED)
         await ledger.record(
             RolledBack(
                 checkpoint_id=last.checkpoint_id,
                 version=last.version,
-                reason="the machine restarted",
+                reason=RESTARTED,
                 is_repeat=True,
             )
         )
@@ -50,4 +54,4 @@ async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
     await workspaces.accept(workspace)
 
 
-__all__ = ["UNSYNCED", "after_restart"]
+__all__ = ["RESTARTED", "UNSYNCED", "after_restart"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients.boot import boot_id
+from patchyard.clients.filesystems import is_same_mount, mount_id
 from patchyard.clients.mounts import is_mounted, unmount
 from patchyard.clients.reader import Reader
 from patchyard.contracts.blobs import Blobs
@@ -95,15 +96,18 @@ class Strategy(abc.ABC):
         return lost
 
     async def outlived(self, ref: WorkspaceRef) -> bool:
-        """Whether it is of an earlier boot; see contracts.workspace.Checkpointing."""
+        """Whether it is of an earlier boot or mount; see contracts.workspace.Checkpointing."""
         try:
-            return _boot_file(ref).read_bytes() != boot_id().encode("ascii")
-        except FileNotFoundError:
+            boot, *mount = _boot_file(ref).read_text(encoding="ascii").splitlines()
+        except (FileNotFoundError, ValueError):  # not there, or cut off
             return True
+        here = mount_id(_boot_file(ref).parent)
+        return boot != boot_id() or not all(is_same_mount(each, here) for each in mount)
 
     async def accept(self, ref: WorkspaceRef) -> None:
-        """Say that it is of this boot; a word that is lost with the power needs no sync."""
-        _boot_file(ref).write_bytes(boot_id().encode("ascii"))
+        """Say that it is of this boot and mount; a word lost with the power needs no sync."""
+        file = _boot_file(ref)
+        file.write_text(f"{boot_id()}\n{mount_id(file.parent)}\n", encoding="ascii")
 
     async def layer(self, ref: WorkspaceRef) -> Path | None:
         """Return a folder that holds just what was written since the start."""

@@ -1,0 +1,53 @@
+"""Which mount of a file system this is: what was not synced before the last one may be lost."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+KINDS = Path("/sys/fs")  # a folder for each kind of file system, with one for each that is mounted
+DEVICES = Path("/sys/dev/block")
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def mount_id(folder: Path) -> str:
+    """Return a name of the file system below `folder`, another one each time it is mounted anew.
+
+    The kernel numbers what it shows below /sys/fs upwards for as long as it runs (ext4, xfs, btrfs,
+    f2fs). Elsewhere the name is that of the device alone, which a new mount may have again.
+    """
+    device = folder.stat().st_dev
+    shown = sorted(place.stat().st_ino for place in _shown(device))
+    return " ".join(map(str, [device, *shown]))
+
+
+def is_same_mount(one: str, other: str) -> bool:
+    """Whether two names can be of one mount; a process without /sys knows the device alone."""
+    return all(mine == theirs for mine, theirs in zip(one.split(), other.split(), strict=False))
+
+
+def _shown(device: int) -> Iterator[Path]:
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        name = (DEVICES / number).readlink().name
+    except OSError:  # of no single device, as btrfs
+        name = _source(number)
+    if name:
+        yield from KINDS.glob(f"*/{name}")
+        yield from (place.parents[1] for place in KINDS.glob(f"btrfs/*/devices/{name}"))
+
+
+def _source(number: str) -> str:
+    """Return the name of the device that a file system without a number of its own names."""
+    try:
+        lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        mount, _, kind = line.partition(" - ")
+        source = kind.split(" ")[1]
+        if mount.split(" ")[2] == number and source.startswith("/dev/"):
+            return Path(source).resolve().name
+    return ""
+
+
+__all__ = ["is_same_mount", "mount_id"]

@@ -1,0 +1,44 @@
+"""A file system has another name each time it is mounted, and the same one meanwhile."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from patchyard.clients.filesystems import is_same_mount, mount_id
+
+
+def run(*words: str | Path) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A folder that a disk of ours can be mounted at."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with (tmp_path / "image").open("wb") as file:
+        file.truncate(16 * 1024 * 1024)
+    run("mkfs.ext4", "-q", tmp_path / "image")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=False, capture_output=True)
+
+
+@pytest.mark.service("root")
+@pytest.mark.service("loop-devices")
+def test_each_mount_of_a_disk_has_a_name_of_its_own(place: Path) -> None:
+    seen = []
+    for _ in range(3):
+        run("mount", "-o", "loop", place.with_name("image"), place)
+        seen.append(mount_id(place))
+        (place / "below").mkdir(exist_ok=True)
+        assert mount_id(place / "below") == seen[-1]
+        run("umount", place)
+    assert len(set(seen)) == 3
+
+
+def test_a_name_that_knows_less_can_be_of_the_same_mount() -> None:
+    assert is_same_mount("1792", "1792 260850")
+    assert not is_same_mount("1792 260904", "1792 260850")
+    assert not is_same_mount("1793", "1792")
