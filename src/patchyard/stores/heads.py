@@ -69,8 +69,8 @@ class HeadFiles:
 
     def streams(self) -> list[str]:
         """Return the streams of which there is a file."""
-        with suppress(OSError):
-            return sorted(place.name for place in self.folder.iterdir())
+        with suppress(OSError), os.scandir(self.folder) as entries:
+            return [entry.name for entry in entries]
         return []
 
     def forget(self, *streams: str) -> None:

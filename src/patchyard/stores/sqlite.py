@@ -259,11 +259,11 @@ class SQLiteJournal:
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See contracts.journal.Summaries."""
         rows = dict(await self._execute("SELECT stream, summary FROM summaries", ()))
-        removed = {row[0] for row in await self._execute("SELECT plan_id FROM removed", ())}
-        noted = [each for each in self.head_files.streams() if is_ulid(each)]
-        known = [row[0] for row in await self._execute(PLANS, ())]
-        for stream in {*known, *noted} - removed:
-            rows.setdefault(stream, "")
+        known = {row[0] for row in await self._execute(PLANS, ())}
+        unlisted = {*known, *self.head_files.streams()} - rows.keys()
+        if unlisted:
+            unlisted -= {row[0] for row in await self._execute("SELECT plan_id FROM removed", ())}
+        rows |= dict.fromkeys(filter(is_ulid, unlisted), "")
         return [(each, _summary(each, rows[each])) for each in sorted(rows, reverse=True)]
 
     async def close(self) -> None:
