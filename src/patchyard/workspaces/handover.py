@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from patchyard.clients.git import Git, failure
+from patchyard.clients.git import Git
 from patchyard.clients.locks import locked_patiently
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
@@ -17,9 +17,9 @@ from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal, Unkn
 from patchyard.workspaces import forms, patches
 from patchyard.workspaces.clearance import as_it_lies, require_allowed
 from patchyard.workspaces.commits import UserRepository, commit, tree_with
-from patchyard.workspaces.comparison import compare
-from patchyard.workspaces.edits import Content, Edit, Wanted, decode, in_the_way, resolve, wanted
+from patchyard.workspaces.edits import Edit, Wanted, decode, in_the_way, resolve, wanted
 from patchyard.workspaces.landing import Site, onto_checkout
+from patchyard.workspaces.merging import merge
 from patchyard.workspaces.pinned import GitTrees, is_there
 from patchyard.workspaces.store import Store
 from patchyard.workspaces.worktree import WorkTree, require_writable
@@ -104,7 +104,7 @@ class GitHandOver:
             else:
                 new = self._commit(site, rows)
                 in_branch = order.to == "branch"
-                receipt = self._for_branch(site, new, paths) if in_branch else _merge(site, new)
+                receipt = self._for_branch(site, new, paths) if in_branch else merge(site, new)
         folders = {store.source.git_dir} if receipt.commit else set()
         edits = decode(receipt.undo.get("edits", ()))
         if edits:
@@ -255,72 +255,6 @@ def _put_back(tree: WorkTree, user: UserRepository, undo: Mapping[str, Any], *, 
     """Reverse what was done to the work tree, and to the index where that followed."""
     tree.carry_out([edit.reversed() for edit in decode(undo["edits"])], like=like)
     _move_index(user, [edit.reversed() for edit in decode(undo.get("index", ()))])
-
-
-def _merge(site: Site, new: str) -> Receipt:
-    """Plan a commit or merge onto the current branch, with index and work tree following."""
-    ref, head = site.user.head()
-    if not ref:
-        raise StateRefusal(
-            "the checkout is on no branch, so there is nothing to merge into",
-            hint="git switch BRANCH first, or use --to branch",
-        )
-    result = new if head == site.base.commit else _merged(site, head, new)
-    rows = wanted(compare(site.git, f"{head}^{{tree}}", f"{result}^{{tree}}"))
-    staged = site.user.index([row.path for row in rows])
-    changed = [row.path for row in rows if staged.get(row.path) not in (row.old, row.new)]
-    if changed:
-        raise in_the_way(changed, "is staged with other content")
-    edits = onto_checkout(site, [_raw_row(site, row) for row in rows])
-    index = [Edit(path=row.path, before=staged.get(row.path), after=row.new) for row in rows]
-    return Receipt(
-        to="merge",
-        is_done=False,
-        touched=tuple(row.path for row in rows),
-        commit=result,
-        reference=ref.removeprefix("refs/heads/"),
-        undo={
-            "ref": ref,
-            "old": head,
-            "parents": [head],
-            "large": dict(site.forms.large),
-            "edits": [edit.as_list() for edit in edits],
-            "index": [edit.as_list() for edit in index],
-        },
-    )
-
-
-def _raw_row(site: Site, row: Wanted) -> Wanted:
-    """Return a commit's row in the bytes of the checkout, where the base knows both forms."""
-    by_blob = {
-        (change.path, pair.normalised): (change.mode or "", pair.raw)
-        for change in site.changeset.changes
-        if (pair := site.base.filtered.get(change.path)) is not None
-    }
-    old = by_blob.get((row.path, row.old[1]), row.old) if row.old else None
-    return replace(row, old=old, new=_raw_result(site, row))
-
-
-def _raw_result(site: Site, row: Wanted) -> Content | None:
-    for change in site.changeset.changes:
-        if change.path == row.path and change.mode is not None and change.blob is not None:
-            raw = (change.mode, change.blob)
-            if row.new is not None and site.forms.normalised(row.path, raw) == row.new:
-                return raw
-    return row.new
-
-
-def _merged(site: Site, head: str, new: str) -> str:
-    """Merge `new` with the branch's newer head by git's own merge, on trees alone."""
-    site.store.history(head)
-    done = site.git.attempt("merge-tree", "--write-tree", "-z", "--name-only", head, new)
-    fields = done.out.decode("utf-8", "surrogateescape").split("\0")
-    if done.code not in {0, 1}:
-        raise failure(["merge-tree"], done.code, done.err)
-    if done.code == 1:
-        names = fields[1 : fields.index("", 1)] if "" in fields[1:] else fields[1:]
-        raise in_the_way(names or [head], "changed in the branch's newer commits")
-    return commit(site.git, site.base, fields[0], [head, new], site.order.message)
 
 
 def _move_index(user: UserRepository, edits: Sequence[Edit]) -> None:
