@@ -16,7 +16,7 @@ import pytest
 
 from mainjob.driver import Desk, finish, shell, write
 from patchyard.clients.locks import locked
-from patchyard.workspaces.handover import HANDING
+from patchyard.workspaces.turns import LOCK
 
 pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
 
@@ -63,9 +63,7 @@ def begun(desk: Desk, *words: str, **further: str) -> subprocess.Popen[bytes]:
 @contextlib.contextmanager
 def taken(desk: Desk) -> Iterator[None]:
     """Have the turn of who writes into the repository."""
-    with contextlib.ExitStack() as held:
-        for store in filter(Path.is_dir, (desk.folder / "state" / "trees").iterdir()):
-            held.enter_context(locked(store / HANDING))
+    with locked(desk.repo / ".git" / LOCK):
         yield
 
 

@@ -10,7 +10,8 @@ from patchyard.clients.locks import locked
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.errors import Conflict, StateRefusal, UsageError
-from patchyard.workspaces.handover import HANDING, GitHandOver
+from patchyard.workspaces.handover import GitHandOver
+from patchyard.workspaces.turns import LOCK
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +42,7 @@ async def test_two_hand_overs_to_one_repository_wait_for_each_other(copying: Lab
         async with GitHandOver(copying.trees).turn(base):
             return await copying.apply(base, changeset, order("worktree"))
 
-    with locked(copying.trees.store_of(base).folder / HANDING):
+    with locked(copying.repo / ".git" / LOCK):
         applying = asyncio.create_task(in_turn())
         given_up = asyncio.create_task(in_turn())
         await asyncio.sleep(0.2)

@@ -86,12 +86,12 @@ def taken(path: Path) -> int | None:
         except BlockingIOError:
             os.close(descriptor)
             return None
-        if _is_at(descriptor, path):
+        if is_at(descriptor, path):
             return descriptor
         os.close(descriptor)
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
+def is_at(descriptor: int, path: Path) -> bool:
     """Whether the file that is locked is the one that others will find."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
@@ -148,6 +148,7 @@ __all__ = [
     "end_stopped",
     "end_stopped_holders",
     "holders",
+    "is_at",
     "locked",
     "locked_patiently",
     "taken",

@@ -1,7 +1,10 @@
 """Moves what was made into place so that a machine that loses its power has it whole or not."""
 
+import contextlib
 import ctypes
+import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -37,4 +40,22 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-__all__ = ["put_in_place", "sync_file_system", "sync_folder"]
+def sync_folders_above(paths: Iterable[str], top: Path) -> None:
+    """Write the names of all folders from those that `paths` below `top` lie in up to `top`.
+
+    A folder that is not there (any more) is passed over; so is a file system that syncs none.
+    """
+    folders = {top}
+    for path in paths:
+        while (path := path.rpartition("/")[0]) and top / path not in folders:
+            folders.add(top / path)
+    for folder in sorted(folders, reverse=True):  # the deepest first
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            try:
+                sync_folder(folder)
+            except OSError as error:
+                if error.errno not in {errno.EINVAL, errno.EOPNOTSUPP}:
+                    raise
+
+
+__all__ = ["put_in_place", "sync_file_system", "sync_folder", "sync_folders_above"]

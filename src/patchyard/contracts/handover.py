@@ -47,8 +47,8 @@ class HandOver(Protocol):
     def turn(self, base: Base) -> AbstractAsyncContextManager[None]:
         """Wait for one's turn to write into the repository of `base`, and have it in the block.
 
-        Whoever plans, carries out or takes back has it. The wait can be cancelled. Raises Conflict
-        when the turn does not come.
+        Whoever plans, carries out or takes back has it; processes of other homes wait as well. The
+        wait can be cancelled. Raises Conflict, naming the holder, when the turn does not come.
         """
         ...
 
@@ -57,6 +57,7 @@ class HandOver(Protocol):
     ) -> Receipt:
         """Do what `intent` says. Called again after a crash it finishes and does nothing twice.
 
+        The receipt lists what this hand-over wrote, without what others wrote of it meanwhile.
         An error whose details name files as `written` says that a part is in: the intent holds.
         """
         ...

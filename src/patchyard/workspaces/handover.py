@@ -4,27 +4,35 @@
 """
 
 import asyncio
+import re
+import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from patchyard.clients.git import Git
-from patchyard.clients.locks import locked_patiently
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal, UnknownName, UsageError
 from patchyard.workspaces import forms, patches
 from patchyard.workspaces.clearance import as_it_lies, require_allowed
 from patchyard.workspaces.commits import UserRepository, commit, tree_with
-from patchyard.workspaces.edits import Edit, Wanted, decode, in_the_way, resolve, wanted
+from patchyard.workspaces.edits import Edit, Wanted, decode, resolve, wanted
 from patchyard.workspaces.landing import Site, onto_checkout
-from patchyard.workspaces.merging import merge
+from patchyard.workspaces.merging import follow, merge, move_index, move_ref, require_as_planned
+from patchyard.workspaces.moves import Moves, new_token
 from patchyard.workspaces.pinned import GitTrees, is_there
 from patchyard.workspaces.store import Store
+from patchyard.workspaces.turns import turn_in
 from patchyard.workspaces.worktree import WorkTree, require_writable
 
-HANDING = "handing.lock"  # of who writes into the user's repository
+HANDING = "handing.lock"  # in the home, where the checkout takes no lock
+MOVES = "moves"  # the folder of our store for a repository with what hand-overs wrote
+STAGE = re.compile(r"patchyard-(?:cs-)?[0-9a-f]{16,64}")  # `cs-`: of earlier versions
 WAYS = ("branch", "merge", "patch", "worktree")
 TAKE_OUT = (
     "take your newer edits out of these paths and unapply again, or take the change out from under"
@@ -42,6 +50,7 @@ class GitHandOver:
     def __init__(self, trees: GitTrees) -> None:
         """Take the trees that bases and change sets lie in."""
         self._trees = trees
+        self._settled: dict[str, list[Moves]] = {}  # by repository, while its turn lasts
 
     async def plan(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         """Work out and check everything; see contracts.handover."""
@@ -51,8 +60,14 @@ class GitHandOver:
     async def turn(self, base: Base) -> AsyncIterator[None]:
         """Have one's turn in the repository; see contracts.handover."""
         store = await asyncio.to_thread(self._trees.store_of, base)
-        async with locked_patiently(store.folder / HANDING):
+        git_dir, instead = store.source.git_dir, store.folder / HANDING
+        async with turn_in(git_dir, home=self._trees.home, instead=instead) as is_alone:
+            if is_alone:
+                await asyncio.to_thread(_sweep, git_dir)
+            settled = self._settled[base.repository] = []
             yield
+            for moves in settled:  # not before the journal holds their end
+                moves.forget()
 
     async def carry_out(
         self, base: Base, changeset: ChangeSet, order: Order, intent: Receipt
@@ -63,12 +78,17 @@ class GitHandOver:
                 f"an apply to {intent.to} was begun; {order.to} was asked for",
                 hint=f"finish it first: --to {intent.to}",
             )
-        await asyncio.to_thread(self._carry_out, base, changeset, intent)
-        return replace(intent, is_done=True)
+        done = await asyncio.to_thread(self._carry_out, base, changeset, intent)
+        return replace(done, is_done=True)
 
-    async def take_back(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> Sequence[str]:
+    async def take_back(
+        self,
+        base: Base,
+        changeset: ChangeSet,  # noqa: ARG002 - of the contract
+        receipt: Receipt,
+    ) -> Sequence[str]:
         """Reverse `receipt`; see contracts.handover."""
-        return await asyncio.to_thread(self._take_back, base, changeset, receipt)
+        return await asyncio.to_thread(self._take_back, base, receipt)
 
     def _plan(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         if order.to not in WAYS:
@@ -108,7 +128,7 @@ class GitHandOver:
         folders = {store.source.git_dir} if receipt.commit else set()
         edits = decode(receipt.undo.get("edits", ()))
         if edits:
-            folders |= _work_tree(store, git, changeset).folders_of(edits)
+            folders |= _work_tree(store, git, receipt).folders_of(edits)
         require_writable(folders)
         return receipt
 
@@ -156,73 +176,102 @@ class GitHandOver:
             },
         )
 
-    def _carry_out(self, base: Base, changeset: ChangeSet, intent: Receipt) -> None:
+    def _carry_out(self, base: Base, changeset: ChangeSet, intent: Receipt) -> Receipt:
         if intent.to == "patch":
             patches.write(self._trees, base, changeset, intent)
-            return
-        self._hand_over(base, changeset, intent, self._trees.store_of(base))
+            return intent
+        return self._hand_over(base, intent, self._trees.store_of(base))
 
-    def _hand_over(self, base: Base, changeset: ChangeSet, intent: Receipt, store: Store) -> None:
+    def _hand_over(self, base: Base, intent: Receipt, store: Store) -> Receipt:
         git = self._trees.git_of(base)
         user = UserRepository(store.source, git)
         undo = intent.undo
-        if intent.commit:
-            if user.value(undo["ref"]) == intent.commit:
-                return  # the ref moves last: all of it is done
+        is_done = bool(intent.commit) and user.value(undo["ref"]) == intent.commit
+        if intent.commit and not is_done:
             user.send(intent.commit, undo["parents"])
             user.keep_large(undo["large"])
         if "edits" not in undo:
-            _move_ref(user, intent)
-            return
-        tree = _work_tree(store, git, changeset)
+            move_ref(user, intent)
+            return intent
+        moves = self._moves(store, intent)
+        tree = _work_tree(store, git, intent, moves)
         edits = decode(undo["edits"])
+        if not is_done:  # the ref moves last
+            self._write(tree, user, intent, like=base.tree)
+        self._settled.setdefault(base.repository, []).append(moves)
+        others = tree.of_others(edits, like=base.tree)
+        return _without(intent, {edit.path for edit in others})
+
+    def _write(self, tree: WorkTree, user: UserRepository, intent: Receipt, *, like: str) -> None:
+        """Write work tree, index and ref, or nothing of them."""
+        edits = decode(intent.undo["edits"])
         try:
-            tree.carry_out(edits, like=base.tree)
+            check = partial(require_as_planned, user, intent)
+            done = tree.carry_out(edits, like=like, check=check)
             try:
-                _move_index(user, decode(undo.get("index", ())))
-                _move_ref(user, intent)
-            except PatchyardError:  # a merge is all or nothing: somebody moved the branch meanwhile
-                _put_back(tree, user, undo, like=base.tree)
-                raise
+                check()
+                follow(user, intent)
+            except PatchyardError as error:  # a merge is all or nothing
+                raise tree.undone(error, done, like=like) from error
         except PatchyardError as error:
-            done, _ = tree.sorted_out(edits, like=base.tree)
-            if done:
-                raise _half_in(error, [edit.path for edit in done]) from error
+            done, _ = tree.sorted_out(edits, like=like)
+            others = tree.of_others(done, like=like)
+            ours = [edit.path for edit in done if edit not in others]
+            if ours:
+                raise _half_in(error, ours) from error
+            tree.moves.forget()
             raise
 
-    def _take_back(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> Sequence[str]:
+    def _moves(self, store: Store, intent: Receipt) -> Moves:
+        """Return the record of what a hand-over wrote; an earlier version kept none."""
+        token = intent.undo.get("token")
+        place = store.folder / MOVES / str(token)
+        return Moves(place) if token else Moves(is_whole=False)
+
+    def _take_back(self, base: Base, receipt: Receipt) -> Sequence[str]:
         if receipt.to == "patch":
             patches.remove(receipt)
             return receipt.touched
-        return self._reverse(base, changeset, receipt, self._trees.store_of(base))
+        return self._reverse(base, receipt, self._trees.store_of(base))
 
-    def _reverse(
-        self, base: Base, changeset: ChangeSet, receipt: Receipt, store: Store
-    ) -> Sequence[str]:
+    def _reverse(self, base: Base, receipt: Receipt, store: Store) -> Sequence[str]:
         git = self._trees.git_of(base)
         user = UserRepository(store.source, git)
         undo = receipt.undo
-        if receipt.commit:
+        is_passed = not receipt.is_done and _is_passed(user, receipt)
+        if receipt.commit and not is_passed:
             _require_movable(user, receipt)
         back = receipt.touched
         if "edits" in undo:
-            tree = _work_tree(store, git, changeset)
             if not receipt.is_done and user.value(undo.get("ref", "")) != receipt.commit:
-                undo = _unchanged(tree, user, undo, like=base.tree)
+                moves = self._moves(store, receipt)
+                written = _work_tree(store, git, receipt, moves)
+                undo = _unchanged(written, user, undo, like=base.tree, is_passed=is_passed)
                 back = tuple(edit.path for edit in decode(undo["edits"]))
+                self._settled.setdefault(base.repository, []).append(moves)
             try:
-                _put_back(tree, user, undo, like=base.tree)
+                _put_back(_work_tree(store, git, receipt), user, undo, like=base.tree)
             except Conflict as error:
                 raise Conflict(error.message, hint=TAKE_OUT, details=error.details) from error
-        if receipt.commit and user.value(undo["ref"]) != undo["old"]:
+        if receipt.commit and not is_passed and user.value(undo["ref"]) != undo["old"]:
             user.move(undo["ref"], undo["old"], receipt.commit, reason="patchyard: unapply")
         return back
 
 
-def _move_ref(user: UserRepository, intent: Receipt) -> None:
-    if intent.commit:
-        undo = intent.undo
-        user.move(undo["ref"], intent.commit, undo["old"], reason=f"patchyard: {intent.to}")
+def _without(intent: Receipt, others: AbstractSet[str]) -> Receipt:
+    """Return what is to be remembered of a hand-over: not what others wrote of it meanwhile."""
+    if not others:
+        return intent
+    kept = [row for row in intent.undo["edits"] if row[0] not in others]
+    touched = intent.touched if intent.commit else tuple(row[0] for row in kept)
+    return replace(intent, touched=touched, undo={**intent.undo, "edits": kept})
+
+
+def _sweep(git_dir: Path) -> None:
+    """Delete the stages of hand-overs that were killed, of whichever home: the turn is ours."""
+    for entry in git_dir.iterdir():
+        if STAGE.fullmatch(entry.name) and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def _half_in(error: PatchyardError, written: Sequence[str]) -> PatchyardError:
@@ -237,32 +286,37 @@ def _half_in(error: PatchyardError, written: Sequence[str]) -> PatchyardError:
 
 
 def _unchanged(
-    tree: WorkTree, user: UserRepository, undo: Mapping[str, Any], *, like: str
+    tree: WorkTree, user: UserRepository, undo: Mapping[str, Any], *, like: str, is_passed: bool
 ) -> dict[str, Any]:
-    """Return what can be reversed of a hand-over cut short: all but newer work, left as it is."""
+    """Return what can be reversed of a hand-over cut short: all but newer work, left as it is.
+
+    With `is_passed` the branch went on without it: what is staged or committed since stays, too.
+    """
     done, to_do = tree.sorted_out(decode(undo["edits"]), like=like)
     staged = decode(undo.get("index", ()))
     now = user.index([edit.path for edit in staged])
+    others = {edit.path for edit in tree.of_others(done, like=like)}
+    if is_passed:
+        others |= {edit.path for edit in staged if now.get(edit.path) != edit.before}
     kept = [edit for edit in staged if now.get(edit.path) in (edit.before, edit.after)]
     return {
         **undo,
-        "edits": [edit.as_list() for edit in (*done, *to_do)],
-        "index": [edit.as_list() for edit in kept],
+        "edits": [edit.as_list() for edit in (*done, *to_do) if edit.path not in others],
+        "index": [] if is_passed else [edit.as_list() for edit in kept],
     }
 
 
 def _put_back(tree: WorkTree, user: UserRepository, undo: Mapping[str, Any], *, like: str) -> None:
     """Reverse what was done to the work tree, and to the index where that followed."""
     tree.carry_out([edit.reversed() for edit in decode(undo["edits"])], like=like)
-    _move_index(user, [edit.reversed() for edit in decode(undo.get("index", ()))])
+    move_index(user, [edit.reversed() for edit in decode(undo.get("index", ()))])
 
 
-def _move_index(user: UserRepository, edits: Sequence[Edit]) -> None:
-    now = user.index([edit.path for edit in edits])
-    odd = [edit.path for edit in edits if now.get(edit.path) not in (edit.before, edit.after)]
-    if odd:
-        raise in_the_way(odd, "was staged meanwhile")
-    user.set_index({e.path: e.after for e in edits if now.get(e.path) != e.after})
+def _is_passed(user: UserRepository, receipt: Receipt) -> bool:
+    """Whether the branch of a hand-over cut short went on without its commit."""
+    if not receipt.commit or "edits" not in receipt.undo:
+        return False
+    return user.value(receipt.undo["ref"]) not in {receipt.commit, receipt.undo["old"]}
 
 
 def _require_movable(user: UserRepository, receipt: Receipt) -> None:
@@ -285,22 +339,24 @@ def _receipt(to: str, edits: Sequence[Edit]) -> Receipt:
         to=to,
         is_done=False,
         touched=tuple(edit.path for edit in edits),
-        undo={"edits": [edit.as_list() for edit in edits]},
+        undo={"edits": [edit.as_list() for edit in edits], "token": new_token()},
     )
 
 
-def _work_tree(store: Store, git: Git, changeset: ChangeSet) -> WorkTree:
+def _work_tree(store: Store, git: Git, receipt: Receipt, moves: Moves | None = None) -> WorkTree:
     source = store.source
     if source.git_dir.stat().st_dev != source.top.stat().st_dev:
         raise UsageError(
             f"{source.git_dir} lies on another file system than {source.top}",
             hint="use --to branch or --to patch",
         )
+    token = receipt.undo.get("token") or new_token()
     return WorkTree(
         top=source.top,
-        stage=source.git_dir / f"patchyard-{changeset.id}",
+        stage=source.git_dir / f"patchyard-{token}",
         git=git,
         has_modes=source.has_modes,
+        moves=Moves() if moves is None else moves,
     )
 
 

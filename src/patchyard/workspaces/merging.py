@@ -1,14 +1,16 @@
-"""Hand-over as a merge: the commit, and the edits of index and work tree that follow it."""
+"""Hand-over as a merge: the commit, and how work tree, index and branch come to it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from patchyard.clients.git import failure
 from patchyard.contracts.handover import Receipt
-from patchyard.domain.errors import StateRefusal
-from patchyard.workspaces.commits import commit
+from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal
+from patchyard.workspaces.commits import UserRepository, commit
 from patchyard.workspaces.comparison import compare
-from patchyard.workspaces.edits import Content, Edit, Wanted, in_the_way, wanted
+from patchyard.workspaces.edits import Content, Edit, Wanted, decode, in_the_way, wanted
 from patchyard.workspaces.landing import Site, onto_checkout
+from patchyard.workspaces.moves import new_token
 
 
 def merge(site: Site, new: str) -> Receipt:
@@ -40,6 +42,7 @@ def merge(site: Site, new: str) -> Receipt:
             "large": dict(site.forms.large),
             "edits": [edit.as_list() for edit in edits],
             "index": [edit.as_list() for edit in index],
+            "token": new_token(),
         },
     )
 
@@ -77,4 +80,53 @@ def _merged(site: Site, head: str, new: str) -> str:
     return commit(site.git, site.base, fields[0], [head, new], site.order.message)
 
 
-__all__ = ["merge"]
+def require_as_planned(user: UserRepository, intent: Receipt) -> None:
+    """Raise Conflict where branch or index are not what the merge was worked out for."""
+    if not intent.commit:
+        return
+    ref, head = user.head()
+    if (ref, head) != (intent.undo["ref"], intent.undo["old"]):
+        now = ref.removeprefix("refs/heads/") or "no branch"
+        raise Conflict(
+            f"the checkout is on {now} at {head[:12]} by now, nothing was changed: the merge was"
+            f" worked out for {intent.reference} at {intent.undo['old'][:12]}",
+            hint=f"git switch {intent.reference} and apply again",
+        )
+    _staged(user, decode(intent.undo.get("index", ())))
+
+
+def follow(user: UserRepository, intent: Receipt) -> None:
+    """Let index and ref follow the work tree; the index goes back where the ref cannot move."""
+    edits = decode(intent.undo.get("index", ()))
+    before = _staged(user, edits)
+    move_index(user, edits)
+    try:
+        move_ref(user, intent)
+    except PatchyardError:
+        user.set_index({e.path: before.get(e.path) for e in edits if before.get(e.path) != e.after})
+        raise
+
+
+def move_ref(user: UserRepository, intent: Receipt) -> None:
+    """Bring the branch to the commit, where there is one. Raises Conflict."""
+    if intent.commit:
+        undo = intent.undo
+        user.move(undo["ref"], intent.commit, undo["old"], reason=f"patchyard: {intent.to}")
+
+
+def _staged(user: UserRepository, edits: Sequence[Edit]) -> dict[str, Content]:
+    """Return what the index has at these paths. Raises Conflict for a third thing."""
+    now = user.index([edit.path for edit in edits])
+    odd = [edit.path for edit in edits if now.get(edit.path) not in (edit.before, edit.after)]
+    if odd:
+        raise in_the_way(odd, "was staged meanwhile")
+    return now
+
+
+def move_index(user: UserRepository, edits: Sequence[Edit]) -> None:
+    """Bring the index to what the edits say. Raises Conflict for a third thing."""
+    now = _staged(user, edits)
+    user.set_index({e.path: e.after for e in edits if now.get(e.path) != e.after})
+
+
+__all__ = ["follow", "merge", "move_index", "move_ref", "require_as_planned"]

@@ -8,14 +8,15 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git
 from patchyard.clients.placer import FRESH, Placer
 from patchyard.clients.reader import Reader
+from patchyard.clients.syncing import sync_folders_above
 from patchyard.domain.errors import (
     Conflict,
     PatchyardError,
@@ -25,6 +26,7 @@ from patchyard.domain.errors import (
 )
 from patchyard.domain.machine import FREE_SPACE, is_full_disk
 from patchyard.workspaces.edits import Content, Edit, as_known, in_the_way, present
+from patchyard.workspaces.moves import Mark, Moves
 
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -37,28 +39,45 @@ class WorkTree:
     stage: Path  # a folder of the repository's own git directory, on the same file system
     git: Git  # looks at our store
     has_modes: bool = True  # whether the executable bit says something there
+    moves: Moves = field(default_factory=Moves)  # what the hand-over wrote
 
-    def carry_out(self, edits: Sequence[Edit], *, like: str) -> None:
-        """Make each path what its edit says.
+    def carry_out(
+        self, edits: Sequence[Edit], *, like: str, check: Callable[[], None] = lambda: None
+    ) -> list[Edit]:
+        """Make each path what its edit says, and return what was done here and now.
 
         Raises Conflict for a third thing at a path. Each is looked at once more right before it is
-        replaced; what was done until then is undone.
+        replaced; what was done until then is undone. `check` is called before the first move, and
+        raises what stands against it.
         """
         to_do = self._open(edits, like=like)
         if not to_do:
-            return
+            return []
         require_writable(self.folders_of(to_do))
-        with self._staged(to_do) as places:
-            if self._open(to_do, like=like) != to_do:
-                raise in_the_way([edit.path for edit in to_do])
+        with self._staged(to_do, "in") as places:
+            still = self._open(to_do, like=like)
+            if still != to_do:
+                raise in_the_way([edit.path for edit in to_do if edit not in still])
+            check()
+            self.moves.puts({path: Mark.of(place.lstat()) for path, place in places.items()})
+            done: list[Edit] = []
             try:
-                self._move_in(to_do, places, like=like)
-            except Conflict:
-                self._move_back(to_do, like=like)
-                raise
+                self._move_in(to_do, places, done, like=like)
+                sync_folders_above((edit.path for edit in done), self.top)
+            except Conflict as error:
+                raise self.undone(error, done, like=like) from error
             except OSError as error:
-                self._move_back(to_do, like=like)
-                raise self._refused(error) from error
+                raise self.undone(self._refused(error), done, like=like) from error
+        return to_do
+
+    def undone(self, error: PatchyardError, done: Sequence[Edit], *, like: str) -> PatchyardError:
+        """Undo what was done and return `error`, which names what could not be undone."""
+        left = self.take_back(done, like=like)
+        if not left:
+            return error
+        but = f"what was written is taken back, but for {', '.join(sorted(left)[:8])}"
+        message = error.message.replace("nothing was changed", but)
+        return type(error)(message, hint=error.hint, details={**error.details, "left": left})
 
     def folders_of(self, edits: Sequence[Edit]) -> set[Path]:
         """Return the folders that `carry_out` is going to write to."""
@@ -73,7 +92,9 @@ class WorkTree:
                     return self.top / path
         return self.top
 
-    def _move_in(self, edits: Sequence[Edit], places: Mapping[str, Path], *, like: str) -> None:
+    def _move_in(
+        self, edits: Sequence[Edit], places: Mapping[str, Path], done: list[Edit], *, like: str
+    ) -> None:
         """Remove first, so that a folder can take a file's name and the other way round."""
         placer = Placer(self.top, inherits=os.geteuid() == 0)
         going = _going(edits)
@@ -82,15 +103,49 @@ class WorkTree:
                 if self._now(reader, edit, going, like=like) != edit.before:
                     raise in_the_way([edit.path])
             if edit.after is None:
+                self.moves.removes(edit.path)
                 placer.remove(edit.path)
             else:
                 placer.take(places[edit.path], edit.path)
+            done.append(edit)
 
-    def _move_back(self, edits: Sequence[Edit], *, like: str) -> None:
-        """Undo the part that was done when a later path could not be written."""
-        _, done = self.sorted_out([edit.reversed() for edit in edits], like=like)
-        with self._staged(done) as places:
-            self._move_in(done, places, like=like)
+    def take_back(self, done: Sequence[Edit], *, like: str) -> list[str]:
+        """Undo what `carry_out` did here and now, and return the paths where that cannot be.
+
+        What another put at such a path meanwhile is left, also where it has the same content.
+        """
+        left = {edit.path for edit in done}
+        back = [edit.reversed() for edit in done]
+        going = _going(back)
+        placer = Placer(self.top, inherits=os.geteuid() == 0)
+        with contextlib.suppress(OSError, PatchyardError), self._staged(back, "back") as places:
+            for edit in sorted(back, key=lambda each: each.after is not None):
+                if not self._is_ours(edit, going, like=like):
+                    continue
+                if edit.after is None:
+                    placer.remove(edit.path)
+                else:
+                    placer.take(places[edit.path], edit.path)
+                left.discard(edit.path)
+            sync_folders_above((edit.path for edit in back), self.top)
+        return sorted(left)
+
+    def _is_ours(self, edit: Edit, going: frozenset[str], *, like: str) -> bool:
+        """Whether what lies at a path is what this hand-over put there, and no twin of it."""
+        with Reader(self.top) as reader, contextlib.suppress(Conflict):
+            is_made = self.moves.made(edit.path, _seen(reader, edit))
+            return is_made and self._now(reader, edit, going, like=like) == edit.before
+        return False
+
+    def of_others(self, edits: Sequence[Edit], *, like: str) -> list[Edit]:
+        """Return the edits that are done, and not by this hand-over."""
+        done, _ = self.sorted_out(edits, like=like)
+        with Reader(self.top) as reader:
+            return [
+                edit
+                for edit in done
+                if not self.moves.may_have_made(edit.path, _seen(reader, edit.reversed()))
+            ]
 
     def sorted_out(self, edits: Sequence[Edit], *, like: str) -> tuple[list[Edit], list[Edit]]:
         """Return the edits that are done and those that are not; a third thing is in neither."""
@@ -126,22 +181,25 @@ class WorkTree:
         return now if self.has_modes else as_known(now, edit.after, edit.before)
 
     @contextlib.contextmanager
-    def _staged(self, edits: Sequence[Edit]) -> Iterator[dict[str, Path]]:
+    def _staged(self, edits: Sequence[Edit], name: str) -> Iterator[dict[str, Path]]:
         """Write every new content into the stage. A full disk is met here, before any change."""
         places: dict[str, Path] = {}
+        stage = self.stage / name
         try:
-            shutil.rmtree(self.stage, ignore_errors=True)
-            self.stage.mkdir(parents=True)
+            shutil.rmtree(stage, ignore_errors=True)
+            stage.mkdir(parents=True)
             with BlobReader(self.git) as blobs:
                 for number, edit in enumerate(edits):
                     if edit.after is not None:
-                        places[edit.path] = self.stage / str(number)
+                        places[edit.path] = stage / str(number)
                         self._write(blobs, edit.path, edit.after, places[edit.path])
             yield places
         except OSError as error:
             raise self._refused(error) from error
         finally:
-            shutil.rmtree(self.stage, ignore_errors=True)
+            shutil.rmtree(stage, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self.stage.rmdir()
 
     def _refused(self, error: OSError) -> PatchyardError:
         message = f"{self.top} cannot be written, nothing was changed: {error}"
@@ -198,6 +256,13 @@ def closed(folder: Path, *, is_read_only: bool) -> StateRefusal:
         hint=f"{cure} and apply again, or write the change elsewhere: --to patch --name FILE",
         details={"folder": str(folder)},
     )
+
+
+def _seen(reader: Reader, edit: Edit) -> os.stat_result | None:
+    """Return the status of what lies at a path; None for a folder where nothing is expected."""
+    status = reader.status(edit.path)
+    is_folder = status is not None and stat.S_ISDIR(status.st_mode)
+    return None if is_folder and edit.before is None else status
 
 
 def _going(edits: Sequence[Edit]) -> frozenset[str]:

@@ -1,0 +1,98 @@
+"""What one hand-over wrote into the user's work tree, so that it takes back that and nothing else.
+
+Kept in a file of the home while the hand-over is not settled: an engine that goes on after a kill
+knows what it had written itself. Knows no git and no content.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+TOKEN_BYTES = 16
+
+
+def new_token() -> str:
+    """Return a name that no other hand-over has, of whichever home: of its record and its stage."""
+    return os.urandom(TOKEN_BYTES).hex()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """How a file or link that was moved in is known again; a rename keeps both."""
+
+    inode: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "Mark":
+        """Return the mark of what lies somewhere."""
+        return cls(inode=status.st_ino, mtime_ns=status.st_mtime_ns)
+
+
+class Moves:
+    """The paths that a hand-over put something at or removed something from."""
+
+    def __init__(self, place: Path | None = None, *, is_whole: bool = True) -> None:
+        """Read what `place` holds; without one it is kept in memory alone.
+
+        `is_whole` is False for a hand-over that an earlier version began, of which nothing is
+        known: all that looks like its work counts as its own then.
+        """
+        self._place = place
+        self._is_whole = is_whole
+        self._put: dict[str, Mark] = {}
+        self._removed: set[str] = set()
+        if place is not None and place.exists():
+            for line in place.read_text(encoding="ascii", errors="replace").splitlines():
+                self._read(line)
+
+    def puts(self, marks: Mapping[str, Mark]) -> None:
+        """Note what is about to be moved in, before the first of it is; it is on disk then."""
+        self._put.update(marks)
+        rows = ([path, mark.inode, mark.mtime_ns] for path, mark in marks.items())
+        self._write("".join(f"{json.dumps(row)}\n" for row in rows), syncs=True)
+
+    def removes(self, path: str) -> None:
+        """Note that a path is about to be removed."""
+        self._removed.add(path)
+        self._write(f"{json.dumps([path])}\n")
+
+    def made(self, path: str, status: os.stat_result | None) -> bool:
+        """Whether this hand-over put there what has this status; None: removed what was there."""
+        if status is None:
+            return path in self._removed
+        return self._put.get(path) == Mark.of(status)
+
+    def may_have_made(self, path: str, status: os.stat_result | None) -> bool:
+        """As `made`; True, too, where nothing is known."""
+        return not self._is_whole or self.made(path, status)
+
+    def forget(self) -> None:
+        """Delete the record: the hand-over is settled."""
+        if self._place is not None:
+            self._place.unlink(missing_ok=True)
+
+    def _read(self, line: str) -> None:
+        try:
+            path, *mark = json.loads(line)
+        except ValueError:  # the end of what a power cut left
+            return
+        if mark:
+            self._put[path] = Mark(inode=mark[0], mtime_ns=mark[1])
+        else:
+            self._removed.add(path)
+
+    def _write(self, text: str, *, syncs: bool = False) -> None:
+        if self._place is None:
+            return
+        self._place.parent.mkdir(parents=True, exist_ok=True)
+        with self._place.open("ab") as file:
+            file.write(text.encode("ascii"))
+            if syncs:
+                file.flush()
+                os.fsync(file.fileno())
+
+
+__all__ = ["Mark", "Moves", "new_token"]

@@ -1,0 +1,154 @@
+"""Who has the turn in a checkout, and what happens where the lock cannot be had as usual."""
+
+import errno
+import fcntl
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from handovers import begun, order
+from laboratory import Lab, git, lab_at
+from patchyard.clients.locks import holders
+from patchyard.domain.errors import Conflict
+from patchyard.workspaces import turns
+from patchyard.workspaces.handover import GitHandOver
+from patchyard.workspaces.turns import LOCK, turn_in
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up at once where another process is at work."""
+    monkeypatch.setattr(turns, "BUSY_S", 0.0)
+
+
+@contextmanager
+def acting_as(user: int) -> Iterator[None]:
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@contextmanager
+def mounted_read_only(place: Path) -> Iterator[None]:
+    for options in (["--bind", str(place)], ["-o", "remount,ro,bind"]):
+        subprocess.run(["mount", *options, str(place)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_who_has_the_turn_is_named_and_the_file_goes_with_it(tmp_path: Path) -> None:
+    instead = tmp_path / "instead"
+    async with turn_in(tmp_path, home=tmp_path / "h1", instead=instead) as is_alone:
+        assert is_alone
+        with pytest.raises(Conflict) as caught:
+            async with turn_in(tmp_path, home=tmp_path / "h2", instead=instead):
+                raise AssertionError
+
+    assert f"process {os.getpid()} of the home {tmp_path / 'h1'}; nothing" in caught.value.message
+    assert not (tmp_path / LOCK).exists()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_note_of_a_process_that_ended_is_not_believed(tmp_path: Path) -> None:
+    stale = {"pid": os.getpid(), "started": 1, "host": os.uname().nodename, "home": "/gone"}
+    place = tmp_path / LOCK
+    for note in (json.dumps(stale), "", "[1]", '{"pid": "x"}'):
+        place.write_text(note)
+        with place.open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            with pytest.raises(Conflict, match=f"held by process {os.getpid()}, nothing"):
+                async with turn_in(tmp_path, home=tmp_path, instead=tmp_path / "instead"):
+                    raise AssertionError
+    async with turn_in(tmp_path, home=tmp_path, instead=tmp_path / "instead"):
+        assert json.loads(place.read_text())["home"] == str(tmp_path)
+
+
+@pytest.mark.service("root")
+@pytest.mark.usefixtures("impatient")
+async def test_users_with_homes_of_their_own_wait_for_each_other(tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.name.startswith(("pytest-", "popen-", "test_")):
+            folder.chmod(0o711)
+    shared = tmp_path / "git"
+    shared.mkdir()
+    shared.chmod(0o777)
+    instead = tmp_path / "instead"
+    with acting_as(4001):
+        async with turn_in(shared, home=Path("/homes/ann"), instead=instead):
+            os.seteuid(0)
+            with acting_as(4002), pytest.raises(Conflict, match="of the home /homes/ann"):
+                async with turn_in(shared, home=Path("/homes/bob"), instead=instead):
+                    raise AssertionError
+    with acting_as(4001):
+        (shared / LOCK).write_text("left by a kill")
+    with acting_as(4002):
+        async with turn_in(shared, home=Path("/homes/bob"), instead=instead) as is_alone:
+            assert is_alone
+    assert not (shared / LOCK).exists()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_where_the_file_system_locks_nothing_the_home_keeps_its_own_apart(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, changeset = await begun(copying)
+    flock = fcntl.flock
+
+    def refusing(descriptor: int, how: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().name == LOCK:
+            raise OSError(errno.ENOLCK, "No locks available")
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", refusing)
+    async with GitHandOver(copying.trees).turn(base):
+        store = copying.trees.store_of(base).folder
+        assert holders(store / "handing.lock") == [os.getpid()]
+        receipt = await copying.apply(base, changeset, order("worktree"))
+
+    assert receipt.is_done
+    assert not list((copying.repo / ".git").glob("patchyard*"))
+
+
+@pytest.mark.service("root")
+async def test_a_patch_is_written_out_of_a_checkout_that_is_mounted_read_only(
+    copying: Lab, tmp_path: Path
+) -> None:
+    base, changeset = await begun(copying)
+    with mounted_read_only(copying.repo):
+        async with GitHandOver(copying.trees).turn(base):
+            await copying.apply(base, changeset, order("patch", name=str(tmp_path / "p")))
+    git(copying.repo, "apply", "--check", str(tmp_path / "p"))
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_linked_worktree_has_a_turn_of_its_own(copying: Lab, tmp_path: Path) -> None:
+    base, _ = await begun(copying)
+    place = tmp_path / "linked"
+    place.mkdir()
+    linked = lab_at(place, "copy")
+    (linked.repo / ".git").rename(place / "unused")
+    linked.repo.rmdir()
+    git(copying.repo, "worktree", "add", "-q", str(linked.repo), "-b", "linked")
+    theirs = await linked.base()
+    changeset = await linked.changed(theirs, {"a.txt": "linked\n"})
+
+    async with GitHandOver(copying.trees).turn(base), GitHandOver(linked.trees).turn(theirs):
+        await linked.apply(theirs, changeset, order("merge"))
+        with pytest.raises(Conflict, match=r"worktrees/repo/patchyard\.lock is held by process"):
+            async with GitHandOver(copying.trees).turn(theirs):
+                raise AssertionError
+
+    assert git(linked.repo, "status", "--porcelain") == ""
+    assert git(copying.repo, "status", "--porcelain") == ""
