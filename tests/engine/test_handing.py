@@ -209,3 +209,64 @@ async def test_an_apply_cut_short_without_newer_work_is_taken_back_whole(site: W
         assert await Handing(equipment, ledger).unapply() == ("new.txt", "other.txt")
     assert not (site.repository / "new.txt").exists()
     assert ledger.state.failure is None
+
+
+async def test_a_branch_that_a_power_cut_left_empty_is_named_by_every_command_and_made_again(
+    site: Worksite,
+) -> None:
+    ref = site.repository / ".git/refs/heads/one"
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, ADD)
+        ledger = await site.ledger(equipment, plan_id)
+        receipt = await Handing(equipment, ledger).apply("branch", name="one")
+        assert receipt is not None
+        ref.write_bytes(b"")
+
+        for act in (
+            Handing(equipment, ledger).apply("branch"),
+            Handing(equipment, ledger).unapply(),
+        ):
+            with pytest.raises(StateRefusal, match=r"refs/heads/one of .* is broken") as caught:
+                await act
+            assert f"rm '{ref}'" in caught.value.hint
+        damaged, gone = await Handing(equipment, ledger).looked_after()
+        assert "is broken" in damaged[0]
+        assert gone == []
+
+        ref.unlink()  # the cure that is named
+        damaged, gone = await Handing(equipment, ledger).looked_after()
+        assert damaged == []
+        assert "branch one is gone" in gone[0]
+        assert await Handing(equipment, ledger).apply("branch") == receipt
+        assert ref.read_text().strip() == receipt.commit
+        assert await Handing(equipment, ledger).looked_after() == ([], [])
+        await Handing(equipment, ledger).unapply()
+    assert not ref.exists()
+
+
+async def test_a_branch_whose_objects_are_lost_gets_them_again(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, ADD)
+        ledger = await site.ledger(equipment, plan_id)
+        receipt = await Handing(equipment, ledger).apply("branch", name="one")
+        assert receipt is not None
+        assert receipt.commit is not None
+        lost = site.repository / ".git/objects" / receipt.commit[:2] / receipt.commit[2:]
+        content = lost.read_bytes()
+        lost.unlink()
+
+        assert await Handing(equipment, ledger).apply("branch") == receipt
+
+    assert lost.read_bytes() == content
+
+
+async def test_a_patch_that_is_gone_is_written_again(site: Worksite) -> None:
+    place = site.repository.parent / "x.patch"
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, ADD)
+        ledger = await site.ledger(equipment, plan_id)
+        await Handing(equipment, ledger).apply("patch", name=str(place))
+        content = place.read_bytes()
+        place.unlink()
+        await Handing(equipment, ledger).apply("patch", name=str(place))
+    assert place.read_bytes() == content

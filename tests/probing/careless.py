@@ -64,6 +64,7 @@ class CarelessHandOver:
         self._ground = hall.around.ground
         self.turn = self._ground.handover.turn
         self.take_back = self._ground.handover.take_back
+        self.is_there = self._ground.handover.is_there
 
     async def plan(self, _base: Base, _changeset: ChangeSet, order: Order) -> Receipt:
         return Receipt(to=order.to, is_done=False)

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import click
 
@@ -24,9 +25,11 @@ from patchyard.engine.inspecting import inspect
 from patchyard.models.choosing import QUICK, choose
 from patchyard.models.providers import Catalogue
 from patchyard.upkeep import rules
+from patchyard.workspaces.commits import broken_refs
+from patchyard.workspaces.source import top_of
 
 OLDEST_GIT = (2, 30)
-SHOWN = 5  # of what is wrong with the journal
+SHOWN = 5  # of what is wrong with the journal or the checkout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +53,7 @@ def doctor(output_format: str) -> None:
     """
 
     async def work() -> Outcome:
-        findings = [_python(), await _git(), _ripgrep(), _disk()]
+        findings = [_python(), await _git(), _ripgrep(), _disk(), *await _checkout()]
         try:
             async with open_equipment(os.environ) as equipment:
                 findings.append(_good("database", f"SQLite {sqlite3.sqlite_version}"))
@@ -146,6 +149,26 @@ async def _journal(equipment: Equipment) -> Finding:
         said="; ".join(found[:SHOWN]) + more if found else "whole, as far as it was noted",
         cure="`agents plan verify ID` says more of a plan; restore the database from a backup",
     )
+
+
+async def _checkout() -> list[Finding]:
+    """Look for refs that git cannot read in the checkout around; nothing is said outside of one."""
+    try:
+        top = top_of(Path.cwd())
+    except PatchyardError:
+        return []
+    broken = await asyncio.to_thread(broken_refs, top)
+    refs = ", ".join([*broken][:SHOWN])
+    cure = " ".join(f"rm '{top / place}';" for place in [*broken.values()][:SHOWN])
+    return [
+        Finding(
+            name="checkout",
+            is_good=not broken,
+            is_needed=False,
+            said=f"git cannot read {refs} of {top}" if broken else f"git reads all refs of {top}",
+            cure=f"`{cure}` and make them again: `agents plan apply` does so for a plan's branch",
+        )
+    ]
 
 
 def _ripgrep() -> Finding:

@@ -1,6 +1,7 @@
 """`agents plan verify`: the journal of a plan, checked against its hashes."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import click
@@ -9,8 +10,11 @@ from patchyard.cli.opening import opened
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.cli.plan_act import plan_argument
 from patchyard.domain.codec import to_json
-from patchyard.domain.errors import JournalBroken
+from patchyard.domain.errors import JournalBroken, Unavailable, UsageError, WorkFailed
+from patchyard.engine.equipment import Equipment
+from patchyard.engine.handing import Handing
 from patchyard.engine.inspecting import inspect_around
+from patchyard.engine.ledger import Ledger
 from patchyard.engine.verifying import Verification, verify
 
 SHOWN = 20  # problems that are printed
@@ -21,19 +25,41 @@ SHOWN = 20  # problems that are printed
 @click.option("--head", help="A hash noted earlier: its event must still be there.")
 @format_option
 def verify_command(plan_id: str, head: str | None, output_format: str) -> None:
-    """Check that a plan's journal is whole and as it was written."""
+    """Check that a plan's journal is whole, and that the branch it handed over is there."""
 
     async def work() -> Outcome:
         async with opened(plan_id) as (equipment, found):
             checked = await verify(equipment.store.journal, found, head=head)
             around = await inspect_around(equipment, found)
             checked = replace(checked, problems=(*checked.problems, *around))
-        text = f"{_said(checked)}{_found(checked, head)}"
+            damaged, gone = ((), ()) if checked.problems else await _handed(equipment, found)
+        text = "\n".join([f"{_said(checked)}{_found(checked, head)}", *damaged, *gone])
         return Outcome(
-            data=to_json(checked), text=text, error=broken(checked.plan_id, checked.problems)
+            data={**to_json(checked), "damaged": [*damaged], "gone": [*gone]},
+            text=text,
+            error=broken(checked.plan_id, checked.problems) or _damaged(damaged),
         )
 
     carry_out("plan verify", output_format, work)
+
+
+async def _handed(equipment: Equipment, plan_id: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return what is damaged and what is gone of the hand-overs; nothing without the repository."""
+    ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+    with suppress(Unavailable, UsageError):
+        return await Handing(equipment, ledger).looked_after()
+    return (), ()
+
+
+def _damaged(found: Sequence[str]) -> WorkFailed | None:
+    """Return the error that damaged hand-overs are; None without any."""
+    if not found:
+        return None
+    return WorkFailed(
+        f"the journal is whole, but what was handed over is damaged: {found[0]}",
+        hint="mend it as said, then `agents plan apply` looks whether all of it is there",
+        details={"damaged": [*found]},
+    )
 
 
 def _said(checked: Verification) -> str:

@@ -15,7 +15,7 @@ class Placer:
 
     `owner` (uid, gid) is given to what is made; None leaves the process's own, or with `inherits`
     gives it the owner of the folder it is made in. `is_exact` sets 0644 and 0755 whatever
-    the umask says.
+    the umask says. `syncs` has what is put in place on the disk, and its name, before `put` ends.
     """
 
     def __init__(
@@ -25,12 +25,14 @@ class Placer:
         owner: tuple[int, int] | None = None,
         inherits: bool = False,
         is_exact: bool = False,
+        syncs: bool = False,
     ) -> None:
         """Name the tree; nothing stays open between calls."""
         self._root = os.fspath(root)
         self._owner = owner
         self._inherits = inherits
         self._is_exact = is_exact
+        self._syncs = syncs
 
     def take(self, place: str | os.PathLike[str], path: str) -> None:
         """Move a prepared file or link of the same file system in, also over empty folders."""
@@ -51,6 +53,8 @@ class Placer:
             try:
                 self._make(at, made, mode, chunks)
                 os.replace(made, name, src_dir_fd=at, dst_dir_fd=at)
+                if self._syncs:
+                    os.fsync(at)
             except BaseException:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(made, dir_fd=at)
@@ -78,6 +82,9 @@ class Placer:
                 file.writelines(chunks)
                 if self._is_exact:
                     os.fchmod(file.fileno(), 0o755 if mode == "100755" else 0o644)
+                if self._syncs:
+                    file.flush()
+                    os.fsync(file.fileno())
         self._own(at, name)
 
     @contextlib.contextmanager

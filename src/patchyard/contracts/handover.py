@@ -70,5 +70,13 @@ class HandOver(Protocol):
         """
         ...
 
+    async def is_there(self, base: Base, receipt: Receipt) -> bool:
+        """Whether a branch, merge or patch that was handed over can be found; writes nothing.
+
+        Where it cannot, `carry_out` of the receipt makes it again. Raises StateRefusal, which says
+        the cure, for a ref that git cannot read.
+        """
+        ...
+
 
 __all__ = ["HandOver", "Order", "Receipt"]

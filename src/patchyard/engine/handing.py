@@ -46,7 +46,8 @@ class Handing:
         """Hand over and return the receipt; None when there is nothing to hand over.
 
         All or nothing: on Conflict and StateRefusal neither the repository nor the plan changed.
-        Applying a second time is harmless. An apply that was cut short is finished.
+        Applying a second time is harmless: a branch or patch that is gone is made again, and one
+        that cannot be read is a StateRefusal. An apply that was cut short is finished.
         """
         state = self._ledger.state
         require_result(state)
@@ -55,6 +56,7 @@ class Handing:
             return None
         done = await self._earlier(to, name)
         if done is not None:
+            await self._have_there(base, changeset, done)
             return done
         order = Order(
             to=to,
@@ -73,6 +75,32 @@ class Handing:
                 if not name or receipt.reference in {None, name}:
                     return receipt
         return None
+
+    async def _have_there(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> None:
+        """Look whether an earlier hand-over is really there, and make it again where it is not."""
+        handover = self._equipment.handover
+        async with handover.turn(base):
+            if not await handover.is_there(base, receipt):
+                order = Order(to=receipt.to, name=receipt.reference or "", message="")
+                intent = replace(receipt, is_done=False)
+                await whole(handover.carry_out(base, changeset, order, intent))
+
+    async def looked_after(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Return which hand-overs cannot be read, and which are not there; a sentence each.
+
+        What is not there may have been deleted on purpose; what cannot be read was damaged.
+        """
+        damaged, gone = [], []
+        for each in self._ledger.state.handed:
+            base, _ = await self.changeset()
+            receipt = from_json(Receipt, await self._ledger.value(each.record))
+            try:
+                if not await self._equipment.handover.is_there(base, receipt):
+                    again = f"`agents plan apply {self._ledger.plan_id} --to {each.to}`"
+                    gone.append(f"{each.to} {receipt.reference} is gone; {again} makes it again")
+            except StateRefusal as error:
+                damaged.append(f"{error.message}; {error.hint}")
+        return damaged, gone
 
     async def finish(self) -> None:
         """Finish an apply that was cut short, as it was ordered; nothing without one."""

@@ -7,14 +7,19 @@ from pathlib import Path
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git, text
 from patchyard.clients.placer import Placer
+from patchyard.clients.syncing import sync_file_system, sync_folder, sync_folders_above
 from patchyard.clients.treewriter import TreeWriter
 from patchyard.domain.changeset import Base
-from patchyard.domain.errors import Conflict, UsageError
+from patchyard.domain.errors import Conflict, StateRefusal, UsageError
 from patchyard.workspaces.edits import Content, Edit
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import parts
 
 FALLBACK = "Patchyard <patchyard@localhost>"
+#: What git has on the disk before it names it: an acknowledged hand-over outlives a power cut.
+SYNCED = "objects,derived-metadata,index,reference"
+BROKEN = "warning: ignoring broken ref "  # what git says of a ref that it cannot read
+REFTABLE = "reftable/tables.list"  # where refs lie in the newer format
 
 
 def tree_with(git: Git, tree: str, edits: Sequence[Edit]) -> str:
@@ -47,6 +52,19 @@ def commit(git: Git, base: Base, tree: str, parents: Sequence[str], message: str
     return text(writing.run("commit-tree", *links, tree, stdin=raw))
 
 
+def broken_refs(top: Path) -> dict[str, str]:
+    """Return the refs of the checkout at `top` that git cannot read, and where they lie."""
+    git = Git(
+        home=top,
+        config=Path("/dev/null"),
+        further={"safe.directory": str(top)},
+        extra={"HOME": "/nonexistent"},
+    )
+    said = git.attempt("for-each-ref", "--format=").err.splitlines()
+    refs = [line.removeprefix(BROKEN) for line in said if line.startswith(BROKEN)]
+    return {ref: text(git.run("rev-parse", "--git-path", ref)) for ref in sorted(refs)}
+
+
 class UserRepository:
     """The user's repository, written to by git as its owner, with our settings and no hook."""
 
@@ -61,7 +79,11 @@ class UserRepository:
             config=Path("/dev/null"),
             git_dir=source.git_dir,
             owner=(status.st_uid, status.st_gid) if is_foreign else None,
-            further={"safe.directory": str(source.top), "core.logAllRefUpdates": "true"},
+            further={
+                "safe.directory": str(source.top),
+                "core.fsync": SYNCED,
+                "core.logAllRefUpdates": "true",
+            },
             extra={"HOME": "/nonexistent"},
         )
 
@@ -71,9 +93,39 @@ class UserRepository:
         return text(name.out), text(self._git.run("rev-parse", "--verify", "HEAD^{commit}"))
 
     def value(self, ref: str) -> str:
-        """Return the commit of a ref, empty when there is none."""
-        done = self._git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", ref)
-        return text(done.out) if done.code == 0 else ""
+        """Return the commit of a ref, empty when there is none.
+
+        Raises StateRefusal for one that git cannot read, which is neither.
+        """
+        if not ref:
+            return ""
+        done = self._git.attempt("for-each-ref", "--format=%(objectname) %(refname)", ref)
+        name = os.fsencode(ref)
+        shown = name.decode("utf-8", "replace")
+        if done.code != 0 or f"{BROKEN}{shown}" in done.err.splitlines():
+            raise self._broken(ref, done.err)
+        rows = (line.partition(b" ") for line in done.out.splitlines())
+        return next((value.decode("ascii") for value, _, found in rows if found == name), "")
+
+    def _broken(self, ref: str, said: str) -> StateRefusal:
+        place = self._source.common_dir / ref
+        log = self._source.common_dir / "logs" / ref
+        known = f"`tail -1 '{log}'`" if log.exists() else "`git fsck --lost-found`"
+        again = f"git -C '{self._source.top}' update-ref {ref} COMMIT"
+        return StateRefusal(
+            f"{ref} of {self._source.top} is broken: git cannot read it, as after a power cut",
+            hint=f"{known} shows what it was; `rm '{place}' && {again}` sets it to that again",
+            details={"ref": ref, "stderr": said.strip()},
+        )
+
+    def has(self, commit: str, known: Sequence[str]) -> bool:
+        """Whether every object of `commit` that `known` commits do not reach can be read."""
+        asked = (commit, *(f"^{each}" for each in known))
+        done = self._git.attempt("rev-list", "--objects", "--no-object-names", *asked)
+        if done.code != 0:
+            return False
+        found = self._git.attempt("cat-file", "--batch-check", stdin=done.out)
+        return found.code == 0 and not found.err and b" missing" not in found.out
 
     def check_name(self, branch: str) -> None:
         """Raise UsageError unless git takes the branch name."""
@@ -87,6 +139,10 @@ class UserRepository:
             "pack-objects", "--revs", "--stdout", "-q", "--no-reuse-delta", stdin=asked.encode()
         )
         self._git.run("unpack-objects", "-q", stdin=packed)
+
+    def sync(self) -> None:
+        """Have on the disk what was sent, before a ref names it."""
+        sync_file_system(self._source.common_dir)
 
     def keep_large(self, contents: Mapping[str, str]) -> None:
         """Put LFS content (SHA-256 to blob of ours) where git-lfs keeps it."""
@@ -114,6 +170,7 @@ class UserRepository:
                 hint="look at it, or choose another name",
                 details={"stderr": done.err},
             )
+        sync_folders_above([ref, REFTABLE], self._source.common_dir)
 
     def is_checked_out(self, ref: str) -> bool:
         """Whether a work tree of this repository stands on the ref."""
@@ -155,6 +212,7 @@ class UserRepository:
                 f"the index is held by another git: {done.err.strip()}",
                 hint="wait for it, then apply again",
             )
+        sync_folder(self._source.git_dir)
 
 
-__all__ = ["FALLBACK", "UserRepository", "commit", "tree_with"]
+__all__ = ["FALLBACK", "UserRepository", "broken_refs", "commit", "tree_with"]

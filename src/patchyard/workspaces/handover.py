@@ -90,6 +90,22 @@ class GitHandOver:
         """Reverse `receipt`; see contracts.handover."""
         return await asyncio.to_thread(self._take_back, base, receipt)
 
+    async def is_there(self, base: Base, receipt: Receipt) -> bool:
+        """Whether what was handed over is there to be found; see contracts.handover."""
+        return await asyncio.to_thread(self._is_there, base, receipt)
+
+    def _is_there(self, base: Base, receipt: Receipt) -> bool:
+        if receipt.to == "patch":
+            return patches.is_there(receipt)
+        if not receipt.commit:
+            return True
+        user = UserRepository(self._trees.store_of(base).source, self._trees.git_of(base))
+        ref, old = receipt.undo["ref"], receipt.undo["old"]
+        now = user.value(ref)
+        if now == receipt.commit:
+            return user.has(now, receipt.undo["parents"])
+        return now not in {"", old}
+
     def _plan(self, base: Base, changeset: ChangeSet, order: Order) -> Receipt:
         if order.to not in WAYS:
             raise UnknownName.among("way of hand-over", order.to, WAYS)
@@ -187,9 +203,10 @@ class GitHandOver:
         user = UserRepository(store.source, git)
         undo = intent.undo
         is_done = bool(intent.commit) and user.value(undo["ref"]) == intent.commit
-        if intent.commit and not is_done:
+        if intent.commit and not (is_done and user.has(intent.commit, undo["parents"])):
             user.send(intent.commit, undo["parents"])
             user.keep_large(undo["large"])
+            user.sync()
         if "edits" not in undo:
             move_ref(user, intent)
             return intent

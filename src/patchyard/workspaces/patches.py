@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from patchyard.clients.placer import Placer
+from patchyard.clients.syncing import sync_folders_above
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Conflict, UsageError
@@ -43,7 +44,8 @@ def write(trees: GitTrees, base: Base, changeset: ChangeSet, intent: Receipt) ->
     if known:
         raise Conflict(f"{place} is there already with other content", hint="name another file")
     content = trees.patch(base, changeset, tuple(intent.undo["paths"]))
-    Placer(place.parent).put(place.name, "100644", [content])  # by no link that a clone may hold
+    placer = Placer(place.parent, syncs=True)  # by no link that a clone may hold
+    placer.put(place.name, "100644", [content])
 
 
 def remove(receipt: Receipt) -> None:
@@ -52,6 +54,13 @@ def remove(receipt: Receipt) -> None:
     if _digest(place) not in {"", receipt.undo["sha256"]}:
         raise Conflict(f"{place} was changed since", hint="delete it yourself")
     place.unlink(missing_ok=True)
+    sync_folders_above([place.name], place.parent)
+
+
+def is_there(receipt: Receipt) -> bool:
+    """Whether the file is there and is not empty, as a power cut may have left it."""
+    place = Path(receipt.reference or "")
+    return bool(_digest(place)) and place.stat().st_size > 0
 
 
 def _digest(place: Path) -> str:
@@ -63,4 +72,4 @@ def _digest(place: Path) -> str:
     return hashlib.sha256(place.read_bytes()).hexdigest()
 
 
-__all__ = ["plan", "remove", "write"]
+__all__ = ["is_there", "plan", "remove", "write"]
