@@ -183,3 +183,31 @@ async def test_a_branch_with_newer_commits_or_in_use_is_not_taken_back(copying: 
     copying.commit()
     with pytest.raises(Conflict, match="newer commits"):
         await handing.take_back(base, changeset, receipt)
+
+
+async def test_a_merge_that_was_set_back_is_seen_and_made_again(copying: Lab) -> None:
+    base, changeset = await begun(copying)
+    handing = GitHandOver(copying.trees)
+    receipt = await copying.apply(base, changeset, order("merge"))
+    assert await handing.is_there(base, receipt)
+    copying.write({"newer": "n\n"})
+    copying.commit("newer")
+    assert await handing.is_there(base, receipt)
+    git(copying.repo, "reset", "-q", "--hard", "HEAD~2")
+
+    assert not await handing.is_there(base, receipt)
+    await handing.carry_out(base, changeset, order("merge"), receipt)
+
+    assert await handing.is_there(base, receipt)
+    assert git(copying.repo, "status", "--porcelain") == ""
+
+
+async def test_a_damaged_branch_is_no_free_name(copying: Lab) -> None:
+    base, changeset = await begun(copying)
+    place = copying.repo / ".git/refs/heads/patchyard/p1"
+    for content in (b"", bytes(41), b"garbage\n"):
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(content)
+        with pytest.raises(StateRefusal, match=r"patchyard/p1 of .* is broken: git cannot read it"):
+            await copying.apply(base, changeset, order("branch"))
+        assert place.read_bytes() == content

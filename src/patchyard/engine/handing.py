@@ -79,6 +79,8 @@ class Handing:
     async def _have_there(self, base: Base, changeset: ChangeSet, receipt: Receipt) -> None:
         """Look whether an earlier hand-over is really there, and make it again where it is not."""
         handover = self._equipment.handover
+        if await handover.is_there(base, receipt):
+            return
         async with handover.turn(base):
             if not await handover.is_there(base, receipt):
                 order = Order(to=receipt.to, name=receipt.reference or "", message="")
@@ -90,14 +92,16 @@ class Handing:
 
         What is not there may have been deleted on purpose; what cannot be read was damaged.
         """
-        damaged, gone = [], []
+        damaged: list[str] = []
+        gone: list[str] = []
+        base = self._ledger.state.base
         for each in self._ledger.state.handed:
-            base, _ = await self.changeset()
             receipt = from_json(Receipt, await self._ledger.value(each.record))
             try:
-                if not await self._equipment.handover.is_there(base, receipt):
-                    again = f"`agents plan apply {self._ledger.plan_id} --to {each.to}`"
-                    gone.append(f"{each.to} {receipt.reference} is gone; {again} makes it again")
+                if base is None or await self._equipment.handover.is_there(base, receipt):
+                    continue
+                again = f"`agents plan apply {self._ledger.plan_id} --to {each.to}`"
+                gone.append(f"{each.to} {receipt.reference} is gone; {again} makes it again")
             except StateRefusal as error:
                 damaged.append(f"{error.message}; {error.hint}")
         return damaged, gone

@@ -24,7 +24,7 @@ from patchyard.workspaces.commits import UserRepository, commit, tree_with
 from patchyard.workspaces.edits import Edit, Wanted, decode, resolve, wanted
 from patchyard.workspaces.landing import Site, onto_checkout
 from patchyard.workspaces.merging import follow, merge, move_index, move_ref, require_as_planned
-from patchyard.workspaces.moves import Moves, new_token
+from patchyard.workspaces.moves import Moves, new_token, token_of
 from patchyard.workspaces.pinned import GitTrees, is_there
 from patchyard.workspaces.store import Store
 from patchyard.workspaces.turns import turn_in
@@ -241,9 +241,8 @@ class GitHandOver:
 
     def _moves(self, store: Store, intent: Receipt) -> Moves:
         """Return the record of what a hand-over wrote; an earlier version kept none."""
-        token = intent.undo.get("token")
-        place = store.folder / MOVES / str(token)
-        return Moves(place) if token else Moves(is_whole=False)
+        token = token_of(intent.undo)
+        return Moves(store.folder / MOVES / token) if token else Moves(is_whole=False)
 
     def _take_back(self, base: Base, receipt: Receipt) -> Sequence[str]:
         if receipt.to == "patch":
@@ -367,7 +366,7 @@ def _work_tree(store: Store, git: Git, receipt: Receipt, moves: Moves | None = N
             f"{source.git_dir} lies on another file system than {source.top}",
             hint="use --to branch or --to patch",
         )
-    token = receipt.undo.get("token") or new_token()
+    token = token_of(receipt.undo) or new_token()
     return WorkTree(
         top=source.top,
         stage=source.git_dir / f"patchyard-{token}",

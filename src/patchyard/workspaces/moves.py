@@ -6,16 +6,25 @@ knows what it had written itself. Knows no git and no content.
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 TOKEN_BYTES = 16
+TOKEN = re.compile(rf"[0-9a-f]{{{2 * TOKEN_BYTES}}}")
 
 
 def new_token() -> str:
     """Return a name that no other hand-over has, of whichever home: of its record and its stage."""
     return os.urandom(TOKEN_BYTES).hex()
+
+
+def token_of(undo: Mapping[str, Any]) -> str:
+    """Return the token in the undo part of a receipt, empty for one of an earlier version."""
+    token = str(undo.get("token", ""))
+    return token if TOKEN.fullmatch(token) else ""  # it becomes part of a path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,4 +104,4 @@ class Moves:
                 os.fsync(file.fileno())
 
 
-__all__ = ["Mark", "Moves", "new_token"]
+__all__ = ["Mark", "Moves", "new_token", "token_of"]
