@@ -228,7 +228,7 @@ async def test_a_branch_that_a_power_cut_left_empty_is_named_by_every_command_an
         ):
             with pytest.raises(StateRefusal, match=r"refs/heads/one of .* is broken") as caught:
                 await act
-            assert f"rm '{ref}'" in caught.value.hint
+            assert f"rm {ref}" in caught.value.hint
         damaged, gone = await Handing(equipment, ledger).looked_after()
         assert "is broken" in damaged[0]
         assert gone == []

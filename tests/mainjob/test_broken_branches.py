@@ -25,7 +25,7 @@ def test_a_broken_branch_is_named_with_its_cure_by_every_command(desk: Desk) -> 
         assert f"refs/heads/made of {desk.repo} is broken" in answer.message
     looked = {each["name"]: each for each in desk.agents("doctor").data["findings"]}
     assert "refs/heads/made" in looked["checkout"]["said"]
-    assert f"rm '{place}'" in looked["checkout"]["cure"]
+    assert f"rm {place}" in looked["checkout"]["cure"]
 
     place.unlink()
     verified = desk.agents("plan", "verify", "@last")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import shutil
 import sqlite3
 import sys
@@ -159,7 +160,7 @@ async def _checkout() -> list[Finding]:
         return []
     broken = await asyncio.to_thread(broken_refs, top)
     refs = ", ".join([*broken][:SHOWN])
-    cure = " ".join(f"rm '{top / place}';" for place in [*broken.values()][:SHOWN])
+    cure = " ".join(f"rm {shlex.quote(str(top / place))};" for place in [*broken.values()][:SHOWN])
     return [
         Finding(
             name="checkout",

@@ -1,6 +1,7 @@
 """Commits of ours and how they reach the user's repository: objects by a pipe, one ref, no hook."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -110,11 +111,13 @@ class UserRepository:
     def _broken(self, ref: str, said: str) -> StateRefusal:
         place = self._source.common_dir / ref
         log = self._source.common_dir / "logs" / ref
-        known = f"`tail -1 '{log}'`" if log.exists() else "`git fsck --lost-found`"
-        again = f"git -C '{self._source.top}' update-ref {ref} COMMIT"
+        top = shlex.quote(str(self._source.top))
+        remove = f"rm {shlex.quote(str(place))}"
+        known = f"`tail -1 {shlex.quote(str(log))}`" if log.exists() else "`git fsck --lost-found`"
+        again = f"git -C {top} update-ref {shlex.quote(ref)} COMMIT"
         return StateRefusal(
             f"{ref} of {self._source.top} is broken: git cannot read it, as after a power cut",
-            hint=f"{known} shows what it was; `rm '{place}' && {again}` sets it to that again",
+            hint=f"{known} shows what it was; `{remove} && {again}` sets it to that again",
             details={"ref": ref, "stderr": said.strip()},
         )
 

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import platform
+import shlex
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
@@ -195,7 +196,7 @@ def _occupied(place: Path, holder: Holder | None, *, is_stopped: bool) -> Confli
     state = ", which is stopped" if is_stopped else ""
     going_on = (
         f"`kill -CONT {holder.pid}` lets it go on; or end it with `kill -9 {holder.pid}` and finish"
-        f" its plan: `PATCHYARD_HOME={holder.home} agents plan resume`"
+        f" its plan: `PATCHYARD_HOME={shlex.quote(holder.home)} agents plan resume`"
     )
     return Conflict(
         f"{place} is held by process {holder.pid}{where} of the home {holder.home}{state};"
