@@ -60,7 +60,9 @@ def test_nested_repositories_and_drivers_run_nothing_and_are_held_back(desk: Des
     refused = desk.agents("plan", "apply")
     assert refused.code == 3
     assert "--allow-path 'sub/nested/.git'" in refused.message
-    assert bits(desk.repo) == before
+    after = bits(desk.repo)
+    del before[".git"], after[".git"]  # the lock of the turn comes and goes there
+    assert after == before
     answer = desk.agents(
         "plan", "apply", "--allow-path", ".gitattributes", "--allow-path", "sub/nested"
     )
