@@ -20,13 +20,17 @@ pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120 + FILES
 
 STAGED = FILES if os.geteuid() == 0 else 0  # changes of the disk before the moves: owners are set
 MADE = f"mkdir m && for n in $(seq {FILES}); do echo $n > m/$n; done; echo ONE > a.txt"
+#: The very thread that changes the disk is stopped: another one may be slow to hear of a signal.
+AT_ONCE = STRUCK.replace("import os, sys", "import os, signal, sys, threading").replace(
+    "os.kill(os.getpid(), number)", "signal.pthread_kill(threading.get_ident(), number)"
+)
 
 
 @contextmanager
 def stopped(desk: Desk, *words: str, at: int) -> Iterator[subprocess.Popen[bytes]]:
     """A command that stops itself just before its change `at` of the disk."""
     process = subprocess.Popen(
-        [sys.executable, "-c", STRUCK, str(at), str(int(signal.SIGSTOP)), *words],
+        [sys.executable, "-c", AT_ONCE, str(at), str(int(signal.SIGSTOP)), *words],
         cwd=desk.repo,
         env=desk.environ,
         stdout=subprocess.PIPE,

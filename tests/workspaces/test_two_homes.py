@@ -25,7 +25,7 @@ from patchyard.workspaces.pinned import GitTrees
 pytestmark = pytest.mark.anyio
 
 STRUCK = """
-import asyncio, json, os, sys
+import asyncio, json, signal, sys, threading
 from pathlib import Path
 from patchyard.clients.placer import Placer
 from patchyard.contracts.handover import Order, Receipt
@@ -42,7 +42,7 @@ def counted(real):
         global left
         left -= 1
         if left == -1:
-            os.kill(os.getpid(), given["signal"])
+            signal.pthread_kill(threading.get_ident(), given["signal"])
         return real(*arguments, **options)
     return step
 
