@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from patchyard.clients.git import Git, text
+from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
+from patchyard.clients.git import text
 from patchyard.clients.git_gateway import repository_rule
 from patchyard.clients.keeping_secrets import require_secret
 from patchyard.configuration import Configuration
@@ -98,7 +99,12 @@ def origin_of(checkout: str) -> str:
 
     What it holds of a user and a password is left out: `--secret basic:NAME@HOST` says that.
     """
-    git = Git(home=Path("/"), config=Path("/dev/null"), further={"safe.directory": checkout})
+    git = ForeignGit(
+        home=Path("/"),
+        config=Path("/dev/null"),
+        further={"safe.directory": checkout},
+        known=ITS_OWN,
+    )
     words = ("config", "--no-includes", "--get", "remote.origin.url")
     address = text(git.attempt(*words, cwd=Path(checkout)).out)
     try:

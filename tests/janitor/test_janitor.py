@@ -291,8 +291,8 @@ async def test_among_everybodys_temporary_folders_only_our_own_go(
 ) -> None:
     folder = tmp_path / "temporary"
     names = ("patchyard-check-abc12345", "patchyard-demo-abc12345", "patchyard-notes", "other")
-    build = "patchyard-build-abc12345"
-    for name in (*names, build):
+    build, stand_in = "patchyard-build-abc12345", "patchyard-git-abc_1234"
+    for name in (*names, build, stand_in):
         (folder / name).mkdir(mode=0o700)
     (folder / "patchyard-demo-other123").mkdir(mode=0o700)
     (folder / "patchyard-demo-other123/.patchyard-home").write_text("/elsewhere")
@@ -303,7 +303,9 @@ async def test_among_everybodys_temporary_folders_only_our_own_go(
     (folder / "patchyard-check-link1234").symlink_to(folder / "other")
     async with site.open() as (equipment, _):
         assert gone(await swept(equipment, days=0.9)) == {}
-        assert gone(await swept(equipment, days=2)) == {Family.TEMPORARY: [build, names[0]]}
+        assert gone(await swept(equipment, days=2)) == {
+            Family.TEMPORARY: [build, names[0], stand_in]
+        }
         assert gone(await swept(equipment, days=8)) == {Family.TEMPORARY: [names[1]]}
     assert sorted(place.name for place in folder.iterdir()) == sorted(
         ["other", names[2], open_to_all.name, "patchyard-check-link1234", "patchyard-demo-other123"]

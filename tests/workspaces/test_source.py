@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from laboratory import lab_at
-from patchyard.clients.git import Git
+from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.source import find
@@ -18,7 +18,7 @@ def test_a_path_with_a_line_break_is_refused_with_its_name_and_the_cure(tmp_path
     top.mkdir()
     subprocess.run(["git", "init", "-q"], cwd=top, check=True)
     nowhere = Path(os.devnull)
-    git = Git(home=nowhere, config=nowhere, further={"safe.directory": "*"})
+    git = ForeignGit(home=nowhere, config=nowhere, further={"safe.directory": "*"}, known=ITS_OWN)
     with pytest.raises(UsageError, match="line break") as refused:
         find(git, top, {})
     assert "a\\nshop" in refused.value.message

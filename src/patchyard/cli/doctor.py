@@ -121,7 +121,7 @@ def _python() -> Finding:
 async def _git() -> Finding:
     try:
         process = await asyncio.create_subprocess_exec(
-            "git", "--version", stdout=asyncio.subprocess.PIPE
+            "git", "--version", stdout=asyncio.subprocess.PIPE, cwd="/"
         )
         output, _ = await process.communicate()
     except OSError:

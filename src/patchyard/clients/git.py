@@ -40,8 +40,6 @@ SETTINGS: Mapping[str, str] = {
     "maintenance.auto": "false",
     "pack.compression": "1",
     "pack.threads": "2",
-    "protocol.allow": "never",
-    "protocol.file.allow": "always",
     "protocol.version": "2",
     "submodule.recurse": "false",
     "tag.gpgSign": "false",
@@ -92,6 +90,7 @@ class Git:
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(self.home),
             "LC_ALL": "C",
+            "GIT_ALLOW_PROTOCOL": "",  # none, whatever a configuration says
             "GIT_ASKPASS": "false",
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": str(self.config),

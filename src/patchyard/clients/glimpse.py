@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from patchyard.clients.git import Git
+from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
 from patchyard.clients.reader import Reader
 from patchyard.clients.treewriter import chunks_of
 from patchyard.domain.errors import UsageError, WorkFailed
@@ -145,7 +145,7 @@ class CommitGlimpse:
 
     top: Path
     commit: str  # object id
-    git: Git
+    git: ForeignGit
 
     def read(self, path: str) -> bytes | None:
         """See Glimpse."""
@@ -196,7 +196,12 @@ def glimpse(top: Path, ref: str | None) -> Glimpse:
     """Return the sight of a checkout, or of commit `ref` ("head" is HEAD). Raises UsageError."""
     if ref is None:
         return CheckoutGlimpse(top=top)
-    git = Git(home=Path(os.devnull), config=Path(os.devnull), further={"safe.directory": "*"})
+    git = ForeignGit(
+        home=Path(os.devnull),
+        config=Path(os.devnull),
+        further={"safe.directory": "*"},
+        known=ITS_OWN,
+    )
     name = "HEAD" if ref == "head" else ref
     done = git.attempt(
         "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", cwd=top

@@ -17,7 +17,7 @@ HALF = re.compile(
 )
 PROBE = re.compile(r"\.probe-\w{8}")  # beside workspaces: whether an overlay can be mounted
 COPY = re.compile(r"tmp\w{8}")  # among environments: a copy of the toolbox, a machine's files
-OUTSIDE = re.compile(r"patchyard-(?:bench|build|check|probe)-\w{8}")  # as `tempfile` names them
+OUTSIDE = re.compile(r"patchyard-(?:bench|build|check|git|probe)-\w{8}")  # as `tempfile` names them
 SANDBOX = re.compile(r"patchyard-sandbox-(\d+)-\w{8}")  # of an embedding process, by its number
 DEMO = re.compile(r"patchyard-demo-\w{8}")  # a repository of a home that is named in it
 MARK = ".patchyard-home"

@@ -26,10 +26,7 @@ PASSED = (
     *("GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSH_AUTH_SOCK"),
 )
 """Variables that say how the world is reached from here."""
-SETTINGS: Mapping[str, str] = {
-    "protocol.https.allow": "always",
-    "protocol.ssh.allow": "always",
-}
+PROTOCOLS = "file:https:ssh"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +102,9 @@ def clone(
             config=config,
             extra={
                 **{name: environ[name] for name in PASSED if name in environ},
+                "GIT_ALLOW_PROTOCOL": PROTOCOLS,
                 "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=30",
             },
-            further=SETTINGS,
         )
         depth = [f"--depth={task.depth}"] if task.depth else []
         branch = [f"--branch={task.branch}"] if task.branch else []
@@ -157,8 +154,8 @@ __all__ = [
     "CLONE_TIMEOUT_S",
     "LONGEST_BRANCH",
     "PASSED",
+    "PROTOCOLS",
     "REMOTE",
-    "SETTINGS",
     "CloneResult",
     "TaskConfig",
     "clone",

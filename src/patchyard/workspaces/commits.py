@@ -3,10 +3,13 @@
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 from patchyard.clients.blobreader import BlobReader
-from patchyard.clients.git import Git, text
+from patchyard.clients.foreign_git import ITS_OWN, ForeignGit, stand_in
+from patchyard.clients.git import Finished, Git, text
 from patchyard.clients.placer import Placer
 from patchyard.clients.syncing import sync_file_system, sync_folder, sync_folders_above
 from patchyard.clients.treewriter import TreeWriter
@@ -55,11 +58,12 @@ def commit(git: Git, base: Base, tree: str, parents: Sequence[str], message: str
 
 def broken_refs(top: Path) -> dict[str, str]:
     """Return the refs of the checkout at `top` that git cannot read, and where they lie."""
-    git = Git(
+    git = ForeignGit(
         home=top,
         config=Path("/dev/null"),
         further={"safe.directory": str(top)},
         extra={"HOME": "/nonexistent"},
+        known=ITS_OWN,
     )
     said = git.attempt("for-each-ref", "--format=").err.splitlines()
     refs = [line.removeprefix(BROKEN) for line in said if line.startswith(BROKEN)]
@@ -67,7 +71,7 @@ def broken_refs(top: Path) -> dict[str, str]:
 
 
 class UserRepository:
-    """The user's repository, written to by git as its owner, with our settings and no hook."""
+    """The user's repository, written to by git as its owner, under a configuration of ours."""
 
     def __init__(self, source: Source, store: Git) -> None:
         """Take what is known of it; `store` looks at our store."""
@@ -75,23 +79,20 @@ class UserRepository:
         self._store = store
         status = source.git_dir.stat()
         is_foreign = os.geteuid() == 0 and status.st_uid != 0
-        self._git = Git(
-            home=source.top,
-            config=Path("/dev/null"),
-            git_dir=source.git_dir,
-            owner=(status.st_uid, status.st_gid) if is_foreign else None,
-            further={
-                "safe.directory": str(source.top),
-                "core.fsync": SYNCED,
-                "core.logAllRefUpdates": "true",
-            },
-            extra={"HOME": "/nonexistent"},
-        )
+        self._owner = (status.st_uid, status.st_gid) if is_foreign else None
+
+    def _open(self) -> AbstractContextManager[ForeignGit]:
+        return stand_in(self._source, self._store.home.parent, owner=self._owner, synced=SYNCED)
+
+    def _attempt(self, *arguments: str, stdin: bytes = b"") -> Finished:
+        with self._open() as git:
+            return git.attempt(*arguments, stdin=stdin)
 
     def head(self) -> tuple[str, str]:
         """Return the current branch's full name (empty when detached) and the commit."""
-        name = self._git.attempt("symbolic-ref", "--quiet", "HEAD")
-        return text(name.out), text(self._git.run("rev-parse", "--verify", "HEAD^{commit}"))
+        with self._open() as git:
+            name = git.attempt("symbolic-ref", "--quiet", "HEAD")
+            return text(name.out), text(git.run("rev-parse", "--verify", "HEAD^{commit}"))
 
     def value(self, ref: str) -> str:
         """Return the commit of a ref, empty when there is none.
@@ -100,7 +101,7 @@ class UserRepository:
         """
         if not ref:
             return ""
-        done = self._git.attempt("for-each-ref", "--format=%(objectname) %(refname)", ref)
+        done = self._attempt("for-each-ref", "--format=%(objectname) %(refname)", ref)
         name = os.fsencode(ref)
         shown = name.decode("utf-8", "replace")
         if done.code != 0 or f"{BROKEN}{shown}" in done.err.splitlines():
@@ -124,15 +125,15 @@ class UserRepository:
     def has(self, commit: str, known: Sequence[str]) -> bool:
         """Whether every object of `commit` that `known` commits do not reach can be read."""
         asked = (commit, *(f"^{each}" for each in known))
-        done = self._git.attempt("rev-list", "--objects", "--no-object-names", *asked)
+        done = self._attempt("rev-list", "--objects", "--no-object-names", *asked)
         if done.code != 0:
             return False
-        found = self._git.attempt("cat-file", "--batch-check", stdin=done.out)
+        found = self._attempt("cat-file", "--batch-check", stdin=done.out)
         return found.code == 0 and not found.err and b" missing" not in found.out
 
     def check_name(self, branch: str) -> None:
         """Raise UsageError unless git takes the branch name."""
-        if self._git.attempt("check-ref-format", "--branch", branch).code != 0:
+        if self._attempt("check-ref-format", "--branch", branch).code != 0:
             raise UsageError(f"{branch!r} is no branch name", hint="see git help check-ref-format")
 
     def send(self, new: str, known: Sequence[str]) -> None:
@@ -141,7 +142,8 @@ class UserRepository:
         packed = self._store.run(
             "pack-objects", "--revs", "--stdout", "-q", "--no-reuse-delta", stdin=asked.encode()
         )
-        self._git.run("unpack-objects", "-q", stdin=packed)
+        with self._open() as git:
+            git.run("unpack-objects", "-q", stdin=packed)
 
     def sync(self) -> None:
         """Have on the disk what was sent, before a ref names it."""
@@ -164,9 +166,9 @@ class UserRepository:
             return
         zeros = "0" * max(len(new), len(old))
         if new:
-            done = self._git.attempt("update-ref", "-m", reason, ref, new, old or zeros)
+            done = self._attempt("update-ref", "-m", reason, ref, new, old or zeros)
         else:
-            done = self._git.attempt("update-ref", "-m", reason, "-d", ref, old)
+            done = self._attempt("update-ref", "-m", reason, "-d", ref, old)
         if done.code != 0:
             raise Conflict(
                 f"{ref} was changed meanwhile or cannot be made; it was left as it is",
@@ -177,8 +179,13 @@ class UserRepository:
 
     def is_checked_out(self, ref: str) -> bool:
         """Whether a work tree of this repository stands on the ref."""
-        out = self._git.run("worktree", "list", "--porcelain", "-z")
-        return f"branch {ref}".encode() in out.split(b"\0")
+        common = self._source.common_dir
+        with self._open() as git:
+            for place in (common, *common.glob("worktrees/*")):
+                head = replace(git, git_dir=place).attempt("symbolic-ref", "--quiet", "HEAD")
+                if text(head.out) == ref:
+                    return True
+        return False
 
     def index(self, paths: Sequence[str]) -> dict[str, Content]:
         """Return what the user's index has at these paths. Raises Conflict in a merge."""
@@ -186,7 +193,9 @@ class UserRepository:
             return {}
         asked = set(paths)  # not handed to git, whose command line has an end
         found: dict[str, Content] = {}
-        for part in parts(self._git.run("ls-files", "--stage", "-z")):
+        with self._open() as git:
+            listed = git.run("ls-files", "--stage", "-z")
+        for part in parts(listed):
             head, _, path = part.partition("\t")
             mode, blob, stage = head.split(" ")
             if path not in asked:
@@ -205,11 +214,11 @@ class UserRepository:
         ]
         if not rows:
             return
-        git = self._git.at(self._source.git_dir, work_tree=self._source.top, extra=self._git.extra)
-        done = git.attempt(
-            "update-index", "-z", "--index-info", stdin=os.fsencode("".join(rows)),
-            cwd=self._source.top,
-        )  # fmt: skip
+        top = self._source.top
+        with self._open() as git:  # git reads what may differ again: by no filter of the user's
+            done = replace(git, work_tree=top).attempt(
+                "update-index", "-z", "--index-info", stdin=os.fsencode("".join(rows)), cwd=top
+            )
         if done.code != 0:
             raise Conflict(
                 f"the index is held by another git: {done.err.strip()}",

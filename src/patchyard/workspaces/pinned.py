@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
 from patchyard.clients.git import Git, failure, text
 from patchyard.clients.scratch import sweep
 from patchyard.clients.treewriter import ChangedMeanwhile
@@ -177,7 +178,12 @@ class GitTrees:
         """Read what the repository around `place` is and return our folder for it."""
         top = source.top_of(place)
         empty = self._git_home()
-        asking = Git(home=empty, config=empty / "none", further={"safe.directory": str(top)})
+        asking = ForeignGit(
+            home=empty,
+            config=empty / "none",
+            further={"safe.directory": str(top)},
+            known=ITS_OWN,
+        )
         found = source.find(asking, top, self._environ)
         places = {
             HOME_KEY: self._environ.get("HOME", ""),

@@ -133,7 +133,8 @@ def _remove(draft: _Draft, writer: TreeWriter, path: str) -> None:
 
 def _copy_blob(draft: _Draft, blob: str) -> None:
     source = draft.store.source
-    content = draft.store.user_git.run("cat-file", "blob", blob, cwd=source.top)
+    with draft.store.stand_in() as user:
+        content = user.run("cat-file", "blob", blob)
     if draft.store.keep(content) != blob:
         raise WorkFailed(f"blob {blob} of {source.top} does not match its name")
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchyard.clients.git import Git, text
+from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
+from patchyard.clients.git import text
 from patchyard.domain.errors import UsageError
 from patchyard.domain.git_settings import GitSetting
 from patchyard.domain.retention import store_key
@@ -94,7 +95,7 @@ def _is_bare(folder: Path) -> bool:
     )
 
 
-def find(git: Git, top: Path, environ: Mapping[str, str]) -> Source:
+def find(git: ForeignGit, top: Path, environ: Mapping[str, str]) -> Source:
     """Read what git says of the checkout at `top`. Raises UsageError when it cannot be read."""
     done = git.attempt(*FACTS, cwd=top)
     said = text(done.out).split("\n")
@@ -127,7 +128,7 @@ def find(git: Git, top: Path, environ: Mapping[str, str]) -> Source:
     )
 
 
-def _settings(git: Git, top: Path, environ: Mapping[str, str]) -> tuple[GitSetting, ...]:
+def _settings(git: ForeignGit, top: Path, environ: Mapping[str, str]) -> tuple[GitSetting, ...]:
     own = {
         key: value
         for key, value in environ.items()
@@ -135,10 +136,10 @@ def _settings(git: Git, top: Path, environ: Mapping[str, str]) -> tuple[GitSetti
     }
     own["GIT_CONFIG_NOSYSTEM"] = environ.get("GIT_CONFIG_NOSYSTEM", "0")
     own.setdefault("GIT_CONFIG_GLOBAL", "")
-    reader = UserGit(home=git.home, config=git.config, extra=own)
-    done = reader.attempt(
-        "-c", f"safe.directory={top}", "config", "-z", "--show-origin", "--list", cwd=top
+    reader = UserGit(
+        home=git.home, config=git.config, extra=own, further=git.further, known=ITS_OWN
     )
+    done = reader.attempt("config", "-z", "--show-origin", "--list", cwd=top)
     if done.code != 0:
         raise UsageError(
             f"the git configuration of {top} cannot be read: {done.err.strip()}",
@@ -158,7 +159,7 @@ def _setting(top: Path, origin: bytes, pair: bytes) -> GitSetting:
     )
 
 
-class UserGit(Git):
+class UserGit(ForeignGit):
     """Git with the user's own configuration in sight: for `git config --list` alone."""
 
     def environment(self) -> dict[str, str]:
@@ -170,10 +171,12 @@ class UserGit(Git):
 
     def command(self, arguments: Sequence[str]) -> list[str]:
         """Return the arguments without our settings, which are not the user's."""
-        return ["git", *arguments]
+        super().command(arguments)
+        own = [part for key, value in self.further.items() for part in ("-c", f"{key}={value}")]
+        return ["git", *own, *arguments]
 
 
-def head_of(git: Git, source: Source, ref: str | None) -> tuple[str, str | None]:
+def head_of(git: ForeignGit, source: Source, ref: str | None) -> tuple[str, str | None]:
     """Return the commit and branch name that `ref` (None or "head": HEAD) means."""
     wanted = "HEAD" if ref is None or ref.lower() == "head" else ref
     done = git.attempt(
@@ -190,7 +193,7 @@ def head_of(git: Git, source: Source, ref: str | None) -> tuple[str, str | None]
     return commit, short
 
 
-def _no_commit(git: Git, source: Source, wanted: str) -> UsageError:
+def _no_commit(git: ForeignGit, source: Source, wanted: str) -> UsageError:
     named = git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", wanted,
                         cwd=source.top)  # fmt: skip
     if named.code == 0:

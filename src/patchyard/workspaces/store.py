@@ -8,8 +8,10 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from patchyard.clients.foreign_git import ITS_OWN, ForeignGit, stand_in
 from patchyard.clients.git import Git, text
 from patchyard.clients.locks import locked
 from patchyard.clients.shelves import Shelf
@@ -35,8 +37,12 @@ class Store:
             if not config.exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 write_whole(config, _own_config(source))
-        self.user_git = Git(home=git.home, config=config)
-        self.git = self.user_git.at(self.git_dir)
+        self.user_git = ForeignGit(home=git.home, config=config, known=ITS_OWN)
+        self.git = Git(home=git.home, config=config, git_dir=self.git_dir)
+
+    def stand_in(self) -> AbstractContextManager[ForeignGit]:
+        """Open the user's repository under a configuration of ours; see clients.foreign_git."""
+        return stand_in(self.source, self.git.home.parent)
 
     def ensure(self) -> None:
         """Make the store when it is not there."""
@@ -47,7 +53,7 @@ class Store:
             if self.git_dir.exists():
                 return
             made = _temporary(self.git_dir)
-            init(self.user_git, made, self.source.object_format)
+            init(self.git, made, self.source.object_format)
             (made / "info").mkdir(exist_ok=True)
             (made / "info" / "attributes").write_text(RAW_BYTES)
             self._borrow(made)
@@ -85,14 +91,16 @@ class Store:
     def _fetch(self, commit: str, place: Path) -> None:
         place.parent.mkdir(exist_ok=True)
         made = _temporary(place)
-        init(self.user_git, made, self.source.object_format)
+        init(self.git, made, self.source.object_format)
         lenders = [] if self.source.is_shallow else self._lenders(commit, place.parent)
         if lenders:
             _write_alternates(made, lenders)
-        done = self.user_git.at(made).attempt(
-            "fetch", "--quiet", "--no-tags", "--update-shallow", "--no-write-fetch-head",
-            "--end-of-options", str(self.source.top), f"+{commit}:refs/heads/base",
-        )  # fmt: skip
+        fetching = self.git.at(made, extra={"GIT_ALLOW_PROTOCOL": "file"})
+        with self.stand_in() as user:
+            done = fetching.attempt(
+                "fetch", "--quiet", "--no-tags", "--update-shallow", "--no-write-fetch-head",
+                "--end-of-options", str(user.home), f"+{commit}:refs/heads/base",
+            )  # fmt: skip
         if done.code != 0:
             shutil.rmtree(made)
             raise UsageError(
@@ -105,15 +113,14 @@ class Store:
 
     def _lenders(self, commit: str, folder: Path) -> list[Path]:
         known = sorted(folder.glob("*.git"), key=os.path.getmtime, reverse=True)
-        for place in known[:8]:
-            borrowed = alternates_of(place)
-            if len(borrowed) >= MAX_BORROWED or (place / "shallow").exists():
-                continue
-            done = self.user_git.attempt(
-                "merge-base", "--is-ancestor", place.stem, commit, cwd=self.source.top
-            )
-            if done.code == 0:
-                return [place / "objects", *borrowed]
+        with self.stand_in() as user:
+            for place in known[:8]:
+                borrowed = alternates_of(place)
+                if len(borrowed) >= MAX_BORROWED or (place / "shallow").exists():
+                    continue
+                done = user.attempt("merge-base", "--is-ancestor", place.stem, commit)
+                if done.code == 0:
+                    return [place / "objects", *borrowed]
         return []
 
     def _borrow(self, git_dir: Path) -> None:

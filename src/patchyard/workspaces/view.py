@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchyard.clients.foreign_git import VIEWED, ForeignGit
 from patchyard.clients.git import Git
 from patchyard.clients.scratch import scratch
 from patchyard.domain.errors import UsageError
@@ -46,7 +47,7 @@ class Entry:
 def opened(store: Store) -> Iterator[View]:
     """Copy the user's index and rule files into a view that lasts as long as the context."""
     source = store.source
-    with scratch(store.user_git.home.parent, "view") as folder:
+    with scratch(store.git.home.parent, "view") as folder:
         for name in ("refs", "objects", "info"):
             (folder / name).mkdir()
         (folder / "HEAD").write_text("ref: refs/heads/base\n")
@@ -56,11 +57,14 @@ def opened(store: Store) -> Iterator[View]:
         attributes = _rules(source, "core.attributesfile", "attributes", "attributes")
         (folder / "info" / "exclude").write_bytes(excludes)
         (folder / "info" / "attributes").write_bytes(attributes)
-        git = store.user_git.at(
-            folder,
+        git = ForeignGit(
+            home=store.git.home,
+            config=store.git.config,
+            git_dir=folder,
             work_tree=source.top,
             index=folder / "index",
             extra={"GIT_OBJECT_DIRECTORY": str(store.git_dir / "objects")},
+            known=VIEWED,
         )
         yield View(
             git=git,
