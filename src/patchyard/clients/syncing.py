@@ -43,13 +43,18 @@ def sync_folder(folder: Path) -> None:
 def sync_folders_above(paths: Iterable[str], top: Path) -> None:
     """Write the names of all folders from those that `paths` below `top` lie in up to `top`.
 
-    A folder that is not there (any more) is passed over; so is a file system that syncs none.
+    A folder that is not there (any more) is passed over, and one behind a link; so is a file system
+    that syncs none.
     """
     folders = {top}
     for path in paths:
         while (path := path.rpartition("/")[0]) and top / path not in folders:
             folders.add(top / path)
-    for folder in sorted(folders, reverse=True):  # the deepest first
+    own = {top}
+    for folder in sorted(folders):  # a folder comes after those above it
+        if folder.parent in own and not folder.is_symlink():
+            own.add(folder)
+    for folder in sorted(own, reverse=True):  # the deepest first
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             try:
                 sync_folder(folder)
