@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from patchyard.clients.ssh_talk import code
-from patchyard.clients.toolbox import BOOTSTRAP
+from patchyard.clients.toolbox_options import BOOTSTRAP
 from patchyard.toolbox import arriving, hosting
 from patchyard.toolbox.wire import Decoder, encode
 

@@ -9,13 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from patchyard.clients.toolbox import (
-    TOOLBOX_FOLDER,
-    ToolboxClient,
-    ToolboxOptions,
-    bind_listener,
-    toolbox_command,
-)
+from patchyard.clients.toolbox import ToolboxClient, bind_listener
+from patchyard.clients.toolbox_options import TOOLBOX_FOLDER, ToolboxOptions, toolbox_command
 from patchyard.toolbox.calls import Call
 from patchyard.toolbox.operations import begin
 from patchyard.toolbox.room import Room

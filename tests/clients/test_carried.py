@@ -10,7 +10,7 @@ import pytest
 from patchyard.clients.bubblewrap import find_bubblewrap
 from patchyard.clients.carried import carried_python
 from patchyard.clients.interpreters import toolbox_interpreter
-from patchyard.clients.toolbox import TOOLBOX_FOLDER
+from patchyard.clients.toolbox_options import TOOLBOX_FOLDER
 from patchyard.domain.errors import EnvironmentUnavailable
 
 PLACE = "/carried"

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from patchyard.clients import toolbox
-from patchyard.clients.toolbox import (
+from patchyard.clients.toolbox import ToolboxClient, bind_listener
+from patchyard.clients.toolbox_options import (
     TOOLBOX_FOLDER,
-    ToolboxClient,
     ToolboxOptions,
-    bind_listener,
     bootstrap,
     toolbox_command,
 )

@@ -17,7 +17,8 @@ import pytest
 
 from patchyard.clients import toolbox
 from patchyard.clients.process import all_processes, descendants
-from patchyard.clients.toolbox import ToolboxClient, ToolboxOptions
+from patchyard.clients.toolbox import ToolboxClient
+from patchyard.clients.toolbox_options import ToolboxOptions
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.wire import MAX_FRAME_BYTES, encode
 from services import python

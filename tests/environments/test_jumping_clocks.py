@@ -7,7 +7,7 @@ import pytest
 
 from environments.census import Census
 from environments.yards import Yard, starting
-from patchyard.clients import toolbox
+from patchyard.clients import toolbox_options
 from patchyard.clients.berths import from_details
 from patchyard.clients.process import wait_ended
 
@@ -29,7 +29,7 @@ time.clock_gettime = jumping(time.clock_gettime, (0,), (5,))
 async def test_a_clock_that_jumps_under_a_toolbox_changes_no_time_out(
     kind: str, yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(toolbox, "BOOTSTRAP", JUMPING + toolbox.BOOTSTRAP)
+    monkeypatch.setattr(toolbox_options, "BOOTSTRAP", JUMPING + toolbox_options.BOOTSTRAP)
     async with starting(yard.adapter(kind)) as start:
         running = await start(yard.spec(grace_s=1.0))
         census = Census.of(yard, running.handle, None)

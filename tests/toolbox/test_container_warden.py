@@ -18,12 +18,8 @@ import pytest
 from patchyard.clients.container_wardens import CONTAINER, LedToolbox
 from patchyard.clients.controls import CONTROL_NAME, Control, control
 from patchyard.clients.process import identify
-from patchyard.clients.toolbox import (
-    ToolboxClient,
-    ToolboxOptions,
-    bind_listener,
-    settings_text,
-)
+from patchyard.clients.toolbox import ToolboxClient, bind_listener
+from patchyard.clients.toolbox_options import ToolboxOptions, settings_text
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.piping import rights
 from patchyard.toolbox.sealing import KEY_BYTES, MARK_BYTES, Seal

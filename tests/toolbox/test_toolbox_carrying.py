@@ -19,7 +19,7 @@ from patchyard.clients import far_walls
 from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.docker import engine_socket
 from patchyard.clients.far_containers import FarEngine, container_on, etc_on, far_engine
-from patchyard.clients.toolbox import TOOLBOX_FOLDER
+from patchyard.clients.toolbox_options import TOOLBOX_FOLDER
 from patchyard.domain.address import Address
 from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.toolbox import containing, detaching, ending, engines, hosting

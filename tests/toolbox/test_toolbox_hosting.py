@@ -18,7 +18,7 @@ import pytest
 
 from hosted import ID, end, home, laid, printed, request, spoken, start
 from patchyard.clients.ssh_talk import code
-from patchyard.clients.toolbox import TOOLBOX_FOLDER
+from patchyard.clients.toolbox_options import TOOLBOX_FOLDER
 from patchyard.toolbox import arriving, ending, hosting, walling
 
 __all__ = ["home"]  # a fixture

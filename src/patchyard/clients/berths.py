@@ -18,12 +18,8 @@ from patchyard.clients.identity import AgentIdentity, agent_identity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.process import ProcessRef, identify
 from patchyard.clients.removal import remove_tree
-from patchyard.clients.toolbox import (
-    ToolboxClient,
-    ToolboxOptions,
-    bind_listener,
-    toolbox_command,
-)
+from patchyard.clients.toolbox import ToolboxClient, bind_listener
+from patchyard.clients.toolbox_options import ToolboxOptions, toolbox_command
 from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.environment import (
     EnvironmentHandle,

@@ -17,7 +17,7 @@ from typing import Any
 
 from patchyard.clients.copies import is_dated
 from patchyard.clients.syncing import put_in_place
-from patchyard.clients.toolbox import TOOLBOX_FOLDER
+from patchyard.clients.toolbox_options import TOOLBOX_FOLDER
 from patchyard.domain.environment import Mount
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.toolbox.carrying import FACTS, LIBRARIES, facts_of, fill

@@ -11,7 +11,7 @@ from patchyard.clients.carried import CarriedPython
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
-from patchyard.clients.toolbox import ToolboxOptions, bootstrap
+from patchyard.clients.toolbox_options import ToolboxOptions, bootstrap
 from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home
 from patchyard.domain.environment import EnvironmentSpec, Limits, Mount, is_gvisor
 from patchyard.domain.errors import UsageError

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from patchyard.clients.syncing import put_in_place
-from patchyard.clients.toolbox import TOOLBOX_FOLDER
+from patchyard.clients.toolbox_options import TOOLBOX_FOLDER
 
 COMPILE = (
     "import sys, compileall, py_compile;"

@@ -25,7 +25,7 @@ from patchyard.clients.interpreters import SYSTEM_PYTHON, Interpreter, choose_in
 from patchyard.clients.obstacles import MARKS, TEXTS, Obstacles, diagnose, read_obstacles
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.ssh import one_line
-from patchyard.clients.toolbox import ToolboxOptions, toolbox_command
+from patchyard.clients.toolbox_options import ToolboxOptions, toolbox_command
 from patchyard.clients.toolchains import Toolchains
 from patchyard.clients.walls import (
     TOOLBOX_PLACE,

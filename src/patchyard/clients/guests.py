@@ -9,7 +9,7 @@ from patchyard.clients.containers import etc_files, home_of
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
-from patchyard.clients.toolbox import ToolboxOptions, settings_text
+from patchyard.clients.toolbox_options import ToolboxOptions, settings_text
 from patchyard.clients.walls import KEPT, RESERVED
 from patchyard.domain.environment import EnvironmentSpec, Limits
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError

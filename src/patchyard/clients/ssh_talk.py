@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from patchyard.clients.reattaching import Gone
 from patchyard.clients.ssh import SAID_CHARS, Cut, library, one_line
-from patchyard.clients.toolbox import MAX_DEPTH, TOOLBOX_FOLDER, Dial
+from patchyard.clients.toolbox import MAX_DEPTH, Dial
+from patchyard.clients.toolbox_options import TOOLBOX_FOLDER
 from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 

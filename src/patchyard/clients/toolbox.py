@@ -1,19 +1,16 @@
-"""The engine's side of the wire to a toolbox, and the command line that starts one.
+"""The engine's side of the wire to a toolbox.
 
 What comes back is a claim: frames are bounded, shapes are checked, and whatever is wrong ends the
 connection with EnvironmentBroken.
 """
 
 import asyncio
-import json
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import patchyard.toolbox
 from patchyard.clients.shared_sockets import SharedSocket, ToolboxSocket, close_aside, received
 from patchyard.contracts.environment import OnOutput
 from patchyard.domain.codec import is_deeper
@@ -27,52 +24,6 @@ LISTEN_TIMEOUT_S = 10.0
 MAX_DEPTH = 16
 NOWHERE = Path("/dev/null")  # of a toolbox whose socket is not on this machine
 SOCKET_NAME = "toolbox.sock"
-TOOLBOX_FOLDER = Path(patchyard.toolbox.__file__).parent
-"""What an environment mounts, read-only, under the name `toolbox`."""
-
-BOOTSTRAP = (
-    "import sys; sys.path.append(sys.argv[1]);"
-    " from toolbox.server import main; sys.exit(main(sys.argv[2]))"
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolboxOptions:
-    """What a toolbox is started with. It stands in a command line, which all users can read.
-
-    So variables are none of it: they come over the socket, by the first connection.
-    """
-
-    listen_fd: int  # listening Unix socket that it inherits, or has passed
-    workspace: str  # absolute path of the work tree as seen inside
-    uid: int | None = None  # user to become; None: stay
-    gid: int | None = None  # group to become; None: the number of the user
-    grace_s: float = 60.0  # how long it lives without an engine
-    output_bytes: int = 16 * 1024 * 1024  # kept of a command, per stream
-    rlimits: Mapping[str, int] = field(default_factory=dict)  # by RLIMIT name
-    is_read_only: bool = False  # refuse the operations that write
-    is_machine: bool = False  # whether it has a kernel of its own, which counts for it alone
-    is_grouped: bool = False  # whether the control group it is in is its own, and shown to it
-    listen_from: str = ""  # socket inside that passes the listening one; empty: inherited
-    is_piped: bool = False  # its standard streams take the place of the socket
-    seccomp: str = ""  # filter as BPF, in base 64; empty: none of its own
-    replica: str = ""  # where a replica can be written to, or PASSED; empty: at its path
-
-
-def settings_text(options: ToolboxOptions) -> str:
-    """Return the options as a toolbox reads them."""
-    given = {name: getattr(options, name) for name in options.__dataclass_fields__}
-    return json.dumps({**given, "rlimits": dict(options.rlimits)})
-
-
-def bootstrap(parent: str, options: ToolboxOptions) -> list[str]:
-    """Return what follows a Python's path to start a toolbox from `parent`/toolbox."""
-    return ["-I", "-S", "-B", "-c", BOOTSTRAP, parent, settings_text(options)]
-
-
-def toolbox_command(python: str, parent: str, options: ToolboxOptions) -> list[str]:
-    """Return the command that starts a toolbox by `python`; `parent` holds the folder `toolbox`."""
-    return [python, *bootstrap(parent, options)]
 
 
 def bind_listener(directory: Path, name: str = SOCKET_NAME) -> tuple[socket.socket, Path]:
@@ -387,20 +338,14 @@ def _is_listening(found: socket.socket) -> bool:
 
 __all__ = [
     "BACKLOG",
-    "BOOTSTRAP",
     "CLOSE_TIMEOUT_S",
     "CONNECT_TIMEOUT_S",
     "LISTEN_TIMEOUT_S",
     "MAX_DEPTH",
     "NOWHERE",
     "SOCKET_NAME",
-    "TOOLBOX_FOLDER",
     "Dial",
     "ToolboxClient",
-    "ToolboxOptions",
     "bind_listener",
-    "bootstrap",
     "receive_listener",
-    "settings_text",
-    "toolbox_command",
 ]

@@ -41,7 +41,8 @@ from patchyard.clients.replicated import ReplicatedToolbox
 from patchyard.clients.ssh import Cut, library, pool
 from patchyard.clients.ssh_talk import Conversation, conversing, dial
 from patchyard.clients.tenures import Tenure
-from patchyard.clients.toolbox import BOOTSTRAP, ToolboxClient
+from patchyard.clients.toolbox import ToolboxClient
+from patchyard.clients.toolbox_options import BOOTSTRAP
 from patchyard.contracts.environment import Meter, Toolbox
 from patchyard.domain.address import Address
 from patchyard.domain.environment import (
