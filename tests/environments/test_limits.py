@@ -17,6 +17,7 @@ from environments.yards import VM, Yard, marks_of
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.engine.metering import ended_by_limit
+from services import absence
 
 pytestmark = [pytest.mark.anyio]
 
@@ -49,6 +50,12 @@ SPINNERS = "for i in 1 2 3; do timeout 50 sh -c 'while :; do :; done' & done; wa
 EATER = "python3 -c 'f = [open(\"/dev/null\") for _ in range(200)]'"
 
 Attack = Callable[..., Awaitable[dict[str, Any]]]
+
+
+def seen_by(where: str, otherwise: str) -> str:
+    """Who sees that a limit is hit: the kernel, where there is a control group to count in."""
+    is_counted = where == "container" or (ORDINARY not in where and not absence("control-groups"))
+    return "cgroup" if is_counted else otherwise
 
 
 @pytest.fixture
@@ -108,7 +115,7 @@ async def test_a_fork_bomb_finds_an_end_and_is_cleared_away(attack: Attack, wher
     found = await attack(BOMB, processes=32)
     result = hit(found, "processes")
     assert result["allowed"] == 32
-    assert result["limit_seen_by"] == ("output" if ORDINARY in where else "cgroup")
+    assert result["limit_seen_by"] == seen_by(where, "output")
 
 
 @pytest.mark.parametrize("where", WHERE)
@@ -122,7 +129,7 @@ async def test_too_many_processes_are_refused_and_told(attack: Attack, where: st
 async def test_a_hog_of_memory_is_stopped(attack: Attack, where: str) -> None:
     result = hit(await attack(HOG, memory_bytes=64 * MIB, processes=32), "memory")
     assert (result["error"], result["allowed"]) == ("LIMIT", 64 * MIB)
-    assert result["limit_seen_by"] == ("output" if ORDINARY in where else "cgroup")
+    assert result["limit_seen_by"] == seen_by(where, "output")
 
 
 @pytest.mark.parametrize("where", [pytest.param("ssh-container", marks=marks_of("ssh-container"))])
@@ -141,7 +148,7 @@ async def test_a_hog_in_a_container_elsewhere_is_told_by_its_own_group(
 @pytest.mark.parametrize("where", WHERE)
 async def test_hogs_are_counted_together(attack: Attack, where: str) -> None:
     result = hit(await attack(HOGS, memory_bytes=64 * MIB, processes=32), "memory")
-    assert result["limit_seen_by"] == ("watch" if ORDINARY in where else "cgroup")
+    assert result["limit_seen_by"] == seen_by(where, "watch")
     assert result["used"] >= 60 * MIB
 
 
@@ -272,6 +279,7 @@ async def test_a_job_has_no_more_time_than_a_command(kind: str, yard: Yard) -> N
     assert state["exit_code"] == -9
 
 
+@pytest.mark.service("control-groups")
 @pytest.mark.parametrize("where", ["process", DOCKER])
 async def test_memory_that_ends_the_whole_environment_is_named(where: str, yard: Yard) -> None:
     """The toolbox itself is the largest then: it holds what the command writes."""

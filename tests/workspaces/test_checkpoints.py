@@ -282,6 +282,20 @@ async def test_contents_half_written_by_a_killed_checkpoint_count_for_nothing(
     assert (root / "new.txt").read_text() == "1\n"
 
 
+async def test_a_workspace_that_was_deleted_whole_comes_back_with_its_changes(lab: Lab) -> None:
+    keeper, root = await kept(lab)
+    (root / "new.txt").write_text("new\n")
+    (root / "a.txt").write_text("changed\n")
+    (root / "d/b.txt").unlink()
+    own(root)
+    await keeper.keep()
+    await lab.workspaces.close(keeper.ref)
+    shutil.rmtree(root.parent)
+    await keeper.restore(dict(keeper.manifest))
+    captured = await lab.workspaces.capture(keeper.base, keeper.ref)
+    assert {each.path for each in captured.changes} == {"new.txt", "a.txt", "d/b.txt"}
+
+
 async def test_a_restored_overlay_is_mounted_again_over_a_new_folder(lab: Lab) -> None:
     keeper, root = await kept(lab)
     if keeper.ref.strategy != "overlay":

@@ -4,6 +4,7 @@ Of Debian packages that are installed here and all they stand on, or of an archi
 made. Nothing of /etc is taken but what `process` shows of it too.
 """
 
+import copy
 import hashlib
 import os
 import re
@@ -34,6 +35,7 @@ TOOL_PLACES = "/usr/sbin:/sbin:/usr/bin:/bin"
 TOOL_TIMEOUT_S = 300.0
 FIELDS = "${Package}\t${db:Status-Status}\t${Pre-Depends}, ${Depends}\t${Provides}\t${Version}\n"
 PERMISSIONS = 0o777  # no setuid bit enters
+PLAIN_MODE = 0o755  # what an archive may say of a file
 
 
 def disk_of(image: Path | None) -> "Packages | Archive":
@@ -115,12 +117,28 @@ class Archive:
         """Put all its files into `folder`. Raises EnvironmentUnavailable."""
         try:
             with tarfile.open(self._path) as archive:
-                members = (member for member in archive if not member.isdev())
-                archive.extractall(folder, members=members, filter="tar")
+                _unpack(archive, folder)
         except (OSError, tarfile.TarError) as error:
             raise EnvironmentUnavailable(
                 f"{self._path} cannot be unpacked: {error}", hint="make it anew"
             ) from error
+
+
+def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
+    """Unpack all but devices, nothing of it outside of the folder. Raises OSError, TarError."""
+    members = (member for member in archive if not member.isdev())
+    if hasattr(tarfile, "tar_filter"):
+        archive.extractall(folder, members=members, filter="tar")
+        return
+    # Python 3.11.2, which Debian 12 has, knows no filters: the same by hand
+    top = os.path.realpath(folder)
+    for member in members:
+        place = os.path.realpath(f"{top}/{member.name}")
+        if place != top and not place.startswith(f"{top}/"):
+            raise tarfile.ExtractError(f"{member.name} leads out of it")
+        inside = copy.copy(member)
+        inside.name, inside.mode = member.name.lstrip("/"), member.mode & PLAIN_MODE
+        archive.extract(inside, top)
 
 
 class _Package:

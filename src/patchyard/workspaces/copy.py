@@ -54,6 +54,14 @@ class CopyWorkspaces(Strategy):
             self._trees.synthetic_git(base)  # what is borrowed, should it have been deleted
         return root
 
+    def _note_again(self, base: Base, ref: WorkspaceRef) -> None:
+        """Note the paths that the copy began with, where the notes are lost; none is as it was."""
+        if _notes(ref).is_file():
+            return
+        made_of = (*map(Path, ref.details["layers"]), self._trees.checkout_of(base))
+        paths = {path for folder in made_of for path in whole.note(folder)}
+        write_whole(_notes(ref), json.dumps(dict.fromkeys(sorted(paths), "")))
+
     def _close(self, root: Path) -> None:
         """A copy is not mounted; there is nothing to do."""
 

@@ -53,6 +53,9 @@ class OverlayWorkspaces(Strategy):
         _mount(root, ref.details)
         return root
 
+    def _note_again(self, base: Base, ref: WorkspaceRef) -> None:
+        """See Strategy: an overlay needs no notes, its upper folder says what was written."""
+
     def _close(self, root: Path) -> None:
         unmount(root)
 

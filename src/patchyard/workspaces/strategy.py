@@ -212,6 +212,7 @@ class Strategy(abc.ABC):
         if not (root.parent / "own").is_dir():  # even its name was lost with the power
             materials.make_place(root.parent, self._trees.home)
         swap_in(written, root.parent / "own", rebuilding.make, taken)
+        self._note_again(base, ref)
         self._open(base, ref)
         return rebuilding.lost
 
@@ -249,6 +250,10 @@ class Strategy(abc.ABC):
     @abc.abstractmethod
     def _open(self, base: Base, ref: WorkspaceRef) -> Path:
         """See open."""
+
+    @abc.abstractmethod
+    def _note_again(self, base: Base, ref: WorkspaceRef) -> None:
+        """Make what is noted beside the tree, where it was lost with a deleted workspace."""
 
     @abc.abstractmethod
     def _close(self, root: Path) -> None:
