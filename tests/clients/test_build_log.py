@@ -78,7 +78,7 @@ def test_what_fails_before_any_step_is_said_as_it_is() -> None:
         "Failed to establish a new connection: [Errno -3]",
         "npm error code EAI_AGAIN",
         "wget: bad address 'example.org'",
-        "dial tcp: lookup proxy.golang.org",
+        "dial tcp: lookup modules.example.org",
     ],
 )
 def test_a_build_that_reached_out_is_told_that_it_has_no_network(said: str) -> None:

@@ -317,7 +317,7 @@ async def test_an_environment_that_lives_or_ended_otherwise_is_not_said_to_be_at
 
 
 class Seen(Counted):
-    """A kind that nothing counts for; somebody looks while a command runs."""
+    """A kind that nothing counts for; the engine looks while a command runs."""
 
     def read(self) -> Reading:
         return Reading(is_due=True)

@@ -1,4 +1,4 @@
-"""Builds of a repository's images: within limits, and of nobody else's images."""
+"""Builds of a repository's images: within limits, and of no other repository's images."""
 
 import io
 import subprocess

@@ -47,7 +47,7 @@ class HandOver(Protocol):
     def turn(self, base: Base) -> AbstractAsyncContextManager[None]:
         """Wait for one's turn to write into the repository of `base`, and have it in the block.
 
-        Whoever plans, carries out or takes back has it; processes of other homes wait as well. The
+        Planning, carrying out and taking back need it; processes of other homes wait as well. The
         wait can be cancelled. Raises Conflict, naming the holder, when the turn does not come.
         """
         ...

@@ -37,7 +37,7 @@ async def inspect_around(equipment: Equipment, plan_id: str) -> Sequence[str]:
     try:
         ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
     except PatchyardError:
-        return found  # whoever checks the events says why
+        return found  # a check of the events says why
     row = dict(await equipment.store.summaries.summaries()).get(plan_id, {})
     if not is_listed(row):
         found.append(LINE.format(plan_id, "lost"))

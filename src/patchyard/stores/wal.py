@@ -87,7 +87,7 @@ def require_whole(database: Path) -> None:
             return
         data = log.read_bytes()
         damaged = first_damaged(data)
-        if damaged is None or log.read_bytes() != data:  # somebody has begun to write meanwhile
+        if damaged is None or log.read_bytes() != data:  # another has begun to write
             return
     except FileNotFoundError:
         return

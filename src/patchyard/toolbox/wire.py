@@ -6,7 +6,7 @@ surrogates (`surrogateescape`), so that paths and output survive exactly.
 
 Engine to toolbox, by `do`: `hello`, `call` (call_id, op, args, is_listening), `attach` (call_id,
 is_listening), `cancel` (call_id), `forget` (call_ids), `listen`, `set_variables` (variables: of
-commands, by whoever started it, before the first call), `end`. Toolbox to engine, by
+commands, by what started it, before the first call), `end`. Toolbox to engine, by
 `say`: `hello` (protocol, pid, python, shell, calls, walls), `output` (call_id, stream, text),
 `result` (call_id, result), `unknown` (call_id), `listening` (port; the socket travels as ancillary
 data on the same frame), `error` (message). Output is streamed unless `is_listening` is false; the
