@@ -73,8 +73,8 @@ def _carried(base: str, code: str) -> dict[str, Any]:
 def create(request: dict[str, Any], folder: str) -> dict[str, Any]:
     """Make the container, not running yet; return what its engine made of the wish.
 
-    `folder` is one of the environment's that no other user can enter; the files that it sees in /etc
-    are laid there. Raises RuntimeError, OSError.
+    `folder` is one of the environment's, closed to other users; the files that it sees in /etc are
+    laid there. Raises RuntimeError, OSError.
     """
     for name, text in request["accounts"].items():
         path = os.path.join(folder, os.path.basename(name))
