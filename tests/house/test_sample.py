@@ -45,6 +45,7 @@ def told(site: Worksite, *words: str) -> Any:
 
 
 @pytest.mark.service("bubblewrap")
+@pytest.mark.service("control-groups")
 async def test_the_sample_has_the_names_and_types_of_a_real_answer(tmp_path: Path) -> None:
     found = re.search(r"^```json sample\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None

@@ -78,6 +78,7 @@ async def test_a_place_that_breaks_is_what_came_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.service("bubblewrap")
+@pytest.mark.service("root")  # as an ordinary user both attacks work nowhere
 async def test_an_attack_that_a_broken_place_cut_off_gets_a_place_of_its_own(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:

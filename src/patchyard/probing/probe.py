@@ -75,8 +75,11 @@ class Prober:
             try:
                 async with asyncio.TaskGroup() as group:
                     stages = [group.create_task(self._stage(where, bait)) for where in TOGETHER]
-            except* PatchyardError as errors:
-                raise errors.exceptions[0] from None
+            except BaseExceptionGroup as errors:
+                known, others = errors.split(PatchyardError)
+                if known is None or others is not None:
+                    raise
+                raise known.exceptions[0] from None
             rulings = [ruling for stage in stages for ruling in stage.result()]
             for where in AFTERWARDS:
                 rulings += await self._stage(where, bait)
