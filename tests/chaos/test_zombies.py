@@ -28,6 +28,7 @@ AT_ONCE = max(4, STOPPED_S // 5)  # they wait most of the time
 EVENTS = 120
 CHANGES = 210  # of the disk that a run makes at least
 CHANGES_OF_APPLY = 75
+REFUSED = 3
 
 pytestmark = [
     pytest.mark.service("bubblewrap"),
@@ -137,7 +138,10 @@ def test_an_owner_that_comes_back_from_the_dead_writes_nothing(
 
 
 def applied_late(folder: Path, seed: int) -> list[str]:
-    """Stop an apply, let another one do it, work on, wake the first; what is wrong then."""
+    """Stop an apply, let another one do it, work on, wake the first; what is wrong then.
+
+    One that is stopped in the middle of its turn at the checkout keeps it: the other is refused.
+    """
     rng = random.Random(seed)
     with opened(folder / str(seed)) as yard:
         script = yard / "script.json"
@@ -148,6 +152,8 @@ def applied_late(folder: Path, seed: int) -> list[str]:
         until_stopped(zombie)
         pause(STOPPED_S)
         end = answered(yard, *apply)
+        if end["exit_code"] == REFUSED:
+            return [f"seed {seed}: {text}" for text in finished(yard, zombie, end)]
         files = sorted(path for path in (yard / "repo").rglob("*.txt") if path.is_file())
         for file in files:
             file.write_text("newer work\n")
@@ -159,6 +165,20 @@ def applied_late(folder: Path, seed: int) -> list[str]:
         if len(applied) != 1 or not files:
             found.append(f"applied {len(applied)} times, {len(files)} files")
         return [f"seed {seed}: {text}" for text in found]
+
+
+def finished(
+    yard: Path, zombie: "subprocess.Popen[bytes]", refused: dict[str, Any]
+) -> Sequence[str]:
+    """Wake an apply that kept its turn and lost its plan, and apply again; what is wrong then."""
+    zombie.send_signal(signal.SIGCONT)
+    zombie.communicate(timeout=60)
+    end = answered(yard, "plan", "apply", "@last", "--to", "worktree")
+    applied = [event for event in journalled(yard) if event["event"] == "Applied"]
+    found = [f"it ended with {end['error']}"] if end["exit_code"] else []
+    if str(zombie.pid) not in refused["error"]["message"]:
+        found.append(f"the refusal does not name who is stopped: {refused['error']}")
+    return found if len(applied) == 1 else [*found, f"applied {len(applied)} times"]
 
 
 def test_an_apply_that_comes_back_from_the_dead_writes_over_nothing(tmp_path: Path) -> None:

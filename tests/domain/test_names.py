@@ -122,7 +122,9 @@ def test_a_path_fits_the_first_pattern_whose_names_it_has_in_a_row(parts: list[s
 
     def fits(pattern: str) -> bool:
         wanted = pattern.removesuffix("/*").split("/")
-        rows = (names[at : at + len(wanted)] for at in range(len(names) - len(wanted) + 1))
+        last = len(names) - len(wanted)
+        begins = range(last + 1) if pattern.endswith("/*") else range(last, last + (last >= 0))
+        rows = (names[at : at + len(wanted)] for at in begins)
         return any(all(map(fnmatch.fnmatchcase, row, wanted)) for row in rows)
 
     assert protected_by("/".join(parts)) == next(filter(fits, PATTERNS), "")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from environments.yards import KINDS, LOCAL, Yard, living, marks_of, starting
-from patchyard.clients import bubblewrap, toolbox
+from patchyard.clients import bubblewrap, toolbox, toolbox_options
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter
 from patchyard.domain.environment import Mount
@@ -57,7 +57,7 @@ begin()
 async def test_a_toolbox_that_breaks_before_it_answers_is_told_by_its_exception(
     yard: Yard, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(toolbox, "BOOTSTRAP", BREAKS)
+    monkeypatch.setattr(toolbox_options, "BOOTSTRAP", BREAKS)
     monkeypatch.setattr(ssh, "BOOTSTRAP", BREAKS)
     with pytest.raises(StartBroken, match=r"\[Errno 28\] the disk went away") as broken:
         async with starting(yard.adapter(kind)) as start:

@@ -10,7 +10,7 @@ import pytest
 from environments.yards import Adapter, Start, Yard
 from images import BUSYBOX, WITH_PYTHON, bare_image, built_on, image
 from patchyard.clients.carried import CarriedPython
-from patchyard.clients.containers import Equipped, confined
+from patchyard.clients.containers import Equipped, confined, variables_of
 from patchyard.clients.guests import refuse_unshown
 from patchyard.clients.identity import AgentIdentity
 from patchyard.domain.environment import EnvironmentSpec, Mount
@@ -105,7 +105,8 @@ def test_variables_that_a_loader_obeys_reach_commands_and_not_the_toolbox() -> N
     spec = EnvironmentSpec(plan_id="", purpose="", image="it", workspace=at("/shop"))
     config = config_of(spec, "LD_PRELOAD=/evil.so", "LD_LIBRARY_PATH=/cuda", "GOROOT=/go")
     assert config["Env"] == ["LD_LIBRARY_PATH=", "LD_PRELOAD="]
-    assert '"LD_LIBRARY_PATH": "/cuda"' in str(config["Cmd"])
+    own = {"Config": {"Env": ["LD_LIBRARY_PATH=/cuda"]}}
+    assert variables_of(spec, own, home="/home/agent")["LD_LIBRARY_PATH"] == "/cuda"
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_a_missing_service_skips_unless_it_is_required(
 ) -> None:
     here = Path(__file__).parent.parent
     monkeypatch.setenv("PYTHONPATH", str(here.parent / "scripts"))
-    for name in ("conftest.py", "fence.py", "leftovers.py", "services.py"):
+    for name in ("conftest.py", "fence.py", "leftovers.py", "ordinary.py", "services.py"):
         text = (here / name).read_text(encoding="utf-8")
         pytester.path.joinpath(name).write_text(text, encoding="utf-8")
     pytester.makepyfile(

@@ -251,7 +251,7 @@ WALLS = {
     "objects of the engine's own": Wall(borrowing, ["git-alternates"]),
     "the making of devices": Wall(with_a_device, ["handed-device"]),
     "a capture that never waits": Wall(waiting_capture, ["handed-fifo"]),
-    "findings": Wall(blind_capture, ["handed-fifo", "handed-runs-by-itself"]),
+    "findings": Wall(blind_capture, ["handed-fifo"]),  # what runs by itself is asked again later
     "a hand-over of the change set alone": Wall(
         careless_carrier,
         ["handed-link", "handed-setuid", "handed-repository", "handed-settings"],

@@ -20,16 +20,17 @@ State = frozenset[tuple[int, int]]  # pattern, and how many of its components fi
 
 @dataclass(frozen=True, kw_only=True)
 class NamePattern:
-    """Components that a name has to have one after the other; below it all of it fits too."""
+    """Components that a name has to have one after the other."""
 
     shown: str  # as its author wrote it
     components: tuple[str, ...]  # fnmatch patterns of folded names
+    is_deep: bool = True  # whether all below such a name fits too
 
 
 def below_any(pattern: str) -> NamePattern:
     """Return a pattern that holds in any folder; `X/*` stands for `X` and all below it."""
     names = tuple(pattern.removesuffix("/*").lower().split("/"))
-    return NamePattern(shown=pattern, components=(ANY, *names))
+    return NamePattern(shown=pattern, components=(ANY, *names), is_deep=pattern.endswith("/*"))
 
 
 def from_top(glob: str) -> Iterable[NamePattern]:
@@ -101,7 +102,9 @@ class NamePatterns:
         found: set[tuple[int, int]] = set()
         for number, at in state:
             components = self._patterns[number].components
-            if at == len(components) or components[at] == ANY:
+            if at == len(components):
+                found |= {(number, at)} if self._patterns[number].is_deep else set()
+            elif components[at] == ANY:
                 found |= self._open(number, at)
             elif _fits(components[at], name):
                 found |= self._open(number, at + 1)
