@@ -7,13 +7,12 @@ from typing import NamedTuple
 from patchyard.domain.environment import GVISOR_STRENGTH, HERE, STRENGTH
 from patchyard.probing.battery import all_attacks
 from patchyard.probing.known import IN_GVISOR, KNOWN, Known, Only
-from tree import ROOT, report
+from tree import ROOT
+from written_table import WrittenTable
 
-__all__ = ["BEGIN", "END", "PAGE", "renewed", "table"]
+__all__ = ["PLACE", "table"]
 
-PAGE = ROOT / "SECURITY.md"
-BEGIN = "<!-- written by scripts/attack_table.py; `make fix` writes it anew -->"
-END = "<!-- end of the table -->"
+PLACE = WrittenTable(page=ROOT / "SECURITY.md", script="attack_table.py", check="attack table")
 MARKS = {
     Only.ALWAYS: "no",
     Only.ORDINARY: "no, run by an ordinary user",
@@ -53,24 +52,5 @@ def _stopped(name: str, listed: Mapping[str, Known]) -> str:
     return "yes" if known is None else MARKS[known.only]
 
 
-def renewed(text: str) -> str:
-    """Return the page with the table as the battery has it. Raises ValueError without a place."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{PAGE.name} has no place for the table: {BEGIN} ... {END}")
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
-
-
-def main() -> int:
-    """Writes the table, or with --check says whether it is true."""
-    text = PAGE.read_text(encoding="utf-8")
-    if "--check" not in sys.argv:
-        PAGE.write_text(renewed(text), encoding="utf-8")
-        return 0
-    stale = f"{PAGE.name} does not list the attacks as they are; cure: make fix"
-    return report("attack table", [] if renewed(text) == text else [stale])
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(PLACE.main(table(), sys.argv[1:]))
