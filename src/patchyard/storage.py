@@ -38,7 +38,7 @@ class Storage:
 async def open_storage(environ: Mapping[str, str]) -> AsyncIterator[Storage]:
     """Open the stores and yield them; closed at the end.
 
-    Raises StateRefusal when the home belongs to somebody else or to a newer version, JournalBroken
+    Raises StateRefusal when the home belongs to another user or to a newer version, JournalBroken
     when it has lost its database, Unavailable when it cannot be used.
     """
     where = places(environ)

@@ -153,7 +153,7 @@ class ToolboxClient:
     async def connect(
         cls, path: Path, *, variables: Mapping[str, str] | None = None, is_bounded: bool = True
     ) -> "ToolboxClient":
-        """Connect to a socket and shake hands. Raises EnvironmentBroken when nobody answers.
+        """Connect to a socket and shake hands. Raises EnvironmentBroken without an answer.
 
         `variables` are those of commands from now on, PATH and HOME among them; None: as they were.
         Without `is_bounded` the caller bounds the time.

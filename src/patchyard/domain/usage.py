@@ -59,7 +59,7 @@ NUMBERS = tuple(each.name for each in fields(Usage) if each.name != "claimed")
 def spent(before: Reading, after: Reading, said: Mapping[str, Any]) -> Usage:
     """Return what a call used between two readings.
 
-    `said` is the toolbox's result; its figures count where nobody outside counts. What a look saw
+    `said` is the toolbox's result; its figures count where nothing outside counts. What a look saw
     in between is the least that was used: the toolbox's figure stands where it is higher.
     """
     inside = said.get("usage")
