@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
@@ -120,10 +121,12 @@ def resumed(process: "subprocess.Popen[str]") -> Receipt:
     return from_json(Receipt, json.loads(out))
 
 
-async def carried_out(lab: Lab, base: Base, changeset: ChangeSet, to: str) -> Receipt:
-    """Hand over in one's turn."""
+async def carried_out(
+    lab: Lab, base: Base, changeset: ChangeSet, to: str, *, message: str = "Mend it\n"
+) -> Receipt:
+    """Hand over in one's turn. Equal messages of one second are one commit, in any home."""
     async with GitHandOver(lab.trees).turn(base):
-        return await lab.apply(base, changeset, order(to))
+        return await lab.apply(base, changeset, replace(order(to), message=message))
 
 
 @pytest.mark.parametrize(("to", "steps"), [("worktree", 0), ("worktree", 2), ("merge", 1)])
@@ -215,7 +218,7 @@ async def test_a_killed_merge_that_another_home_overtook_can_be_given_up(
     with struck(copying, base, changeset, intent, steps=1, number=signal.SIGKILL) as first:
         assert first.wait(timeout=60) == -signal.SIGKILL
 
-    merged = await carried_out(other, theirs, same, "merge")
+    merged = await carried_out(other, theirs, same, "merge", message="Mend it there\n")
     after = bytes_below(copying.repo)
     with pytest.raises(Conflict, match=r"cannot be finished: the checkout is on main at") as caught:
         await handing.carry_out(base, changeset, order("merge"), intent)
