@@ -1,6 +1,8 @@
 """Deleting what somebody hostile has arranged."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -116,6 +118,51 @@ def test_what_is_set_aside_is_not_there_any_more_and_can_be_deleted(tmp_path: Pa
     assert not place.exists()
     remove_tree(gone)
     assert list(place.parent.iterdir()) == []
+
+
+WRITING = """
+import os, sys
+at = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY)
+print("at work", flush=True)
+try:
+    while True:
+        os.close(os.open("go", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+except FileNotFoundError:
+    pass  # the folder is gone
+"""
+
+
+@pytest.mark.parametrize("inner", ["", "a/b"])
+def test_a_tree_that_a_process_goes_on_writing_into_is_deleted(tmp_path: Path, inner: str) -> None:
+    tree = tmp_path / "tree"
+    written = tree / inner
+    written.mkdir(parents=True)
+    command = [sys.executable, "-c", WRITING, str(written)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writing:
+        try:
+            assert writing.stdout is not None
+            assert writing.stdout.readline() == b"at work\n"
+            remove_tree(tree)
+            assert not tree.exists()
+            assert writing.wait(timeout=60) == 0
+        finally:
+            writing.kill()
+
+
+def test_a_tree_that_is_never_empty_is_an_error_and_not_an_endless_deletion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    real = os.rmdir
+
+    def filled(name: str, *, dir_fd: int) -> None:
+        (tree / "go").touch()
+        real(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "rmdir", filled)
+    with pytest.raises(OSError, match="not empty"):
+        remove_tree(tree)
 
 
 def test_a_size_counts_a_file_with_two_names_once(tmp_path: Path) -> None:

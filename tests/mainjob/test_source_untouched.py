@@ -246,7 +246,7 @@ def test_a_proof_that_was_killed_leaves_nothing_behind(desk: Desk) -> None:
         process.kill()
     with desk.start("plan", "resume", "--format", "json") as resuming:
         while resuming.poll() is None:
-            for root in tasks.glob("*-proof/root/.git"):
+            for root in tasks.glob("[!.]*-proof/root/.git"):
                 with contextlib.suppress(FileNotFoundError):
                     (root / "go").touch()
         out = resuming.communicate()[0]

@@ -8,7 +8,8 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from patchyard.clients.reader import OPEN_FOLDER
@@ -16,6 +17,7 @@ from patchyard.domain.errors import StateRefusal
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 DEEPEST = 64  # folders entered one below the other; what lies deeper is brought up first
+WRITTEN_INTO = 64  # times that a folder is emptied again because a process still writes into it
 GONE = ".gone-"  # begins the name of what is being deleted
 
 
@@ -90,8 +92,21 @@ class _Removal:
         try:
             while self._clear(top, top, 0):
                 continue  # what was brought up from the depth
+            self._drop(name, at, partial(self._clear, top, top, 0))
         finally:
             os.close(top)
+
+    def _drop(self, name: str, at: int, clear: Callable[[], object]) -> None:
+        """Delete an empty folder; empty it again where a process goes on writing into it."""
+        for _ in range(WRITTEN_INTO):
+            try:
+                os.rmdir(name, dir_fd=at)
+            except OSError as error:
+                if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+                    raise
+                clear()
+            else:
+                return
         os.rmdir(name, dir_fd=at)
 
     def _clear(self, at: int, top: int, depth: int) -> bool:
@@ -110,9 +125,9 @@ class _Removal:
                 inner = self._enter(name, at, mount)
                 try:
                     is_more |= self._clear(inner, top, depth + 1)
+                    self._drop(name, at, partial(self._clear, inner, top, depth + 1))
                 finally:
                     os.close(inner)
-                os.rmdir(name, dir_fd=at)
         return is_more
 
     def _enter(self, name: str, at: int, mount: int) -> int:
