@@ -14,6 +14,7 @@ import pytest
 
 from handovers import EDITS, begun, order
 from laboratory import Lab, bytes_below, git
+from patchyard.clients import boot as clients_boot
 from patchyard.contracts.handover import Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.codec import from_json, to_json
@@ -183,6 +184,31 @@ async def test_what_another_home_wrote_after_a_kill_is_not_taken_back(
     await handing.take_back(base, changeset, finished)
     assert bytes_below(copying.repo) == {**after, "gone.txt": ("-", b"bye\n")}
     await GitHandOver(other.trees).take_back(theirs, same, receipt)
+    assert bytes_below(copying.repo) == before
+
+
+async def test_a_removal_whose_note_went_with_the_power_is_taken_back(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, changeset = await begun(copying)
+    before = bytes_below(copying.repo)
+    handing = GitHandOver(copying.trees)
+    intent = await handing.plan(base, changeset, order("worktree"))
+    with struck(copying, base, changeset, intent, steps=1, number=signal.SIGKILL) as first:
+        assert first.wait(timeout=60) == -signal.SIGKILL
+    assert "gone.txt" not in bytes_below(copying.repo)
+    (record,) = copying.trees.home.glob("**/moves/*")
+    lines = record.read_text().splitlines(keepends=True)
+    assert lines[-1] == '["gone.txt"]\n'  # all that is not synced
+    record.write_text("".join(lines[:-1]))
+    boot = copying.repo.parent / "boot_id"
+    boot.write_text("another")
+    monkeypatch.setattr(clients_boot, "BOOT_ID", boot)
+
+    finished = await handing.carry_out(base, changeset, order("worktree"), intent)
+
+    assert set(finished.touched) == set(EDITS)
+    await handing.take_back(base, changeset, finished)
     assert bytes_below(copying.repo) == before
 
 

@@ -2,15 +2,23 @@
 
 Kept in a file of the home while the hand-over is not settled: an engine that goes on after a kill
 knows what it had written itself. Knows no git and no content.
+
+What is moved in, and what is going to be removed, is on the disk before the first move; each
+removal is noted without a sync. A kill loses no note. A power cut may lose notes of removals, so
+after one all that was going to be removed counts as removed by this hand-over where it is gone.
 """
 
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from patchyard.clients.boot import boot_id
+from patchyard.clients.filesystems import is_same_mount, mount_id
+from patchyard.clients.syncing import sync_folder
 
 TOKEN_BYTES = 16
 TOKEN = re.compile(rf"[0-9a-f]{{{2 * TOKEN_BYTES}}}")
@@ -57,11 +65,21 @@ class Moves:
             for line in place.read_text(encoding="ascii", errors="replace").splitlines():
                 self._read(line)
 
-    def puts(self, marks: Mapping[str, Mark]) -> None:
-        """Note what is about to be moved in, before the first of it is; it is on disk then."""
+    def begins(self, marks: Mapping[str, Mark], *, going: Sequence[str] = ()) -> None:
+        """Note what is about to be moved in and what is going to be removed, before the first move.
+
+        It is on the disk then.
+        """
+        if self._place is None:
+            self._put.update(marks)
+            return
+        self._place.parent.mkdir(parents=True, exist_ok=True)
+        rows: list[object] = [[path, mark.inode, mark.mtime_ns] for path, mark in marks.items()]
+        if going:
+            rows.append({"going": list(going), **_here(self._place.parent)})
         self._put.update(marks)
-        rows = ([path, mark.inode, mark.mtime_ns] for path, mark in marks.items())
         self._write("".join(f"{json.dumps(row)}\n" for row in rows), syncs=True)
+        sync_folder(self._place.parent)
 
     def removes(self, path: str) -> None:
         """Note that a path is about to be removed."""
@@ -85,9 +103,14 @@ class Moves:
 
     def _read(self, line: str) -> None:
         try:
-            path, *mark = json.loads(line)
+            row = json.loads(line)
         except ValueError:  # the end of what a power cut left
             return
+        if isinstance(row, dict):
+            if self._place is not None and not _is_here(row, self._place.parent):
+                self._removed.update(row["going"])
+            return
+        path, *mark = row
         if mark:
             self._put[path] = Mark(inode=mark[0], mtime_ns=mark[1])
         else:
@@ -96,12 +119,20 @@ class Moves:
     def _write(self, text: str, *, syncs: bool = False) -> None:
         if self._place is None:
             return
-        self._place.parent.mkdir(parents=True, exist_ok=True)
         with self._place.open("ab") as file:
             file.write(text.encode("ascii"))
             if syncs:
                 file.flush()
                 os.fsync(file.fileno())
+
+
+def _here(folder: Path) -> dict[str, str]:
+    """Return how this boot and this mount of a folder are known again."""
+    return {"boot": boot_id(), "mount": mount_id(folder)}
+
+
+def _is_here(row: Mapping[str, Any], folder: Path) -> bool:
+    return row["boot"] == boot_id() and is_same_mount(row["mount"], mount_id(folder))
 
 
 __all__ = ["Mark", "Moves", "new_token", "token_of"]

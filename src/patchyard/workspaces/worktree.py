@@ -59,7 +59,8 @@ class WorkTree:
             if still != to_do:
                 raise in_the_way([edit.path for edit in to_do if edit not in still])
             check()
-            self.moves.puts({path: Mark.of(place.lstat()) for path, place in places.items()})
+            marks = {path: Mark.of(place.lstat()) for path, place in places.items()}
+            self.moves.begins(marks, going=sorted(_going(to_do)))
             done: list[Edit] = []
             try:
                 self._move_in(to_do, places, done, like=like)
