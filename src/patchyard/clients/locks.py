@@ -6,7 +6,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 
 from patchyard.clients.process import ProcessRef, kill, read_stat
@@ -18,7 +18,8 @@ LOOK_S = 1.0  # between two looks
 STOPPED = "T"  # the state of a process that waits for SIGCONT, proc(5)
 LOCKS = Path("/proc/locks")  # proc(5); who waits for a lock has an arrow in its line
 HELD = re.compile(
-    r"\d+: \S+ +\S+ +WRITE +(?P<pid>\d+) \S+:(?P<inode>\d+) (?P<start>\d+) (?P<end>\d+|EOF)"
+    r"\d+: \S+ +\S+ +(?P<kind>READ|WRITE) +(?P<pid>\d+) \S+:(?P<inode>\d+)"
+    r" (?P<start>\d+) (?P<end>\d+|EOF)"
 )
 
 
@@ -99,8 +100,10 @@ def is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def holders(path: Path, *, byte: int = 0) -> list[int]:
+def holders(path: Path, *, byte: int = 0, kinds: Collection[str] = ("WRITE",)) -> list[int]:
     """Return the processes that hold a lock over `byte` of a file, as far as they are seen here.
+
+    `kinds`: WRITE for a lock that excludes others, READ for one that is shared.
 
     The file is not opened: closing it would let go of this process's own locks of it (fcntl(2)).
     """
@@ -111,7 +114,8 @@ def holders(path: Path, *, byte: int = 0) -> list[int]:
     found = []
     for line in filter(None, map(HELD.fullmatch, lines)):
         is_there = int(line["start"]) <= byte and (line["end"] == "EOF" or int(line["end"]) >= byte)
-        if is_there and int(line["inode"]) == status.st_ino and _has_open(line["pid"], status):
+        is_there &= line["kind"] in kinds and int(line["inode"]) == status.st_ino
+        if is_there and _has_open(line["pid"], status):
             found.append(int(line["pid"]))
     return found
 

@@ -7,6 +7,7 @@
     │   ├── GuardRefused      a transition or precondition of the lifecycle
     │   ├── Conflict          somebody's newer work, or another owner
     │   │   └── FencedOff     this process was taken for dead; its plan has another owner
+    │   ├── Outdated          a newer version has changed the database below this process
     │   ├── ReconciliationBlockedError  an invariant does not hold
     │   ├── ApprovalNeeded    nobody can be asked here
     │   └── PlanPaused        somebody paused the plan
@@ -125,6 +126,13 @@ class FencedOff(Conflict):
 
     code = "fenced_off"
     default_hint = "`agents plan watch` follows the plan; `agents plan resume` takes it back"
+
+
+class Outdated(StateRefusal):
+    """A newer version has changed the database below this process; it writes nothing more."""
+
+    code = "outdated"
+    default_hint = "start it again with the newer version; what it was at goes on there"
 
 
 class ApprovalNeeded(StateRefusal):
@@ -258,6 +266,7 @@ __all__ = [
     "ModelFailed",
     "ModelUnavailable",
     "NoRoom",
+    "Outdated",
     "PatchyardError",
     "PlanPaused",
     "ProofFailed",

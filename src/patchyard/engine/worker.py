@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
 from patchyard.domain.announcing import Skills
-from patchyard.domain.errors import Conflict, FencedOff, PatchyardError
+from patchyard.domain.errors import Conflict, FencedOff, Outdated, PatchyardError
 from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Dispatcher, Told
 from patchyard.engine.equipment import Equipment
@@ -52,7 +52,8 @@ class Worker:
     async def run(self, jobs: Sequence[Job] = ()) -> None:
         """Work until drained. `jobs` are those that are always there: the chores.
 
-        Raises Conflict when a living worker has the name.
+        Raises Conflict when a living worker has the name, Outdated once the database is of a newer
+        version.
         """
         terms = self._terms
         self._herald.joined(await self._crew.join(terms.name, terms.concurrency))
@@ -70,6 +71,8 @@ class Worker:
             await self._look()
         except FencedOff:
             await self._begin_again()
+        except Outdated:  # for good: all that it would write is refused
+            raise
         except PatchyardError as error:  # the database is locked or full: it may not stay so
             self._told(error.message)
         await self._wait(self._running, POLL_S)

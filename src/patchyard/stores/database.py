@@ -1,6 +1,7 @@
 """The file that the journal lies in: opened, brought up to date, and what SQLite says of it."""
 
 import errno
+import functools
 import importlib.resources
 import os
 import sqlite3
@@ -8,15 +9,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from patchyard.clients.locks import locked
 from patchyard.domain.errors import (
     Conflict,
     JournalBroken,
+    Outdated,
     PatchyardError,
     StateRefusal,
     Unavailable,
 )
 from patchyard.domain.ids import is_ulid
-from patchyard.stores import wal
+from patchyard.stores import older, wal
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
 BUSY_S = 10.0  # how long another process is waited for
@@ -49,10 +52,8 @@ def connected(path: Path, traces: Sequence[Path] = ()) -> sqlite3.Connection:
     if left and not (path.exists() and path.stat().st_size):
         raise _lost(path, "is empty" if path.exists() else "is missing", left)
     wal.require_whole(path)
-    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    connection = _up_to_date(path)
     try:
-        path.chmod(0o600)
-        _prepare(connection, path)
         if left:
             _require_plans(connection, path, left)
         connection.execute("PRAGMA busy_timeout = 0")  # from here on `_tried` waits
@@ -85,12 +86,53 @@ def _lost(path: Path, said: str, left: Sequence[Path]) -> JournalBroken:
     )
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _up_to_date(path: Path) -> sqlite3.Connection:
+    """Open the database with the schema of this version, brought to it where that is due.
+
+    One process at a time migrates. It opens the database anew once it may, so that who else has it
+    open by then is of the version that the database is of.
+    """
+    connection, version = _opened(path)
+    if version == known_version():
+        return connection
+    connection.close()
+    lock = path.with_suffix(".migrating")
+    with locked(lock, timeout_s=BUSY_S):
+        connection, version = _opened(path)
+        try:
+            _migrate_all(connection, path, version)
+            lock.unlink()
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _migrate_all(connection: sqlite3.Connection, path: Path, version: int) -> None:
+    known = migrations()
+    if 0 < version < len(known):
+        older.require_none(connection, path, version=version, known=len(known))
+    for number, script in enumerate(known[version:], start=version + 1):
+        migrate(connection, number, script)
+
+
+def _opened(path: Path) -> tuple[sqlite3.Connection, int]:
+    """Open the database as it is; return the version of its schema with it."""
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+    try:
+        path.chmod(0o600)
+        return connection, _version(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
     _enter_wal(connection)
     connection.execute("PRAGMA synchronous = FULL")
-    known = migrations()
+    known = known_version()
     connection.execute("BEGIN")  # one view of all three: another process may be migrating
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     connection.execute("COMMIT")
@@ -99,13 +141,23 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} is a database, but not one of Patchyard",
             hint="set PATCHYARD_HOME to another folder, or move that file away",
         )
-    if version > len(known):
+    if version > known:
         raise StateRefusal(
-            f"{path} was written by a newer Patchyard (schema {version}, known here {len(known)})",
+            f"{path} was written by a newer Patchyard (schema {version}, known here {known})",
             hint="upgrade Patchyard, or set PATCHYARD_HOME to another folder",
         )
-    for number, script in enumerate(known[version:], start=version + 1):
-        migrate(connection, number, script)
+    return version
+
+
+def require_current(connection: sqlite3.Connection) -> None:
+    """Raise Outdated, within a transaction, where a newer version has migrated the database."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > known_version():
+        raise Outdated(
+            f"a newer Patchyard has changed the database (schema {version}; this process, number"
+            f" {os.getpid()}, knows {known_version()}): it writes nothing more",
+            details={"schema": version, "known": known_version()},
+        )
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:
@@ -158,6 +210,12 @@ def migrate(connection: sqlite3.Connection, number: int, script: str) -> None:
         raise
 
 
+@functools.cache
+def known_version() -> int:
+    """Return the number of the newest schema that this process knows."""
+    return len(migrations())
+
+
 def migrations() -> list[str]:
     """Return the scripts that make the schema, in their order."""
     folder = importlib.resources.files("patchyard.stores") / "sql" / "sqlite"
@@ -199,7 +257,9 @@ __all__ = [
     "connected",
     "is_busy",
     "is_full",
+    "known_version",
     "migrate",
     "migrations",
+    "require_current",
     "translated",
 ]

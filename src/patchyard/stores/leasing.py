@@ -1,10 +1,13 @@
 """Leases, members and slots as rows: what claims and the queue both do within a transaction."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 
-from patchyard.clients.process import ProcessRef
+from patchyard.clients.boot import boot_id
+from patchyard.clients.process import ProcessRef, identify
 from patchyard.domain.announcing import Announcement, announcement_of
 from patchyard.domain.errors import FencedOff
 from patchyard.domain.queue import Errand, Lease, Member, Seat, is_silent
@@ -74,10 +77,12 @@ def enrol(connection: Connection, member: Member) -> None:
     )
 
 
-def members(connection: Connection, where: str = "TRUE", *values: object) -> Sequence[Member]:
+def members(
+    connection: Connection, where: str = "TRUE", *values: object, columns: str = ANNOUNCED
+) -> Sequence[Member]:
     """Return the entered members that `where` selects, living or not, oldest first."""
     rows = connection.execute(
-        f"SELECT {ANNOUNCED} FROM members WHERE {where} ORDER BY since, member",  # noqa: S608 - ours
+        f"SELECT {columns} FROM members WHERE {where} ORDER BY since, member",  # noqa: S608 - ours
         values,
     ).fetchall()
     return [
@@ -129,6 +134,17 @@ def is_dead(member: Member, here: Seat, now: float) -> bool:
     return not ProcessRef(pid=seat.pid, started=seat.started).is_alive
 
 
+def seat_here() -> Seat:
+    """Return the seat of this very process."""
+    own = identify(os.getpid())
+    return Seat(
+        boot=boot_id(),
+        namespace=str(Path("/proc/self/ns/pid").readlink()),
+        pid=os.getpid(),
+        started=own.started if own else 0,
+    )
+
+
 def bury(connection: Connection, member: Member) -> None:
     """Take from a dead member what it owned. Its jobs wait again, its other plans are orphans."""
     owned = "SELECT job FROM leases WHERE member = ?"
@@ -145,6 +161,7 @@ def bury(connection: Connection, member: Member) -> None:
 
 
 __all__ = [
+    "ANNOUNCED",
     "MEMBER",
     "Connection",
     "announce",
@@ -157,4 +174,5 @@ __all__ = [
     "members",
     "owner_of",
     "require",
+    "seat_here",
 ]

@@ -11,11 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from patchyard.clients.boot import boot_id
-from patchyard.clients.process import identify
 from patchyard.contracts.clock import Clock
 from patchyard.domain.errors import FencedOff
-from patchyard.domain.queue import DEAD_S, HEARTBEAT_S, Lease, Member, Seat
+from patchyard.domain.queue import DEAD_S, HEARTBEAT_S, Lease, Member
 from patchyard.stores import leasing
 from patchyard.stores.sole import Sole
 from patchyard.stores.sqlite import SQLiteJournal
@@ -99,7 +97,7 @@ class Membership:
         self.journal = journal
         self._path = path
         self._clock = clock
-        self._seat = seat_here()
+        self._seat = leasing.seat_here()
         self._heart: Heart | None = None
         self._member = self._new(f"process {os.getpid()}", concurrency=0)
 
@@ -202,15 +200,4 @@ class Held:
         self._membership.on_loss(self.lease.job_id, told)
 
 
-def seat_here() -> Seat:
-    """Return the seat of this very process."""
-    own = identify(os.getpid())
-    return Seat(
-        boot=boot_id(),
-        namespace=str(Path("/proc/self/ns/pid").readlink()),
-        pid=os.getpid(),
-        started=own.started if own else 0,
-    )
-
-
-__all__ = ["FRESH_S", "Heart", "Held", "Membership", "seat_here"]
+__all__ = ["FRESH_S", "Heart", "Held", "Membership"]

@@ -28,6 +28,7 @@ from patchyard.stores.database import (
     connected,
     is_busy,
     is_full,
+    require_current,
     translated,
 )
 from patchyard.stores.heads import HeadFiles
@@ -146,6 +147,7 @@ class SQLiteJournal:
     def _transacted(self, work: Callable[[sqlite3.Connection], T]) -> T:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
+            require_current(self._connection)
             done = work(self._connection)
             self._connection.execute("COMMIT")
         except BaseException:
