@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from patchyard.clients import room
 from patchyard.clients.room import Ballast, DiskRoom, free_bytes
 from patchyard.contracts.journal import NewEvent
 from patchyard.domain.errors import NoRoom, Unavailable
+from patchyard.domain.machine import refused_by_machine
 from patchyard.domain.plan import State
+from patchyard.stores.blobs import FileBlobSpaces
 from patchyard.stores.sqlite import SQLiteJournal
 
 EVENT = NewEvent(type="Noted", schema=1, at=1.0, body={"text": "x" * 1500})
@@ -58,6 +61,48 @@ def test_a_plan_is_begun_only_where_files_can_be_made(
     monkeypatch.setattr(room, "FEWEST_FILES", 10**15)
     with pytest.raises(NoRoom, match="more files at"):
         DiskRoom([tmp_path], lambda: 1).require()
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Iterator[Path]:
+    """A file system with all its bytes free, and no inode."""
+    place = tmp_path / "crowded"
+    place.mkdir()
+    options = "size=200m,nr_inodes=16,mode=0711"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(place)], check=True)
+    (place / "made").mkdir()
+    with suppress(OSError):
+        for number in range(16):
+            (place / f"{number}").touch()
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.service("root")
+def test_a_database_that_finds_no_inode_says_so_with_the_device(crowded: Path) -> None:
+    with pytest.raises(Unavailable, match=r"no inodes .* are left on none, where") as caught:
+        SQLiteJournal.open(crowded / "made" / "patchyard.db")
+    assert f"`df -i {crowded / 'made'}`" in caught.value.hint
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.service("root")
+def test_a_checkpoint_that_finds_no_inode_says_so(crowded: Path) -> None:
+    blobs = FileBlobSpaces(crowded / "made").of("01M86DAMKYERD830REQ4J2XSTD")
+    with pytest.raises(Unavailable, match=r"no room for a checkpoint.*no inodes"), blobs.writing():
+        blobs.fresh().touch()
+
+
+@pytest.mark.service("root")
+def test_what_found_no_inode_elsewhere_is_explained_by_the_path_it_names(crowded: Path) -> None:
+    with pytest.raises(OSError, match="No space") as caught:
+        (crowded / "more").touch()
+    said = DiskRoom([crowded.parent], lambda: 1).explained(refused_by_machine(caught.value))
+    assert f"No space left on device: {room.INODES} on none" in said.message
+    assert "df -i" in said.hint
+    assert room.explained(said, [crowded]).message.count(room.INODES) == 1
+    other = DiskRoom([crowded], lambda: 1).explained(Unavailable("no model"))
+    assert other.message == "no model"
 
 
 def test_the_reserve_is_taken_only_where_enough_stays_free(tmp_path: Path) -> None:

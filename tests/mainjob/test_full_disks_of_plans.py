@@ -12,6 +12,7 @@ import pytest
 
 from mainjob.driver import Answer, Desk, bits, finish, shell, write
 from patchyard.assembly import open_equipment
+from patchyard.clients import room
 from patchyard.clients.berths import try_out
 from patchyard.domain.environment import HERE, ExecutionEnvironment
 from patchyard.domain.resource import SSH_HOST, Resource
@@ -55,6 +56,24 @@ def test_a_full_disk_is_named_and_the_plan_goes_on_when_there_is_room(
     assert desk.agents("plan", "list").code == 0
     again = desk.run(write("y", "y\n"))
     assert again.code == 0, again.message
+
+
+@pytest.mark.service("root")
+@pytest.mark.parametrize("tight", ["200m,nr_inodes=150"], indirect=True)
+def test_a_disk_without_inodes_is_named_by_command_and_plan_and_the_plan_goes_on_with_some(
+    desk: Desk, tight: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "FEWEST_FILES", 1)
+    for number in range(150):
+        (desk.repo / f"{number}").touch()
+
+    said = desk.run(write("y", "y\n"), finish())
+
+    assert (said.code, room.INODES in said.message) == (4, True), said.message
+    kept = desk.agents("plan", "errors").data
+    assert room.INODES in str(kept)
+    subprocess.run(["mount", "-o", "remount,nr_inodes=0", str(tight)], check=True)
+    assert desk.agents("plan", "resume").code == 0
 
 
 @pytest.mark.service("root")

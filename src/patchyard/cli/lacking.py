@@ -3,14 +3,15 @@
 import errno
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from patchyard.clients.room import FULL, explained
 from patchyard.config import places
 from patchyard.domain.errors import PatchyardError, Unavailable
 from patchyard.domain.machine import is_full_disk, refused_by_machine
 
-FULL = "disk is full"  # as our own stores say it
 READ_ONLY = os.strerror(errno.EROFS)
 MIB = 1024 * 1024
 SCARCE_BYTES = 64 * MIB
@@ -37,8 +38,12 @@ def _has_folder() -> bool:
 
 def placed(error: PatchyardError, environ: Mapping[str, str]) -> PatchyardError:
     """Return `error`; of a disk that takes nothing it says which of our folders lies there."""
-    if not isinstance(error, Unavailable) or not (
-        FULL in error.message or is_full_disk(error.message) or error.message == READ_ONLY
+    if isinstance(error, Unavailable):
+        explained(error, _folders(environ))
+    if (
+        "inodes" in error.details
+        or not isinstance(error, Unavailable)
+        or not (FULL in error.message or is_full_disk(error.message) or error.message == READ_ONLY)
     ):
         return error
     where = places(environ)
@@ -57,10 +62,15 @@ def placed(error: PatchyardError, environ: Mapping[str, str]) -> PatchyardError:
     return error
 
 
+def _folders(environ: Mapping[str, str]) -> list[Path]:
+    where = places(environ)
+    return [where.home, *filter(None, [where.tasks]), Path(tempfile.gettempdir())]
+
+
 def _free(folder: Path) -> int:
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free
 
 
-__all__ = ["FULL", "MIB", "READ_ONLY", "placed", "refused"]
+__all__ = ["MIB", "READ_ONLY", "placed", "refused"]

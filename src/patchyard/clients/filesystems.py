@@ -30,24 +30,24 @@ def _shown(device: int) -> Iterator[Path]:
     try:
         name = (DEVICES / number).readlink().name
     except OSError:  # of no single device, as btrfs
-        name = _source(number)
+        found = source(number)
+        name = Path(found).resolve().name if found.startswith("/dev/") else ""
     if name:
         yield from KINDS.glob(f"*/{name}")
         yield from (place.parents[1] for place in KINDS.glob(f"btrfs/*/devices/{name}"))
 
 
-def _source(number: str) -> str:
-    """Return the name of the device that a file system without a number of its own names."""
+def source(number: str) -> str:
+    """Return what is mounted with a device number such as 8:1, often a device; empty if unknown."""
     try:
         lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return ""
     for line in lines:
         mount, _, kind = line.partition(" - ")
-        source = kind.split(" ")[1]
-        if mount.split(" ")[2] == number and source.startswith("/dev/"):
-            return Path(source).resolve().name
+        if mount.split(" ")[2] == number:
+            return kind.split(" ")[1]
     return ""
 
 
-__all__ = ["is_same_mount", "mount_id"]
+__all__ = ["is_same_mount", "mount_id", "source"]

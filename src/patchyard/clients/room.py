@@ -3,14 +3,21 @@
 import contextlib
 import math
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from patchyard.domain.errors import NoRoom
+from patchyard.clients.filesystems import source
+from patchyard.domain.errors import NoRoom, PatchyardError, Unavailable
+from patchyard.domain.machine import is_full_disk
 
 MIB = 1024**2
 RESERVE_BYTES = 16 * MIB
-FEWEST_FILES = 2000  # inodes
+FEWEST_FILES = 2000  # inodes that a plan begins with
+SCARCE_FILES = 2000  # what failed for lack of an inode has deleted some of its files since
+ENOUGH_BYTES = 64 * MIB  # where so much is free, room for bytes is not what was lacking
+INODES = "no inodes (places for files) are left"
+FULL = "disk is full"  # as our own stores say it
 PORTION_BYTES = MIB  # some hundred events
 
 
@@ -43,6 +50,10 @@ class DiskRoom:
                     " where; `keep: {free: 512MiB}` in your settings lowers the bound",
                     details={"free_bytes": free, "needed_bytes": needed, "folder": str(folder)},
                 )
+
+    def explained(self, error: PatchyardError) -> PatchyardError:
+        """See contracts.room.Room."""
+        return explained(error, self._folders)
 
 
 class Ballast:
@@ -103,6 +114,43 @@ def free_files(folder: Path) -> float:
     return facts.f_favail if facts.f_files else math.inf
 
 
+def explained(error: PatchyardError, folders: Sequence[Path]) -> PatchyardError:
+    """Return `error`; where a disk has no place for another file it says so, with device and cure.
+
+    The kernel has one word for both, "No space left on device".
+    """
+    if not (isinstance(error, Unavailable) and _speaks_of_room(error.message)):
+        return error
+    named = error.details.get("path")
+    asked = [*folders, *([Path(named).parent] if isinstance(named, str) else [])]
+    lacking = next(filter(lacks_files, asked), None)
+    if lacking is not None and INODES not in error.message:
+        place = _existing(lacking)
+        error.message += f": {INODES} on {_device(place)}, where {lacking} lies"
+        error.args = (error.message,)
+        error.hint = (
+            f"delete files there: `df -i {shlex.quote(str(place))}` counts them, `agents gc`"
+            " returns what no plan needs; then do the same again, nothing is lost"
+        )
+        error.details["inodes"] = {"folder": str(lacking), "free": int(free_files(lacking))}
+    return error
+
+
+def lacks_files(folder: Path) -> bool:
+    """Whether files, and not bytes, are what a disk has no room for."""
+    return free_files(folder) < SCARCE_FILES and free_bytes(folder) >= ENOUGH_BYTES
+
+
+def _speaks_of_room(said: str) -> bool:
+    return FULL in said or is_full_disk(said)
+
+
+def _device(folder: Path) -> str:
+    """Return the name of the device that a folder lies on, or where it is mounted."""
+    number = folder.stat().st_dev
+    return source(f"{os.major(number)}:{os.minor(number)}") or "its file system"
+
+
 def _existing(folder: Path) -> Path:
     while not folder.exists():
         folder = folder.parent
@@ -113,4 +161,14 @@ def _mebibytes(size: int) -> str:
     return f"{size / MIB:,.0f} MiB"
 
 
-__all__ = ["PORTION_BYTES", "RESERVE_BYTES", "Ballast", "DiskRoom", "free_bytes", "free_files"]
+__all__ = [
+    "FULL",
+    "PORTION_BYTES",
+    "RESERVE_BYTES",
+    "Ballast",
+    "DiskRoom",
+    "explained",
+    "free_bytes",
+    "free_files",
+    "lacks_files",
+]

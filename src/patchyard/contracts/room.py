@@ -2,12 +2,18 @@
 
 from typing import Protocol
 
+from patchyard.domain.errors import PatchyardError
+
 
 class Room(Protocol):
     """The disks that a plan writes to."""
 
     def require(self) -> None:
         """Raise NoRoom when so little is free that no plan may begin. What runs goes on."""
+        ...
+
+    def explained(self, error: PatchyardError) -> PatchyardError:
+        """Return `error`; of one that speaks of no room it says whether files are meant."""
         ...
 
 

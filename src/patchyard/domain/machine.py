@@ -5,8 +5,9 @@ import os
 
 from patchyard.domain.errors import PatchyardError, Unavailable
 
+ROOM = "free some space (or files, where `df -i` shows none left)"
 CURES = {
-    errno.ENOSPC: "free some space and resume; nothing is lost",
+    errno.ENOSPC: f"{ROOM} and resume; nothing is lost",
     errno.EDQUOT: "free some of your quota and resume; nothing is lost",
     errno.EROFS: "that file system is read-only: set PATCHYARD_HOME and WORKSPACE_DIR elsewhere",
     errno.EACCES: "give this user the right to it, or set PATCHYARD_HOME to a folder of yours",
@@ -18,7 +19,7 @@ CURES = {
 }
 FILES_OWN = frozenset({errno.EACCES, errno.EPERM})  # more often of one file than of the machine
 OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-FREE_SPACE = "free some space, then do the same again; nothing is lost"
+FREE_SPACE = f"{ROOM}, then do the same again; nothing is lost"
 FULL_DISK = ("No space left on device", "Disk quota exceeded", "Out of diskspace")
 
 
@@ -42,7 +43,9 @@ def refused_by_machine(error: OSError) -> Unavailable:
     named = (error.filename2 if number in OF_WRITING else None) or error.filename
     place = f"{os.fsdecode(named)}: " if isinstance(named, (str, bytes)) else ""
     return Unavailable(
-        f"{place}{reason}", hint=CURES.get(number, "`agents doctor` shows what works here")
+        f"{place}{reason}",
+        hint=CURES.get(number, "`agents doctor` shows what works here"),
+        details={"path": os.fsdecode(named)} if place else {},
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from patchyard.contracts.room import Room
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import (
     ApprovalNeeded,
@@ -175,7 +176,7 @@ async def begin(ledger: Ledger, phase: Phase) -> None:
 
 
 @asynccontextmanager
-async def settling(ledger: Ledger, phase: Phase) -> AsyncIterator[None]:
+async def settling(ledger: Ledger, phase: Phase, room: Room) -> AsyncIterator[None]:
     """Turn what ends a phase early into the plan's state, with the reason (B7, B8)."""
     try:
         yield
@@ -184,13 +185,14 @@ async def settling(ledger: Ledger, phase: Phase) -> AsyncIterator[None]:
         raise  # the plan is held where it is
     except PatchyardError as error:
         state = State.CONSTRAINED if isinstance(error, CONSTRAINING) else State.ERRORED
+        room.explained(error)
         moved = Moved(phase=phase, state=state, reason=error.message[:500])
         await ledger.record(failure_of(phase, error), moved)
         raise
     except OSError as refused:
         if isinstance(refused, TimeoutError):
             raise
-        named = refused_by_machine(refused)
+        named = room.explained(refused_by_machine(refused))
         moved = Moved(phase=phase, state=State.ERRORED, reason=named.message[:500])
         await ledger.record(failure_of(phase, named), moved)
         raise named from refused

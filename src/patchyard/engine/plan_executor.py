@@ -96,7 +96,8 @@ class PlanExecutor:
             return
         require_walls(state.known)
         await begin(self._ledger, Phase.STRATEGIZE)
-        async with settling(self._ledger, Phase.STRATEGIZE), self.deadline.bounded():
+        room = self._equipment.room
+        async with settling(self._ledger, Phase.STRATEGIZE, room), self.deadline.bounded():
             await persisting(self._think, self._ledger, self._steering, place_recovers)
 
     async def _think(self) -> None:
@@ -138,7 +139,7 @@ class PlanExecutor:
         require_walls(state.known)
         await after_restart(self._equipment, self._ledger)
         await begin(self._ledger, Phase.EXECUTE)
-        async with settling(self._ledger, Phase.EXECUTE):
+        async with settling(self._ledger, Phase.EXECUTE, self._equipment.room):
             try:
                 async with self.deadline.bounded():
                     await persisting(self._work, self._ledger, self._steering, place_recovers)

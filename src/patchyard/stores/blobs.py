@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from patchyard.clients.room import explained
 from patchyard.clients.syncing import sync_folder
 from patchyard.domain.errors import JournalBroken, Unavailable
 from patchyard.stores.packs import PACK_BYTES, SUFFIX, Pack, Record, read, records, sync_packs
@@ -79,9 +80,11 @@ class FileBlobs:
             writer.finish()
         except OSError as error:
             if error.errno in FULL:
-                raise Unavailable(
-                    f"no room for a checkpoint in {self._folder}", hint="free some space; resume"
-                ) from error
+                full = Unavailable(
+                    f"no room for a checkpoint in {self._folder}: the disk is full",
+                    hint="free some space; resume",
+                )
+                raise explained(full, [self._folder]) from error
             raise
         finally:
             writer.close()

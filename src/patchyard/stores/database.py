@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchyard.clients.locks import locked
+from patchyard.clients.room import explained, lacks_files
 from patchyard.domain.errors import (
     Conflict,
     JournalBroken,
@@ -227,8 +228,10 @@ def translated(error: Exception, path: Path | None) -> PatchyardError:
     """Return our error for one of SQLite; `path` where it comes from opening that file."""
     text = str(error)
     where = f"the database {path}" if path else "the database"
-    if is_full(error) or "No space left" in text:
-        return Unavailable(f"{where} cannot grow: the disk is full", hint="free some space; resume")
+    is_refused = path is not None and "unable to open" in text and lacks_files(path.parent)
+    if is_refused or is_full(error) or "No space left" in text:
+        full = Unavailable(f"{where} cannot grow: the disk is full", hint="free some space; resume")
+        return explained(full, [path.parent] if path else [])
     if any(words in text for words in DAMAGED):
         return JournalBroken(f"{where} is damaged: {text}", hint=RESTORE)
     if "locked" in text:
