@@ -5,10 +5,12 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
-from patchyard.clients.git import Git, failure, text
+from patchyard.clients.git import Git, text
 from patchyard.clients.scratch import sweep
 from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
@@ -16,7 +18,7 @@ from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
 from patchyard.domain.held import Entries
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.links import TreeLinks
-from patchyard.workspaces import snapshot, source
+from patchyard.workspaces import mending, snapshot, source
 from patchyard.workspaces.bases import Bases
 from patchyard.workspaces.commits import tree_with
 from patchyard.workspaces.conversions import sizes_of
@@ -29,6 +31,12 @@ from patchyard.workspaces.view import HOME_KEY, XDG_KEY
 
 KEPT_LISTINGS = 4
 ATTEMPTS = 3
+FROM_CHECKPOINT = (
+    "`agents plan rollback ID` lists the plan's checkpoints: go back to the last, and `agents plan"
+    " resume ID` makes the result anew; without one begin the task anew with `agents run`"
+)
+
+T = TypeVar("T")
 
 
 class GitTrees:
@@ -141,18 +149,26 @@ class GitTrees:
     def checkout_of(self, base: Base) -> Path:
         """Return our read-only checkout of the base's tree; blocking."""
         is_next = base.commit is not None
-        return self.bases.checkout(self.git_of(base), base.tree, is_next=is_next)
+
+        def made() -> Path:
+            return self.bases.checkout(self.git_of(base), base.tree, is_next=is_next)
+
+        return self._mended(base, made)
 
     def synthetic_git(self, base: Base) -> Path:
         """Return a folder that holds just the agent's `.git`, made once per base."""
-        return self.bases.synthetic_git(self.git_of(base), base, self.history_of(base))
+
+        def made() -> Path:
+            return self.bases.synthetic_git(self.git_of(base), base, self.history_of(base))
+
+        return self._mended(base, made)
 
     def entries(self, base: Base, tree: str) -> dict[str, tuple[str, str]]:
         """Return mode and blob by path of a tree in the base's store. Callers do not change it."""
         with self._lock:
             known = self._listings.get(tree)
         if known is None:
-            out = _read(self.git_of(base), tree, "ls-tree", "-r", "-z", "--full-tree", tree)
+            out = self._read(base, tree, "ls-tree", "-r", "-z", "--full-tree", tree)
             known = {}
             for part in parts(out):
                 head, _, path = part.partition("\t")
@@ -223,10 +239,18 @@ class GitTrees:
         sweep(self.home)
         store = self.open_store(repository)
         commit, branch = source.head_of(store.user_git, store.source, ref)
-        if ref is None:
-            base = _patiently(lambda: snapshot.of_checkout(store, commit, branch))
-        else:
-            base = snapshot.of_commit(store, commit, branch)
+
+        def taken() -> Base:
+            if ref is None:
+                return _patiently(lambda: snapshot.of_checkout(store, commit, branch))
+            return snapshot.of_commit(store, commit, branch)
+
+        try:
+            base = taken()
+        except WorkFailed:
+            if not mending.mend(store, f"{commit}^{{tree}}", commit, lambda: None):
+                raise
+            base = taken()
         links = {
             path: blob
             for path, (mode, blob) in self.entries(base, base.tree).items()
@@ -252,10 +276,38 @@ class GitTrees:
         if not is_whole:
             raise _gone(base)
 
+    def _mended(self, base: Base, work: Callable[[], T]) -> T:
+        """Do `work` on the store of a base; once more after what is damaged there was made anew.
+
+        Raises Unavailable where the base is damaged, and the user's repository does not help.
+        """
+        try:
+            return work()
+        except WorkFailed:
+            git, commit = self.git_of(base), base.commit or ""
+            history = self.history_of(base) if commit else None
+            if mending.is_whole(git, base.tree, history, commit):
+                raise
+            store = self.store_of(base)
+            retake = partial(_patiently, lambda: snapshot.of_checkout(store, commit, base.branch))
+            if not mending.mend(store, base.tree, commit, retake):
+                raise _damaged(base, mending.lost_of(git, base.tree)) from None
+            return work()
+
+    def _read(self, base: Base, tree: str, *arguments: str) -> bytes:
+        """Return what git says of a tree of ours. Raises Unavailable when that is lost."""
+        try:
+            return self._mended(base, lambda: self.git_of(base).run(*arguments))
+        except WorkFailed as error:
+            lost = mending.lost_of(self.git_of(base), tree)
+            if not lost:
+                raise
+            raise _lost_result(base, tree, lost) from error
+
     def patch(self, base: Base, changeset: ChangeSet, paths: tuple[str, ...]) -> bytes:
         """Return the change set as a patch; blocking."""
-        return _read(
-            self.git_of(base), changeset.tree,
+        return self._read(
+            base, changeset.tree,
             "diff-tree", "-p", "-r", "-M", "--binary", "--full-index", "--no-ext-diff",
             "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/",
             changeset.base_tree, changeset.tree, "--", *paths,
@@ -301,17 +353,23 @@ def _gone(base: Base) -> Unavailable:
     )
 
 
-def _read(git: Git, tree: str, *arguments: str) -> bytes:
-    """Return what git says of a tree of ours. Raises Unavailable when that was deleted."""
-    done = git.attempt(*arguments)
-    if done.code == 0:
-        return done.out
-    if git.attempt("cat-file", "-e", tree).code != 0:
-        raise Unavailable(
-            f"the result of this plan was deleted: {git.git_dir} does not hold {tree}",
-            hint="begin the task anew with `agents run` or `agents plan use`",
-        )
-    raise failure(arguments, done.code, done.err)
+def _damaged(base: Base, lost: Sequence[str]) -> Unavailable:
+    what = f"it lacks {mending.shown(lost)}" if lost else "its history cannot be read"
+    return Unavailable(
+        f"the base of this plan is damaged in {base.store}: {what}, and {base.repository} does not"
+        " hold the same any more",
+        hint="bring the checkout back to what it was (the lost files are enough), or the store from"
+        " a backup, and resume; else begin the task anew with `agents run` or `agents plan use`",
+        details={"lost": list(lost)},
+    )
+
+
+def _lost_result(base: Base, tree: str, lost: Sequence[str]) -> Unavailable:
+    if all(lost):
+        said = f"the result of this plan is damaged: {base.store} lost {mending.shown(lost)}"
+    else:
+        said = f"the result of this plan was deleted: {base.store} does not hold {tree}"
+    return Unavailable(said, hint=FROM_CHECKPOINT, details={"lost": list(lost)})
 
 
 def _patiently(take: Callable[[], Base]) -> Base:

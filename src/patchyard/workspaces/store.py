@@ -21,6 +21,7 @@ from patchyard.workspaces.source import Source
 
 RAW_BYTES = "* -text !eol -ident -filter !working-tree-encoding -export-ignore -export-subst\n"
 """What git does with a tree of ours, whatever the repository's own attributes ask for."""
+DAMAGED = "damaged-"  # begins the names of folders with stores that were replaced
 MAX_BORROWED = 16  # a history that borrows from more is fetched whole
 
 
@@ -123,10 +124,15 @@ class Store:
                     return [place / "objects", *borrowed]
         return []
 
+    def borrow(self) -> None:
+        """Let the store see every history there is, and what can still be read of damaged ones."""
+        self._borrow(self.git_dir)
+
     def _borrow(self, git_dir: Path) -> None:
-        """Let a store see every history there is."""
-        lenders = sorted((self.folder / "history").glob("*.git/objects"))
-        _write_alternates(git_dir, lenders)
+        histories = sorted((self.folder / "history").glob("*.git/objects"))
+        damaged = sorted(self.folder.glob(f"{DAMAGED}*/*.git/objects"))
+        if git_dir.is_dir():
+            _write_alternates(git_dir, [*histories, *damaged])
 
 
 def store_shelf(folder: Path) -> Shelf:
@@ -198,4 +204,4 @@ def parts(output: bytes) -> Iterator[str]:
             yield os.fsdecode(part)
 
 
-__all__ = ["Store", "alternates_of", "init", "parts", "store_shelf", "write_whole"]
+__all__ = ["DAMAGED", "Store", "alternates_of", "init", "parts", "store_shelf", "write_whole"]

@@ -1,0 +1,114 @@
+"""A store of ours whose objects were lost or damaged: made anew from the user's repository."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from laboratory import Lab, started
+from patchyard.domain.changeset import Base
+from patchyard.domain.errors import Unavailable
+from patchyard.workspaces.pinned import GitTrees
+
+pytestmark = pytest.mark.anyio
+
+
+def objects_in(folder: Path) -> list[Path]:
+    """Every pack, and every object that lies alone."""
+    return [
+        place
+        for place in sorted(folder.rglob("objects/*/*"))
+        if place.suffix == ".pack" or len(place.parent.name) == 2
+    ]
+
+
+def lose(place: Path) -> None:
+    place.unlink()
+
+
+def spoil(place: Path) -> None:
+    content = bytearray(place.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 8] = bytes(8)
+    place.chmod(0o600)
+    place.write_bytes(content)
+
+
+async def built(lab: Lab) -> Base:
+    await started(lab)
+    lab.write({"d/b.txt": "uncommitted\n" * 50})
+    return await lab.base()
+
+
+@pytest.mark.parametrize("damage", [lose, spoil])
+@pytest.mark.parametrize("where", ["store.git", "history"])
+async def test_a_base_that_lost_objects_comes_back_from_the_repository(
+    copying: Lab, where: str, damage: Callable[[Path], None]
+) -> None:
+    base = await built(copying)
+    folder = Path(base.store).parent
+    for place in objects_in(folder / where):
+        damage(place)
+    shutil.rmtree(copying.trees.home / "bases", ignore_errors=True)
+
+    checkout = await GitTrees(copying.trees.home).checkout(base)
+
+    assert (checkout / "a.txt").read_text() == "one\ntwo\nthree\n"
+    assert (checkout / "d/b.txt").read_text() == "uncommitted\n" * 50
+
+
+async def test_a_new_plan_begins_over_a_store_that_lost_its_history(copying: Lab) -> None:
+    before = await built(copying)
+    for place in objects_in(Path(before.store).parent / "history"):
+        place.unlink()
+
+    base = await GitTrees(copying.trees.home).snapshot(copying.repo)
+
+    assert base.tree == before.tree
+
+
+async def test_what_other_plans_had_in_a_damaged_store_is_still_read(copying: Lab) -> None:
+    base = await built(copying)
+    changeset = await copying.changed(base, {"a.txt": "new\n"})
+    patch = await copying.trees.diff(base, changeset)
+    for place in objects_in(Path(base.store).parent / "history"):
+        place.unlink()
+    trees = GitTrees(copying.trees.home)
+    shutil.rmtree(copying.trees.home / "bases", ignore_errors=True)
+
+    await trees.checkout(base)
+
+    assert await trees.diff(base, changeset) == patch
+
+
+async def test_a_base_that_cannot_come_back_names_the_files_and_leaves_all_as_it_is(
+    copying: Lab,
+) -> None:
+    base = await built(copying)
+    folder = Path(base.store).parent
+    for place in objects_in(folder / "store.git"):
+        place.unlink()
+    copying.write({"d/b.txt": "newer\n"})
+    shutil.rmtree(copying.trees.home / "bases", ignore_errors=True)
+    before = {each.name for each in folder.iterdir()}
+
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="base of this plan is damaged in") as caught:
+            await GitTrees(copying.trees.home).checkout(base)
+
+    assert {each.name for each in folder.iterdir()} - {"mending"} == before
+    assert "bring the checkout back" in caught.value.hint
+
+
+async def test_a_result_that_lost_files_names_them_and_the_way_back(copying: Lab) -> None:
+    base = await built(copying)
+    known = set(objects_in(Path(base.store)))
+    changeset = await copying.changed(base, {"a.txt": "new\n"})
+    for place in set(objects_in(Path(base.store))) - known:
+        place.unlink()
+
+    with pytest.raises(Unavailable, match="result of this plan") as caught:
+        await GitTrees(copying.trees.home).diff(base, changeset)
+
+    assert "`agents plan rollback ID`" in caught.value.hint
