@@ -147,7 +147,7 @@ class Ledger:
         events = (*self._woken(at, events), *events)
         after, moves = self._folded(events, at)
         is_listed = any(isinstance(event, (Moved, PlanCreated)) for event in events)
-        shown = summary(after) if is_listed or _note(after) != _note(self.state) else None
+        shown = summary(after) if is_listed or _stand(after) != _stand(self.state) else None
         booking = await self._booking((*self._moves, *moves), at)
         await self._append(self._encoded(events, at), shown, booking)
         self._take(after, events)
@@ -334,6 +334,11 @@ def summary(state: PlanState) -> Mapping[str, Any]:
         "created": state.created,
         "updated": state.updated,
     }
+
+
+def _stand(state: PlanState) -> tuple[object, ...]:
+    """Return what of a plan's line in the list changes with its events, but for the time."""
+    return (state.phase, state.state, _note(state))
 
 
 def _note(state: PlanState) -> str | None:
