@@ -1,6 +1,7 @@
 """Commits of ours and how they reach the user's repository: objects by a pipe, one ref, no hook."""
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +24,8 @@ FALLBACK = "Patchyard <patchyard@localhost>"
 #: What git has on the disk before it names it: an acknowledged hand-over outlives a power cut.
 SYNCED = "objects,derived-metadata,index,reference"
 BROKEN = "warning: ignoring broken ref "  # what git says of a ref that it cannot read
+#: What git says where another one writes the same, or died over it.
+LOCKED = re.compile(r"Unable to create '(?P<path>.+\.lock)': File exists")
 REFTABLE = "reftable/tables.list"  # where refs lie in the newer format
 
 
@@ -170,6 +173,7 @@ class UserRepository:
         else:
             done = self._attempt("update-ref", "-m", reason, "-d", ref, old)
         if done.code != 0:
+            _require_unlocked(ref, done)
             raise Conflict(
                 f"{ref} was changed meanwhile or cannot be made; it was left as it is",
                 hint="look at it, or choose another name",
@@ -220,11 +224,25 @@ class UserRepository:
                 "update-index", "-z", "--index-info", stdin=os.fsencode("".join(rows)), cwd=top
             )
         if done.code != 0:
+            _require_unlocked("the index", done)
             raise Conflict(
-                f"the index is held by another git: {done.err.strip()}",
-                hint="wait for it, then apply again",
+                f"the index cannot be written: {done.err.strip()}",
+                hint="look at `git status`, then apply again",
             )
         sync_folder(self._source.git_dir)
+
+
+def _require_unlocked(what: str, done: Finished) -> None:
+    """Raise Conflict where git failed over a lock; one that outlived its git names the cure."""
+    found = LOCKED.search(done.err)
+    if found is None:
+        return
+    lock = found["path"]
+    raise Conflict(
+        f"{what} is held by another git, or by one that died, as in a power cut: {lock} is there",
+        hint=f"wait for that git; if none runs there, `rm {shlex.quote(lock)}` lets go of it",
+        details={"lock": lock, "stderr": done.err},
+    )
 
 
 __all__ = ["FALLBACK", "UserRepository", "broken_refs", "commit", "tree_with"]

@@ -296,7 +296,7 @@ def _half_in(error: PatchyardError, written: Sequence[str]) -> PatchyardError:
     return type(error)(
         f"an apply was cut short and cannot be finished: {why};"
         f" of the change, {', '.join(written[:8])} is in already",
-        hint=FINISH,
+        hint=f"{error.hint}; {FINISH}" if "lock" in error.details else FINISH,
         details={**error.details, "written": list(written)},
     )
 
