@@ -180,6 +180,15 @@ def _control_groups() -> str | None:
         cgroups.remove_group(group)
 
 
+def _fuse() -> str | None:
+    """Whether file systems of our own can be served; opening the device is what may be refused."""
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/fuse: {error.strerror}"
+    return None
+
+
 def kernel_folder() -> str:
     """The folder of a kernel for virtual machines, as a vm-image names it; empty: `/`."""
     return REAL_ENVIRONMENT.get("PATCHYARD_VM_IMAGE", "")
@@ -244,6 +253,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "control-groups": _control_groups,
     "devcontainers-cli": lambda: _fails("devcontainer", "--version"),
     "docker": _docker,
+    "fuse": _fuse,
     "go": lambda: _fails("go", "version"),
     "jdk": lambda: _fails("javac", "-version"),
     "loop-devices": lambda: _fails("losetup", "--find"),
@@ -276,6 +286,7 @@ CURES = {
     "control-groups": "run as root where the control groups can be written",
     "devcontainers-cli": _AS_ROOT,
     "docker": _AS_ROOT,
+    "fuse": "run as root with /dev/fuse",
     "go": "apt-get install golang-go",
     "jdk": "apt-get install default-jdk-headless",
     "loop-devices": "run as root with /dev/loop-control",

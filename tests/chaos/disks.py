@@ -37,12 +37,12 @@ class Machine:
 
     def start(self, *, is_other_boot: bool = True) -> None:
         """Mount the disk; it is another boot of the machine from now on, or still the same."""
-        self._wait_for_the_last_one()
+        self.wait_until_released()
         self.boots += is_other_boot
         self._boot.write_text(f"{self.boots:08x}-0000-4000-8000-000000000000\n")
         _run("mount", "-o", "loop", str(self._image), str(self.yard))
 
-    def _wait_for_the_last_one(self) -> None:
+    def wait_until_released(self) -> None:
         """Wait until nobody has the disk of before: mount namespaces of others copy it."""
         deadline = time.monotonic() + RELEASED_S
         while subprocess.run(
@@ -181,6 +181,7 @@ def machine(folder: Path, files: Sequence[tuple[str, str]]) -> Iterator[Machine]
         repository = yard / "repo"
         repository.mkdir()
         for name, text in files:
+            (repository / name).parent.mkdir(parents=True, exist_ok=True)
             (repository / name).write_text(text)
         git = ["git", "-c", "user.name=T", "-c", "user.email=t@localhost"]
         for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "start"]):
