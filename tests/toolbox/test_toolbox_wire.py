@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from patchyard.toolbox import calls, wire
 from patchyard.toolbox.calls import Call, Register
 from patchyard.toolbox.server import encode_result
+from timing import require_linear
 
 TEXTS = st.text(st.characters(codec="utf-8")) | st.binary().map(
     lambda data: data.decode("utf-8", "surrogateescape")
@@ -103,3 +104,43 @@ def test_what_a_group_killed_is_read_where_it_is_shown(
         place.write_text(text)
     monkeypatch.setattr(calls, "GROUPS", (str(tmp_path / "no"), str(place)))
     assert calls.killed_in_group() == killed
+
+
+def framed(text: str) -> bytes:
+    return wire.HEADER.pack(len(text)) + text.encode("ascii")
+
+
+@pytest.mark.parametrize("piece", ["[],", '{"a":1},', "7,", '"","",', r'"\"",'])
+def test_a_frame_of_more_values_than_anything_honest_has_is_refused_unread(piece: str) -> None:
+    many = framed(f'{{"x":[{piece * (wire.MOST_PARTS // 2)}{piece * wire.MOST_PARTS}0]}}')
+    with pytest.raises(wire.WireError, match="values"):
+        wire.Decoder().feed(many)
+
+
+def test_a_long_text_of_commas_and_brackets_is_one_value() -> None:
+    message = {"say": '[{,"\\' * wire.MOST_PARTS}
+    assert wire.Decoder().feed(wire.encode(message)) == [message]
+
+
+def test_a_text_without_an_end_takes_no_more_time_than_its_length() -> None:
+    def refuse(size: int) -> None:
+        with pytest.raises(wire.WireError, match="no JSON"):
+            wire.Decoder().feed(framed('{"x": "' + r"\"" * size))
+
+    require_linear(refuse, wire.MOST_PARTS)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+def test_what_is_no_finite_number_is_no_frame(number: str) -> None:
+    with pytest.raises(wire.WireError, match="no JSON"):
+        wire.Decoder().feed(framed(f'{{"x": {number}}}'))
+
+
+def test_texts_that_no_encoding_has_are_made_writable() -> None:
+    text = r'{"\ud800": ["a\udbffb", {"x": "\udc00\ud83d\ude00"}], "byte": "\udcff\udc80"}'
+    (message,) = wire.Decoder().feed(framed(text))
+    assert message == {
+        "\ufffd": ["a\ufffdb", {"x": "\ufffd\U0001f600"}],
+        "byte": "\udcff\udc80",
+    }
+    str(message).encode("utf-8", "surrogateescape")

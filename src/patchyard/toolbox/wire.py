@@ -18,6 +18,7 @@ A `call` whose call_id the toolbox already knows is an `attach`: it is never run
 from __future__ import annotations
 
 import json
+import re
 import struct
 
 TYPE_CHECKING = False  # typing's own would cost its import, 2 ms of each start
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 PROTOCOL = 1
 HEADER = struct.Struct(">I")
 MAX_FRAME_BYTES = 32 * 1024 * 1024
+MOST_PARTS = 500_000
+"""Texts, commas and brackets in a frame: each value in it takes up to 200 bytes once it is read, so
+that without a bound the longest frame takes 1 GB and seconds. An honest one has half of them."""
+
+PART = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[,\[{]', re.DOTALL)
+UNPAIRED = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+"""Halves of a pair of surrogates that stand alone and are no byte of `surrogateescape` either: no
+encoding has them, so that whoever writes such a text down fails."""
+REPLACEMENT = "\ufffd"
 
 
 class WireError(Exception):
@@ -68,7 +78,12 @@ class Decoder:
 
 def _parse(body: memoryview) -> dict[str, Any]:
     try:
-        message = json.loads(str(body, "ascii"))  # of bytes, json would guess the encoding
+        text = str(body, "ascii")  # of bytes, json would guess the encoding
+        if len(text) > MOST_PARTS:
+            _require_few(text)
+        message = _JSON.decode(text)
+        if "\\ud" in text or "\\uD" in text:
+            message = _paired(message)
     except (ValueError, RecursionError) as error:
         raise WireError("a frame holds no JSON") from error
     if not isinstance(message, dict):
@@ -76,4 +91,48 @@ def _parse(body: memoryview) -> dict[str, Any]:
     return message
 
 
-__all__ = ["HEADER", "MAX_FRAME_BYTES", "PROTOCOL", "Decoder", "WireError", "encode"]
+def _require_few(text: str) -> None:
+    """Raise WireError for a frame of more parts than there may be, without reading them all.
+
+    A text without an end is one part: looked for again behind each of its quotes, it would take
+    the square of its length.
+    """
+    for count, _ in enumerate(PART.finditer(text)):
+        if count >= MOST_PARTS:
+            raise WireError("a frame of more than %d values came" % MOST_PARTS)
+
+
+def _finite(text: str) -> float:
+    """Return a number; one that a float cannot hold is no number here. Raises ValueError."""
+    number = float(text)
+    if number - number != 0:
+        raise ValueError("%s is no number" % text)
+    return number
+
+
+def _paired(value: Any) -> Any:
+    """Return a value whose texts can all be written down."""
+    if isinstance(value, str):
+        return UNPAIRED.sub(REPLACEMENT, value)
+    if isinstance(value, list):
+        return [_paired(each) for each in value]
+    if isinstance(value, dict):
+        return {_paired(name): _paired(each) for name, each in value.items()}
+    return value
+
+
+_JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
+
+
+__all__ = [
+    "HEADER",
+    "MAX_FRAME_BYTES",
+    "MOST_PARTS",
+    "PART",
+    "PROTOCOL",
+    "REPLACEMENT",
+    "UNPAIRED",
+    "Decoder",
+    "WireError",
+    "encode",
+]
