@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchyard.clients.toolbox import MAX_DEPTH
+from patchyard.clients.frame_claims import MAX_DEPTH, MOST_PORT
 from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.wire import Decoder, WireError, encode
@@ -139,7 +139,7 @@ async def open_port(folder: Path, what: str = MACHINE) -> tuple[int, socket.sock
 
 def _port_of(answer: Mapping[str, Any]) -> int:
     port = answer.get("port")
-    if not isinstance(port, int) or not 0 < port < 65536:
+    if type(port) is not int or not 0 < port <= MOST_PORT:  # true is no 1
         raise EnvironmentBroken(f"no port inside: {str(answer.get('message'))[:200]}")
     return port
 

@@ -15,9 +15,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from patchyard.clients.frame_claims import MAX_DEPTH
 from patchyard.clients.reattaching import Gone
 from patchyard.clients.ssh import SAID_CHARS, Cut, library, one_line
-from patchyard.clients.toolbox import MAX_DEPTH, Dial
+from patchyard.clients.toolbox import Dial
 from patchyard.clients.toolbox_options import TOOLBOX_FOLDER
 from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable

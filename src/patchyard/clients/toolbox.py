@@ -1,7 +1,7 @@
 """The engine's side of the wire to a toolbox.
 
-What comes back is a claim: frames are bounded, shapes are checked, and whatever is wrong ends the
-connection with EnvironmentBroken.
+What comes back is a claim: frames are bounded, `frame_claims` checks their shapes, and whatever is
+wrong ends the connection with EnvironmentBroken.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from patchyard.clients.frame_claims import checked
 from patchyard.clients.shared_sockets import SharedSocket, ToolboxSocket, close_aside, received
 from patchyard.contracts.environment import OnOutput
-from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.wire import PROTOCOL, Decoder, WireError, encode
 
@@ -21,7 +21,6 @@ BACKLOG = 16
 CLOSE_TIMEOUT_S = 1.0
 CONNECT_TIMEOUT_S = 10.0
 LISTEN_TIMEOUT_S = 10.0
-MAX_DEPTH = 16
 NOWHERE = Path("/dev/null")  # of a toolbox whose socket is not on this machine
 SOCKET_NAME = "toolbox.sock"
 
@@ -87,27 +86,17 @@ class _Wire(asyncio.Protocol):
             self.fail(f"the toolbox sent nonsense: {error}")
 
     def _handle(self, message: dict[str, Any]) -> None:
-        say = message.get("say")
+        say = checked(message)
         if say == "hello" and not self.hello.done():
             self.hello.set_result(message)
         elif say == "error":
-            self.fail(f"the toolbox refused a request: {str(message.get('message'))[:500]}")
-        elif say in {"output", "result", "unknown"}:
-            call_id = message.get("call_id")
-            if not isinstance(call_id, str):
-                raise ValueError("a frame without a call")
-            self._to_call(say, call_id, message)
+            self.fail(f"the toolbox refused a request: {message.get('message', '')[:500]}")
+        elif say == "output":
+            self._stream(message["call_id"], message["stream"], message["text"])
+        elif say in {"result", "unknown"}:
+            self._settle(message["call_id"], message["result"] if say == "result" else None)
 
-    def _to_call(self, say: str, call_id: str, message: dict[str, Any]) -> None:
-        if say == "output":
-            stream, text = message.get("stream"), message.get("text")
-            if stream not in {"stdout", "stderr"} or not isinstance(text, str):
-                raise ValueError("output of no stream")
-            self._stream(call_id, stream, text)
-            return
-        result = message.get("result") if say == "result" else None
-        if say == "result" and (not isinstance(result, dict) or is_deeper(result, MAX_DEPTH)):
-            raise ValueError("a result of another shape")
+    def _settle(self, call_id: str, result: Mapping[str, Any] | None) -> None:
         for waiter in self.waiters.pop(call_id, ()):
             if not waiter.future.done():
                 waiter.future.set_result(result)
@@ -304,7 +293,7 @@ def _listen(path: Path) -> tuple[int, socket.socket]:
             peer.connect(_address(folder, path.name))
             peer.sendall(encode({"do": "listen"}))
             return receive_listener(peer)
-    except (OSError, WireError) as error:
+    except (OSError, ValueError, WireError) as error:
         raise EnvironmentBroken(f"the toolbox gave no listening socket: {error}") from error
     finally:
         os.close(folder)
@@ -316,9 +305,9 @@ def receive_listener(peer: socket.socket) -> tuple[int, socket.socket]:
     try:
         messages = Decoder().feed(data)
         said = messages[0] if messages else {}
-        port = said.get("port")
-        if len(descriptors) != 1 or not isinstance(port, int):
-            raise WireError(str(said.get("message") or "no descriptor came"))
+        if checked(said) != "listening" or len(descriptors) != 1:
+            raise WireError(str(said.get("message") or "no descriptor came")[:500])
+        port: int = said["port"]
         listener = SharedSocket(fileno=descriptors[0])
         descriptors.clear()
     finally:
@@ -341,7 +330,6 @@ __all__ = [
     "CLOSE_TIMEOUT_S",
     "CONNECT_TIMEOUT_S",
     "LISTEN_TIMEOUT_S",
-    "MAX_DEPTH",
     "NOWHERE",
     "SOCKET_NAME",
     "Dial",

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchyard.clients.toolbox import MAX_DEPTH, SOCKET_NAME, ToolboxClient
+from patchyard.clients.frame_claims import MAX_DEPTH
+from patchyard.clients.toolbox import SOCKET_NAME, ToolboxClient
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.probing.attack import Attack, Run
 from patchyard.probing.listeners import closed
