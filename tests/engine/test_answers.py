@@ -120,3 +120,18 @@ def test_a_claim_that_is_no_finite_number_is_passed_over(claim: Any) -> None:
     payload = {"success": True, "exit_code": 0, "started": claim, "elapsed_s": claim}
     assert settled_event(result_from_wire("c", payload)).started == 0.0
     assert gate_result("true", result_from_wire("c", payload)).elapsed_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("started", "ended"), [(-1.0, 2.0), (2.0, 1.0), (1e300, 1e301), (0.0, 1e12), (1, -1), (5, None)]
+)
+def test_moments_at_which_no_call_can_have_run_are_passed_over(started: Any, ended: Any) -> None:
+    payload = {"success": True, "started": started, "ended": ended}
+    event = settled_event(result_from_wire("c", payload))
+    assert (event.started, event.ended) == (0.0, 0.0)
+
+
+def test_when_a_call_ran_is_kept() -> None:
+    payload = {"success": True, "started": 1.7e9, "ended": 1.7e9 + 1}
+    event = settled_event(result_from_wire("c", payload))
+    assert (event.started, event.ended) == (1.7e9, 1.7e9 + 1)

@@ -10,6 +10,7 @@ from patchyard.domain.tooling import ToolResult, finite
 from patchyard.domain.usage import Usage
 from patchyard.engine.rows import body_of
 
+LATEST = 32_503_680_000.0  # seconds since the epoch: the year 3000
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 NOT_ANSWERED: Mapping[str, Any] = {
     "success": False,
@@ -26,8 +27,7 @@ CANCELLED: Mapping[str, Any] = {
 def settled_event(result: ToolResult, *, is_reattached: bool = False) -> ToolCallSettled:
     """Return the event that settles a call with `result`."""
     data = dict(result.data)
-    started = finite(data.pop("started", None), 0.0)
-    ended = finite(data.pop("ended", None), 0.0)
+    started, ended = _span(data.pop("started", None), data.pop("ended", None))
     usage = data.pop("usage", None)
     paths = data.get("paths")
     listed = paths if isinstance(paths, (list, tuple)) else ()
@@ -44,6 +44,15 @@ def settled_event(result: ToolResult, *, is_reattached: bool = False) -> ToolCal
         usage=from_json(Usage, usage) if usage else None,
         limit=limit_in(data),
     )
+
+
+def _span(started: object, ended: object) -> tuple[float, float]:
+    """Return two claimed moments in their order, zeros for what cannot be when a call ran.
+
+    Changes are attributed to calls by them.
+    """
+    span = finite(started, 0.0), finite(ended, 0.0)
+    return span if 0.0 <= span[0] <= span[1] <= LATEST else (0.0, 0.0)
 
 
 def result_of(event: ToolCallSettled, data: Any) -> ToolResult:
@@ -75,6 +84,7 @@ def unknown_outcome(cause: str) -> Mapping[str, Any]:
 
 __all__ = [
     "CANCELLED",
+    "LATEST",
     "NOT_ANSWERED",
     "OUTCOME_UNKNOWN",
     "refused",
