@@ -8,6 +8,7 @@ import pytest
 
 from patchyard.cli.live import Pulse
 from patchyard.cli.outcome import visible
+from patchyard.cli.plan_shell import exit_code_in
 from patchyard.cli.progress import CALL_SHOWN, ERROR_SHOWN, OUTPUT_LINE, JsonLines, SpokenLines
 from patchyard.cli.screen import FILES_SHOWN, plan_screen
 from patchyard.cli.working import announce, watching
@@ -377,3 +378,11 @@ def test_the_screen_says_which_invariants_held_before_and_after() -> None:
     screen = plan_screen(sample(strategy={"summary": "", "invariants": checked}))
     assert "a stays: holds → does not hold" in screen
     assert "b: holds\n" in screen
+
+
+@pytest.mark.parametrize(
+    ("code", "ends"),
+    [(0, 0), (3, 3), (255, 255), (256, 1), (-9, 1), (2**80, 1), (False, 1), ("0", 1), (None, 1)],
+)
+def test_a_shell_ends_with_a_code_that_a_program_can_end_with(code: Any, ends: int) -> None:
+    assert exit_code_in({"exit_code": code}) == ends

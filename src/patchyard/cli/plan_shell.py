@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -21,6 +23,7 @@ from patchyard.cli.plan_act import plan_argument
 from patchyard.domain.errors import GuardRefused
 from patchyard.domain.plan import Phase
 from patchyard.domain.tooling import COMMAND
+from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered
@@ -29,6 +32,7 @@ from patchyard.engine.reaching import Reaching, Visited, reaching
 from patchyard.engine.setup import Setup
 
 COMMAND_TIMEOUT_S = 3600.0
+MOST_CODE = 255  # of a program that has ended, wait(2)
 PIECE_BYTES = 65536
 SESSION = "shell"
 
@@ -131,15 +135,25 @@ class _Conversation:
         kind = self._toolbox.handle.kind
         try:
             furnished = await self._reached.furnished(kind, self._toolbox, COMMAND, args)
-            result = await self._toolbox.call(self._running, COMMAND, furnished, on_output=_show)
+            call = self._toolbox.call(self._running, COMMAND, furnished, on_output=_show)
+            result = await answer_in_time(call, furnished)
         finally:
             self._running = ""
         if used := self._reached.used():
             await self._ledger.record(*used)
-        code = result.get("exit_code")
-        self._exit_code = code if isinstance(code, int) and code >= 0 else 1
-        if code is None or result.get("error") in {"CANCELLED", "TIMEOUT"} or "limit" in result:
+        self._exit_code = exit_code_in(result)
+        if (
+            result.get("exit_code") is None
+            or result.get("error") in {"CANCELLED", "TIMEOUT"}
+            or "limit" in result
+        ):
             click.echo(visible(str(result.get("message", ""))), err=True)
+
+
+def exit_code_in(result: Mapping[str, Any]) -> int:
+    """Return how a command ended, as a program can end; 1 for what no program ends with."""
+    code = result.get("exit_code")
+    return code if type(code) is int and 0 <= code <= MOST_CODE else 1
 
 
 async def _readable(descriptor: int) -> None:
@@ -172,4 +186,4 @@ def _show(stream: str, text: str) -> None:
             to.flush()
 
 
-__all__ = ["COMMAND_TIMEOUT_S", "PIECE_BYTES", "SESSION", "shell"]
+__all__ = ["COMMAND_TIMEOUT_S", "MOST_CODE", "PIECE_BYTES", "SESSION", "exit_code_in", "shell"]
