@@ -90,14 +90,12 @@ def test_a_list_of_kinds_says_of_each_why_it_does_not_start_and_where(
     assert desk.agents("plan", "list").code == 0
     subprocess.run(["mount", "-o", "remount,ro", str(tight)], check=True)
     closed = desk.agents("env", "list")
-    assert f"{tight}/patchyard.db, which holds plans" in closed.data["untried"]
+    assert closed.data["untried"] == ""  # a read-only home can be looked at
     for kind in ("host", "process"):
         cause, cure = causes(closed)[kind]
         assert (str(tight) in cause, "Read-only" in cause, "PATCHYARD_HOME" in cure) == (
             *(True, True, True),
         ), cause
-    said = desk.agents("env", "list", is_json=False)
-    assert "resources were not looked at: the database" in said.out.decode()
 
     below = desk.agents("env", "list", environ={"PATCHYARD_HOME": f"{tight}/below"})
     assert {cause for cause, _ in causes(below).values()} == {below.data["untried"]}

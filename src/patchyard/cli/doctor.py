@@ -25,6 +25,7 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.inspecting import inspect
 from patchyard.models.choosing import QUICK, choose
 from patchyard.models.providers import Catalogue
+from patchyard.stores.reading import is_closed
 from patchyard.upkeep import rules
 from patchyard.workspaces.commits import broken_refs
 from patchyard.workspaces.source import top_of
@@ -58,6 +59,7 @@ def doctor(output_format: str) -> None:
         try:
             async with open_equipment(os.environ) as equipment:
                 findings.append(_good("database", f"SQLite {sqlite3.sqlite_version}"))
+                findings.append(_home())
                 findings.append(await _journal(equipment))
                 for kind in equipment.environments:
                     ready = await trying.check(equipment, kind)
@@ -137,6 +139,15 @@ async def _git() -> Finding:
         said=version,
         cure=f"install git {OLDEST_GIT[0]}.{OLDEST_GIT[1]} or newer",
     )
+
+
+def _home() -> Finding:
+    """Say whether plans can be begun and changed here, or only looked at."""
+    where = places(os.environ)
+    is_good = not is_closed(where.database)
+    said = f"{where.home} can be written to" if is_good else f"{where.home} is read-only"
+    cure = "mount it writable, or set PATCHYARD_HOME to another folder; plans can be looked at"
+    return Finding(name="home", is_good=is_good, is_needed=True, said=said, cure=cure)
 
 
 async def _journal(equipment: Equipment) -> Finding:

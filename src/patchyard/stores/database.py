@@ -20,7 +20,7 @@ from patchyard.domain.errors import (
     Unavailable,
 )
 from patchyard.domain.ids import is_ulid
-from patchyard.stores import older, wal
+from patchyard.stores import older, reading, wal
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
 BUSY_S = 10.0  # how long another process is waited for
@@ -53,7 +53,7 @@ def connected(path: Path, traces: Sequence[Path] = ()) -> sqlite3.Connection:
     if left and not (path.exists() and path.stat().st_size):
         raise _lost(path, "is empty" if path.exists() else "is missing", left)
     wal.require_whole(path)
-    connection = _up_to_date(path)
+    connection = _for_looking(path) if reading.is_closed(path) else _up_to_date(path)
     try:
         if left:
             _require_plans(connection, path, left)
@@ -109,6 +109,22 @@ def _up_to_date(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _for_looking(path: Path) -> sqlite3.Connection:
+    """Open a database that cannot be written to; it must refuse a write to a copy of it too."""
+    connection = reading.opened(path, timeout_s=BUSY_S)
+    try:
+        version = _known(connection, path)
+        if version < known_version():
+            connection = reading.copied(connection)
+            for number, script in enumerate(migrations()[version:], start=version + 1):
+                migrate(connection, number, script)
+        connection.execute("PRAGMA query_only = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _migrate_all(connection: sqlite3.Connection, path: Path, version: int) -> None:
     known = migrations()
     if 0 < version < len(known):
@@ -131,6 +147,11 @@ def _opened(path: Path) -> tuple[sqlite3.Connection, int]:
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     _enter_wal(connection)
     connection.execute("PRAGMA synchronous = FULL")
+    return _known(connection, path)
+
+
+def _known(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the version of the schema. Raises StateRefusal for one that is newer or not ours."""
     known = known_version()
     connection.execute("BEGIN")  # one view of all three: another process may be migrating
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -224,9 +245,15 @@ def migrations() -> list[str]:
     return [entry.read_text(encoding="utf-8") for entry in files if entry.name.endswith(".sql")]
 
 
-def translated(error: Exception, path: Path | None) -> PatchyardError:
+def translated(error: Exception, path: Path | None, *, home: Path | None = None) -> PatchyardError:
     """Return our error for one of SQLite; `path` where it comes from opening that file."""
     text = str(error)
+    if path is None and "readonly database" in text:
+        return Unavailable(
+            f"the home {home} is read-only: its plans can be looked at, and nothing can be changed",
+            hint="`agents plan list`, `status`, `diff`, `verify` and `export` work; for all else"
+            " mount it writable, or set PATCHYARD_HOME to a folder that you can write to",
+        )
     where = f"the database {path}" if path else "the database"
     is_refused = path is not None and "unable to open" in text and lacks_files(path.parent)
     if is_refused or is_full(error) or "No space left" in text:
@@ -236,6 +263,10 @@ def translated(error: Exception, path: Path | None) -> PatchyardError:
         return JournalBroken(f"{where} is damaged: {text}", hint=RESTORE)
     if "locked" in text:
         return Conflict(LOCKED.format(where), hint=LOCKED_HINT)
+    return _unusable(where, path, text)
+
+
+def _unusable(where: str, path: Path | None, text: str) -> Unavailable:
     if path and "unable to open" in text and len(os.fsencode(path.absolute())) > PATH_BYTES:
         return Unavailable(
             f"{where} cannot be used: its path is longer than SQLite takes ({PATH_BYTES} bytes)",

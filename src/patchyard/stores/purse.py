@@ -16,7 +16,7 @@ class SQLitePurse:
 
     async def tallies(self, accounts: Sequence[Account]) -> Mapping[Account, Tally]:
         """See contracts.purse.Purse."""
-        return await self._journal.within(
+        return await self._journal.view(
             lambda connection: {account: tally(connection, account) for account in accounts}
         )
 

@@ -144,6 +144,17 @@ class SQLiteJournal:
         """Let `work` read with one statement what else lies in this file."""
         return await self._tried(lambda: work(self._connection))
 
+    async def view(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Let `work` read with several statements, which all see the file as it is now."""
+        return await self._tried(lambda: self._viewed(work))
+
+    def _viewed(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._connection.execute("BEGIN")
+        try:
+            return work(self._connection)
+        finally:
+            self._connection.execute("ROLLBACK")
+
     def _transacted(self, work: Callable[[sqlite3.Connection], T]) -> T:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -170,7 +181,8 @@ class SQLiteJournal:
                     continue
                 waited_s = time.monotonic() - began
                 if not is_busy(error) or waited_s > BUSY_S:
-                    raise translated(error, None) from error
+                    home = self.head_files.folder.parent
+                    raise translated(error, None, home=home) from error
                 if waited_s > look_s:
                     look_s = waited_s + stuck.LOOK_S
                     stuck.end_stopped_writer(self._connection)
