@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchyard.domain.chain import Entry, chained, faults, hash_of
+from patchyard.domain.chain import Entry, Head, chained, faults, hash_of
 
 
 def stream(length: int) -> list[Entry]:
@@ -75,9 +75,23 @@ def test_only_a_head_noted_earlier_shows_a_cut_end_or_a_whole_forgery() -> None:
         assert true[-1].hash[:12] in fault
 
 
-def test_an_event_without_a_hash_cannot_be_vouched_for() -> None:
-    bare = [entry._replace(hash="") for entry in stream(2)]
-    assert [fault.partition(":")[0] for fault in faults(bare)] == [
-        "event 1 carries no hash",
-        "event 2 carries no hash",
-    ]
+def test_an_event_that_lost_its_hash_is_named() -> None:
+    first, last = stream(2)
+    bare = first._replace(hash="")
+    assert faults([bare, last]) == (
+        "event 1 (Noted) has lost its hash",
+        "event 2 (Noted) is not as it was written",
+    )
+    noted = [Head(version=2, hash=last.hash)]
+    assert faults([bare, last._replace(hash="")], noted=noted) == (
+        "event 1 (Noted) has lost its hash",
+        "event 2 (Noted) has lost its hash",
+    )
+
+
+def test_a_stream_of_a_version_without_hashes_can_only_lack_events() -> None:
+    bare = [entry._replace(hash="") for entry in stream(3)]
+    assert faults(bare) == ()
+    assert faults([bare[0], bare[2]]) == ("event 2 is missing",)
+    (fault,) = faults(bare, head=stream(3)[-1].hash)
+    assert fault.startswith("no event carries the hash")

@@ -86,6 +86,22 @@ async def test_what_was_changed_is_named(ledger: Ledger, path: Path, sql: str, s
     assert any(said in problem for problem in found.problems), found.problems
 
 
+async def test_a_plan_of_a_version_without_hashes_is_no_damaged_one(
+    ledger: Ledger, path: Path
+) -> None:
+    await ledger.head()
+    connection = sqlite3.connect(path)
+    connection.executescript("UPDATE events SET hash = ''; DELETE FROM heads")
+    connection.close()
+    (path.with_suffix(".heads") / "P").unlink()
+    found = await checked(ledger)
+    assert (found.problems, found.is_hashed, found.head) == ((), False, "")
+    await ledger.record(Noted(text="later"))
+    hashed = await checked(ledger)
+    assert (hashed.problems, hashed.is_hashed) == ((), True)
+    assert hashed.head
+
+
 async def test_a_cut_end_shows_by_what_the_store_has_noted(ledger: Ledger, path: Path) -> None:
     await ledger.head()
     meddle(path, "DELETE FROM events WHERE version = 8")

@@ -10,7 +10,7 @@ import click
 from patchyard.cli.opening import opened
 from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, portable, visible
 from patchyard.cli.plan_act import plan_argument
-from patchyard.cli.plan_verify import broken
+from patchyard.cli.plan_verify import WITHOUT_HASHES, broken
 from patchyard.domain.errors import UsageError
 from patchyard.domain.receipt import receipt_markdown
 from patchyard.engine.exporting import exported
@@ -41,11 +41,10 @@ def export(plan_id: str, target: str, output_format: str) -> None:
         counts = f"{counted(len(data['events']), 'event')}, {len(data['bodies'])} bodies"
         said = {"plan_id": found, "file": str(path), "head": data["head"]}
         problems = [f"the journal is not what was written: {each}" for each in data["problems"]]
+        last = f"head {data['head']}" if data["is_hashed"] else WITHOUT_HASHES
         return Outcome(
             data={**said, "events": len(data["events"]), "problems": data["problems"]},
-            text="\n".join(
-                [f"{counts} to {visible(str(path))}", *problems, f"head {data['head']}"]
-            ),
+            text="\n".join([f"{counts} to {visible(str(path))}", *problems, last]),
             error=broken(found, data["problems"]),
         )
 

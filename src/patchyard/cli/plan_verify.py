@@ -18,6 +18,7 @@ from patchyard.engine.ledger import Ledger
 from patchyard.engine.verifying import Verification, verify
 
 SHOWN = 20  # problems that are printed
+WITHOUT_HASHES = "They are of a version of Patchyard that wrote no hashes"
 
 
 @click.command("verify", epilog="Example: agents plan verify @last --head 3f0c9a51b2d7")
@@ -68,6 +69,11 @@ def _said(checked: Verification) -> str:
         more = len(checked.problems) - SHOWN
         tail = [f"and {more:,} more"] if more > 0 else []
         return "\n".join([counts, *checked.problems[:SHOWN], *tail])
+    if not checked.is_hashed:
+        return (
+            f"{counts}: all there and readable. {WITHOUT_HASHES}, so an edit of them would not be"
+            " seen; the next command that goes on with the plan hashes them"
+        )
     return f"{counts}: all as they were written\nhead {checked.head}"
 
 
@@ -86,4 +92,4 @@ def broken(plan_id: str, problems: Sequence[str]) -> JournalBroken | None:
     )
 
 
-__all__ = ["SHOWN", "broken", "verify_command"]
+__all__ = ["SHOWN", "WITHOUT_HASHES", "broken", "verify_command"]

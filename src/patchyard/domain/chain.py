@@ -54,7 +54,9 @@ def faults(
 
     `head` is a hash that was noted earlier, or its first digits: an event must still carry it.
     `noted` are ends of the stream that the store kept elsewhere: it must reach each of them.
+    A stream of a version that hashed nothing can only lack events.
     """
+    is_old = is_unhashed(entries, noted)
     found = []
     previous, number = "", 0
     for entry in entries:
@@ -63,7 +65,7 @@ def faults(
             found.append(f"event {number} is missing")
             number = entry.version
         if not entry.hash:
-            found.append(f"event {number} carries no hash: it was written before there were any")
+            found += [] if is_old else [f"event {number} ({entry.type}) has lost its hash"]
         elif entry.hash != hash_of(previous, entry):
             found.append(f"event {number} ({entry.type}) is not as it was written")
         previous = entry.hash
@@ -73,6 +75,11 @@ def faults(
             " or all were written anew"
         )
     return (*found, *_short_of(entries, noted))
+
+
+def is_unhashed(entries: Sequence[Entry], noted: Sequence[Head] = ()) -> bool:
+    """Whether a version that hashed nothing wrote the stream; the next append hashes all of it."""
+    return bool(entries) and not noted and not any(entry.hash for entry in entries)
 
 
 def _short_of(entries: Sequence[Entry], noted: Sequence[Head]) -> Sequence[str]:
@@ -94,4 +101,13 @@ def numbered(first: int, last: int) -> str:
     return f"event {last} is" if first == last else f"events {first} to {last} are"
 
 
-__all__ = ["SHORTEST_HEAD", "Entry", "Head", "chained", "faults", "hash_of", "numbered"]
+__all__ = [
+    "SHORTEST_HEAD",
+    "Entry",
+    "Head",
+    "chained",
+    "faults",
+    "hash_of",
+    "is_unhashed",
+    "numbered",
+]

@@ -34,6 +34,7 @@ async def exported(equipment: Equipment, ledger: Ledger) -> Mapping[str, Any]:
         "version": VERSION,
         "plan_id": ledger.plan_id,
         "head": checked.head,
+        "is_hashed": checked.is_hashed,
         "problems": list(checked.problems),
         "plan": await plan_data(ledger),
         "receipt": await _receipt(ledger),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from patchyard.contracts.journal import Journal, StoredEvent
-from patchyard.domain.chain import SHORTEST_HEAD, faults
+from patchyard.domain.chain import SHORTEST_HEAD, faults, is_unhashed
 from patchyard.domain.errors import PatchyardError, UsageError
 from patchyard.domain.events import Body, Event
 from patchyard.domain.fold import fold
@@ -23,7 +23,8 @@ class Verification:
     plan_id: str
     events: int
     blobs: int  # distinct bodies beside the events, each read and hashed
-    head: str  # hash of the last event
+    head: str  # hash of the last event; empty where no event has one
+    is_hashed: bool  # False: of a version that wrote no hashes, which would show an edit
     problems: tuple[str, ...]  # a sentence each; empty: all is as it was written
 
 
@@ -61,6 +62,7 @@ async def verify(journal: Journal, plan_id: str, *, head: str | None = None) -> 
         events=len(entries),
         blobs=len(digests),
         head=entries[-1].hash if entries else "",
+        is_hashed=not is_unhashed(entries, noted),
         problems=tuple(problems or _impossible(plan_id, events)),
     )
 
