@@ -28,6 +28,7 @@ from patchyard.storage import open_storage
 from sshds import HOST, SshServer
 
 __all__ = [
+    "MOST",
     "Case",
     "Report",
     "badly_settled",
