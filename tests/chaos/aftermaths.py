@@ -30,7 +30,6 @@ class Instant:
 
 
 def aftermath(
-    folder: Path,
     recording: Recording,
     disks: Disks,
     instant: Instant,
@@ -39,10 +38,13 @@ def aftermath(
     lying_from: int = -1,
     is_thorough: bool = False,
 ) -> list[str]:
-    """Cut the power at an instant and let the engine go on; what is wrong."""
-    image = folder / "cut.ext4"
+    """Cut the power at an instant and let the engine go on; what is wrong.
+
+    `is_thorough` asks `doctor`, too; with `lying_from` the disk lies of its flushes from there on.
+    """
+    image = recording.folder / "cut.ext4"
     cut = disks.cut(instant.at, image, rng, lying_from=lying_from)
-    here = Machine(image, folder / "yard")
+    here = Machine(image, recording.folder / "yard")
     here.boots = 1  # the one of the recording
     here.start()
     try:

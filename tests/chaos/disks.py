@@ -29,8 +29,9 @@ BOOTED = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'
 class Machine:
     """A yard on an ext4 of its own, and the engine's command line as after `boot` starts."""
 
-    def __init__(self, image: Path, yard: Path) -> None:
+    def __init__(self, image: Path, yard: Path, *, options: str = "") -> None:
         self.yard = yard
+        self._options = ",".join(filter(None, ("loop", options)))
         self._image = image
         self._boot = image.with_suffix(".boot")
         self.boots = 0
@@ -40,7 +41,7 @@ class Machine:
         self.wait_until_released()
         self.boots += is_other_boot
         self._boot.write_text(f"{self.boots:08x}-0000-4000-8000-000000000000\n")
-        _run("mount", "-o", "loop", str(self._image), str(self.yard))
+        _run("mount", "-o", self._options, str(self._image), str(self.yard))
 
     def wait_until_released(self) -> None:
         """Wait until nobody has the disk of before: mount namespaces of others copy it."""

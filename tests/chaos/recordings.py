@@ -161,7 +161,7 @@ def answer(here: Machine, command: Command, log: Path | None = None) -> Answer:
 
 
 @contextmanager
-def logging(folder: Path, script: str) -> Iterator[tuple[Machine, Path, Path]]:
+def logging(folder: Path, script: str, options: str) -> Iterator[tuple[Machine, Path, Path]]:
     """A machine on a disk that logs, holding a repository and a script; with base and log."""
     with machine(folder, list(FILES.items())) as made:
         (made.yard / "script.json").write_text(script)
@@ -170,7 +170,7 @@ def logging(folder: Path, script: str) -> Iterator[tuple[Machine, Path, Path]]:
         image, base, log, disk = (folder / name for name in ("disk.ext4", "base", "log", "disk"))
         subprocess.run(["cp", "--sparse=always", image, base], check=True)
         with logged_file(image, log, disk):
-            here = Machine(disk, made.yard)
+            here = Machine(disk, made.yard, options=options)
             here.start()
             try:
                 yield here, base, log
@@ -184,11 +184,15 @@ def record(
     script: str,
     commands: Sequence[Command],
     variables: Mapping[str, str] | None = None,
+    options: str = "",
 ) -> Recording:
-    """Run the commands one after the other; `{checkpoint}` in one is the plan's second."""
+    """Run the commands one after the other, on an ext4 mounted with `options`.
+
+    `{checkpoint}` in a command is the plan's second.
+    """
     fields = {"checkpoint": ""}
     made: list[Recorded] = []
-    with logging(folder, script) as (here, base, log):
+    with logging(folder, script, options) as (here, base, log):
         first = seen(here.yard)
         for each in commands:
             words = tuple(word.format(yard=here.yard, **fields) for word in each.words)
