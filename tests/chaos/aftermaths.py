@@ -42,7 +42,7 @@ def aftermath(
 
     `is_thorough` asks `doctor`, too; with `lying_from` the disk lies of its flushes from there on.
     """
-    image = recording.folder / "cut.ext4"
+    image = recording.folder / f"cut-{rng.randrange(1 << 48):012x}.ext4"  # others may hold the last
     cut = disks.cut(instant.at, image, rng, lying_from=lying_from)
     here = Machine(image, recording.folder / "yard")
     here.boots = 1  # the one of the recording
@@ -51,7 +51,7 @@ def aftermath(
         found = _Aftermath(here, recording, instant, is_thorough=is_thorough).wrongs()
     finally:
         here.cut()
-        here.wait_until_released()
+        image.unlink()
     name = recording.commands[instant.number].command.name
     return [f"{name}, {instant}, {cut}: {text}" for text in found]
 

@@ -38,12 +38,12 @@ class Machine:
 
     def start(self, *, is_other_boot: bool = True) -> None:
         """Mount the disk; it is another boot of the machine from now on, or still the same."""
-        self.wait_until_released()
+        self._wait_for_the_last_one()
         self.boots += is_other_boot
         self._boot.write_text(f"{self.boots:08x}-0000-4000-8000-000000000000\n")
         _run("mount", "-o", self._options, str(self._image), str(self.yard))
 
-    def wait_until_released(self) -> None:
+    def _wait_for_the_last_one(self) -> None:
         """Wait until nobody has the disk of before: mount namespaces of others copy it."""
         deadline = time.monotonic() + RELEASED_S
         while subprocess.run(

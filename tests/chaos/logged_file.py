@@ -126,7 +126,8 @@ def logged_file(image: Path, log: Path, place: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        subprocess.run(["umount", str(place)], check=True, capture_output=True)
+        subprocess.run(["umount", "--lazy", str(place)], check=True, capture_output=True)
+        server.terminate()
         server.wait(timeout=30)
 
 

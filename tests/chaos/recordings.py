@@ -162,21 +162,24 @@ def answer(here: Machine, command: Command, log: Path | None = None) -> Answer:
 
 @contextmanager
 def logging(folder: Path, script: str, options: str) -> Iterator[tuple[Machine, Path, Path]]:
-    """A machine on a disk that logs, holding a repository and a script; with base and log."""
+    """A machine on a disk that logs, holding a repository and a script; with base and log.
+
+    Mount namespaces of others may hold its mounts for longer: what was cut writes no more.
+    """
+    base, image, log = (folder / name for name in ("base", "image", "log"))
     with machine(folder, list(FILES.items())) as made:
         (made.yard / "script.json").write_text(script)
-        made.stop()
-        made.wait_until_released()
-        image, base, log, disk = (folder / name for name in ("disk.ext4", "base", "log", "disk"))
-        subprocess.run(["cp", "--sparse=always", image, base], check=True)
-        with logged_file(image, log, disk):
-            here = Machine(disk, made.yard, options=options)
-            here.start()
-            try:
-                yield here, base, log
-            finally:
-                here.cut()
-                here.wait_until_released()
+        subprocess.run(["sync", "--file-system", made.yard], check=True)
+        made.cut()
+        for copy in (base, image):
+            subprocess.run(["cp", "--sparse=always", folder / "disk.ext4", copy], check=True)
+    with logged_file(image, log, folder / "disk"):
+        here = Machine(folder / "disk", made.yard, options=options)
+        here.start()
+        try:
+            yield here, base, log
+        finally:
+            here.cut()
 
 
 def record(
