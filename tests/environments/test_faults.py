@@ -382,7 +382,7 @@ async def test_what_finds_no_room_at_home_waits_for_it_and_is_not_lost(
         with small(yard.workspace, 2) as enlarged:
             running = await start(yard.spec())
             with pytest.raises(Unavailable, match="No space left") as refused:
-                await running.result(FULL, call_id="01FULL")
+                await running.result(FULL.replace("zero", "urandom"), call_id="01FULL")
             assert refused.value.hint
             enlarged(8)
             result = await running.toolbox.attach("01FULL")

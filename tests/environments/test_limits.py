@@ -319,7 +319,7 @@ async def test_what_came_home_is_measured_after_a_command(kind: str, yard: Yard)
         more = {"command": "head -c 2000000 /dev/urandom >c"}
         told = await toolbox.call("d", "execute_command", more)
     assert (good["success"], good.get("limit")) == (True, None)
-    assert (told["success"], told["limit"], told["limit_seen_by"]) == (True, "disk", "watch")
+    assert (told["success"], told["limit"], told["limit_seen_by"]) == (False, "disk", "watch")
     assert 3_000_000 <= told["used"] < 3_100_000
     assert "disk" not in handle.details["unheld"]
 
@@ -328,8 +328,8 @@ async def test_what_came_home_is_measured_after_a_command(kind: str, yard: Yard)
 async def test_what_is_too_much_can_be_removed_again(kind: str, yard: Yard) -> None:
     adapter = yard.adapter(kind)
     runs = (
-        *("head -c 6000000 /dev/zero >big", "sleep 0.3; ls", "sleep 0.3; rm big", "sleep 0.3"),
-        "head -c 6000000 /dev/zero >big",
+        *("head -c 6000000 /dev/urandom >big", "sleep 0.3; ls", "sleep 0.3; rm big", "sleep 0.3"),
+        "head -c 6000000 /dev/urandom >big",
     )
     told = []
     async with limited(adapter, yard.spec(limits=Limits(disk_bytes=4 * MIB))) as (_, toolbox):
@@ -345,14 +345,17 @@ async def test_what_a_machine_has_not_is_named_without_a_false_figure(
 ) -> None:
     limits = Limits(memory_bytes=300 * MIB, disk_bytes=2 * MIB)
     async with limited(yard.adapter(kind), yard.spec(limits=limits)) as (_, toolbox):
-        write = {"command": "head -c 3000000 /dev/zero >c"}
+        write = {"command": "truncate -s 9M hole; head -c 3000000 /dev/urandom >c"}
         grown = await toolbox.call("w", "execute_command", write)
         hog = "python3 -c 'x = bytearray(b\"x\") * (1 << 28)'"
         killed = await toolbox.call("c", "execute_command", {"command": hog, "timeout_s": 60})
         wide = "python3 -c 'x = bytearray(1 << 32)'"
         refused = await toolbox.call("d", "execute_command", {"command": wide, "timeout_s": 60})
-    assert (grown["success"], grown["limit"], grown["limit_seen_by"]) == (True, "disk", "watch")
+    assert (grown["success"], grown["limit"], grown["limit_seen_by"]) == (False, "disk", "watch")
     assert 3_000_000 <= grown["used"] < 3_100_000
+    hole = (yard.workspace / "hole").stat()
+    assert (hole.st_size, hole.st_blocks) == (9 * MIB, 0)
+    assert [each.name for each in yard.workspace.iterdir()] == ["hole"]
     for told, seen_by in ((killed, "guest"), (refused, "output")):
         assert (told["error"], told["limit"], told["limit_seen_by"]) == ("LIMIT", "memory", seen_by)
         assert "the limit `memory` was reached: 300 MiB; use less" in told["message"]

@@ -40,6 +40,11 @@ class Bounds:
     path_chars: int = 256 * 1024**2  # of all paths together
 
 
+def bounds_of(file_bytes: object) -> Bounds:
+    """Return the usual bounds, with the limit of one file where there is one."""
+    return Bounds() if file_bytes is None else Bounds(file_bytes=int(str(file_bytes)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class FarLook:
     """One look of the far side at its replica."""
@@ -179,6 +184,7 @@ __all__ = [
     "LONGEST_PLACE",
     "Bounds",
     "FarLook",
+    "bounds_of",
     "checked_gone",
     "checked_left_out",
     "checked_path",

@@ -24,7 +24,7 @@ class Disk:
     """
 
     def __init__(self, handle: EnvironmentHandle, written: int | None) -> None:
-        self._folder = str(handle.details.get("written") or handle.workspace_path)
+        self.folder = str(handle.details.get("written") or handle.workspace_path)
         self._is_apart = bool(handle.details.get("is_apart"))  # nothing of the base lies there
         self._limit = from_json(Limits, handle.details.get("limits") or {}).disk_bytes
         self._first_written = written or 0
@@ -44,12 +44,12 @@ class Disk:
         return self._limit is not None and self._limit < USUAL
 
     def _measure(self) -> None:
-        self._base = size_of(Path(self._folder))
+        self._base = size_of(Path(self.folder))
 
     def free(self) -> int:
         """Return the bytes that are free on the disk it lies on; 0 where nobody can say."""
         try:
-            facts = os.statvfs(self._folder)
+            facts = os.statvfs(self.folder)
         except OSError:
             return 0
         return facts.f_bavail * facts.f_frsize
@@ -85,7 +85,7 @@ class Disk:
 
     def look_through(self, estimate: int) -> None:
         """Look it through. What lay there before is no growth, nor is what was taken away again."""
-        size = size_of(Path(self._folder))
+        size = size_of(Path(self.folder))
         if self._measuring is not None:
             self._measuring.join()
         self.grown = min(size, estimate) if self._base is None else max(0, size - self._base)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from patchyard.clients.berths import Station, berth_directory
 from patchyard.clients.controls import ANEW, ANSWER_S, control, open_port
 from patchyard.clients.far_claims import Bounds
+from patchyard.clients.home_room import HomeRoom
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.replicas import Replica
 from patchyard.clients.replicated import ReplicatedToolbox
@@ -133,7 +134,9 @@ async def attached(station: Station, handle: EnvironmentHandle) -> GuestToolbox:
     watched = WatchedToolbox(client, folder)
     most = int(handle.details["memory_mib"]) * 1024 * 1024  # all of it lies in memory there
     bounds = Bounds(file_bytes=most, bytes=most)
-    replica = Replica(watched, twin, mapping, tenure=Tenure(folder), bounds=bounds)
+    room = HomeRoom.of(handle, str(handle.details["source"]))
+    tenure = Tenure(folder)
+    replica = Replica(watched, twin, mapping, tenure=tenure, bounds=bounds, room=room)
     is_writable = handle.details.get("is_writable") is True
     toolbox = GuestToolbox(watched, replica, folder=folder, takes_home=is_writable)
     try:

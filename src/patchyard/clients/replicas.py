@@ -22,6 +22,7 @@ from patchyard.clients.far_claims import (
     lying,
     require_folders,
 )
+from patchyard.clients.home_room import HomeRoom
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.pieces import Piece, decoded, grouped
 from patchyard.clients.tenures import Tenure
@@ -30,7 +31,7 @@ from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.machine import is_of_machine, refused_by_machine
 from patchyard.engine.answers import whole
 from patchyard.toolbox.trees import FILE, FOLDER, LINK, Entry, Record, digest_of
-from patchyard.toolbox.twins import Twin, Unfinished
+from patchyard.toolbox.twins import NoRoom, Twin, Unfinished
 
 BATCH_BYTES = 4 * 1024 * 1024  # of contents in one request; a frame holds 32 MiB
 BATCH_ROWS = 5000
@@ -50,13 +51,18 @@ class Replica:
         *,
         tenure: Tenure,
         bounds: Bounds | None = None,
+        room: HomeRoom | None = None,
     ) -> None:
-        """Take a toolbox, the tree at home (closed by `close`), where each lies, and our time."""
+        """Take a toolbox, the tree at home (closed by `close`), where each lies, and our time.
+
+        `room` holds how much may come home.
+        """
         self._toolbox = toolbox
         self._home = home
         self._mapping = mapping
         self._tenure = tenure
         self._bounds = bounds or Bounds()
+        self.room = room or HomeRoom()
         self._token = os.urandom(6).hex()
         self._requests = 0
         self.left_out: Sequence[tuple[str, str]] = ()  # at the last look: what stays there, why
@@ -188,8 +194,9 @@ class Replica:
         """
         for _ in range(TRIES):
             look = await self._look()
-            self.left_out = look.left_out
+            self.room.consider(look.entries)
             lacking = await self._take(look) if look.entries or look.gone else set()
+            self.left_out = [*look.left_out, *self.room.left_out]
             if not lacking or look.is_busy:
                 return look.is_busy
         raise lying(f"the content of {min(lacking)!r}, which is not what comes")
@@ -243,35 +250,56 @@ class Replica:
             answer = await self._ask("replica_page", {"look": number, "offset": offset})
 
     async def _take(self, look: FarLook) -> set[str]:
-        """Do at home what was done there; return the files whose content was another by then."""
+        """Do at home what was done there; return the files whose content was another by then.
+
+        What there is no room for stays there, and differs on.
+        """
         files: list[str] = await self._at_home(self._prepared, look)
         sizes = [(path, look.entries[path].size) for path in files]
         lacking: set[str] = set()
         try:
             for group in grouped(sizes, most_bytes=BATCH_BYTES, most_pieces=BATCH_ROWS):
-                lacking |= await self._fetch(look, group)
+                refused = self.room.refused
+                wanted = [piece for piece in group if piece.path not in refused]
+                lacking |= await self._fetch(look, wanted) if wanted else set()
         finally:
             await whole(asyncio.to_thread(self._home.give_up))
         await self._at_home(self._finished, look)
-        await self._ask("replica_settle", {"look": look.number, "without": sorted(lacking)})
+        without = sorted(lacking | self._without(look))
+        await self._ask("replica_settle", {"look": look.number, "without": without})
         return lacking
+
+    def _without(self, look: FarLook) -> set[str]:
+        """Return what there is no room for at home."""
+        return {path for path in look.entries if self.room.has_refused(path)}
 
     def _prepared(self, look: FarLook) -> list[str]:
         """Delete what is gone, make folders and links; return the files that need content."""
         self._home.remove(list(look.gone))
+        self.room.begin(self._home, look.entries)
         files = []
         for path in sorted(look.entries):
             entry = look.entries[path]
+            if self.room.has_refused(path):
+                continue
             if entry.kind != FILE:
-                self._home.put(path, entry)
+                self._put(path, entry)
             elif not self._home.adjust(path, entry):
                 files.append(path)
         return files
 
+    def _put(self, path: str, entry: Entry) -> None:
+        try:
+            self._home.put(path, entry)
+        except NoRoom:
+            self.room.refuse(path, entry, self._home)
+
     def _finished(self, look: FarLook) -> None:
         """Give the folders their modes, inner ones first."""
+        self.room.end(self._home)
+        without = self._without(look)
         for path, entry in sorted(look.entries.items(), reverse=True):
-            if entry.kind == FOLDER:
+            if entry.kind == FOLDER and path not in without:
                 self._home.finish(path, entry)
 
     async def _fetch(self, look: FarLook, group: Sequence[Piece]) -> set[str]:
@@ -295,11 +323,14 @@ class Replica:
     def _write(self, piece: Piece, entry: Entry, data: bytes | None) -> bool:
         """Write a piece; False where it is not what was announced."""
         if data is None or len(data) != piece.length:
+            self._home.give_up()
             return False
         try:
             self._home.write(piece.path, entry, piece.offset, data)
         except Unfinished:
-            return False
+            return piece.path in self.room.refused  # an earlier piece found no room
+        except NoRoom:
+            self.room.refuse(piece.path, entry, self._home)
         return True
 
     async def _at_home(self, function: Callable[..., Any], *args: Any) -> Any:

@@ -20,6 +20,7 @@ from patchyard.clients.replicas import Replica
 from patchyard.contracts.environment import OnOutput, Toolbox
 from patchyard.contracts.forwarding import ForwardingToolbox
 from patchyard.domain.errors import EnvironmentBroken, Unavailable
+from patchyard.domain.limit_hits import told
 
 READING = frozenset(
     ["codebase_search", "grep_search", "list_directory", "read_file", "search_files"]
@@ -96,7 +97,9 @@ class ReplicatedToolbox(ForwardingToolbox):
         if not left:
             return result
         message = f"{result.get('message', '')}; not taken along: {', '.join(left[:5])}"
-        return {**result, "left_out": left, "message": message}
+        found = {**result, "left_out": left, "message": message}
+        hit = self._replica.room.news()
+        return found if hit is None else told({**found, "success": False}, hit)
 
     async def _bring_in(self) -> None:
         async with self._lock:

@@ -33,7 +33,16 @@ from patchyard.domain.environment import (
     Limits,
 )
 from patchyard.domain.errors import EnvironmentBroken
-from patchyard.domain.limit_hits import LIMIT, Hit, fields_of, hit_of, sentence, told, watched_hit
+from patchyard.domain.limit_hits import (
+    LIMIT,
+    Hit,
+    fields_of,
+    hit_of,
+    limit_in,
+    sentence,
+    told,
+    watched_hit,
+)
 from patchyard.domain.mcp import MCP_ANSWER, MCP_CALL, MCP_LIST
 from patchyard.domain.tooling import COMMAND, finite
 from patchyard.domain.usage import (
@@ -189,7 +198,8 @@ class Metered(ForwardingToolbox):
             is_alone=self._guard is None,
         )
         hit = self._named(watch.hit or found or self._news())
-        if watch.hit is not None and watch.hit.limit in WHOLE:
+        is_watched = watch.hit is not None and watch.hit.limit in WHOLE
+        if is_watched or limit_in(said) == "disk":  # what there is no room for goes on growing
             await self._sweep(jobs=True)
         elif hit is not None and hit.limit in SWEPT:
             await self._sweep(jobs=False)

@@ -15,7 +15,7 @@ from typing import Any
 from patchyard.clients.as_asked import require_as_asked
 from patchyard.clients.berths import Noted, Station, agent_of, berth_directory, remove_berth
 from patchyard.clients.far_bare import bare_options, bare_variables, refuse_unanswered
-from patchyard.clients.far_claims import LONGEST_PLACE, Bounds, checked_start
+from patchyard.clients.far_claims import LONGEST_PLACE, bounds_of, checked_start
 from patchyard.clients.far_containers import (
     PLACES,
     container_on,
@@ -33,6 +33,7 @@ from patchyard.clients.far_walls import (
 )
 from patchyard.clients.growth import HomeMeter
 from patchyard.clients.holding import held_there, unheld_there
+from patchyard.clients.home_room import HomeRoom
 from patchyard.clients.mapped import MappedToolbox
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.reattaching import Gone, ReattachingToolbox
@@ -173,9 +174,6 @@ class SSHEnvironment:
         reattaching = ReattachingToolbox(await self._met(handle, line), line.dialled, line.hung_up)
         details = handle.details
         owner = details["owner"]
-        bounds = Bounds()
-        if details["file_bytes"] is not None:
-            bounds = replace(bounds, file_bytes=int(details["file_bytes"]))
         try:
             whose = (owner[0], owner[1]) if owner else None
             home = Twin(str(details["source"]), owner=whose, is_one_mount=True)
@@ -183,14 +181,16 @@ class SSHEnvironment:
             await reattaching.close()
             raise EnvironmentBroken(f"the workspace is gone: {error}") from error
         tenure = Tenure(berth_directory(self._station, handle.environment_id))
-        replica = Replica(reattaching, home, _mapping(handle), tenure=tenure, bounds=bounds)
+        room = HomeRoom.of(handle, str(details["source"]))
+        mapping, bounds = _mapping(handle), bounds_of(details["file_bytes"])
+        replica = Replica(reattaching, home, mapping, tenure=tenure, bounds=bounds, room=room)
         toolbox = ReplicatedToolbox(reattaching, replica, takes_home=bool(details["is_writable"]))
         try:
             await toolbox.recover()
         except BaseException:
             await toolbox.close()
             raise
-        return MappedToolbox(toolbox, _mapping(handle))
+        return MappedToolbox(toolbox, mapping)
 
     async def _met(self, handle: EnvironmentHandle, line: "_Line") -> ToolboxClient:
         """Return the first connection to it; one that breaks meanwhile says nothing of it.

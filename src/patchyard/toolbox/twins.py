@@ -10,22 +10,29 @@ import os
 import stat
 
 from .footing import PASSING, STAGED, raw_of
+from .holes import BLOCK_BYTES, room_of, write_with_holes
 from .trees import FILE, FOLDER, LINK, MODE, Entry, Tree, digest_of, record_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import hashlib
+    from typing import Callable
 
     from .footing import Path
 
 STAYING = frozenset([errno.ENOTEMPTY, errno.EEXIST])
 NO_NAMELESS = frozenset([errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL])
 NAMELESS = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
+SHORT_LINK = 60  # bytes of a target that take no block of their own in ext4
 NAMED = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Unfinished(Exception):
     """A file that came in pieces is not what was announced; nothing of it is there."""
+
+
+class NoRoom(Exception):
+    """An entry takes more than the room that is left; nothing of it is there."""
 
 
 class _Coming:
@@ -38,6 +45,7 @@ class _Coming:
         self.staged = staged  # its name there; empty where it has none
         self.digest: hashlib.blake2b = digest_of()
         self.size = 0
+        self.room = 0  # bytes of blocks that it takes, less those of the file that it replaces
 
     def close(self) -> None:
         """Give it up, or let go of it."""
@@ -62,6 +70,8 @@ class Twin(Tree):
         In `is_one_mount` what is not whole yet lies at the root, where `sweep` finds it.
         """
         super().__init__(root)
+        self.room: int | None = None  # bytes of blocks that may still be written; None: no bound
+        self.frees: Callable[[Path], int] = _nothing  # bytes of blocks that go with a path's file
         self._owner = owner
         self._is_one_mount = is_one_mount
         self._coming: dict[Path, _Coming] = {}
@@ -74,7 +84,7 @@ class Twin(Tree):
     def give_up(self) -> None:
         """Drop every file that has not come as a whole."""
         while self._coming:
-            self._coming.popitem()[1].close()
+            self._abandon(self._coming.popitem()[1])
 
     def remove(self, paths: list[Path]) -> None:
         """Take these away, those below others first. A folder that holds more stays."""
@@ -100,7 +110,10 @@ class Twin(Tree):
                 raise
 
     def put(self, path: Path, entry: Entry) -> None:
-        """Make a folder or a link; a folder is open to its owner until `finish`. Raises OSError."""
+        """Make a folder or a link; a folder is open to its owner until `finish`.
+
+        Raises NoRoom, OSError.
+        """
         try:
             at, name = self._way(path)
             self._writable(at)
@@ -110,6 +123,7 @@ class Twin(Tree):
                 now = entry._replace(mode=status.st_mode & MODE)
                 self.agreed[path] = record_of(now, status)
             else:
+                self._take_room(BLOCK_BYTES if len(raw_of(entry.mark)) >= SHORT_LINK else 0)
                 self._clear(at, name)
                 os.symlink(raw_of(entry.mark), name, dir_fd=at)
                 self._own_name(at, name)
@@ -144,6 +158,7 @@ class Twin(Tree):
     def _folder_at(self, at: int, name: bytes) -> None:
         status = self._status(at, name)
         if status is None or not stat.S_ISDIR(status.st_mode):
+            self._take_room(BLOCK_BYTES)
             self._clear(at, name)
             os.mkdir(name, 0o700, dir_fd=at)
             self._own_name(at, name)
@@ -163,7 +178,10 @@ class Twin(Tree):
             self.give_back()
 
     def write(self, path: Path, entry: Entry, offset: int, data: bytes) -> None:
-        """Take in a piece of a file; with the last one it is there. Raises Unfinished, OSError."""
+        """Take in a piece of a file; with the last one it is there.
+
+        Raises Unfinished, NoRoom, OSError.
+        """
         try:
             coming = self._coming.pop(path, None) if offset else self._begin(path)
             if coming is None:
@@ -171,7 +189,7 @@ class Twin(Tree):
             try:
                 self._add(coming, path, entry, offset, data)
             except BaseException:
-                coming.close()
+                self._abandon(coming)
                 raise
         finally:
             self.give_back()
@@ -179,7 +197,7 @@ class Twin(Tree):
     def _begin(self, path: Path) -> _Coming:
         old = self._coming.pop(path, None)
         if old is not None:
-            old.close()
+            self._abandon(old)
         at, _ = self._way(path)
         folder = os.dup(at)
         try:
@@ -189,14 +207,19 @@ class Twin(Tree):
         except BaseException:
             os.close(folder)
             raise
-        return _Coming(folder, descriptor, stage, staged)
+        coming = _Coming(folder, descriptor, stage, staged)
+        if self.room is not None:
+            coming.room = -self.frees(path)
+            self._give_room(-coming.room)
+        return coming
 
     def _add(self, coming: _Coming, path: Path, entry: Entry, offset: int, data: bytes) -> None:
         if coming.size != offset or offset + len(data) > entry.size:
             raise Unfinished(path)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(coming.descriptor, rest) :]
+        room = room_of(data)
+        self._take_room(room)
+        coming.room += room
+        write_with_holes(coming.descriptor, data, offset)
         coming.digest.update(data)
         coming.size += len(data)
         if coming.size < entry.size:
@@ -208,12 +231,28 @@ class Twin(Tree):
             raise Unfinished(path)
         self._place(coming, path, entry)
 
+    def _take_room(self, size: int) -> None:
+        if self.room is not None:
+            if size > self.room:
+                raise NoRoom
+            self.room -= size
+
+    def _give_room(self, size: int) -> None:
+        if self.room is not None:
+            self.room += size
+
+    def _abandon(self, coming: _Coming) -> None:
+        """Give up what has not come as a whole, or let go of what has."""
+        self._give_room(coming.room)
+        coming.close()
+
     def _place(self, coming: _Coming, path: Path, entry: Entry) -> None:
         name = raw_of(path).rpartition(b"/")[2]
         descriptor, at = coming.descriptor, coming.at
         if self._owner is not None:
             os.fchown(descriptor, *self._owner)
         os.fchmod(descriptor, entry.mode & MODE)
+        os.ftruncate(descriptor, entry.size)  # it may end in a hole
         os.utime(descriptor, ns=(entry.mtime, entry.mtime))
         self._writable(at)
         self._writable(coming.stage)
@@ -224,6 +263,7 @@ class Twin(Tree):
         if status is not None and stat.S_ISDIR(status.st_mode):
             self._clear(at, name)
         os.replace(coming.staged, name, src_dir_fd=coming.stage, dst_dir_fd=at)
+        coming.room = 0  # it stays
         status = os.fstat(descriptor)
         now = entry._replace(mode=status.st_mode & MODE, mtime=status.st_mtime_ns)
         self.agreed[path] = record_of(now, status)
@@ -290,6 +330,11 @@ class Twin(Tree):
             os.chown(name, self._owner[0], self._owner[1], dir_fd=at, follow_symlinks=False)
 
 
+def _nothing(_path: Path) -> int:
+    """Say that replacing a file makes no room."""
+    return 0
+
+
 def _fresh(folder: int) -> tuple[int, bytes]:
     """Return a new open file in the folder, and its name where the file system needs one."""
     try:
@@ -302,4 +347,4 @@ def _fresh(folder: int) -> tuple[int, bytes]:
     return os.open(staged, NAMED, 0o600, dir_fd=folder), staged
 
 
-__all__ = ["FILE", "LINK", "Twin", "Unfinished"]
+__all__ = ["FILE", "LINK", "SHORT_LINK", "NoRoom", "Twin", "Unfinished"]
