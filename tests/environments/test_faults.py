@@ -8,10 +8,9 @@ import asyncio
 import math
 import os
 import signal
-import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,13 @@ import pytest
 from environments.census import Census
 from environments.dockerds import OwnEngine, engine
 from environments.far import server
+from environments.filling import FULL, full_and_on, small
 from environments.yards import VM, Adapter, Running, Yard, living, marks_of, starting
 from images import WITHOUT_PYTHON, image
 from patchyard.clients import reattaching
 from patchyard.clients.berths import from_details
 from patchyard.clients.docker import ContainerEngine
 from patchyard.clients.guest_toolbox import WatchedToolbox
-from patchyard.clients.mounts import unmount
 from patchyard.clients.process import kill
 from patchyard.clients.ssh_talk import Conversation
 from patchyard.domain.environment import Limits
@@ -287,37 +286,6 @@ async def test_a_host_that_is_lost_while_it_starts_one_is_cleared_when_it_is_bac
     assert living(yard) == []
 
 
-def _enlarge(place: Path, megabytes: int) -> None:
-    subprocess.run(["mount", "-o", f"remount,size={megabytes}m", str(place)], check=True)
-
-
-@contextmanager
-def small(place: Path, megabytes: int) -> Iterator[Callable[[int], None]]:
-    """A disk of some megabytes at `place`; yields what makes it larger."""
-    owner = place.stat()
-    options = f"size={megabytes}m,mode=755,uid={owner.st_uid},gid={owner.st_gid}"
-    mount = ["mount", "-t", "tmpfs", "-o"]
-    subprocess.run([*mount, options, "small", str(place)], check=True)
-    try:
-        yield lambda more: _enlarge(place, more)
-    finally:
-        unmount(place)
-
-
-FULL = "head -c 3000000 /dev/zero > big"
-
-
-async def full_and_on(running: Running, fill: str = FULL, clear: str = "rm big") -> None:
-    """Fill the disk there; it is a result of commands and tools, and work goes on with room."""
-    full = await running.result(fill)
-    assert full["exit_code"] != 0
-    assert "No space left on device" in full["stderr"]
-    file = {"path": "more.txt", "content": "x" * 1_000_000}
-    written = await running.toolbox.call("01MORE", "write_file", file)
-    assert (written["success"], written["error"]) == (False, "NO_SPACE")
-    assert await running.run(f"{clear}; echo room > small.txt; cat small.txt") == "room"
-
-
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=marks_of(kind)) for kind in ("container", "process")]
 )
@@ -350,7 +318,8 @@ async def test_a_full_disk_in_a_machine_is_a_result_and_work_goes_on_with_room(
     async with starting(yard.adapter(kind)) as start:
         running = await start(yard.spec(limits=Limits(memory_bytes=300 * 1024**2)))
         census = Census.of(yard, running.handle, None)
-        await full_and_on(running, FULL_THERE, "kill $(cat pid); rm pid")
+        clear, cure = "kill $(cat pid); rm pid", "the virtual machine's memory is full"
+        await full_and_on(running, FULL_THERE, clear, cure=cure)
         assert (yard.workspace / "small.txt").read_text() == "room\n"
     assert census.left() == {}
 
@@ -364,7 +333,7 @@ async def test_a_full_disk_of_a_host_is_a_result_and_work_goes_on_with_room(yard
     with serving_ssh(prepared=with_a_small_home) as server:
         yard.use(server)
         async with starting(SSHEnvironment(yard.station)) as start:
-            await full_and_on(await start(yard.spec()))
+            await full_and_on(await start(yard.spec()), cure="that host's disk")
         assert (yard.workspace / "small.txt").read_text() == "room\n"
         seen = f"/proc/{server.process.pid}/root{server.base}/environments"
         assert os.listdir(seen) == []  # noqa: PTH208 - of another mount namespace

@@ -40,6 +40,25 @@ class Bounds:
     path_chars: int = 256 * 1024**2  # of all paths together
 
 
+@dataclass(frozen=True, kw_only=True)
+class FarPlace:
+    """What a person can do where a far side cannot keep its copy of the workspace."""
+
+    full: str  # the cure where it has no room for it
+    other: str  # of any other trouble
+
+
+ON_HOST = FarPlace(
+    full="free some space on that host's disk, where ~/.cache/patchyard lies, then resume",
+    other="look at that host's disk and log; a new environment begins with a new copy",
+)
+IN_MACHINE = FarPlace(
+    full="the virtual machine's memory is full, where the workspace lies: allow it more"
+    " (`--limit memory=8G`), or leave large files out",
+    other="end the plan's environment: a new virtual machine begins with a new copy",
+)
+
+
 def bounds_of(file_bytes: object) -> Bounds:
     """Return the usual bounds, with the limit of one file where there is one."""
     return Bounds() if file_bytes is None else Bounds(file_bytes=int(str(file_bytes)))
@@ -60,7 +79,7 @@ def lying(what: str) -> EnvironmentBroken:
     """Return the error for a claim that cannot be."""
     return EnvironmentBroken(
         f"the far side of the workspace claims what cannot be: {what}",
-        hint="end the plan's environment and look at that host",
+        hint="end the plan's environment, and look at the host or the machine that it ran in",
     )
 
 
@@ -180,10 +199,13 @@ def require_folders(look: FarLook, agreed: Mapping[str, Record]) -> None:
 
 
 __all__ = [
+    "IN_MACHINE",
     "KEPT_WORDS",
     "LONGEST_PLACE",
+    "ON_HOST",
     "Bounds",
     "FarLook",
+    "FarPlace",
     "bounds_of",
     "checked_gone",
     "checked_left_out",

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from patchyard.clients.berths import Station, berth_directory
 from patchyard.clients.controls import ANEW, ANSWER_S, control, open_port
-from patchyard.clients.far_claims import Bounds
+from patchyard.clients.far_claims import IN_MACHINE, Bounds
 from patchyard.clients.home_room import HomeRoom
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.replicas import Replica
@@ -136,7 +136,9 @@ async def attached(station: Station, handle: EnvironmentHandle) -> GuestToolbox:
     bounds = Bounds(file_bytes=most, bytes=most)
     room = HomeRoom.of(handle, str(handle.details["source"]))
     tenure = Tenure(folder)
-    replica = Replica(watched, twin, mapping, tenure=tenure, bounds=bounds, room=room)
+    replica = Replica(
+        watched, twin, mapping, tenure=tenure, bounds=bounds, room=room, place=IN_MACHINE
+    )
     is_writable = handle.details.get("is_writable") is True
     toolbox = GuestToolbox(watched, replica, folder=folder, takes_home=is_writable)
     try:

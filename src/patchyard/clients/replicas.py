@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from patchyard.clients.far_claims import (
+    ON_HOST,
     Bounds,
     FarLook,
+    FarPlace,
     checked_gone,
     checked_left_out,
     checked_rows,
@@ -28,7 +30,7 @@ from patchyard.clients.pieces import Piece, decoded, grouped
 from patchyard.clients.tenures import Tenure
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.errors import EnvironmentBroken
-from patchyard.domain.machine import is_of_machine, refused_by_machine
+from patchyard.domain.machine import is_full_disk, is_of_machine, refused_by_machine
 from patchyard.engine.answers import whole
 from patchyard.toolbox.trees import FILE, FOLDER, LINK, Entry, Record, digest_of
 from patchyard.toolbox.twins import NoRoom, Twin, Unfinished
@@ -51,18 +53,17 @@ class Replica:
         *,
         tenure: Tenure,
         bounds: Bounds | None = None,
-        room: HomeRoom | None = None,
+        room: HomeRoom | None = None,  # for what comes home
+        place: FarPlace = ON_HOST,  # that the replica lies in
     ) -> None:
-        """Take a toolbox, the tree at home (closed by `close`), where each lies, and our time.
-
-        `room` holds how much may come home.
-        """
+        """Take a toolbox, the tree at home (closed by `close`), where each lies, and our time."""
         self._toolbox = toolbox
         self._home = home
         self._mapping = mapping
         self._tenure = tenure
         self._bounds = bounds or Bounds()
         self.room = room or HomeRoom()
+        self._place = place
         self._token = os.urandom(6).hex()
         self._requests = 0
         self.left_out: Sequence[tuple[str, str]] = ()  # at the last look: what stays there, why
@@ -347,7 +348,7 @@ class Replica:
                 raise refused_by_machine(error) from error
             raise EnvironmentBroken(
                 f"what the far side claims cannot be done at home: {os.strerror(error.errno or 0)}",
-                hint="end the plan's environment and look at that host",
+                hint=self._place.other,
             ) from error
 
     async def _ask(self, op: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -364,10 +365,8 @@ class Replica:
         await self._toolbox.forget((call_id,))
         if answer.get("success") is not True:
             said = str(answer.get("message"))[:500]
-            raise EnvironmentBroken(
-                f"the replica of the workspace cannot be kept: {said}",
-                hint="look whether that host's disk is full",
-            )
+            hint = self._place.full if is_full_disk(said) else self._place.other
+            raise EnvironmentBroken(f"the copy of the workspace cannot be kept: {said}", hint=hint)
         return answer
 
     def _translated(self, entry: Entry, move: Callable[[str], str]) -> Entry:
