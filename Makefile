@@ -6,7 +6,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 LOCKING := --generate-hashes --strip-extras --allow-unsafe --no-header --quiet --annotation-style=line \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
 SOAK ?= tests/chaos tests/queue tests/budgets tests/sloppy tests/stores tests/acceptance/test_every_kind.py \
-	tests/environments/test_many_at_once.py tests/mainjob/test_armed_checkouts.py
+	tests/environments/test_many_at_once.py tests/environments/test_environment_contract.py tests/probing/test_kinds.py \
+	tests/mainjob/test_armed_checkouts.py
 PATCHYARD_SEED ?= 20261121
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore

@@ -44,7 +44,7 @@ class _Column(NamedTuple):
 def _columns() -> Iterator[_Column]:
     for kind in {*HERE, *KNOWN}:
         yield _Column(f"`{kind}`", STRENGTH[kind], KNOWN.get(kind, {}))
-    yield _Column("`container` in gVisor", GVISOR_STRENGTH, IN_GVISOR)
+    yield _Column("`container` in gVisor before 2023", GVISOR_STRENGTH, IN_GVISOR)
 
 
 def _stopped(name: str, listed: Mapping[str, Known]) -> str:

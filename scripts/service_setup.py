@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tree import ROOT
@@ -29,6 +30,8 @@ PACKAGES = (
 CLI_VERSIONS = ("0.80.0", "0.89.0")
 BUILD = ROOT / "build"
 CLI = BUILD / "devcontainers-cli"
+#: What pins a gVisor newer than Debian's; a Go that is too old for it refuses to read that.
+GVISOR = ROOT / "scripts/gvisor"
 ENDING_S = 20
 
 
@@ -72,6 +75,18 @@ def _devcontainers_cli() -> Path | None:
     return programs
 
 
+def _current_gvisor() -> str:
+    """The program of a gVisor newer than Debian's, where there is a Go that can build it."""
+    go = ["go", "-C", str(GVISOR), "list", "-m"]
+    known = {**os.environ, "GOTOOLCHAIN": "local"}
+    if (
+        not shutil.which("go")
+        or subprocess.run(go, check=False, capture_output=True, env=known).returncode
+    ):
+        return ""
+    return said("scripts/current_gvisor.sh", BUILD / "gvisor", what="a current gVisor")
+
+
 def end(folder: Path, *, patience_s: float = ENDING_S) -> None:
     """Ends the container engine whose state lies in the folder, and removes that."""
     with contextlib.suppress(OSError, ValueError):
@@ -97,6 +112,24 @@ def serving(environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
     if not is_wanted(environment):
         yield whole
         return
+    with ThreadPoolExecutor() as beside:  # the rest waits for the network
+        gvisor = beside.submit(_current_gvisor) if not whole.get("DOCKER_HOST") else None
+        _install(whole)
+    if gvisor is None:
+        yield whole
+        return
+    folder = Path(tempfile.mkdtemp(prefix="patchyard-engine-"))
+    runsc = [built] if (built := gvisor.result()) else []
+    try:
+        if host := said("scripts/start_dockerd.sh", folder, *runsc, what="the container engine"):
+            whole["DOCKER_HOST"] = host
+        yield whole
+    finally:
+        end(folder)
+
+
+def _install(whole: dict[str, str]) -> None:
+    """Install what the tests need, and name in the environment where it is."""
     subprocess.run(["scripts/system_packages.sh", sys.executable, *PACKAGES], check=False, cwd=ROOT)
     if programs := _devcontainers_cli():
         whole["PATH"] = os.pathsep.join([str(programs), whole.get("PATH", os.defpath)])
@@ -104,13 +137,3 @@ def serving(environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
         whole["PATCHYARD_VM_IMAGE"] = said(
             "scripts/guest_kernel.sh", BUILD / "kernel", what="the kernel of virtual machines"
         )
-    if whole.get("DOCKER_HOST"):
-        yield whole
-        return
-    folder = Path(tempfile.mkdtemp(prefix="patchyard-engine-"))
-    try:
-        if host := said("scripts/start_dockerd.sh", folder, what="the container engine"):
-            whole["DOCKER_HOST"] = host
-        yield whole
-    finally:
-        end(folder)

@@ -26,6 +26,7 @@ settings.register_profile(
 settings.load_profile("patchyard")
 
 INDEX_SERVICES = frozenset({"npm-index", "pypi-index"})
+CONTAINERS = {"docker", "runsc", "runsc-current", "runsc-systrap"}
 INDEX_PREFIXES = (
     *("PIP_", "NPM_CONFIG_", "NODE_EXTRA_", "SSL_CERT_", "REQUESTS_CA_"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
@@ -94,7 +95,7 @@ def _clean_environment(
     variables = home(next(_homes))
     if INDEX_SERVICES.intersection(_services(request.node)):
         variables |= _indexes()
-    if {"docker", "runsc"} & set(_services(request.node)) and "DOCKER_HOST" in REAL_ENVIRONMENT:
+    if CONTAINERS.intersection(_services(request.node)) and "DOCKER_HOST" in REAL_ENVIRONMENT:
         variables["DOCKER_HOST"] = REAL_ENVIRONMENT["DOCKER_HOST"]
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

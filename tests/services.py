@@ -114,14 +114,12 @@ def _docker() -> str | None:
     return _fails("docker", "version")
 
 
-def _runsc() -> str | None:
-    """Whether the engine of the tests knows gVisor and it really starts is what they show."""
-    missing = _docker() or _fails("runsc", "--version")
-    if missing:
+def _runtime(name: str) -> str | None:
+    """Whether the engine of the tests knows a runtime; that it really starts is what they show."""
+    if missing := _docker():
         return missing
     known = _said("docker", "info", "--format", "{{range $name, $_ := .Runtimes}}{{$name}} {{end}}")
-    there = "runsc" in known.split()
-    return None if there else "the container engine knows no runtime runsc"
+    return None if name in known.split() else f"the container engine knows no runtime {name}"
 
 
 def _podman() -> str | None:
@@ -271,13 +269,16 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "python3.13": lambda: _no_python("3.13"),
     "ripgrep": lambda: _fails("rg", "--version"),
     "root": _root,
-    "runsc": _runsc,
+    "runsc": lambda: _runtime("runsc"),
+    "runsc-current": lambda: _runtime("runsc-current"),
+    "runsc-systrap": lambda: _runtime("runsc-systrap"),
     "rust": _rust,
     "sshd": _sshd,
     "user-namespaces": lambda: _fails("unshare", "--user", "true"),
 }
 
 _AS_ROOT = "`make test` as root installs and starts it"
+_GVISOR = f"{_AS_ROOT}, where `go` is as new as scripts/gvisor/go.mod says"
 #: How to get each service.
 CURES = {
     "bubblewrap": "apt-get install bubblewrap, and user namespaces for ordinary users",
@@ -305,6 +306,8 @@ CURES = {
     "ripgrep": "apt-get install ripgrep",
     "root": "run as root",
     "runsc": f"{_AS_ROOT}, where Debian has it",
+    "runsc-current": _GVISOR,
+    "runsc-systrap": _GVISOR,
     "rust": "cargo, clippy and rustfmt, for instance with rustup",
     "sshd": _AS_ROOT,
     "user-namespaces": "a kernel that lets ordinary users make them",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.yards import CARRIED, SSH, Adapter, Start, Yard, starting
+from environments.yards import CARRIED, GVISORS, SSH, Adapter, Start, Yard, starting
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
@@ -31,7 +31,7 @@ def copies() -> Iterator[Path]:
 
 DEVIATIONS = {
     **dict.fromkeys((*SSH, *CARRIED), ssh.DEVIATIONS),
-    "container-runsc": container.GVISOR_DEVIATIONS,
+    **dict.fromkeys(GVISORS, container.GVISOR_DEVIATIONS),
     "vm": vm.DEVIATIONS,
 }
 

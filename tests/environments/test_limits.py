@@ -16,7 +16,6 @@ from environments.limited import COMMAND_S, COUNTED, attacked, limited, reportin
 from environments.yards import VM, Yard, marks_of
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentBroken
-from patchyard.engine.metering import ended_by_limit
 from services import absence
 
 pytestmark = [pytest.mark.anyio]
@@ -37,7 +36,6 @@ CONFINED = [where for where in WHERE if "host" not in str(where)]
 
 BOMB = ":(){ :|:& };:; wait"
 MANY = 'python3 -c \'import subprocess as s; [s.Popen(["sleep", "5"]) for _ in range(60)]\''
-MANY_MORE = MANY.replace("60", "400")
 HOG = "python3 -c 'x = bytearray(1 << 28)'"
 HOGS = (
     "for i in 1 2 3; do"
@@ -293,18 +291,6 @@ async def test_memory_that_ends_the_whole_environment_is_named(where: str, yard:
         health = await reporting(adapter).health(handle)
     assert (broken.value.details["limit"], broken.value.details["allowed"]) == ("memory", 40 * MIB)
     assert (health.is_alive, health.answers, health.limit) == (False, False, "memory")
-
-
-@pytest.mark.service("runsc")
-async def test_a_fork_bomb_that_ends_gvisor_is_named_with_what_was_counted(yard: Yard) -> None:
-    adapter = yard.adapter("container-runsc")
-    async with limited(adapter, yard.spec(limits=Limits(processes=32))) as (_, toolbox):
-        with pytest.raises(EnvironmentBroken, match="the limit `processes` was reached") as broken:
-            await toolbox.call("c", "execute_command", {"command": MANY_MORE})
-    assert "256 of 256 tasks of this machine, which gVisor needs for 32 " in broken.value.message
-    payload = ended_by_limit(broken.value)
-    assert payload is not None
-    assert (payload["error"], payload["limit"], payload["used"]) == ("LIMIT", "processes", 256)
 
 
 AWAY = [pytest.param(kind, marks=marks_of(kind)) for kind in ("ssh", "ssh-process")]

@@ -30,6 +30,7 @@ from patchyard.environments.process import ProcessEnvironment
 from patchyard.environments.ssh import SSHEnvironment
 from patchyard.environments.vm import VmEnvironment
 from sshds import HOST, SshServer
+from timing import IS_SOAK
 
 
 class Adapter(Protocol):
@@ -46,9 +47,13 @@ class Adapter(Protocol):
     async def end(self, handle: EnvironmentHandle) -> None: ...
 
 
+GVISORS = ("container-runsc", "container-runsc-current", "container-runsc-systrap")
+"""Containers in gVisor: Debian 12's, a current one, and that on another platform; `runsc…` is what
+the container engine calls it, and the service that their tests need."""
+
 ADAPTERS: dict[str, Callable[[Station], Adapter]] = {
     "container": ContainerEnvironment,
-    "container-runsc": ContainerEnvironment,
+    **dict.fromkeys(GVISORS, ContainerEnvironment),
     "devcontainer": DevcontainerEnvironment,
     "host": HostEnvironment,
     "mock": MockEnvironment,
@@ -63,7 +68,7 @@ ADAPTERS: dict[str, Callable[[Station], Adapter]] = {
 
 
 LOCAL = ("host", "mock", "process")  # kinds that need nothing but this machine's kernel
-IN_CONTAINERS = ("container", "container-runsc", "devcontainer")
+IN_CONTAINERS = ("container", *GVISORS, "devcontainer")
 SSH = ("ssh", "ssh-nobody")  # as root, whose agent is another user there, and as an ordinary user
 CARRIED = {
     "ssh-container": ExecutionEnvironment.CONTAINER,
@@ -74,7 +79,7 @@ CARRIED = {
 NEEDS = {
     **dict.fromkeys(IN_CONTAINERS, "docker"),
     **dict.fromkeys((*SSH, *CARRIED), "sshd"),
-    "container-runsc": "runsc",
+    **{kind: kind.removeprefix("container-") for kind in GVISORS},
     "vm": "qemu",
 }
 """The service that tests of a kind need."""
@@ -88,11 +93,12 @@ def marks_of(kind: str) -> Sequence[pytest.MarkDecorator]:
     return [*patience, *carried, *needed]
 
 
+IN_GVISOR = [pytest.param(kind, marks=marks_of(kind)) for kind in GVISORS]
 VM = pytest.param("vm", marks=marks_of("vm"))
 HOSTS = (*SSH, "ssh-container", "ssh-process")  # an ordinary user's: test_what_hosts_carry.py
-KINDS = [
-    pytest.param(kind, marks=marks_of(kind)) for kind in (*IN_CONTAINERS, *LOCAL, *HOSTS, "vm")
-]
+OFTEN = [kind for kind in IN_CONTAINERS if kind != "container-runsc-current" or IS_SOAK]
+KINDS = [pytest.param(kind, marks=marks_of(kind)) for kind in (*OFTEN, *LOCAL, *HOSTS, "vm")]
+"""Where the contract holds; a current gVisor's is shown on its default platform."""
 
 
 @dataclass
@@ -113,7 +119,7 @@ class Yard:
         """Return the adapter of a kind; specs name an image then where it takes one."""
         if kind in IN_CONTAINERS or CARRIED.get(kind) == ExecutionEnvironment.CONTAINER:
             self.image = image(WITH_PYTHON)
-            self.runtime = "runsc" if kind == "container-runsc" else ""
+            self.runtime = NEEDS[kind] if kind in GVISORS else ""
         if kind.startswith("ssh") and self.server is None:
             assert self.servers is not None
             self.carries = CARRIED.get(kind)

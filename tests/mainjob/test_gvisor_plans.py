@@ -1,11 +1,13 @@
 """A plan in gVisor, by the command line: what is kept of a resource, where its gates run."""
 
 import os
+import subprocess
 
 import pytest
 
 from images import WITH_PYTHON, image
 from mainjob.driver import Desk, finish, write
+from patchyard.domain.gvisor import day_of, is_old, note_of
 
 pytestmark = [
     *(pytest.mark.service(name) for name in ("bubblewrap", "runsc")),
@@ -23,7 +25,14 @@ def test_a_plan_and_its_gates_run_in_gvisor_and_the_resource_says_so(desk: Desk)
     assert desk.agents("resource", "show", "box").data["runtime"] == "runsc"
     desk.agents("project", "link-resource", "shop", "box")
     tried = desk.agents("env", "check", "box")
-    assert (tried.code, tried.data["strength"], tried.data["facts"]["note"]) == (0, 3, "in gVisor")
+    said = subprocess.run(["runsc", "--version"], check=True, capture_output=True, text=True)
+    day = day_of(said.stdout)
+    facts = tried.data["facts"]
+    assert (tried.code, tried.data["strength"], facts["note"]) == (0, 3, note_of(day))
+    assert facts["gvisor"] == day
+    findings = {each["name"]: each for each in desk.agents("doctor").data["findings"]}
+    assert ("runtime runsc" in findings) == is_old(day)
+    assert {"runtime runsc-current", "runtime runsc-systrap"}.isdisjoint(findings)
 
     recording = desk.folder / "recorded.jsonl"
     script = desk.script(write("a.txt", "a\n"), finish("done"))

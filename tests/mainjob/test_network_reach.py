@@ -112,6 +112,7 @@ def test_a_shell_reaches_what_its_plan_was_granted_and_that_is_told(desk: Desk, 
     [
         pytest.param("runc", marks=pytest.mark.service("docker")),
         pytest.param("runsc", marks=pytest.mark.service("runsc")),
+        pytest.param("runsc-systrap", marks=pytest.mark.service("runsc-systrap")),
     ],
 )
 def test_a_plan_in_a_container_uses_a_secret_too(desk: Desk, host: Host, runtime: str) -> None:

@@ -8,7 +8,7 @@ from environments.yards import ADAPTERS
 from patchyard.clients.berths import Station
 from patchyard.contracts.environment import Environment
 from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
-from patchyard.probing.attack import Report, Ruling, Verdict
+from patchyard.probing.attack import Attack, Report, Ruling, Verdict
 from patchyard.probing.battery import all_attacks
 from patchyard.probing.probe import Prober, Surroundings
 
@@ -25,20 +25,28 @@ class Hall:
         """Return the adapter of a kind."""
         return ADAPTERS[kind](self.station)
 
-    async def probe(self, kind: str, *, image: str = "", runtime: str = "") -> Report:
-        """Try the whole battery; in a container of that image and runtime where they are said."""
+    async def probe(self, kind: str, *names: str, image: str = "", runtime: str = "") -> Report:
+        """Try attacks, all where none is named; in a container of that image and runtime."""
         nowhere = Mount(source="", target="")
         spec = EnvironmentSpec(
             plan_id="", purpose="check", workspace=nowhere, image=image, runtime=runtime
         )
-        return await Prober(self.adapter(kind), self.around, spec=spec if image else None).run()
+        return await Prober(
+            self.adapter(kind),
+            self.around,
+            attacks=self._chosen(*names) if names else None,
+            spec=spec if image else None,
+        ).run()
 
     async def verdicts(self, kind: str, *names: str) -> Mapping[str, Verdict]:
         """Try some attacks; their verdicts by name."""
+        report = await self.probe(kind, *names)
+        return {ruling.attack: ruling.verdict for ruling in report.rulings}
+
+    def _chosen(self, *names: str) -> list[Attack]:
         chosen = [a for a in all_attacks(self.around.show) if a.name in names]
         assert {attack.name for attack in chosen} == set(names)
-        report = await Prober(self.adapter(kind), self.around, attacks=chosen).run()
-        return {ruling.attack: ruling.verdict for ruling in report.rulings}
+        return chosen
 
     def shows(self, show: Callable[[str], str]) -> None:
         """Let the command line show text of others so."""

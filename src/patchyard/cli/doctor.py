@@ -15,11 +15,14 @@ from patchyard.assembly import open_equipment
 from patchyard.cli.model import open_catalogue
 from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, paint, visible
 from patchyard.cli.seeing import model_and_role_here, models_here
+from patchyard.clients.docker import connected, engine_socket
+from patchyard.clients.gvisors import old_gvisors
 from patchyard.clients.pool_boards import boards
 from patchyard.config import places
+from patchyard.domain import gvisor
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import Readiness
-from patchyard.domain.errors import PatchyardError, WorkFailed
+from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, WorkFailed
 from patchyard.engine import trying
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.inspecting import inspect
@@ -73,6 +76,7 @@ def doctor(output_format: str) -> None:
                             cure=ready.cure,
                         )
                     )
+            findings += await _gvisors()
             findings += [
                 _good("pool", f"worker {pool.worker}: {pool.said}")
                 for pool in boards(places(os.environ).home)
@@ -180,6 +184,25 @@ async def _checkout() -> list[Finding]:
             said=f"git cannot read {refs} of {top}" if broken else f"git reads all refs of {top}",
             cure=f"`{cure}` and make them again: `agents plan apply` does so for a plan's branch",
         )
+    ]
+
+
+async def _gvisors() -> list[Finding]:
+    """Return each old gVisor that the container engine knows, with what follows and the cure."""
+    try:
+        async with connected(engine_socket(os.environ)) as engine:
+            found = await old_gvisors(engine)
+    except EnvironmentUnavailable:
+        return []  # the row of `container` says it
+    return [
+        Finding(
+            name=f"runtime {name}",
+            is_good=False,
+            is_needed=False,
+            said=f"gVisor of {day}, {gvisor.WHAT_FOLLOWS}",
+            cure=gvisor.CURE,
+        )
+        for name, day in found.items()
     ]
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from patchyard.probing.attack import Report
 
 FOUND = (
-    *("engine", "socket", "image", "runtime", "address", "carries", "qemu", "kernel"),
+    *("engine", "socket", "image", "runtime", "gvisor", "address", "carries", "qemu", "kernel"),
     *("config", "state", "location"),
 )
 """Facts that are said to people."""

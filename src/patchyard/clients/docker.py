@@ -83,13 +83,14 @@ class ContainerEngine:
         parts = (await self._answer(self._api.version())).get("Components") or ()
         return any("podman" in str(part.get("Name", "")).lower() for part in parts)
 
-    async def runtimes(self) -> Sequence[str]:
-        """Return the names of the runtimes it knows."""
-        return sorted((await self._answer(self._api.system.info())).get("Runtimes") or ())
+    async def runtimes(self) -> Mapping[str, str]:
+        """Return the programs of the runtimes it knows, by name; empty where it tells none."""
+        known = (await self._answer(self._api.system.info())).get("Runtimes") or {}
+        return {name: str((known[name] or {}).get("path") or "") for name in sorted(known)}
 
     async def require_runtime(self, name: str) -> None:
         """Raise EnvironmentUnavailable, with those there are, where it knows no such runtime."""
-        known = await self.runtimes()
+        known = list(await self.runtimes())
         if name not in known:
             raise EnvironmentUnavailable(
                 f"the container engine knows no runtime {name!r}",

@@ -18,6 +18,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.environment_limits import limits_for
 from patchyard.domain.errors import PatchyardError, UnknownName, UsageError
+from patchyard.domain.gvisor import note_of
 from patchyard.domain.machine import refusal_of
 from patchyard.domain.resource import DEVCONTAINER_INSTANCE, KINDS, LOCALHOST, Resource
 from patchyard.engine.catalogue import Catalogue
@@ -142,7 +143,7 @@ async def check_at(
         return Readiness(kind=kind, is_ready=False, cause=cause, cure=cure, facts=facts)
     facts[WEAKER] = list(handle.details.get(WEAKER, ()))
     if is_gvisor(spec.runtime):
-        facts["note"] = "in gVisor"
+        facts["note"] = note_of(str(facts.get("gvisor", "")))
     return Readiness(kind=kind, is_ready=True, facts={k: v for k, v in facts.items() if v})
 
 

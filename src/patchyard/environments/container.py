@@ -44,6 +44,7 @@ from patchyard.clients.containers import (
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.docker import ContainerEngine, connected, engine_socket
 from patchyard.clients.freezing import frozen
+from patchyard.clients.gvisors import day_of_runtime
 from patchyard.clients.holding import CHECKED, GATEWAYS, SIZE, held_by
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
@@ -104,6 +105,8 @@ class ContainerEnvironment:
         """See contracts.environment.Describing."""
         async with self._engine() as engine:
             facts = {"engine": await engine.version(), "socket": engine.socket}
+            if is_gvisor(spec.runtime):
+                facts["gvisor"] = await day_of_runtime(engine, spec.runtime)
         held = held_by((), in_memory=SIZE, network=GATEWAYS, engine=True)
         return {**facts, "visible": described(spec), "limits": held}
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from patchyard.domain.environment import ExecutionEnvironment, is_gvisor
+from patchyard.domain.gvisor import CURE, SAFE
 
 
 class Only(StrEnum):
@@ -84,9 +85,9 @@ NO_WALLS: Mapping[str, Known] = {
 
 IN_GVISOR: Mapping[str, Known] = _all(
     "toolbox-variables",
-    "gVisor shows a process's descriptors and variables to its own user, whatever it asked for",
+    f"gVisor before {SAFE} shows what the toolbox has open to agent code; {CURE}",
 )
-"""Of containers in gVisor: with that, agent code can speak in the toolbox's place."""
+"""Of containers in an old gVisor; a newer one stops that too."""
 
 KNOWN: Mapping[ExecutionEnvironment, Mapping[str, Known]] = {
     ExecutionEnvironment.HOST: NO_WALLS,
