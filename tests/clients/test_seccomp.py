@@ -51,7 +51,7 @@ class Library(SimpleNamespace):
 
 
 def made_with(monkeypatch: pytest.MonkeyPatch, library: Library) -> bytes:
-    monkeypatch.setattr(seccomp, "_library", lambda: library)
+    monkeypatch.setattr(seccomp, "load_library", lambda: library)
     return seccomp.filter_program()
 
 

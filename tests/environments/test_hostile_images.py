@@ -1,6 +1,7 @@
 """Images and descriptions that would bring their files to where a container is run from."""
 
 import base64
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from environments.yards import Adapter, Start, Yard
 from images import BUSYBOX, WITH_PYTHON, bare_image, built_on, image
+from patchyard.clients import containers
 from patchyard.clients.carried import CarriedPython
 from patchyard.clients.containers import Equipped, confined, variables_of
 from patchyard.clients.guests import refuse_unshown
@@ -173,3 +175,34 @@ def compiled(folder: Path, code: str) -> bytes:
     source.write_text(code, encoding="utf-8")
     subprocess.run(["cc", "-shared", "-fPIC", "-Os", "-s", "-o", made, source], check=True)
     return made.read_bytes()
+
+
+#: What nothing but a filter refuses: number of the call, an error where it is not refused.
+CALLS = """
+import ctypes, errno, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def refused(number, *words):
+    result = libc.syscall(ctypes.c_long(number), *map(ctypes.c_long, words))
+    return result < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS)
+calls = {"io_uring_setup": (425, 1, 0), "pidfd_getfd": (438, -1, 0, 0), "clone3": (435, 0, 0)}
+for name, words in calls.items():
+    if not refused(*words):
+        print("not refused:", name)
+for family in (socket.AF_VSOCK, socket.AF_ALG, socket.AF_PACKET):
+    try:
+        socket.socket(family, socket.SOCK_STREAM if family == socket.AF_VSOCK else socket.SOCK_RAW)
+        print("not refused:", family)
+    except OSError:
+        pass
+"""
+ALL_ALLOWED = struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)  # BPF_RET, SECCOMP_RET_ALLOW
+
+
+@pytest.mark.service("docker")
+async def test_the_engine_filters_before_anything_of_an_image_can_run(
+    yard: Yard, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a library of the image had put another filter in the toolbox's place."""
+    monkeypatch.setattr(containers, "filter_program", lambda: ALL_ALLOWED)
+    running = await start(yard.spec())
+    assert await running.python(CALLS) == ""

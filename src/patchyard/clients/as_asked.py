@@ -36,6 +36,7 @@ MOST_KNOWN = 10_000
 LEAST_FILTERS = 2  # the engine's own and the toolbox's
 SENTRY = "runsc-sandbox"  # what gVisor calls the process that a whole container runs in
 SENTRYS_NAMESPACES = ("ipc", "mnt", "net", "user", "uts")
+PROFILE = "seccomp="
 FILTERED = "2"  # the mode of seccomp with a filter
 
 
@@ -119,6 +120,8 @@ def _unlike(found: Mapping[str, Any], host: Mapping[str, Any], asked: Confined) 
     if not any(option.startswith("no-new-privileges") for option in options):
         yield "SecurityOpt"
     if any("unconfined" in option or "false" in option for option in options):
+        yield "SecurityOpt"
+    if not {each for each in asked.host["SecurityOpt"] if each.startswith(PROFILE)} <= {*options}:
         yield "SecurityOpt"
     if not _ulimits(host) >= _ulimits(asked.host):
         yield "Ulimits"

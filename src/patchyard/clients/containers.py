@@ -58,6 +58,7 @@ class Equipped:
     passing: str  # socket over which the listening one is handed in; empty: none can be
     is_podman: bool = False  # whose words differ from Docker's in a few places
     etc: Mapping[str, str] = field(default_factory=dict)  # files of /etc, by name
+    profile: str = ""  # of system calls, as the engine takes it; empty: the engine's own
     processors: int = field(default_factory=lambda: os.cpu_count() or 1)  # of its machine
     replica: str = ""  # where the toolbox can write to a workspace that is a read-only replica
     is_watched: bool = False  # whether somebody looks at what its commands use
@@ -141,7 +142,7 @@ def _walls(
         "NetworkMode": "none",
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges:true"],
+        "SecurityOpt": ["no-new-privileges:true", *_filtered(equipped)],
         "IpcMode": "private",
         "CgroupnsMode": "private",
         "Memory": memory,
@@ -156,6 +157,10 @@ def _walls(
         "RestartPolicy": {"Name": "no"},
         "LogConfig": {"Type": "json-file", "Config": {"max-size": LOG_BYTES, "max-file": "1"}},
     }
+
+
+def _filtered(equipped: Equipped) -> list[str]:
+    return [f"seccomp={equipped.profile}"] if equipped.profile else []
 
 
 def tasks_of(spec: EnvironmentSpec) -> int:

@@ -15,6 +15,7 @@ from patchyard.clients.docker import PLACES, START_ENGINE
 from patchyard.clients.far_walls import hearing, identity_of
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.local_images import no_image, require_runnable
+from patchyard.clients.seccomp_profiles import engine_profile
 from patchyard.clients.ssh import one_line
 from patchyard.domain.address import Address
 from patchyard.domain.environment import EnvironmentSpec
@@ -103,6 +104,7 @@ def container_on(host: FarEngine, spec: EnvironmentSpec, environment_id: str) ->
             python=host.python,
             passing=f"{own}/handing.sock",
             is_podman=host.is_podman,
+            profile="" if host.is_podman else engine_profile(),  # there it would be a file's name
             etc={name: f"{own}/{name}" for name in etc_on(host, spec)},
             processors=host.processors,
             replica="" if spec.workspace.is_writable else PASSED,

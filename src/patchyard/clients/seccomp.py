@@ -25,6 +25,8 @@ TIOCSTI = 0x5412  # types into the terminal of somebody else
 TIOCLINUX = 0x541C  # pastes a console's selection
 CLONE_NEWUSER = 0x10000000
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+FAMILIES = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
+"""Those of sockets that are left."""
 
 REFUSED = (
     # memory and state of other processes
@@ -89,7 +91,7 @@ def filter_program() -> bytes:
 
     Programs of another word size are killed: they would number their calls differently.
     """
-    library = _library()
+    library = load_library()
     context = library.seccomp_init(ALLOW)
     if not context:
         raise EnvironmentUnavailable("libseccomp does not know this kind of machine")
@@ -110,7 +112,8 @@ def filter_program() -> bytes:
         library.seccomp_release(context)
 
 
-def _library() -> Any:
+def load_library() -> Any:
+    """Return libseccomp. Raises EnvironmentUnavailable where there is none."""
     try:
         library = ctypes.CDLL("libseccomp.so.2", use_errno=True)
     except OSError as error:
@@ -147,8 +150,7 @@ def _refuse(library: Any, context: Any, name: str, number: int, *comparisons: Co
 
 def _refuse_families(library: Any, context: Any) -> None:
     """Leave sockets of four families: AF_VSOCK reaches a hypervisor through every namespace."""
-    allowed = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
-    refused = [family for family in range(AF_NETLINK) if family not in allowed]
+    refused = [family for family in range(AF_NETLINK) if family not in FAMILIES]
     comparisons = [Comparison(0, MASKED_EQUAL, LOW_32_BITS, family) for family in refused]
     comparisons.append(Comparison(0, GREATER, AF_NETLINK))
     for name in ("socket", "socketpair"):
@@ -167,4 +169,14 @@ def _export(library: Any, context: Any) -> bytes:
         os.close(descriptor)
 
 
-__all__ = ["REFUSED", "UNKNOWN", "YOUNG", "Comparison", "filter_program"]
+__all__ = [
+    "CLONE_NEWUSER",
+    "FAMILIES",
+    "LOW_32_BITS",
+    "REFUSED",
+    "UNKNOWN",
+    "YOUNG",
+    "Comparison",
+    "filter_program",
+    "load_library",
+]

@@ -50,6 +50,7 @@ from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.metering import LocalMeter
 from patchyard.clients.process import kill
+from patchyard.clients.seccomp_profiles import engine_profile
 from patchyard.clients.trial_image import trial_image, trial_mounts
 from patchyard.clients.vitals import health_of
 from patchyard.clients.ways import MONITOR, ByWarden, Handed, Way
@@ -217,6 +218,7 @@ class ContainerEnvironment:
             python=carried_python(shelf, python),
             passing=way.socket,
             is_podman=is_podman,
+            profile="" if is_gvisor(spec.runtime) else _profile(berth.directory, is_podman),
             is_watched=True,
             etc=_written(berth.directory, etc_files(identity, home_of(spec), user=spec.user)),
         )
@@ -360,6 +362,13 @@ async def _running(
     await way.require_walls(init, identity, told)
     membership = _read(f"/proc/{pid}/cgroup")
     return {"init": to_details(init), "group": list(cgroups.groups_of(membership))}
+
+
+def _profile(directory: Path, is_podman: bool) -> str:  # noqa: FBT001 - whose words
+    """Return the filter as the engine takes it: Docker its text, Podman the name of a file."""
+    if not is_podman:
+        return engine_profile()
+    return _written(directory, {"seccomp.json": engine_profile()})["seccomp.json"]
 
 
 def _require_no_surprise(spec: EnvironmentSpec, made: Mapping[str, Any] | None) -> None:
