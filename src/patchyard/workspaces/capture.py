@@ -15,6 +15,7 @@ from patchyard.clients.git import Git
 from patchyard.clients.reader import Reader, git_mode
 from patchyard.clients.treewriter import TreeWriter, chunks_of, hash_blob
 from patchyard.contracts.workspace import CallWindow
+from patchyard.domain.bare_repositories import bare_repositories
 from patchyard.domain.changeset import Base, Change, ChangeSet, Finding, FindingKind
 from patchyard.domain.errors import WorkFailed
 from patchyard.domain.links import LINK, TreeLinks, leaving
@@ -57,6 +58,7 @@ class Capture:
             [
                 *sight.findings,
                 *protection(names),
+                *bare_repositories(changes, self.tracked.entries),
                 *_leaving(changes, links),
                 *self._scripts(changes, names),
             ],

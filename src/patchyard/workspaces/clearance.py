@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchyard.clients.git import Git
+from patchyard.clients.reader import Reader
 from patchyard.contracts.handover import Order
+from patchyard.domain.bare_repositories import PARTS, bare_repositories, folders_above
 from patchyard.domain.changeset import ChangeSet, Finding, FindingKind
 from patchyard.domain.errors import StateRefusal
 from patchyard.domain.git_settings import HOOKS, HOOKS_PATH, Obeyed, obeyed
@@ -36,7 +38,9 @@ def as_it_lies(
     links = links_of(git, entries, changeset.changes, top=str(source.top))
     links = replace(links, before={**links.before, **_top_links(source, links)})
     known = {finding.path for finding in changeset.findings}
-    found = {each.path: each for each in _by_settings(changeset, links, source)}
+    lying = (*entries, *_parts_of_git(source, changeset))
+    found = {each.path: each for each in bare_repositories(changeset.changes, lying)}
+    found |= {each.path: each for each in _by_settings(changeset, links, source)}
     found |= {each.path: each for each in protection(TreeNames(changeset.changes, links))}
     further = tuple(each for path, each in sorted(found.items()) if path not in known)
     return replace(changeset, findings=(*changeset.findings, *further))
@@ -51,6 +55,17 @@ def _top_links(source: Source, links: TreeLinks) -> dict[str, str]:
             for entry in listed
             if entry.is_symlink() and entry.name not in known
         }
+
+
+def _parts_of_git(source: Source, changeset: ChangeSet) -> Iterator[str]:
+    """Yield what the checkout's folders above the changes have of a git directory."""
+    written = (change.path for change in changeset.changes if change.mode is not None)
+    folders = {folder for path in written for folder in folders_above(path)}
+    with Reader(source.top) as reader:
+        for folder in sorted(folders):
+            for path in (f"{folder}/{name}" for name in PARTS):
+                if reader.status(path) is not None:
+                    yield path
 
 
 def _by_settings(changeset: ChangeSet, links: TreeLinks, source: Source) -> Iterator[Finding]:
