@@ -39,6 +39,7 @@ class Base:
     author: str = ""  # "Name <mail>" of the user's configuration, read once
     excludes: str = ""  # blob id in the store: the user's excludes file and info/exclude
     attributes: str = ""  # blob id in the store: the user's attributes file and info/attributes
+    withheld: tuple[str, ...] = ()  # which of these two the agent is not shown
     conversions: Mapping[str, str] = field(default_factory=dict)  # core.autocrlf, core.eol
     left_out: tuple[str, ...] = ()  # nested repositories and names git refuses
 

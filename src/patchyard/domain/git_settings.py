@@ -36,6 +36,7 @@ class GitSetting:
     key: str  # section and variable in lower case
     value: str
     file: str  # absolute path of the file that says it; empty: none
+    is_of_repository: bool = False  # said by the repository's own files, or what they include
 
 
 @dataclass(frozen=True, kw_only=True)

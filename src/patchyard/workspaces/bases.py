@@ -120,8 +120,8 @@ class Bases:
         init(git, inside, kind)
         (inside / "config").write_text(_config(kind, base.conversions))
         (inside / "info").mkdir(exist_ok=True)
-        (inside / "info" / "exclude").write_bytes(_blob(git, base.excludes))
-        (inside / "info" / "attributes").write_bytes(_blob(git, base.attributes))
+        for name, blob in zip(("exclude", "attributes"), _told_rules(base), strict=True):
+            (inside / "info" / name).write_bytes(_blob(git, blob))
         if base.commit is not None:
             self._give_history(git, base, base.commit, history, inside)
         if os.geteuid() == 0:
@@ -149,14 +149,26 @@ class Bases:
             _age(inside / "index")
 
 
+def _told_rules(base: Base) -> tuple[str, str]:
+    """Return the blobs of excludes and attributes that the agent may see; empty: none.
+
+    What the repository itself chose as such may be any file of the user's, a key for one.
+    """
+    return (
+        "" if "excludes" in base.withheld else base.excludes,
+        "" if "attributes" in base.withheld else base.attributes,
+    )
+
+
 def _told(base: Base) -> str:
     """Name what else the agent's `.git` says: another clone of that commit says other things.
 
     A branch alone is named as it was in 0.5.
     """
     parts = [base.branch or ""]
-    if base.excludes or base.attributes or base.conversions:
-        rules = [base.excludes, base.attributes, sorted(base.conversions.items())]
+    told = _told_rules(base)
+    if any(told) or base.conversions:
+        rules = [*told, sorted(base.conversions.items())]
         parts.append(json.dumps(rules))
     return hashlib.sha256(os.fsencode("\0".join(parts))).hexdigest()[:16]
 

@@ -79,6 +79,7 @@ def of_checkout(store: Store, commit: str, branch: str | None) -> Base:
             author=store.source.author,
             excludes=store.keep(shown.excludes) if shown.excludes else "",
             attributes=store.keep(shown.attributes) if shown.attributes else "",
+            withheld=shown.withheld,
             conversions=store.source.conversions,
             left_out=tuple(sorted(draft.left_out)),
         )

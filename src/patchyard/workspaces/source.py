@@ -45,6 +45,11 @@ class Source:
         """The user's settings that decide on conversions."""
         return {key: self.settings[key] for key in CONVERSIONS if key in self.settings}
 
+    def says(self, key: str) -> bool:
+        """Whether the setting that counts is the repository's own, no setting of the user's."""
+        said = [each.is_of_repository for each in self.git_settings if each.key == key]
+        return bool(said) and said[-1]
+
     @property
     def has_modes(self) -> bool:
         """Whether the user's git trusts the executable bit of this file system."""
@@ -139,23 +144,25 @@ def _settings(git: ForeignGit, top: Path, environ: Mapping[str, str]) -> tuple[G
     reader = UserGit(
         home=git.home, config=git.config, extra=own, further=git.further, known=ITS_OWN
     )
-    done = reader.attempt("config", "-z", "--show-origin", "--list", cwd=top)
+    done = reader.attempt("config", "-z", "--show-scope", "--show-origin", "--list", cwd=top)
     if done.code != 0:
         raise UsageError(
             f"the git configuration of {top} cannot be read: {done.err.strip()}",
             hint="git config --list there shows the line",
         )
     fields = iter(done.out.split(b"\0")[:-1])
-    return tuple(_setting(top, origin, pair) for origin, pair in zip(fields, fields, strict=True))
+    rows = zip(fields, fields, fields, strict=True)
+    return tuple(_setting(top, *row) for row in rows)
 
 
-def _setting(top: Path, origin: bytes, pair: bytes) -> GitSetting:
+def _setting(top: Path, scope: bytes, origin: bytes, pair: bytes) -> GitSetting:
     key, _, value = pair.partition(b"\n")
     kind, _, file = os.fsdecode(origin).partition(":")
     return GitSetting(
         key=os.fsdecode(key),
         value=os.fsdecode(value),
         file=os.fspath(top / file) if kind == "file" else "",
+        is_of_repository=scope in {b"local", b"worktree"},
     )
 
 

@@ -17,6 +17,8 @@ from patchyard.domain.errors import UsageError
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import Store, parts
 
+EXCLUDES = "core.excludesfile"
+ATTRIBUTES = "core.attributesfile"
 MAX_RULES_BYTES = 4 * 1024 * 1024
 
 
@@ -28,6 +30,7 @@ class View:
     folder: Path
     excludes: bytes  # the user's excludes file, then info/exclude
     attributes: bytes  # the user's attributes file, then info/attributes
+    withheld: tuple[str, ...]  # which of the two hold a file that the repository itself chose
     conversions: Mapping[str, str]  # the user's settings that decide on them
 
 
@@ -53,8 +56,9 @@ def opened(store: Store) -> Iterator[View]:
         (folder / "HEAD").write_text("ref: refs/heads/base\n")
         shutil.copyfile(store.git_dir / "config", folder / "config")
         _copy_index(source, folder)
-        excludes = _rules(source, "core.excludesfile", "ignore", "exclude")
-        attributes = _rules(source, "core.attributesfile", "attributes", "attributes")
+        excludes = _rules(source, EXCLUDES, "ignore", "exclude")
+        attributes = _rules(source, ATTRIBUTES, "attributes", "attributes")
+        kinds = (("excludes", EXCLUDES, "exclude"), ("attributes", ATTRIBUTES, "attributes"))
         (folder / "info" / "exclude").write_bytes(excludes)
         (folder / "info" / "attributes").write_bytes(attributes)
         git = ForeignGit(
@@ -71,6 +75,7 @@ def opened(store: Store) -> Iterator[View]:
             folder=folder,
             excludes=excludes,
             attributes=attributes,
+            withheld=tuple(kind for kind, *row in kinds if _is_chosen_by(source, *row)),
             conversions=source.conversions,
         )
 
@@ -102,6 +107,18 @@ def _rules(source: Source, key: str, default: str, own: str) -> bytes:
         named = home + named[1:]
     both = (Path(source.top, named), source.common_dir / "info" / own)
     return b"".join(_read_rules(place) for place in both)
+
+
+def _is_chosen_by(source: Source, key: str, own: str) -> bool:
+    """Whether the repository itself chose a file of rules, which may be any file of the user's.
+
+    By a setting of its own, or by a link in the place of the file that belongs to it.
+    """
+    place = Path("info", own)
+    is_direct = Path(os.path.realpath(source.common_dir / place)) == (
+        Path(os.path.realpath(source.common_dir)) / place
+    )
+    return source.says(key) or not is_direct
 
 
 HOME_KEY = "patchyard.home"  # put among the settings by whoever reads the environment
