@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -275,3 +276,31 @@ async def test_a_file_whose_reading_fails_is_named(
     with pytest.raises(UsageError, match="a cannot be read") as caught:
         await copying.base()
     assert caught.value.details == {"path": "a"}
+
+
+def _pipe(place: Path) -> None:
+    os.mkfifo(place)
+
+
+def _endless(place: Path) -> None:
+    place.symlink_to("/dev/zero")
+
+
+def _huge(place: Path) -> None:
+    place.touch()
+    os.truncate(place, view.MAX_INDEX_BYTES + 1)
+
+
+@pytest.mark.parametrize("name", ["index", "sharedindex.0123"])
+@pytest.mark.parametrize("make", [_pipe, _endless, _huge])
+async def test_an_index_that_cannot_be_one_is_named_and_not_waited_for(
+    copying: Lab, name: str, make: Callable[[Path], None]
+) -> None:
+    copying.write({"a.txt": "a\n"})
+    copying.commit()
+    place = copying.repo / ".git" / name
+    place.unlink(missing_ok=True)
+    make(place)
+
+    with pytest.raises(UsageError, match=rf"{name} is (no file|larger than any index)"):
+        await copying.base()

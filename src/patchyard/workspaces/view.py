@@ -6,6 +6,7 @@ Through it git reads the checkout without a setting, filter, hook or lock of the
 import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from patchyard.workspaces.store import Store, parts
 
 EXCLUDES = "core.excludesfile"
 ATTRIBUTES = "core.attributesfile"
+MAX_INDEX_BYTES = 4 * 1024**3  # about thirty million files
+WITHOUT_WAIT = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO in a file's place would hold us up
 MAX_RULES_BYTES = 4 * 1024 * 1024
 
 
@@ -83,18 +86,29 @@ def opened(store: Store) -> Iterator[View]:
 def _copy_index(source: Source, folder: Path) -> None:
     """Copy it with its time, by which git knows entries that were written in the same second."""
     try:
-        with (source.git_dir / "index").open("rb") as index:
-            status = os.fstat(index.fileno())
-            (folder / "index").write_bytes(index.read())
-        os.utime(folder / "index", ns=(status.st_atime_ns, status.st_mtime_ns))
+        _copy(source.git_dir / "index", folder / "index")
         for shared in source.git_dir.glob("sharedindex.*"):
-            shutil.copy2(shared, folder / shared.name)
+            _copy(shared, folder / shared.name)
     except FileNotFoundError:
         return
     except PermissionError as error:
         raise UsageError(
             f"{error.filename} cannot be read", hint="give this user the right to read it"
         ) from error
+
+
+def _copy(place: Path, target: Path) -> None:
+    """Copy a file with its times. Raises UsageError for what is none, or has no end in sight."""
+    with open(place, "rb", opener=lambda path, flags: os.open(path, flags | WITHOUT_WAIT)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_INDEX_BYTES:
+            why = "is larger than any index" if stat.S_ISREG(status.st_mode) else "is no file"
+            raise UsageError(
+                f"{place} {why}", hint="move it away; `git reset` there makes the index anew"
+            )
+        with target.open("wb") as made:
+            shutil.copyfileobj(file, made)
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _rules(source: Source, key: str, default: str, own: str) -> bytes:
