@@ -17,6 +17,7 @@ from patchyard.clients.treewriter import TreeWriter
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Conflict, StateRefusal, UsageError
 from patchyard.workspaces.edits import Content, Edit
+from patchyard.workspaces.git_places import require_own
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import parts
 
@@ -163,10 +164,15 @@ class UserRepository:
                 if not (self._source.common_dir / path).exists():
                     placer.put(path, "100644", blobs.chunks(blob))
 
+    def require_own(self, ref: str) -> None:
+        """Raise StateRefusal where git would write through a link; see workspaces.git_places."""
+        require_own(self._source, ref)
+
     def move(self, ref: str, new: str, old: str, *, reason: str) -> None:
         """Set a ref from `old` (empty: not there) to `new` (empty: delete). Raises Conflict."""
         if self.value(ref) == new:
             return
+        self.require_own(ref)
         zeros = "0" * max(len(new), len(old))
         if new:
             done = self._attempt("update-ref", "-m", reason, ref, new, old or zeros)

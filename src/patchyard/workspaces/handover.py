@@ -176,6 +176,7 @@ class GitHandOver:
         name = site.order.name
         site.user.check_name(name)
         ref = f"refs/heads/{name}"
+        site.user.require_own(ref)
         if site.user.value(ref) not in {"", new}:
             raise Conflict(f"the branch {name} is there already", hint="choose another --name")
         return Receipt(

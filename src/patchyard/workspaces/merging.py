@@ -21,6 +21,7 @@ def merge(site: Site, new: str) -> Receipt:
             "the checkout is on no branch, so there is nothing to merge into",
             hint="git switch BRANCH first, or use --to branch",
         )
+    site.user.require_own(ref)
     result = new if head == site.base.commit else _merged(site, head, new)
     rows = wanted(compare(site.git, f"{head}^{{tree}}", f"{result}^{{tree}}"))
     staged = site.user.index([row.path for row in rows])
