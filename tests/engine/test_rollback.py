@@ -33,7 +33,6 @@ from patchyard.engine import checkpoints, rolling_back
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.grounds import working_ground
 from patchyard.engine.handing import Handing
-from patchyard.engine.inspecting import inspect_around
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.report import plan_data
 from patchyard.engine.reverting import revert
@@ -99,18 +98,6 @@ async def test_files_and_conversation_go_back_and_a_resume_thinks_on_from_there(
         assert (state.phase, state.state) == (Phase.EXECUTE, State.COMPLETE)
         assert await files_of(equipment, plan_id) == {"log": "one\nother\n"}
         assert state.spent.steps == spent + 3
-
-
-async def test_the_list_says_at_once_where_a_plan_stands_that_went_back(site: Worksite) -> None:
-    async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(append("one"), append("two")))
-        await workflow.run(plan_id)
-
-        await taken_back(equipment, site, plan_id, 1)
-
-        assert await inspect_around(equipment, plan_id) == []
-        listed = dict(await equipment.store.summaries.summaries())[plan_id]
-        assert (listed["phase"], listed["state"]) == (Phase.EXECUTE, State.QUEUED)
 
 
 async def test_it_can_go_back_to_before_anything_and_to_the_end_of_a_round(site: Worksite) -> None:

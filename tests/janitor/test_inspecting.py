@@ -12,8 +12,11 @@ import pytest
 
 from engine.worksite import Worksite
 from janitor.passing import gone, swept, worked
+from patchyard.domain.plan import Phase, State
 from patchyard.domain.retention import Family
 from patchyard.engine.inspecting import inspect, inspect_around
+from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.rolling_back import roll_back
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -87,3 +90,14 @@ async def test_a_store_is_kept_by_what_events_say_whatever_a_line_of_the_list_do
         changed(site, "UPDATE summaries SET summary = replace(summary, '/repo', '/rep0')", plan_id)
 
         assert Family.STORE not in gone(await swept(equipment, days=9))
+
+
+async def test_the_list_says_at_once_where_a_plan_stands_that_went_back(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await worked(site, workflow)
+        async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
+            await roll_back(equipment, ledger, ledger.state.checkpoints[0])
+
+        assert await inspect_around(equipment, plan_id) == []
+        listed = dict(await equipment.store.summaries.summaries())[plan_id]
+        assert (listed["phase"], listed["state"]) == (Phase.EXECUTE, State.QUEUED)
