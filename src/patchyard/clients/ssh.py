@@ -9,12 +9,14 @@ import asyncio
 import contextlib
 import functools
 import re
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from patchyard.clients.known_hosts import read_known_hosts
+from patchyard.clients.ssh_settings import Translation
 from patchyard.domain.address import Address
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
 
@@ -49,33 +51,44 @@ def one_line(said: object) -> str:
 
 async def connect(address: str, home: str) -> "SSHClientConnection":
     """Connect to a host. Raises Cut, UsageError, EnvironmentUnavailable with cause and cure."""
+    with tempfile.TemporaryDirectory(prefix="patchyard-ssh-") as folder:
+        return await _connected(address, home, Translation(Path(folder), home))
+
+
+async def _connected(address: str, home: str, translation: Translation) -> "SSHClientConnection":
     asyncssh = library()
     where = Address.parse(address)
     port = where.port
+    limit_s = CONNECT_S
     try:
         async with asyncio.timeout(CONNECT_S) as scope:
-            options = await _options(asyncssh, where, home)
+            configs = await asyncio.to_thread(_configs, home, translation)
+            options = await _options(asyncssh, where, configs)
             port = options.port
+            limit_s = min(CONNECT_S, options.config.get("ConnectTimeout") or CONNECT_S)
+            scope.reschedule(asyncio.get_running_loop().time() + limit_s)
             known = _known_hosts(asyncssh, options.config, home)
             connection: SSHClientConnection = await asyncssh.connect(
                 where.host,
                 where.port or (),
                 options=options,
-                config=_configs(home),
+                config=configs,
                 known_hosts=known,
             )
             return connection
     except TimeoutError as error:
         slow = f"is slow: {one_line(error)}"
         if scope.expired():
-            slow = f"did not answer within {CONNECT_S:g} s"
+            slow = f"did not answer within {limit_s:g} s"
         raise EnvironmentUnavailable(
             f"{_at(where, port)} {slow}",
             hint=f"look with `{where.command_with('-v')} true` what it is busy with",
         ) from error
     except asyncssh.ConfigParseError as error:
         raise UsageError(
-            f"the OpenSSH configuration cannot be read: {error}", hint="mend that line"
+            f"the OpenSSH configuration cannot be read: {translation.named(str(error))}",
+            hint="mend that line, or keep it from hosts that Patchyard connects to"
+            " (`Host` blocks, `Match originalhost`)",
         ) from error
     except asyncssh.HostKeyNotVerifiable as error:
         raise _untrusted(asyncssh, where, options, known) from error
@@ -98,31 +111,50 @@ def _at(where: Address, port: int) -> str:
     return f"{where.host} (port {port})" if port else where.host
 
 
-async def _options(asyncssh: Any, where: Address, home: str) -> Any:
-    """Return how to connect: the user's configuration, less all that it would send along."""
-    return await asyncssh.SSHClientConnectionOptions.construct(
-        host=where.host,
-        port=where.port or (),
-        username=where.user or (),
-        config=_configs(home),
-        agent_forwarding=False,
-        x11_forwarding=False,
-        gss_delegate_creds=False,
-        command=None,
-        env=(),
-        send_env=(),
-        request_pty=False,
-        connect_timeout=CONNECT_S,
-        login_timeout=CONNECT_S,
-        keepalive_interval=ALIVE_S,
-        keepalive_count_max=3,
+async def _options(asyncssh: Any, where: Address, configs: Sequence[str]) -> Any:
+    """Return how to connect: the user's configuration, less all that it would send along.
+
+    Of the keys that it names those count that are there, as for OpenSSH.
+    """
+    own = {
+        "host": where.host,
+        "port": where.port or (),
+        "username": where.user or (),
+        "config": configs,
+        "agent_forwarding": False,
+        "x11_forwarding": False,
+        "gss_delegate_creds": False,
+        "command": None,
+        "env": (),
+        "send_env": (),
+        "request_pty": False,
+        "connect_timeout": CONNECT_S,
+        "login_timeout": CONNECT_S,
+        "keepalive_interval": ALIVE_S,
+        "keepalive_count_max": 3,
+        "ignore_encrypted": True,
+    }
+    constructed = asyncssh.SSHClientConnectionOptions.construct
+    said = (await constructed(**own, client_keys=None)).config
+    keys, certificates = said.get("IdentityFile"), said.get("CertificateFile")
+    return await constructed(
+        **own,
+        client_keys=() if keys is None else _keys(keys, is_alone=bool(said.get("IdentitiesOnly"))),
+        client_certs=_keys(certificates or (), is_alone=False),
     )
 
 
-def _configs(home: str) -> list[str]:
+def _keys(named: Sequence[str], *, is_alone: bool) -> list[str]:
+    """Return the files of keys that are there; where an agent has the private part, the other."""
+    places = ((each, f"{each}.pub") if is_alone else (each,) for each in named)
+    there = (next((it for it in each if Path(it).expanduser().exists()), "") for each in places)
+    return [each for each in there if each]
+
+
+def _configs(home: str, translation: Translation) -> list[str]:
     """Return the user's configuration and the system's, as OpenSSH reads them."""
     places = (Path(home, ".ssh/config"), SYSTEM / "ssh_config")
-    return [str(place) for place in places if place.is_file()]
+    return [translation.of(place) for place in places if place.is_file()]
 
 
 def _known_hosts(asyncssh: Any, config: Any, home: str) -> Any:
