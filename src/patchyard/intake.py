@@ -52,6 +52,7 @@ from patchyard.intake_roles import (
     role_folder,
     with_askable,
 )
+from patchyard.intake_setup import require_setup_runs
 from patchyard.roles.library import role_names
 
 N = TypeVar("N", int, float)
@@ -160,7 +161,8 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     require_role_fits(spec)
     spec = with_askable(spec, environ)
     warnings = (*settings.warnings, *lacking_servers(spec))
-    return Intake(spec=spec, notes=(*bounded, *notes, *said, *more), warnings=warnings)
+    unrun = require_setup_runs(spec, settings)
+    return Intake(spec=spec, notes=(*bounded, *notes, *said, *more, *unrun), warnings=warnings)
 
 
 def _top(place: str) -> Path:

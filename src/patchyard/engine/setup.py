@@ -90,6 +90,12 @@ def is_shared(spec: PlanSpec) -> bool:
     return spec.setup_share == "lockfiles" and not spec.include
 
 
+def not_run_on(spec: PlanSpec) -> str:
+    """Say why setup commands are not run where this plan works: one of `WITH_OWN_PATHS`."""
+    why = NOT_IN_PLACE if general_walls(spec) in UNCONFINED else NOT_REACHING
+    return why.format(kind=general_kind(spec))
+
+
 class Setup:
     """Makes or finds the setup layer of one plan."""
 
@@ -106,8 +112,7 @@ class Setup:
         if not may_have_setup(spec):
             return []
         if general_kind(spec) in WITH_OWN_PATHS:
-            why = NOT_IN_PLACE if general_walls(spec) in UNCONFINED else NOT_REACHING
-            await self._ledger.record(Noted(text=why.format(kind=general_kind(spec))))
+            await self._ledger.record(Noted(text=not_run_on(spec)))
             return []
         done = self._ledger.state.setup
         if done is not None:
@@ -297,4 +302,5 @@ __all__ = [
     "Setup",
     "SetupFailed",
     "is_shared",
+    "not_run_on",
 ]
