@@ -1,6 +1,7 @@
 """Images and descriptions that would bring their files to where a container is run from."""
 
 import base64
+import json
 import struct
 import subprocess
 from collections.abc import Callable
@@ -11,12 +12,14 @@ import pytest
 from environments.yards import Adapter, Start, Yard
 from images import BUSYBOX, WITH_PYTHON, bare_image, built_on, image
 from patchyard.clients import containers
+from patchyard.clients.as_asked import require_filtered
 from patchyard.clients.carried import CarriedPython
 from patchyard.clients.containers import Equipped, confined, variables_of
 from patchyard.clients.guests import refuse_unshown
 from patchyard.clients.identity import AgentIdentity
 from patchyard.domain.environment import EnvironmentSpec, Mount
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.environments import container
 from patchyard.toolbox import inside
 
 pytestmark = [pytest.mark.anyio]
@@ -206,3 +209,28 @@ async def test_the_engine_filters_before_anything_of_an_image_can_run(
     monkeypatch.setattr(containers, "filter_program", lambda: ALL_ALLOWED)
     running = await start(yard.spec())
     assert await running.python(CALLS) == ""
+
+
+@pytest.mark.service("docker")
+async def test_a_filter_that_refuses_nothing_is_no_filter_however_many_there_are(
+    yard: Yard, adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine without our profile, and another filter in the toolbox's place."""
+    monkeypatch.setattr(containers, "filter_program", lambda: ALL_ALLOWED)
+    refused = {"names": ["acct"], "action": "SCMP_ACT_ERRNO"}
+    lets_all = json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [refused]})
+    monkeypatch.setattr(container, "engine_profile", lambda: lets_all)
+    with pytest.raises(EnvironmentUnavailable, match="Seccomp: io_uring_setup is not refused"):
+        await adapter.start(yard.spec())
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [({}, "which nothing tells of"), ({"unrefused": ["clone3"]}, "clone3 is not refused")],
+)
+def test_a_toolbox_whose_filter_is_not_shown_to_hold_is_refused(
+    told: dict[str, object], named: str
+) -> None:
+    require_filtered({"unrefused": []})
+    with pytest.raises(EnvironmentUnavailable, match=f"Seccomp.*{named}"):
+        require_filtered(told)

@@ -13,7 +13,14 @@ from patchyard.clients.containers import Confined
 from patchyard.clients.docker import ContainerEngine
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.toolbox import inside
-from patchyard.toolbox.walled import NAMESPACES, NO_RIGHTS, missing, namespace, status
+from patchyard.toolbox.walled import (
+    NAMESPACES,
+    NO_RIGHTS,
+    filter_missing,
+    missing,
+    namespace,
+    status,
+)
 
 SAME = (
     *("Memory", "MemorySwap", "NanoCpus", "NetworkMode", "PidsLimit", "ReadonlyRootfs"),
@@ -166,6 +173,14 @@ def require_walled(
     _refuse(missing(pid, filters=LEAST_FILTERS, namespaces=wanted, told=told, proc=str(proc)))
 
 
+def require_filtered(told: Mapping[str, object]) -> None:
+    """Raise EnvironmentUnavailable where a toolbox made a call that its filter has to refuse.
+
+    `told` is what it tells: it tried before it served, so before anything of the image ran.
+    """
+    _refuse(filter_missing(told))
+
+
 def require_sentry(
     pid: int, rights: Mapping[str, Any], *, uid: int, proc: Path = Path("/proc")
 ) -> None:
@@ -229,6 +244,7 @@ __all__ = [
     "SENTRYS_NAMESPACES",
     "KnownLinks",
     "require_as_asked",
+    "require_filtered",
     "require_sentry",
     "require_unmoved",
     "require_walled",

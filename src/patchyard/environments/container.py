@@ -16,7 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients import cgroups
-from patchyard.clients.as_asked import KnownLinks, require_as_asked, require_unmoved
+from patchyard.clients.as_asked import (
+    KnownLinks,
+    require_as_asked,
+    require_filtered,
+    require_unmoved,
+)
 from patchyard.clients.berths import (
     Berth,
     Station,
@@ -360,6 +365,7 @@ async def _running(
     pid = int(found.get("State", {}).get("Pid") or 0)
     init = identify_started(pid)
     await way.require_walls(init, identity, told)
+    require_filtered(told)
     membership = _read(f"/proc/{pid}/cgroup")
     return {"init": to_details(init), "group": list(cgroups.groups_of(membership))}
 

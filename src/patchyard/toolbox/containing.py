@@ -152,6 +152,7 @@ class Container:
         told = said.get("walls")
         told = told if isinstance(told, dict) else {}
         missing = walled.missing(self.pid, filters=LEAST_FILTERS, namespaces=names, told=told)
+        missing += walled.filter_missing(told)
         if not said.get("shell"):
             missing.append("shell")
         return ", ".join(missing)

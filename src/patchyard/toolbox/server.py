@@ -37,7 +37,7 @@ class Server:
     """One toolbox."""
 
     def __init__(
-        self, settings: Settings, entrance: Listener | StandardStreams, walls: dict[str, str]
+        self, settings: Settings, entrance: Listener | StandardStreams, walls: dict[str, object]
     ) -> None:
         self._room = Room(settings)
         self._walls = walls  # what was seen of them, before anything else ran here
@@ -290,9 +290,11 @@ def main(text: str) -> int:
         settings.replica_fd = further if settings.replica == PASSED else settings.replica_fd
     os.chdir("/")
     os.umask(0o022)
-    walls = walled.seen()
+    walls: dict[str, object] = dict(walled.seen())
     settings.offering = Offering()
     confine(settings)
+    if settings.seccomp:
+        walls[walled.UNREFUSED] = walled.unrefused()
     server = Server(settings, _entrance(settings), walls)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for fd in range(3):

@@ -7,6 +7,8 @@ says what it sees, before anything else runs there. What nobody tells counts as 
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import socket
 
@@ -18,7 +20,16 @@ NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
 NO_RIGHTS = ("CapAmb", "CapBnd", "CapEff", "CapInh", "CapPrm")  # of proc_pidstatus(5)
 FILTERED = "2"  # the mode of seccomp with a filter
 MODE = "Seccomp"
+UNREFUSED = "unrefused"  # what a toolbox tells of `unrefused`
 NONCE_BYTES = 16
+AF_ALG, AF_VSOCK = 38, 40
+#: Calls by number, which from 424 on is the same everywhere, with arguments that are wrong anyway.
+TRIED = {
+    "io_uring_setup": (425, (0, 0)),
+    "clone3": (435, (0, 0)),
+    "pidfd_getfd": (438, (-1, -1, 0)),
+    "process_madvise": (440, (-1, 0, 0, 0, 1)),
+}
 
 
 def missing(
@@ -56,6 +67,35 @@ def seen() -> dict[str, str]:
     found = {name: namespace("/proc", "self", name) for name in NAMESPACES}
     numbers = {name: text.partition("[")[2][:-1] for name, text in found.items() if text}
     return {MODE: status("/proc/self/status").get(MODE, ""), **numbers}
+
+
+def unrefused() -> list[str]:
+    """Try calls that the filter refuses, and return the names of those that it did not.
+
+    Without a filter each fails by its arguments. That a filter is there does not say which one.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = []
+    for name, (number, words) in TRIED.items():
+        result = libc.syscall(ctypes.c_long(number), *(ctypes.c_long(word) for word in words))
+        if result >= 0 or ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS):
+            found.append(name)
+    for family in (AF_ALG, AF_VSOCK):
+        try:
+            socket.socket(family, socket.SOCK_SEQPACKET).close()
+        except OSError as error:
+            if error.errno in (errno.EAFNOSUPPORT, errno.EPERM, errno.ENOSYS):
+                continue
+        found.append("socket(%d)" % family)
+    return found
+
+
+def filter_missing(told: Mapping[str, object]) -> list[str]:
+    """Return what a process says that its filter did not refuse; one that says nothing has none."""
+    left = told.get(UNREFUSED)
+    if not isinstance(left, list):
+        return ["Seccomp, which nothing tells of"]
+    return ["Seccomp: %s is not refused" % name for name in left]
 
 
 def _filters(facts: Mapping[str, str], told: Mapping[str, object]) -> int:
@@ -131,4 +171,16 @@ def namespace(proc: str, pid: str, name: str) -> str:
         return ""
 
 
-__all__ = ["FILTERED", "MODE", "NAMESPACES", "NO_RIGHTS", "missing", "namespace", "seen", "status"]
+__all__ = [
+    "FILTERED",
+    "MODE",
+    "NAMESPACES",
+    "NO_RIGHTS",
+    "UNREFUSED",
+    "filter_missing",
+    "missing",
+    "namespace",
+    "seen",
+    "status",
+    "unrefused",
+]
