@@ -1,6 +1,7 @@
 """The client against peers that are no toolbox, and the names and sockets around it."""
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -120,6 +121,29 @@ async def test_whoever_waits_is_told_why_the_connection_broke(tmp_path: Path) ->
         client._wire.connection_lost(ConnectionResetError("reset by peer"))
         with pytest.raises(EnvironmentBroken, match="broke: reset by peer"):
             await waiting
+        await client.close()
+
+
+@pytest.mark.parametrize("rest", [b"", frame(b"no json")])
+async def test_what_has_come_of_a_frame_is_let_go_with_its_connection(
+    tmp_path: Path, rest: bytes
+) -> None:
+    said = rest + HEADER.pack(1_000_000) + bytes(500_000)
+
+    def answer(message: dict[str, Any]) -> bytes | None:
+        return None if message["do"] == "forget" else saying(said)(message)
+
+    async with pretending(tmp_path, answer) as path:
+        client = await ToolboxClient.connect(path)
+        waiting = asyncio.create_task(client.call("c", "read_file", {}))
+        await asyncio.sleep(0)
+        with contextlib.suppress(EnvironmentBroken):
+            await client.forget(("c",))
+        with pytest.raises(EnvironmentBroken, match="toolbox"):
+            await waiting
+        assert client._wire._decoder._buffer == b""
+        client._wire.data_received(said)  # a transport may bring some more
+        assert client._wire._decoder._buffer == b""
         await client.close()
 
 

@@ -72,6 +72,7 @@ class _Wire(asyncio.Protocol):
         self.hello: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self.closed = asyncio.Event()
         self.reason = "the toolbox closed the connection"
+        self._is_over = False
         self._decoder = Decoder()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -79,6 +80,8 @@ class _Wire(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
+        if self._is_over:  # a transport may bring some more
+            return
         try:
             for message in self._decoder.feed(data):
                 self._handle(message)
@@ -113,14 +116,21 @@ class _Wire(asyncio.Protocol):
     def fail(self, reason: str) -> None:
         """End the connection; whoever waits is told why."""
         self.reason = reason
+        self._let_go()
         if self.transport is not None:
             self.transport.abort()
+
+    def _let_go(self) -> None:
+        """Take nothing more; a frame that will not be whole takes no room."""
+        self._is_over = True
+        self._decoder = Decoder()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None and self.reason.startswith("the toolbox closed"):
             self.reason = f"the connection to the toolbox broke: {exc}"
         waiting = [waiter.future for waiters in self.waiters.values() for waiter in waiters]
         self.waiters.clear()
+        self._let_go()
         for future in waiting:
             if not future.done():
                 future.set_exception(EnvironmentBroken(self.reason))
