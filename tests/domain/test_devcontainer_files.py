@@ -258,6 +258,12 @@ def test_what_the_specification_knows_and_counts_for_nothing_is_named_too() -> N
     assert read({"image": "i", **silent, **dict.fromkeys(keys, 1)}).passed_over == keys
 
 
+@pytest.mark.parametrize("key", ["cacheFrom", "secrets"])
+def test_what_counts_for_nothing_of_a_build_is_named_too(key: str) -> None:
+    body = {"build": {"dockerfile": "Dockerfile", "target": "t", key: ["registry.example/a"]}}
+    assert read(body).passed_over == (f"build.{key}",)
+
+
 def test_what_a_host_is_asked_for_and_does_not_give_is_named() -> None:
     body = {"image": "i", "hostRequirements": {"memory": "64gb", "gpu": True, "cpus": 2}}
     beyond = "hostRequirements.memory beyond 4 GiB (before `agents trust`)"

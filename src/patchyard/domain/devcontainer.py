@@ -45,6 +45,8 @@ COUNTED = (
     *("containerUser", "workspaceFolder", *CREATING, *STARTING),
     *("context", "dockerFile", ORDER),
 )
+OF_BUILDS = ("args", "context", "dockerfile", "options", "target")
+"""What counts of `build`, or is refused by name; nothing is fetched for `cacheFrom`."""
 HARMLESS = ("$schema", "customizations", "name")
 """Of editors: nobody misses them here. All others that do not count are named."""
 
@@ -170,6 +172,7 @@ class _Reading:
         said = _mapping(body, NEEDS)
         needs = host_requirements_of(said)
         unknown = [str(key) for key in body if key not in known]
+        unknown += [f"build.{key}" for key in _mapping(body, "build") if key not in OF_BUILDS]
         over = [*refused, *sorted([*unknown, *unmet_in(said), *self._beyond(needs)])]
         return Devcontainer(
             path=self._sight.path,
@@ -361,6 +364,7 @@ __all__ = [
     "COUNTED",
     "DANGEROUS",
     "HARMLESS",
+    "OF_BUILDS",
     "PLACES",
     "Build",
     "Devcontainer",
