@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
+from patchyard.clients.containers import stands_in_container
 from patchyard.clients.glimpse import Glimpse
 from patchyard.domain.devcontainer import Devcontainer, Sight, parse_devcontainer, without_effect
 from patchyard.domain.errors import PatchyardError, UsageError
@@ -100,7 +101,14 @@ def described_by(
         local=local,
         files=sight,
     )
-    return parse_devcontainer(data.decode("utf-8", "replace"), about)
+    found = parse_devcontainer(data.decode("utf-8", "replace"), about)
+    if found.folder and stands_in_container(found.folder):
+        raise UsageError(
+            f"{resource.config}: workspaceFolder: {found.folder} would stand in for a part of the"
+            " container",
+            hint=f"name another folder in {resource.config}, as /workspaces/NAME",
+        )
+    return found
 
 
 __all__ = ["described_by", "discovered_in", "with_devcontainers"]

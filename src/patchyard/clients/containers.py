@@ -204,10 +204,15 @@ def _in_memory(
     }
 
 
+def stands_in_container(target: str) -> bool:
+    """Whether what is mounted there would take the place of a part of any container."""
+    return inside.stands_in(target, kept=inside.KEPT, held=IN_MEMORY)
+
+
 def _refuse_reserved(spec: EnvironmentSpec) -> None:
     for mount in (spec.workspace, *spec.mounts):
         target = normpath(mount.target)
-        if inside.stands_in(target, kept=inside.KEPT, held=IN_MEMORY):
+        if stands_in_container(target):
             raise UsageError(
                 f"{target} would stand in for a part of the container",
                 hint="move the checkout to a folder of its own, or take another kind",
@@ -287,6 +292,7 @@ __all__ = [
     "described",
     "etc_files",
     "home_of",
+    "stands_in_container",
     "tasks_of",
     "variables_of",
 ]
