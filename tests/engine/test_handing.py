@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from engine.worksite import ADD, Worksite, call
+from engine.worksite import ADD, Worksite, call, done
+from laboratory import git
 from patchyard.clients.placer import Placer
 from patchyard.contracts.handover import HandOver, Order
 from patchyard.domain.errors import Conflict, GuardRefused, StateRefusal
@@ -270,3 +271,13 @@ async def test_a_patch_that_is_gone_is_written_again(site: Worksite) -> None:
         place.unlink()
         await Handing(equipment, ledger).apply("patch", name=str(place))
     assert place.read_bytes() == content
+
+
+async def test_a_summary_that_git_would_refuse_is_committed_all_the_same(site: Worksite) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await run(site, workflow, ADD, done("Made\0 it.\x1b[2J"))
+        ledger = await site.ledger(equipment, plan_id)
+        await Handing(equipment, ledger).apply("branch", name="made")
+
+    said = git(site.repository, "log", "-1", "--format=%b", "made")
+    assert said.strip() == "Made\ufffd it.\ufffd[2J"

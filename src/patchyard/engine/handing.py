@@ -6,6 +6,7 @@ from dataclasses import replace
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.codec import from_json
+from patchyard.domain.commit_message import commit_message
 from patchyard.domain.errors import GuardRefused, PatchyardError, StateRefusal
 from patchyard.domain.events import Applied, ApplyIntended, Moved, Unapplied
 from patchyard.domain.plan import Phase, State
@@ -61,7 +62,7 @@ class Handing:
         order = Order(
             to=to,
             name=name or _name(to, base, state.plan_id),
-            message=_message(state.known.task, state.summary),
+            message=commit_message(state.known.task, state.summary),
             paths=tuple(paths),
             allow_paths=(*state.known.allow_paths, *allow_paths),
         )
@@ -258,13 +259,6 @@ def _name(to: str, base: Base, plan_id: str) -> str:
     if to == "patch":
         return f"{base.repository}/{plan_id}.patch"
     return f"patchyard/{plan_id.lower()}"
-
-
-def _message(task: str, summary: str) -> str:
-    """A commit message: the task's first line, and below it what was done."""
-    first = next((line.strip() for line in task.splitlines() if line.strip()), "change")
-    title = first if len(first) <= 72 else first[:69] + "..."
-    return f"{title}\n\n{summary.strip()}\n" if summary.strip() else f"{title}\n"
 
 
 __all__ = ["Handing"]
