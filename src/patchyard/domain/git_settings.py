@@ -2,21 +2,27 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 HOOKS_PATH = "core.hookspath"
 # Settings with the path of a file or folder (git-config(1)); those of `include` lie beside theirs.
-PATHS = re.compile(rf"{HOOKS_PATH}|core\.attributesfile|include\.path|includeif\..*\.path")
+PATHS = re.compile(
+    rf"{HOOKS_PATH}|core\.attributesfile|include\.path|includeif\..*\.path|init\.templatedir"
+)
 # Settings with a command that git runs without being asked for it by name (git-config(1)).
 COMMANDS = re.compile(
     r"core\.(alternaterefscommand|askpass|editor|fsmonitor|gitproxy|pager|sshcommand)"
     r"|sequence\.editor|credential\.(.*\.)?helper|diff\.external|diff\..*\.(command|textconv)"
-    r"|filter\..*\.(clean|process|smudge)|gpg\.(.*\.)?program|hook\..*\.command"
-    r"|interactive\.difffilter|merge\..*\.driver|pager\..*|trailer\..*\.(cmd|command)"
-    r"|uploadpack\.packobjectshook"
+    r"|filter\..*\.(clean|process|smudge)|gc\.recentobjectshook|gpg\.(.*\.)?program"
+    r"|gpg\.ssh\.defaultkeycommand|hook\..*\.command|interactive\.difffilter|merge\..*\.driver"
+    r"|pager\..*|remote\..*\.(receivepack|uploadpack)|submodule\..*\.update|tar\..*\.command|trailer\..*\.(cmd|command)|uploadpack\.packobjectshook"
 )
+# What a shell puts in the place of these leads, from the top of a checkout, to the checkout.
+PUT_IN = re.compile(r"(?:\$\([^()]*\)|`[^`]*`|\$\{?(?!HOME\b|XDG_)\w+\}?)/")
+BETWEEN = re.compile(r"[\s;|&(){}<>`\"']+")  # words of a command that stands in a word
+INTERPRETERS = re.compile(r"(ba|da|k|z)?sh|(bun|deno|lua|node|perl|php|python|ruby)[\d.]*")
 FILE_NAME = re.compile(r"\w\.\w+\Z")  # how an argument ends that is a file of the current folder
 # What git looks for in the folder of hooks (githooks(5)).
 HOOKS: tuple[str, ...] = (
@@ -67,15 +73,38 @@ def _expanded(path: str, home: str) -> str:
 
 
 def _files(command: str) -> Iterator[str]:
-    """Yield the words of a command that can be a file of the checkout."""
+    """Yield the words of a command that can be a file of the checkout, also where it is quoted."""
+    said = command.removeprefix("!")
+    for reading in dict.fromkeys((said, PUT_IN.sub("", said))):
+        words = _words(reading)
+        yield from _of_words(words)
+        for word in words:
+            inner = [each for each in BETWEEN.split(word) if each]
+            if len(inner) > 1 or inner != [word]:
+                yield from _of_words(inner)
+
+
+def _words(command: str) -> list[str]:
     try:
-        words = shlex.split(command.removeprefix("!"))
+        return shlex.split(command)
     except ValueError:
-        words = command.removeprefix("!").split()
+        return command.split()
+
+
+def _of_words(words: Sequence[str]) -> Iterator[str]:
+    before = ""
+    is_script = False  # the next argument is what an interpreter runs
     for number, word in enumerate(words):
-        path = word.partition("=")[2] if word.startswith("-") else word
-        if "/" in path or (number > 0 and FILE_NAME.search(path)):
+        is_option = word.startswith("-")
+        path = word.partition("=")[2] if is_option else word
+        if before == "-m":
+            module = path.replace(".", "/")
+            yield from (module, f"{module}.py")
+        elif "/" in path or (number > 0 and FILE_NAME.search(path)) or (is_script and path):
             yield path
+        if not is_option:
+            is_script = bool(INTERPRETERS.fullmatch(PurePosixPath(word).name))
+        before = word
 
 
 __all__ = ["HOOKS", "HOOKS_PATH", "GitSetting", "Obeyed", "obeyed"]
