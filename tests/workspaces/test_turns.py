@@ -5,7 +5,7 @@ import fcntl
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pytest
 from handovers import begun, order
 from laboratory import Lab, git, lab_at
 from patchyard.clients.locks import holders
-from patchyard.domain.errors import Conflict
+from patchyard.domain.errors import Conflict, StateRefusal
 from patchyard.workspaces import turns
 from patchyard.workspaces.handover import GitHandOver
 from patchyard.workspaces.turns import LOCK, turn_in
@@ -152,3 +152,36 @@ async def test_a_linked_worktree_has_a_turn_of_its_own(copying: Lab, tmp_path: P
 
     assert git(linked.repo, "status", "--porcelain") == ""
     assert git(copying.repo, "status", "--porcelain") == ""
+
+
+def _link(place: Path, mine: Path) -> None:
+    place.symlink_to(mine)
+
+
+def _second_name(place: Path, mine: Path) -> None:
+    place.hardlink_to(mine)
+
+
+def _folder(place: Path, _mine: Path) -> None:
+    place.mkdir()
+
+
+def _pipe(place: Path, _mine: Path) -> None:
+    os.mkfifo(place)
+
+
+@pytest.mark.parametrize("make", [_link, _second_name, _folder, _pipe])
+async def test_what_lies_in_the_place_of_the_lock_is_named_and_left_as_it_is(
+    tmp_path: Path, make: Callable[[Path, Path], None]
+) -> None:
+    mine, place = tmp_path / "mine", tmp_path / LOCK
+    mine.write_text("mine\n")
+    mine.chmod(0o600)
+    make(place, mine)
+
+    with pytest.raises(StateRefusal, match="is no lock file"):
+        async with turn_in(tmp_path, home=tmp_path, instead=tmp_path / "instead"):
+            pass
+
+    assert (mine.read_text(), mine.stat().st_mode & 0o777) == ("mine\n", 0o600)
+    assert place.is_symlink() or place.exists()

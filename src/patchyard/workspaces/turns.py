@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import shlex
+import stat
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from patchyard.clients.locks import LOOK_S, PAUSE_S, holders, is_at, locked_patiently
 from patchyard.clients.process import ProcessRef, identify, read_stat
-from patchyard.domain.errors import Conflict
+from patchyard.domain.errors import Conflict, StateRefusal
 
 LOCK = "patchyard.lock"
 STOPPED_S = 10.0  # how long a holder that is stopped is waited for
@@ -26,6 +27,7 @@ BUSY_S = 600.0  # how long a holder at work is waited for
 STOPPED = "Tt"  # states of a process that waits for SIGCONT or its tracer, proc(5)
 MAX_NOTE_BYTES = 16 * 1024
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+OCCUPIED = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a folder, a link, a socket lies there
 #: What flock(2) says on file systems that lock nothing, or no file that is open for reading.
 UNSUPPORTED = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 OPENED = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -125,17 +127,39 @@ def _opened(place: Path) -> int | None:
     try:
         descriptor = os.open(place, os.O_RDWR | os.O_CREAT | OPENED, 0o600)
     except OSError as error:
+        if error.errno in OCCUPIED:
+            raise _no_lock(place) from error
         if error.errno not in CLOSED:
             raise
     else:
+        _require_plain(descriptor, place)
         _share(descriptor, folder)
         return descriptor
     try:
-        return os.open(place, os.O_RDONLY | OPENED)  # another user's
+        descriptor = os.open(place, os.O_RDONLY | OPENED)  # another user's
     except FileNotFoundError:
         raise Unlockable from None
     except PermissionError:
         return None
+    _require_plain(descriptor, place)
+    return descriptor
+
+
+def _require_plain(descriptor: int, place: Path) -> None:
+    """Close what is no file, or has another name too, where its content may be somebody's work."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise _no_lock(place)
+
+
+def _no_lock(place: Path) -> StateRefusal:
+    return StateRefusal(
+        f"{place} is no lock file of Patchyard's, nothing was changed: it is a link, a folder or"
+        " something else",
+        hint=f"look at it, and move it away: mv {shlex.quote(str(place))} ELSEWHERE",
+        details={"place": str(place)},
+    )
 
 
 def _share(descriptor: int, folder: os.stat_result) -> None:
