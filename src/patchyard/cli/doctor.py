@@ -18,6 +18,7 @@ from patchyard.cli.seeing import model_and_role_here, models_here
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.gvisors import old_gvisors
 from patchyard.clients.pool_boards import boards
+from patchyard.clients.room import FEWEST_FILES, free_files
 from patchyard.config import places
 from patchyard.domain import gvisor
 from patchyard.domain.codec import to_json
@@ -222,12 +223,13 @@ def _disk() -> Finding:
     folder = home
     while not folder.exists():
         folder = folder.parent
-    free = shutil.disk_usage(folder).free
+    free, files = shutil.disk_usage(folder).free, free_files(folder)
+    few = f", and room for {files:.0f} more files (`df -i`)" if files < FEWEST_FILES else ""
     return Finding(
         name="disk",
-        is_good=free >= rules(os.environ).free,
+        is_good=free >= rules(os.environ).free and not few,
         is_needed=True,
-        said=f"{free / 1024**3:.1f} GiB free at {home}",
+        said=f"{free / 1024**3:.1f} GiB free at {home}{few}",
         cure="`agents gc` returns what no plan needs; or set PATCHYARD_HOME to a larger disk",
     )
 

@@ -11,6 +11,7 @@ from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.cli.plan_act import plan_argument
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import JournalBroken, Unavailable, UsageError, WorkFailed
+from patchyard.engine.contents import inspect_contents
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.inspecting import inspect_around
@@ -26,22 +27,37 @@ WITHOUT_HASHES = "They are of a version of Patchyard that wrote no hashes"
 @click.option("--head", help="A hash noted earlier: its event must still be there.")
 @format_option
 def verify_command(plan_id: str, head: str | None, output_format: str) -> None:
-    """Check that a plan's journal is whole, and that the branch it handed over is there."""
+    """Check that a plan's journal is whole, and what it names beside it.
+
+    That is the contents of its checkpoints, the trees of base and result, and the branch that it
+    handed over.
+    """
 
     async def work() -> Outcome:
         async with opened(plan_id) as (equipment, found):
             checked = await verify(equipment.store.journal, found, head=head)
             around = await inspect_around(equipment, found)
             checked = replace(checked, problems=(*checked.problems, *around))
-            damaged, gone = ((), ()) if checked.problems else await _handed(equipment, found)
-        text = "\n".join([f"{_said(checked)}{_found(checked, head)}", *damaged, *gone])
+            damaged, gone, lost = await _beside(equipment, found, is_whole=not checked.problems)
+        text = "\n".join([f"{_said(checked)}{_found(checked, head)}", *lost, *damaged, *gone])
         return Outcome(
-            data={**to_json(checked), "damaged": [*damaged], "gone": [*gone]},
+            data={**to_json(checked), "damaged": [*damaged], "gone": [*gone], "lost": [*lost]},
             text=text,
-            error=broken(checked.plan_id, checked.problems) or _damaged(damaged),
+            error=broken(checked.plan_id, checked.problems) or _lost(lost) or _damaged(damaged),
         )
 
     carry_out("plan verify", output_format, work)
+
+
+async def _beside(
+    equipment: Equipment, plan_id: str, *, is_whole: bool
+) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    """Return what is damaged and gone of hand-overs, and lost of what the journal names."""
+    if not is_whole:
+        return (), (), ()
+    ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+    lost = await inspect_contents(equipment, ledger)
+    return *await _handed(equipment, plan_id), lost
 
 
 async def _handed(equipment: Equipment, plan_id: str) -> tuple[Sequence[str], Sequence[str]]:
@@ -50,6 +66,19 @@ async def _handed(equipment: Equipment, plan_id: str) -> tuple[Sequence[str], Se
     with suppress(Unavailable, UsageError):
         return await Handing(equipment, ledger).looked_after()
     return (), ()
+
+
+def _lost(found: Sequence[str]) -> WorkFailed | None:
+    """Return the error that lost contents are; None without any."""
+    if not found:
+        return None
+    return WorkFailed(
+        f"the journal is whole, but what it names is not: {found[0]}",
+        hint="nothing was changed here. A base comes back from the repository when the plan goes"
+        " on; a result is made anew from a checkpoint that is whole (`agents plan rollback ID`"
+        " lists them); else restore PATCHYARD_HOME from a backup",
+        details={"lost": [*found[:SHOWN]]},
+    )
 
 
 def _damaged(found: Sequence[str]) -> WorkFailed | None:

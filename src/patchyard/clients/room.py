@@ -162,6 +162,7 @@ def _mebibytes(size: int) -> str:
 
 
 __all__ = [
+    "FEWEST_FILES",
     "FULL",
     "PORTION_BYTES",
     "RESERVE_BYTES",

@@ -35,6 +35,13 @@ class Trees(Protocol):
         """Return the change set as a patch for `git apply --binary`; of `paths` only when given."""
         ...
 
+    async def lost(self, base: Base, tree: str) -> Sequence[str]:
+        """Return the paths of a tree whose content is not in the base's store any more.
+
+        The empty path alone where the tree itself cannot be read. Nothing is mended.
+        """
+        ...
+
     async def key_base(self, base: Base, *, tree: str | None = None) -> Base:
         """Return a base of the dependency files (lock files, manifests) alone, without history.
 

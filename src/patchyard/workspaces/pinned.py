@@ -79,6 +79,10 @@ class GitTrees:
         """Return the change set as a patch for `git apply --binary`."""
         return await asyncio.to_thread(self.patch, base, changeset, tuple(paths))
 
+    async def lost(self, base: Base, tree: str) -> Sequence[str]:
+        """Return the paths of a tree whose content is lost; see contracts.trees."""
+        return await asyncio.to_thread(mending.lost_of, self._looking_at(base), tree)
+
     async def key_base(self, base: Base, *, tree: str | None = None) -> Base:
         """Return a base of the dependency files alone; see contracts.trees."""
         reduced = await asyncio.to_thread(self._key_tree, base, tree or base.tree)
@@ -140,6 +144,10 @@ class GitTrees:
         has_history = base.commit is None or self.history_of(base).is_dir()
         if not (store.is_dir() and has_history):
             self._restore(base)
+        return self._looking_at(base)
+
+    def _looking_at(self, base: Base) -> Git:
+        store = Path(base.store)
         return Git(home=self._git_home(), config=store.parent / "gitconfig", git_dir=store)
 
     def history_of(self, base: Base) -> Path:
