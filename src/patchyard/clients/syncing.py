@@ -7,6 +7,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from patchyard.domain.machine import Unsynced
+
+LOST = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})  # of fsync(2), for what was written
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -20,13 +24,23 @@ def put_in_place(made: Path, place: Path) -> None:
     sync_folder(place.parent)
 
 
+def sync(descriptor: int) -> None:
+    """Write a file to the disk. Raises Unsynced, an OSError, where the disk did not take it."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno in LOST:
+            raise Unsynced(error.errno, error.strerror) from error
+        raise
+
+
 def sync_file_system(path: Path) -> None:
     """Write all that the file system of `path` holds back to the disk: syncfs(2)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if _libc.syncfs(descriptor) != 0:
             number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(path))
+            raise Unsynced(number, os.strerror(number), str(path))
     finally:
         os.close(descriptor)
 
@@ -35,7 +49,7 @@ def sync_folder(folder: Path) -> None:
     """Write the names in `folder` to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -63,4 +77,4 @@ def sync_folders_above(paths: Iterable[str], top: Path) -> None:
                     raise
 
 
-__all__ = ["put_in_place", "sync_file_system", "sync_folder", "sync_folders_above"]
+__all__ = ["put_in_place", "sync", "sync_file_system", "sync_folder", "sync_folders_above"]

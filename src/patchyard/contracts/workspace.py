@@ -135,6 +135,10 @@ class Checkpointing(Protocol):
         """
         ...
 
+    async def distrust(self, ref: WorkspaceRef) -> None:
+        """Let `outlived` be true from now on: the disk failed to write what lies there."""
+        ...
+
     async def accept(self, ref: WorkspaceRef) -> None:
         """Take what lies there now for what was written, after a restart. `restore` does too."""
         ...

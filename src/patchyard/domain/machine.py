@@ -23,6 +23,30 @@ FREE_SPACE = f"{ROOM}, then do the same again; nothing is lost"
 FULL_DISK = ("No space left on device", "Disk quota exceeded", "Out of diskspace")
 
 
+FAILING_DISK = ("Input/output error", "disk I/O error", "or a failing disk")
+
+
+UNSYNCED = "unsynced"  # detail of a failure by which writes may be lost
+
+
+class Unsynced(OSError):
+    """The disk did not take what was written: what was not synced before may be lost.
+
+    The kernel tells it once and takes the pages for clean then: a second sync would succeed.
+    """
+
+
+def has_lost_writes(error: BaseException | None) -> bool:
+    """Whether an error, or what it was caused by, says that a disk failed to write or to sync."""
+    while error is not None:
+        if isinstance(error, Unsynced) or getattr(error, "errno", None) == errno.EIO:
+            return True
+        if any(words in str(error) for words in FAILING_DISK):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def is_of_machine(error: OSError) -> bool:
     """Whether the trouble is no single file's: no room, no descriptors, a disk that fails."""
     return error.errno in CURES and error.errno not in FILES_OWN
@@ -61,9 +85,13 @@ def _number_in(text: str) -> int:
 
 __all__ = [
     "CURES",
+    "FAILING_DISK",
     "FREE_SPACE",
     "FULL_DISK",
     "OF_WRITING",
+    "UNSYNCED",
+    "Unsynced",
+    "has_lost_writes",
     "is_full_disk",
     "is_of_machine",
     "refusal_of",

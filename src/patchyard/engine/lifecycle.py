@@ -27,7 +27,7 @@ from patchyard.domain.events import (
     Resumed,
 )
 from patchyard.domain.invariant import Invariant
-from patchyard.domain.machine import refused_by_machine
+from patchyard.domain.machine import UNSYNCED, has_lost_writes, refused_by_machine
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.queue import Errand, Lease, Taken, job_of, scopes_of
 from patchyard.domain.resource import site_named
@@ -193,6 +193,7 @@ async def settling(ledger: Ledger, phase: Phase, room: Room) -> AsyncIterator[No
         if isinstance(refused, TimeoutError):
             raise
         named = room.explained(refused_by_machine(refused))
+        named.__cause__ = refused
         moved = Moved(phase=phase, state=State.ERRORED, reason=named.message[:500])
         await ledger.record(failure_of(phase, named), moved)
         raise named from refused
@@ -205,7 +206,11 @@ def failure_of(phase: Phase, error: PatchyardError) -> PhaseFailed:
         code=error.code,
         message=error.message[:4000],
         hint=error.hint[:1000],
-        details={"retryable": error.retryable, **_plain(error.details)},
+        details={
+            "retryable": error.retryable,
+            **({UNSYNCED: True} if has_lost_writes(error) else {}),
+            **_plain(error.details),
+        },
         exit_code=error.exit_code,
     )
 

@@ -43,7 +43,7 @@ from patchyard.engine.persisting import persisting, place_recovers
 from patchyard.engine.places import Places
 from patchyard.engine.proof import Prover
 from patchyard.engine.removal_proof import removal_proof
-from patchyard.engine.restarts import after_restart
+from patchyard.engine.restarts import after_restart, distrusting
 from patchyard.engine.reverting import freshened
 from patchyard.engine.sessions import at_work
 from patchyard.engine.setup import Setup
@@ -141,7 +141,7 @@ class PlanExecutor:
         await begin(self._ledger, Phase.EXECUTE)
         async with settling(self._ledger, Phase.EXECUTE, self._equipment.room):
             try:
-                async with self.deadline.bounded():
+                async with distrusting(self._equipment, self._ledger), self.deadline.bounded():
                     await persisting(self._work, self._ledger, self._steering, place_recovers)
             except LimitReached:
                 await self._keep()

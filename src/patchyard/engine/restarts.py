@@ -1,12 +1,17 @@
 """What a restart of the machine means for a plan: its files may be older than its journal.
 
-So does a disk that failed and was mounted anew.
+So does a disk that failed to write, or that was mounted anew.
 """
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
 from patchyard.domain.checkpoint import RolledBack
 from patchyard.domain.codec import from_json
+from patchyard.domain.errors import PatchyardError
 from patchyard.domain.events import Noted
+from patchyard.domain.machine import UNSYNCED, has_lost_writes
 from patchyard.domain.plan import Phase
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
@@ -15,8 +20,9 @@ from patchyard.engine.sites import general_walls
 from patchyard.engine.stopping import hush
 
 RESTARTED = "the machine restarted, or its disk was mounted anew"
-UNSYNCED = (
-    f"{RESTARTED}, while this plan was at work: what its last calls wrote may not have"
+FAILED = "the disk failed to write"
+LOST = (
+    "{}, while this plan was at work: what its last calls wrote may not have"
     " reached the disk, and cannot be done again by itself"
 )
 
@@ -32,26 +38,45 @@ async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
     if not isinstance(workspaces, Checkpointing):
         return
     workspace = from_json(WorkspaceRef, state.workspace)
-    if state.restoring or state.steered.is_stale or not await workspaces.outlived(workspace):
+    has_failed = state.failure is not None and UNSYNCED in state.failure.details
+    if state.restoring or state.steered.is_stale:
         return
+    if not (has_failed or await workspaces.outlived(workspace)):
+        return
+    why = FAILED if has_failed else RESTARTED
     spec = state.known
     is_confined = general_walls(spec) in CONFINED and not reaches_out(spec)
     own = [m for m in state.checkpoints if m.past.attempt_starts == state.attempt_starts]
     if is_confined and own:  # one of an attempt that was given up leads back to that
         last = own[-1]
-        await hush(equipment, ledger, RESTARTED)
+        await hush(equipment, ledger, why)
         await ledger.record(
             RolledBack(
                 checkpoint_id=last.checkpoint_id,
                 version=last.version,
-                reason=RESTARTED,
+                reason=why,
                 is_repeat=True,
             )
         )
         return
     if state.tool_calls:
-        await ledger.record(Noted(text=UNSYNCED))
+        await ledger.record(Noted(text=LOST.format(why)))
     await workspaces.accept(workspace)
 
 
-__all__ = ["RESTARTED", "UNSYNCED", "after_restart"]
+@asynccontextmanager
+async def distrusting(equipment: Equipment, ledger: Ledger) -> AsyncIterator[None]:
+    """Note beside the files where a disk failed under them; the journal may lie on it too.
+
+    The next life goes back to the last checkpoint then: the kernel tells of such a loss once.
+    """
+    try:
+        yield
+    except (PatchyardError, OSError) as error:
+        workspaces, known = equipment.workspaces, ledger.state.workspace
+        if known is not None and isinstance(workspaces, Checkpointing) and has_lost_writes(error):
+            await workspaces.distrust(from_json(WorkspaceRef, known))
+        raise
+
+
+__all__ = ["FAILED", "LOST", "RESTARTED", "after_restart", "distrusting"]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from patchyard.clients.room import explained
-from patchyard.clients.syncing import sync_folder
+from patchyard.clients.syncing import sync, sync_folder
 from patchyard.domain.errors import JournalBroken, Unavailable
 from patchyard.stores.packs import PACK_BYTES, SUFFIX, Pack, Record, read, records, sync_packs
 
@@ -210,7 +210,7 @@ class Writer:
                 size += len(piece)
             digest = hashed.hexdigest()
             if not self._blobs.has(digest):
-                os.fsync(target)
+                sync(target)
                 _put(made, self._blobs.place(digest))
                 self.stored += size
         finally:
@@ -229,7 +229,11 @@ def _put(made: Path, place: Path) -> None:
         place.parent.mkdir(mode=0o700)
         sync_folder(place.parent.parent)
     made.rename(place)
-    sync_folder(place.parent)
+    try:
+        sync_folder(place.parent)
+    except OSError:
+        place.unlink()  # who finds it would take its name for synced
+        raise
 
 
 def _pieces(source: int, first: tuple[bytes, ...]) -> Iterator[bytes]:

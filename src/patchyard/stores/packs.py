@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from patchyard.clients.syncing import sync
+
 HEAD = struct.Struct("<4s32sQ")
 MARK = b"PYB1"
 SUFFIX = ".pack"
+UNSYNCED = ".unsynced"  # instead, once the disk failed to take what was appended
 PACK_BYTES = 256 * 1024 * 1024  # a new pack is begun after that
 APPENDING = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -27,13 +30,43 @@ class Record(NamedTuple):
 
 
 def sync_packs(folder: Path) -> None:
-    """Bring to the disk what writers that were killed may only have appended."""
+    """Bring to the disk what writers that were killed may only have appended.
+
+    A pack whose sync fails is written anew by the next call: the kernel takes it for synced then.
+    """
+    for pack in folder.glob(f"*{UNSYNCED}"):
+        _write_anew(pack)
     for pack in folder.glob(f"*{SUFFIX}"):
         descriptor = os.open(pack, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            sync(descriptor)
+        except OSError:
+            pack.rename(pack.with_suffix(UNSYNCED))
+            raise
         finally:
             os.close(descriptor)
+
+
+def _write_anew(pack: Path) -> None:
+    """Copy the records of a pack that are as they were into one whose sync has not failed."""
+    made = pack.with_name(f".{os.getpid()}-{pack.stem}")
+    made.unlink(missing_ok=True)
+    fresh = Pack(made)
+    try:
+        descriptor = os.open(pack, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            kept = list(_records(descriptor, pack))
+        finally:
+            os.close(descriptor)
+        for digest, record in kept:
+            content = read(record, digest)
+            if content is not None:
+                fresh.append(digest, content)
+        fresh.sync()
+    finally:
+        fresh.close()
+    made.rename(pack.with_suffix(SUFFIX))
+    pack.unlink()
 
 
 def records(folder: Path) -> Iterator[tuple[str, Record]]:
@@ -73,7 +106,7 @@ class Pack:
         """Open or make it. Raises OSError."""
         self.place = place
         self._descriptor = os.open(place, APPENDING, 0o600)
-        self.size = os.fstat(self._descriptor).st_size
+        self.size = self._synced = os.fstat(self._descriptor).st_size
 
     def append(self, digest: str, content: bytes) -> Record:
         """Add a content; nothing of it stays where the disk takes no more."""
@@ -90,8 +123,13 @@ class Pack:
         return record
 
     def sync(self) -> None:
-        """Bring it to the disk."""
-        os.fsync(self._descriptor)
+        """Bring it to the disk; what was appended and the disk did not take is cut off again."""
+        try:
+            sync(self._descriptor)
+        except OSError:
+            os.ftruncate(self._descriptor, self._synced)
+            raise
+        self._synced = self.size
 
     def close(self) -> None:
         """Close it; it can be opened again."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from patchyard.clients.reader import MAX_DEPTH, OPEN_FOLDER
+from patchyard.clients.syncing import sync
 from patchyard.domain.manifest import LEFT_OUT, Entry, Manifest
 from patchyard.workspaces.store import write_whole
 
@@ -150,7 +151,7 @@ def carry(old: Path, current: Path, own: Path) -> None:
             times = os.fstat(target)
             os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
             os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
-            os.fsync(target)
+            sync(target)
     (own / CARRIED).unlink()
 
 

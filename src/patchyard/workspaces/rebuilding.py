@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from patchyard.clients.reader import OPEN_FOLDER
-from patchyard.clients.syncing import sync_file_system, sync_folder
+from patchyard.clients.syncing import sync, sync_file_system, sync_folder
 from patchyard.contracts.blobs import Blobs
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.manifest import LEFT_OUT, ORIGIN, Entry, Manifest
@@ -141,7 +141,7 @@ class Rebuilding:
         os.fchmod(descriptor, stat.S_IMODE(entry.mode))
         os.utime(descriptor, ns=(entry.mtime, entry.mtime))
         if self._is_synced_singly:
-            os.fsync(descriptor)
+            sync(descriptor)
 
 
 def _copy(source: Path, target: int) -> None:

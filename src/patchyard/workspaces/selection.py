@@ -124,6 +124,10 @@ class AutoWorkspaces:
         """See contracts.workspace.Checkpointing."""
         return await self._of(ref).outlived(ref)
 
+    async def distrust(self, ref: WorkspaceRef) -> None:
+        """See contracts.workspace.Checkpointing."""
+        await self._of(ref).distrust(ref)
+
     async def accept(self, ref: WorkspaceRef) -> None:
         """See contracts.workspace.Checkpointing."""
         await self._of(ref).accept(ref)

@@ -104,6 +104,11 @@ class Strategy(abc.ABC):
         here = mount_id(_boot_file(ref).parent)
         return boot != boot_id() or not all(is_same_mount(each, here) for each in mount)
 
+    async def distrust(self, ref: WorkspaceRef) -> None:
+        """Say that it is of no boot; a disk that takes not even that is mounted anew."""
+        with contextlib.suppress(OSError):
+            _boot_file(ref).unlink()
+
     async def accept(self, ref: WorkspaceRef) -> None:
         """Say that it is of this boot and mount; a word lost with the power needs no sync."""
         file = _boot_file(ref)
