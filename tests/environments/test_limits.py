@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import patchyard
 from environments.limited import COMMAND_S, COUNTED, attacked, limited, reporting
 from environments.yards import VM, Yard, marks_of
 from patchyard.domain.environment import Limits
+from patchyard.domain.environment_limits import EnvironmentLimits, limits_for
 from patchyard.domain.errors import EnvironmentBroken
 from services import absence
 
@@ -174,6 +176,13 @@ async def test_a_folder_in_memory_is_full_some_day(attack: Attack, where: str) -
     fill = "head -c 3000000 /dev/zero >/tmp/x; code=$?; rm /tmp/x; exit $code"
     result = hit(await attack(fill, temporary_bytes=1_000_000), "temporary")
     assert result["error"] == "LIMIT", where
+
+
+@pytest.mark.parametrize("where", CONFINED)
+async def test_files_in_memory_leave_room_for_the_next_command(attack: Attack, where: str) -> None:
+    bounds = asdict(limits_for(EnvironmentLimits(memory=64 * MIB)))
+    result = hit(await attack("head -c 100000000 /dev/zero >/tmp/x", **bounds), "temporary")
+    assert (result["error"], result["allowed"]) == ("LIMIT", 32 * MIB), where
 
 
 @pytest.mark.parametrize("where", WHERE)

@@ -162,8 +162,14 @@ def shown(said: EnvironmentLimits) -> dict[str, str]:
 
 
 def limits_for(*said: EnvironmentLimits) -> Limits:
-    """Return what an environment is started with; what nobody says has its default."""
+    """Return what an environment is started with; what nobody says has its default.
+
+    Files in folders that lie in memory count as memory: where only that is bounded, one folder
+    takes half of it at most, so that who fills it is told, and not the next command killed.
+    """
     found = given(merged(*said))
+    if "memory" in found and "temporary" not in found:
+        found["temporary"] = min(Limits().temporary_bytes, found["memory"] // 2)
     return Limits(**{MEASURES[name].field: value for name, value in found.items()})
 
 

@@ -46,7 +46,8 @@ ADVICE = {
     "cpu_time": "do less in one command",
     "disk": "remove what is not needed",
     "file_size": "write smaller files",
-    "memory": "use less at once: fewer jobs side by side, smaller pieces",
+    "memory": "use less at once: fewer jobs side by side, smaller pieces; files in /tmp and the"
+    " home lie in memory and count too: remove those, or ask for more memory",
     "network": "nothing more passes here; go on with what is there",
     "open_files": "close files, or open fewer at once",
     "output": "the middle is left out: write it to a file, and look at parts of it",
