@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
@@ -44,6 +46,25 @@ def test_a_process_that_stays_is_said_to_stay(child: "subprocess.Popen[bytes]") 
     assert wait_ended(process, timeout_s=10) is True
     assert kill(process) is False
     assert wait_ended(process, timeout_s=10) is True
+
+
+def test_a_process_whose_number_a_thread_has_now_is_gone() -> None:
+    numbers: Queue[int] = Queue()
+    done = threading.Event()
+
+    def work() -> None:
+        numbers.put(threading.get_native_id())
+        done.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        ended = ProcessRef(pid=numbers.get(timeout=10), started=1)
+        assert kill(ended) is False
+        assert wait_ended(ended, timeout_s=10) is True
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_a_process_that_ends_while_it_is_signalled_is_gone(

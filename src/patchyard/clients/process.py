@@ -4,6 +4,7 @@ Finds descendants, kills trees.
 """
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -57,9 +58,8 @@ def identify(pid: int) -> ProcessRef | None:
 
 def kill(process: ProcessRef, signal_number: int = signal.SIGKILL) -> bool:
     """Send the signal to exactly this process; False when it is gone."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except ProcessLookupError:
+    descriptor = _opened(process.pid)
+    if descriptor is None:
         return False
     try:
         if identify(process.pid) != process:
@@ -72,11 +72,25 @@ def kill(process: ProcessRef, signal_number: int = signal.SIGKILL) -> bool:
     return True
 
 
+def _opened(pid: int) -> int | None:
+    """Return a descriptor of the process `pid`, None when it is gone.
+
+    Its number may be that of a thread by now: EINVAL, from Linux 6.9 on ENOENT.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOENT}:
+            raise
+        return None
+
+
 def wait_ended(process: ProcessRef, *, timeout_s: float) -> bool:
     """Block until the process has ended, reap it when it is ours; False after the time-out."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except ProcessLookupError:
+    descriptor = _opened(process.pid)
+    if descriptor is None:
         return True
     try:
         if identify(process.pid) == process:
