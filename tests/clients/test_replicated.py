@@ -195,14 +195,30 @@ async def test_an_exchange_that_is_refused_is_broken_with_the_reason(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: Any, **__: Any) -> Mapping[str, Any]:
-        return {"success": False, "message": "no space left", "error": "NO_SPACE"}
+        return {"success": False, "message": "No space left on device", "error": "NO_SPACE"}
 
     toolbox = ReplicatedToolbox(pair.listened, pair.replica(), takes_home=False)
     monkeypatch.setattr(pair.listened, "call", refused)
-    with pytest.raises(EnvironmentBroken, match="no space left") as broken:
+    with pytest.raises(EnvironmentBroken, match="No space left") as broken:
         await toolbox.recover()
-    assert "disk is full" in broken.value.hint
+    assert "that host's disk" in broken.value.hint
     await toolbox.close()
+
+
+async def test_what_stays_there_is_known_until_it_is_gone(pair: Pair) -> None:
+    make = "mkfifo pipe; echo x >tool; chmod 4755 tool; echo y >noted"
+    attribute = 'python3 -c \'import os; os.setxattr("noted", "user.mark", b"1")\''
+    async with replicated(pair) as toolbox:
+        made = await toolbox.call("1", "execute_command", {"command": f"{make}; {attribute}"})
+        assert made["success"], made
+        wanted = [("pipe", "a FIFO"), ("tool", "its setuid bit")]
+        assert sorted(toolbox.left_out) == [("noted", "its attributes user.mark"), *wanted]
+        await toolbox.call("2", "execute_command", {"command": "true"})
+        assert sorted(toolbox.left_out) == [("noted", "its attributes user.mark"), *wanted]
+        clear = {"command": "rm pipe noted; chmod 755 tool"}
+        await toolbox.call("3", "execute_command", clear)
+        assert list(toolbox.left_out) == []
+    assert list(toolbox.left_out) == []
 
 
 async def test_a_file_that_changes_while_it_is_sent_is_sent_by_the_next_exchange(

@@ -46,6 +46,8 @@ def test_a_plan_runs_in_a_machine_of_its_own(linked: Desk) -> None:
     before = machines()
     script = linked.script(
         shell("uname -n > where.txt; git log --oneline | wc -l >> where.txt; ls -A /home"),
+        shell("mkfifo pipe other; touch where.txt; chmod 4644 where.txt"),
+        shell("rm other"),
         write("new.txt", "new\n"),
         finish("done"),
     )
@@ -55,6 +57,8 @@ def test_a_plan_runs_in_a_machine_of_its_own(linked: Desk) -> None:
     assert done.changed == {"new.txt": "added", "where.txt": "added"}
     assert {kind for kind, _ in asked(linked)} == {"vm"}
     assert [gate["passed"] for gate in done.data["validation"]] == [True]
+    left = [(each["kind"], each["path"]) for each in done.data["findings"]]
+    assert left == [("special_file", "pipe"), ("setuid", "where.txt")]
     assert not set(machines()) - set(before)
 
 

@@ -12,7 +12,7 @@ replica's is taken.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from patchyard.clients.freezing import stopped
@@ -72,6 +72,7 @@ class ReplicatedToolbox(ForwardingToolbox):
         is_busy = _left_as_it_was(result.pop("replica", None))
         # what another exchange took home meanwhile may have been gone again when this one was over
         if is_busy is not None and self._takes_home and taken == self._taken:
+            self._replica.left_out = ()
             self._note(is_busy=is_busy, sent=sent)
             return result
         return await self._settled(result, has_changed=True)
@@ -100,6 +101,11 @@ class ReplicatedToolbox(ForwardingToolbox):
         found = {**result, "left_out": left, "message": message}
         hit = self._replica.room.news()
         return found if hit is None else told({**found, "success": False}, hit)
+
+    @property
+    def left_out(self) -> Sequence[tuple[str, str]]:
+        """See contracts.environment.Leaving."""
+        return self._replica.left_out
 
     async def _bring_in(self) -> None:
         async with self._lock:

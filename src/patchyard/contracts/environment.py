@@ -67,6 +67,16 @@ class Listening(Protocol):
 
 
 @runtime_checkable
+class Leaving(Protocol):
+    """Extension: a toolbox whose workspace is a copy, of which not all comes home."""
+
+    @property
+    def left_out(self) -> Sequence[tuple[str, str]]:
+        """The paths that stay there, or parts of them, as last seen; and why."""
+        ...
+
+
+@runtime_checkable
 class Furnished(Protocol):
     """Extension: a kind that knows, without starting one, which programs its places show."""
 
@@ -247,6 +257,7 @@ __all__ = [
     "Foreseeing",
     "Freezing",
     "Furnished",
+    "Leaving",
     "Listening",
     "Measuring",
     "Meter",

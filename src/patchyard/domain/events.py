@@ -107,6 +107,7 @@ class EnvironmentEnded:
     environment_id: str
     reason: str = ""
     usage: Usage | None = None  # all that was used there; None: nobody could say
+    left_out: tuple[tuple[str, str], ...] = ()  # paths that stayed there, or parts of them; why
 
 
 @dataclass(frozen=True, kw_only=True)

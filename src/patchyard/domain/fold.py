@@ -165,7 +165,8 @@ def _ended(state: PlanState, event: EnvironmentEnded, _version: int) -> PlanStat
     live = state.environments.get(event.environment_id)
     place = str(live.handle.site) if live else ""
     used = usage_fold.over(state.used, event.environment_id, event.usage, place=place)
-    return replace(state, environments=left, used=used)
+    left_out = {**state.left_out, place: event.left_out} if live else state.left_out
+    return replace(state, environments=left, used=used, left_out=left_out)
 
 
 def _set_up(state: PlanState, event: SetupFinished, _version: int) -> PlanState:

@@ -73,6 +73,7 @@ class PlanState:
     invariants: tuple[InvariantChecked, ...] = ()
     workspace: Mapping[str, Any] | None = None  # a WorkspaceRef
     environments: Mapping[str, LiveEnvironment] = field(default_factory=dict)
+    left_out: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)  # by site
     sandbox_refs: tuple[str, ...] = ()  # ids of all environments that ever ran
     reached: frozenset[str] = frozenset()  # places that were started once, by name
     fallen: Mapping[str, str] = field(default_factory=dict)  # preferred ones given up, and why

@@ -9,6 +9,7 @@ from patchyard.domain.errors import JournalBroken, ProofFailed
 from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, Validated
 from patchyard.domain.gate_verdicts import ONLY_AS_CHANGED, shown_finding
 from patchyard.domain.guarding import guarded
+from patchyard.domain.left_out import with_left_out
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.proofread import touched_proof
 from patchyard.engine import invariants
@@ -107,7 +108,9 @@ class Capture:
         windows = _windows([event for _, _, event in await self._ledger.events()])
         captured = await workspaces.capture(base, self._workspace, windows=windows)
         links = await self._equipment.trees.links(base, captured)
-        changeset = guarded(captured, self._ledger.state.known.protected_paths, links)
+        state = self._ledger.state
+        changeset = guarded(captured, state.known.protected_paths, links)
+        changeset = with_left_out(changeset, state.left_out.values())
         await self._ledger.record(
             ChangeSetCaptured(
                 changeset_id=changeset.id,

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from patchyard.contracts.environment import Environment, Toolbox
+from patchyard.contracts.environment import Environment, Leaving, Toolbox
+from patchyard.contracts.forwarding import ForwardingToolbox
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, Site
 from patchyard.domain.errors import EnvironmentBroken, StartBroken
 from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted, Event, Noted
+from patchyard.domain.left_out import bounded
 from patchyard.domain.plan import Phase
 from patchyard.domain.usage import NOTHING, Usage
 from patchyard.engine.activation import activating, deactivated
@@ -114,17 +116,28 @@ class Places:
         async with self._lock:
             handle, toolbox = self._open.pop(site)
             await toolbox.close()
-            await self._end(handle, reason, calls=toolbox.calls)
+            await self._end(handle, reason, toolbox)
 
     async def end(self) -> None:
         """End every environment, with what runs there; the next call starts a new one."""
         while self._open:
             _, (handle, toolbox) = self._open.popitem()
             await toolbox.close()
-            await self._end(handle, "the work is over", calls=toolbox.calls)
+            await self._end(handle, "the work is over", toolbox)
 
-    async def _end(self, handle: EnvironmentHandle, reason: str, calls: Usage = NOTHING) -> None:
-        await ended(self._equipment, self._ledger, handle, reason, calls=calls)
+    async def _end(
+        self, handle: EnvironmentHandle, reason: str, toolbox: Metered | None = None
+    ) -> None:
+        calls = NOTHING if toolbox is None else toolbox.calls
+        left_out = () if toolbox is None else left_out_of(toolbox)
+        await ended(self._equipment, self._ledger, handle, reason, calls=calls, left_out=left_out)
+
+
+def left_out_of(toolbox: Toolbox) -> Sequence[tuple[str, str]]:
+    """Return what of the workspace stays in a place that holds a copy, as last seen."""
+    while not isinstance(toolbox, Leaving) and isinstance(toolbox, ForwardingToolbox):
+        toolbox = toolbox.wrapped
+    return toolbox.left_out if isinstance(toolbox, Leaving) else ()
 
 
 async def started(
@@ -178,10 +191,11 @@ async def ended(
     reason: str = "",
     *,
     calls: Usage = NOTHING,
+    left_out: Sequence[tuple[str, str]] = (),
 ) -> None:
     """End an environment and journal that. Raises EnvironmentBroken when it stays: it is open.
 
-    `calls` is what its commands are known to have used.
+    `calls` is what its commands are known to have used, `left_out` what of the workspace stays.
 
     Raises FencedOff, and leaves it, when another owner of the plan may be using it.
     """
@@ -193,9 +207,20 @@ async def ended(
         environment_id=handle.environment_id,
         reason=reason,
         usage=None if usage == NOTHING else usage,
+        left_out=bounded(left_out),
     )
     await ledger.record(over)
     await deactivated(equipment, handle)
 
 
-__all__ = ["AGAIN", "SAID", "UNHELD", "Places", "Specs", "ended", "started", "started_events"]
+__all__ = [
+    "AGAIN",
+    "SAID",
+    "UNHELD",
+    "Places",
+    "Specs",
+    "ended",
+    "left_out_of",
+    "started",
+    "started_events",
+]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FILE, FOLDER, LINK = "f", "d", "l"
 MODE = 0o777
 SETS_ID = 0o6000
+ATTRIBUTES = "its attributes "  # begins what is said of a file that has extended ones
+OWN_ATTRIBUTES = ("trusted.overlay.", "user.overlay.", "security.selinux", "system.posix_acl_")
 MAX_DEPTH = 200
 MAX_PATH_BYTES = 4000
 PIECE_BYTES = 1024 * 1024
@@ -60,6 +62,7 @@ class Record(NamedTuple):
     ctime: int
     ino: int
     seen: int  # when it was looked at, nanoseconds
+    attributes: str = ""  # names of a file's extended ones, which never travel
 
     def is_as(self, status: os.stat_result) -> bool:
         """Whether nothing can have changed since it was looked at."""
@@ -188,7 +191,7 @@ class Tree(Footing):
             return why
         before = self.agreed.get(path)
         if before is not None and before.is_as(status):
-            return _unfit(status)
+            return _unfit(status, before.attributes)
         try:
             now = self._recorded(at, name, status)
         except FileNotFoundError:
@@ -201,7 +204,7 @@ class Tree(Footing):
             self.agreed[path] = now
         else:
             found.changed[path] = now
-        return _unfit(status)
+        return _unfit(status, now.attributes)
 
     def _recorded(self, at: int, name: bytes, status: os.stat_result) -> Record | None:
         """Return the record of an entry, None of what never travels."""
@@ -225,9 +228,11 @@ class Tree(Footing):
                     break
                 digest.update(piece)
                 size += len(piece)
+            attributes = _attributes(descriptor)
         mtime = max(-LATEST_NS, min(begun.st_mtime_ns, LATEST_NS))
         entry = Entry(FILE, mode & MODE, mtime, size, digest.hexdigest())
-        return record_of(entry, begun)._replace(mode=mode)  # whatever was lent meanwhile
+        record = record_of(entry, begun)
+        return record._replace(mode=mode, attributes=attributes)  # whatever was lent meanwhile
 
     def read(self, path: Path, offset: int, length: int) -> bytes:
         """Return a piece of a file, shorter at its end. Raises OSError."""
@@ -260,12 +265,24 @@ def _unsayable(name: bytes, path: Path) -> str:
     return "its path is too long" if len(raw_of(path)) > MAX_PATH_BYTES else ""
 
 
-def _unfit(status: os.stat_result) -> str:
+def _unfit(status: os.stat_result, attributes: str) -> str:
     """Return what of an entry does not travel with the rest."""
-    return "its setuid bit" if status.st_mode & SETS_ID and stat.S_ISREG(status.st_mode) else ""
+    sets_id = status.st_mode & SETS_ID and stat.S_ISREG(status.st_mode)
+    parts = ["its setuid bit"] if sets_id else []
+    return " and ".join([*parts, ATTRIBUTES + attributes] if attributes else parts)
+
+
+def _attributes(descriptor: int) -> str:
+    """Return the names of a file's extended attributes, but for those that systems set."""
+    try:
+        names = os.listxattr(descriptor)
+    except OSError:  # a file system without them
+        return ""
+    return ", ".join(sorted(name for name in names if not name.startswith(OWN_ATTRIBUTES)))[:200]
 
 
 __all__ = [
+    "ATTRIBUTES",
     "FILE",
     "FOLDER",
     "LATEST_NS",
