@@ -1,5 +1,6 @@
 """Folders of programs that embed us, and were killed."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from engine.worksite import Worksite
 from janitor.passing import gone, swept
 from patchyard.clients.temporaries import make_sandbox_folder
 from patchyard.domain.retention import Family
+from patchyard.engine.images import building
 
 pytestmark = pytest.mark.anyio
 
@@ -22,4 +24,17 @@ async def test_of_sandboxes_only_those_of_processes_that_are_no_more_go(
     (dead / "workspace/deep").mkdir(parents=True)
     async with site.open() as (equipment, _):
         assert gone(await swept(equipment, days=2)) == {Family.TEMPORARY: [dead.name]}
+    assert [place.name for place in folder.iterdir()] == [live.name]
+
+
+async def test_a_build_folder_goes_soon_where_its_process_is_gone_and_never_before(
+    site: Worksite, tmp_path: Path
+) -> None:
+    folder = tmp_path / "temporary"
+    dead, live = (folder / f"{building(pid)}abc_1234" for pid in (999_999_999, os.getpid()))
+    for made in (dead, live):
+        (made / "context").mkdir(parents=True)
+    async with site.open() as (equipment, _):
+        assert gone(await swept(equipment, days=2 / 24)) == {Family.TEMPORARY: [dead.name]}
+        assert gone(await swept(equipment, days=30)) == {}
     assert [place.name for place in folder.iterdir()] == [live.name]

@@ -18,7 +18,7 @@ HALF = re.compile(
 PROBE = re.compile(r"\.probe-\w{8}")  # beside workspaces: whether an overlay can be mounted
 COPY = re.compile(r"tmp\w{8}")  # among environments: a copy of the toolbox, a machine's files
 OUTSIDE = re.compile(r"patchyard-(?:bench|build|check|git|probe)-\w{8}")  # as `tempfile` names them
-SANDBOX = re.compile(r"patchyard-sandbox-(\d+)-\w{8}")  # of an embedding process, by its number
+OWNED = re.compile(r"patchyard-(?:build|sandbox)-(\d+)-\w{8}")  # of a process, by its number
 DEMO = re.compile(r"patchyard-demo-\w{8}")  # a repository of a home that is named in it
 MARK = ".patchyard-home"
 SCRATCH = re.compile(r"(\d+)-.+")
@@ -56,9 +56,9 @@ class TemporaryKeeper:
             is_ours = OUTSIDE.fullmatch(name) or (DEMO.fullmatch(name) and self._made(name))
             if is_ours and _is_closed_folder(self._outside / name):
                 yield _one(self._outside / name, is_live=False)
-            embedding = SANDBOX.fullmatch(name)
-            if embedding is not None and _is_closed_folder(self._outside / name):
-                yield _one(self._outside / name, is_live=_is_there(embedding[1]))
+            owned = OWNED.fullmatch(name)
+            if owned is not None and _is_closed_folder(self._outside / name):
+                yield _one(self._outside / name, is_live=_is_there(owned[1]))
 
     def _folders(self) -> Iterator[tuple[Path, re.Pattern[str]]]:
         """Yield where something is made under another name and then moved, and such names."""

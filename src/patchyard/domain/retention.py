@@ -1,6 +1,7 @@
 """What may go: decided from what lies there, who made it, and how its plan stands. Pure."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,6 +15,7 @@ DAY_S = 86_400.0
 GRACE_S = 3600.0  # what was asked for so lately may be about to be used
 OUTSIDE = "patchyard-"  # begins the names of our folders among everybody's temporary ones
 DEMO = f"{OUTSIDE}demo-"
+OWNED = re.compile(r"patchyard-[a-z]+-\d+-")  # begins those that say the number of their process
 UNKNOWN = "the journal does not know its plan, nor that it was removed"
 POOLED = "-pool"  # ends the names of trees that wait for a plan
 START_S = 600.0  # an environment that no plan knows after so long never will be known
@@ -234,7 +236,8 @@ def judged_checkpoints(found: Found, *, is_due: bool) -> Verdict:
 
 def judged_temporary(found: Found, now: float, retention: Retention) -> Verdict:
     """Judge what a process has left half made; a demo's repository is kept as a workspace is."""
-    kept_s = DAY_S if found.name.startswith(OUTSIDE) else GRACE_S
+    is_unowned = found.name.startswith(OUTSIDE) and not OWNED.match(found.name)
+    kept_s = DAY_S if is_unowned else GRACE_S  # of a process that is named it is known
     kept_s = retention.workspaces if found.name.startswith(DEMO) else kept_s
     if found.is_live or now - found.used < kept_s:
         return Verdict(found=found, may_go=False, reason="somebody may be at work there")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -63,7 +64,7 @@ class Images:
         image = image_name(await self._trees.folder(self._base, build.context), asdict(build))
         if not await self._environment.has_image(image):
             await self._announce(f"building {self._resource} by {build.dockerfile}")
-            with tempfile.TemporaryDirectory(prefix="patchyard-build-") as folder:
+            with tempfile.TemporaryDirectory(prefix=building(os.getpid())) as folder:
                 archive = Path(folder) / "context.tar"
                 await self._trees.archive(self._base, build.context, archive)
                 await self._environment.build(
@@ -87,7 +88,7 @@ class Images:
         if not await self._environment.has_image(image):
             names = ", ".join(own.features)
             await self._announce(f"building {self._resource} by the features {names}")
-            with tempfile.TemporaryDirectory(prefix="patchyard-build-") as folder:
+            with tempfile.TemporaryDirectory(prefix=building(os.getpid())) as folder:
                 archive = Path(folder) / "features.tar" if has_home else None
                 if archive is not None:
                     await self._trees.archive(self._base, HOME, archive)
@@ -101,10 +102,15 @@ class Images:
         return image
 
 
+def building(pid: int) -> str:
+    """Return how the folders begin that builds of a process need: so the janitor knows its."""
+    return f"patchyard-build-{pid}-"
+
+
 def image_name(context: str, made_by: Mapping[str, Any]) -> str:
     """Return the name of the image that is made of a context, by the name of its tree."""
     text = json.dumps([context, made_by], sort_keys=True)
     return f"{OWN_IMAGE}:{hashlib.sha256(text.encode()).hexdigest()[:48]}"
 
 
-__all__ = ["Announce", "Images", "image_name"]
+__all__ = ["Announce", "Images", "building", "image_name"]

@@ -31,6 +31,7 @@ from patchyard.domain.environment import (
     Limits,
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.engine.images import building
 from patchyard.environments.container import ContainerEnvironment
 
 COMMAND_S = 600.0  # of one lifecycle command
@@ -83,7 +84,8 @@ class DevcontainerEnvironment(ContainerEnvironment):
                 extension=own.extension,
                 archive=archive,
             )
-            folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="patchyard-build-"))
+            named = building(os.getpid())
+            folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=named))
             try:
                 steps = await steps_for(asked, folder, os.environ)
                 packing = folder / "step.tar"
