@@ -6,7 +6,6 @@ Each step can be repeated: after a kill in the middle the same call finishes the
 import contextlib
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git
 from patchyard.clients.placer import FRESH, Placer
 from patchyard.clients.reader import Reader
+from patchyard.clients.stages import stage
 from patchyard.clients.syncing import sync_folders_above
 from patchyard.domain.errors import (
     Conflict,
@@ -185,22 +185,16 @@ class WorkTree:
     def _staged(self, edits: Sequence[Edit], name: str) -> Iterator[dict[str, Path]]:
         """Write every new content into the stage. A full disk is met here, before any change."""
         places: dict[str, Path] = {}
-        stage = self.stage / name
         try:
-            shutil.rmtree(stage, ignore_errors=True)
-            stage.mkdir(parents=True)
-            with BlobReader(self.git) as blobs:
-                for number, edit in enumerate(edits):
-                    if edit.after is not None:
-                        places[edit.path] = stage / str(number)
-                        self._write(blobs, edit.path, edit.after, places[edit.path])
-            yield places
+            with stage(self.stage, name) as folder:
+                with BlobReader(self.git) as blobs:
+                    for number, edit in enumerate(edits):
+                        if edit.after is not None:
+                            places[edit.path] = folder / str(number)
+                            self._write(blobs, edit.path, edit.after, places[edit.path])
+                yield places
         except OSError as error:
             raise self._refused(error) from error
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                self.stage.rmdir()
 
     def _refused(self, error: OSError) -> PatchyardError:
         message = f"{self.top} cannot be written, nothing was changed: {error}"
