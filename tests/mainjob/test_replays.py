@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -161,8 +162,13 @@ def test_what_reached_beyond_the_workspace_is_done_again_only_where_that_is_said
 
 def test_a_call_that_was_cut_short_is_named_where_the_difference_is(desk: Desk) -> None:
     count = "for n in $(seq 40); do echo $n >> count.txt; sleep 0.1; done"
-    desk.script(shell(count, timeout_s=30), finish(), finish())
-    assert run(desk, "--validate", "", "--timeout", "1s").code == 5
+    path = desk.script(shell(count, timeout_s=30), finish(), finish())
+    with desk.start("run", "a task", "--model", f"scripted:{path}", "--validate", "") as process:
+        while not list(desk.folder.glob("workspaces/tasks/*/root/count.txt")):
+            assert process.poll() is None
+            time.sleep(0.02)
+        assert desk.agents("plan", "limit", "@last", "--timeout", "1s").code == 0
+        assert process.wait(timeout=60) == 5
     assert desk.agents("plan", "limit", "@last", "--timeout", "+1h").code == 0
     resumed = desk.agents("plan", "resume")
     assert resumed.code == 0, resumed.message
