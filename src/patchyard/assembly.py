@@ -15,7 +15,7 @@ from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
 from patchyard.clients.pool_boards import board
-from patchyard.clients.room import DiskRoom
+from patchyard.clients.room import DiskRoom, require_writable
 from patchyard.config import Places, places
 from patchyard.configuration import configure
 from patchyard.contracts.environment import Environment
@@ -146,6 +146,7 @@ async def open_worker(
     chores = Chores(work={"janitor": clean}, every_s={"janitor": JANITOR_S})
     settings = configure(environ)
     limits, pooling = settings.value("slots") or Limits(), settings.value("pool") or Pooling()
+    require_writable(places(environ).home)
     equip = functools.partial(open_equipment, environ, shared=Shared())
     async with equip() as opened, AsyncExitStack() as stack:
         pool = WarmPool(opened, pooling, told=told, shown=_shown(stack, environ, terms, pooling))

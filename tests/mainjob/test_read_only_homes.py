@@ -57,10 +57,13 @@ def test_a_read_only_home_is_looked_at_and_everything_else_says_what_it_is(
         for changing in (("apply", plan), ("resume", plan), ("cancel", plan)):
             said = desk.agents("plan", *changing)
             assert (said.code, f"the home {home} is read-only" in said.message) == (4, True)
+        queued = (*("run", "-d", "y"), *("--model", f"scripted:{desk.script(finish())}"))
+        for beginning in (("worker",), ("init",), ("demo",), queued):
+            said = desk.agents(*beginning)
+            assert (said.code, f"the home {home} is read-only" in said.message) == (4, True)
         said = desk.run(write("y", "y\n"), finish())
-        assert (said.code, "ead-only" in said.message, str(home) in said.message) == (
-            *(4, True, True),
-        )
+        assert (said.code, f"the home {home} is read-only" in said.message) == (4, True)
+        assert not (desk.repo / ".patchyard").exists()
         assert f"{home} is read-only" in desk.agents("doctor", is_json=False).out.decode()
     assert files_of(home) == before
 

@@ -32,9 +32,11 @@ def demo(output_format: str, kind: str | None) -> None:
 
 async def _demo(*, kind: str | None, is_json: bool) -> Outcome:
     from patchyard.cli.working import run_plan  # noqa: PLC0415 - heavy, and only now needed
+    from patchyard.clients.room import require_writable  # noqa: PLC0415 - likewise
     from patchyard.clients.temporaries import MARK  # noqa: PLC0415 - likewise
     from patchyard.intake import Asked  # noqa: PLC0415 - likewise
 
+    require_writable(places(os.environ).home)
     bundled = importlib.resources.files("patchyard.demo")
     with importlib.resources.as_file(bundled) as folder:
         repository = _prepared(folder / "project")

@@ -11,6 +11,8 @@ from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import checkout_of
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.glimpse import CheckoutGlimpse
+from patchyard.clients.room import require_writable
+from patchyard.config import places
 from patchyard.configuration import REPOSITORY_FILE, repository_files
 from patchyard.domain.detection import Detected, detect
 from patchyard.domain.environment import ExecutionEnvironment
@@ -45,6 +47,7 @@ async def _init(*, force: bool) -> Outcome:
 
     found = detect(text, sight.names(), sight.names)
     gates = gates_for(text, sight.names())
+    require_writable(places(os.environ).home)
     async with open_equipment(os.environ) as equipment:
         adapter = equipment.environments.get(ExecutionEnvironment.PROCESS)
         works = adapter is not None and (await adapter.check()).is_ready

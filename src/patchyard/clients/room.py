@@ -9,7 +9,7 @@ from pathlib import Path
 
 from patchyard.clients.filesystems import source
 from patchyard.domain.errors import NoRoom, PatchyardError, Unavailable
-from patchyard.domain.machine import is_full_disk
+from patchyard.domain.machine import is_full_disk, read_only
 
 MIB = 1024**2
 RESERVE_BYTES = 16 * MIB
@@ -21,16 +21,23 @@ FULL = "disk is full"  # as our own stores say it
 PORTION_BYTES = MIB  # some hundred events
 
 
+def require_writable(home: Path) -> None:
+    """Raise Unavailable where the home is there and this user cannot write to it."""
+    if home.exists() and not os.access(home, os.W_OK):
+        raise read_only(str(home))
+
+
 class DiskRoom:
     """contracts.room.Room over the folders that plans write to."""
 
     def __init__(self, folders: Sequence[Path], needed: Callable[[], int]) -> None:
-        """Take the folders, made or not, and what says how many bytes must be free."""
+        """Take the folders, made or not, the home first, and what says how much must be free."""
         self._folders = folders
         self._needed = needed
 
     def require(self) -> None:
         """See contracts.room.Room."""
+        require_writable(self._folders[0])
         needed = self._needed()
         for folder in self._folders:
             free = free_bytes(folder)
@@ -172,4 +179,5 @@ __all__ = [
     "free_bytes",
     "free_files",
     "lacks_files",
+    "require_writable",
 ]

@@ -9,7 +9,10 @@ class Room(Protocol):
     """The disks that a plan writes to."""
 
     def require(self) -> None:
-        """Raise NoRoom when so little is free that no plan may begin. What runs goes on."""
+        """Raise NoRoom when so little is free that no plan may begin. What runs goes on.
+
+        Raises Unavailable where the home cannot be written to.
+        """
         ...
 
     def explained(self, error: PatchyardError) -> PatchyardError:

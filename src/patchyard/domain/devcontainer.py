@@ -134,7 +134,7 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
 def _not_before_trust(path: str, said: Sequence[str]) -> GuardRefused:
     return GuardRefused(
         f"{path} says {', '.join(said)}, which an untrusted repository may not",
-        hint="take it out; `agents trust` lets the rest count, and no wall falls for it",
+        hint="take it out, or run `agents trust`: then the file is used, and still weakens no wall",
     )
 
 

@@ -47,6 +47,15 @@ def has_lost_writes(error: BaseException | None) -> bool:
     return False
 
 
+def read_only(home: str) -> Unavailable:
+    """Return the error of whatever needs to write into a home that cannot be written to."""
+    return Unavailable(
+        f"the home {home} is read-only: its plans can be looked at, and nothing can be changed",
+        hint="`agents plan list`, `status`, `diff`, `verify` and `export` work; for all else"
+        " mount it writable, or set PATCHYARD_HOME to a folder that you can write to",
+    )
+
+
 def is_of_machine(error: OSError) -> bool:
     """Whether the trouble is no single file's: no room, no descriptors, a disk that fails."""
     return error.errno in CURES and error.errno not in FILES_OWN
@@ -94,6 +103,7 @@ __all__ = [
     "has_lost_writes",
     "is_full_disk",
     "is_of_machine",
+    "read_only",
     "refusal_of",
     "refused_by_machine",
 ]

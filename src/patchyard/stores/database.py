@@ -20,6 +20,7 @@ from patchyard.domain.errors import (
     Unavailable,
 )
 from patchyard.domain.ids import is_ulid
+from patchyard.domain.machine import read_only
 from patchyard.stores import older, reading, wal
 
 APPLICATION_ID = 0x50594A31  # "PYJ1" in the file's header
@@ -249,11 +250,7 @@ def translated(error: Exception, path: Path | None, *, home: Path | None = None)
     """Return our error for one of SQLite; `path` where it comes from opening that file."""
     text = str(error)
     if path is None and "readonly database" in text:
-        return Unavailable(
-            f"the home {home} is read-only: its plans can be looked at, and nothing can be changed",
-            hint="`agents plan list`, `status`, `diff`, `verify` and `export` work; for all else"
-            " mount it writable, or set PATCHYARD_HOME to a folder that you can write to",
-        )
+        return read_only(str(home))
     where = f"the database {path}" if path else "the database"
     is_refused = path is not None and "unable to open" in text and lacks_files(path.parent)
     if is_refused or is_full(error) or "No space left" in text:
