@@ -138,6 +138,40 @@ async def test_links_of_an_image_lead_no_mount_to_a_place_of_ours(
         await adapter.start(yard.spec(target=target))
 
 
+#: Where a link leads a folder in memory: over what is ours, or over what an agent works on.
+ELSEWHERE = [
+    ("home/agent", "../etc"),
+    ("home/agent", "../run/patchyard"),
+    ("home/agent", "../srv/shop/there"),
+    ("var/tmp", "../srv/shop"),
+    ("var/tmp", "../srv"),
+]
+
+
+@pytest.mark.parametrize(("link", "where"), ELSEWHERE)
+def test_links_move_no_folder_in_memory_over_what_is_shown(link: str, where: str) -> None:
+    links = link_of({f"/{link}": inside.normal(f"/{link}/../{where}")})
+    moved = inside.misplaced(["/srv/shop", "/etc/passwd"], ["/tmp", "/var/tmp", "/home/agent"])
+    assert inside.answered(moved, links)[0].startswith(f"/{link} is /")
+
+
+@pytest.mark.parametrize("where", ["/tmp", "/var/spool", "/dev", "/srv"])
+def test_links_may_move_a_folder_in_memory_where_nothing_else_lies(where: str) -> None:
+    moved = inside.misplaced(["/srv/ada/shop", "/tmp/ada/shop"], ["/tmp", "/var/tmp"])
+    found = inside.answered(moved, link_of({"/var/tmp": where}))
+    assert bool(found) is (where == "/dev")
+
+
+@pytest.mark.service("docker")
+async def test_links_of_an_image_take_no_file_of_ours_out_of_sight(
+    yard: Yard, adapter: Adapter
+) -> None:
+    """The empty `/etc/ld.so.preload` was hidden, and the agent could write another one."""
+    yard.image = bare_image({**BUSYBOX, "home/agent": "../etc"})
+    with pytest.raises(UsageError, match="links of the image.*/home/agent is /etc"):
+        await adapter.start(yard.spec())
+
+
 @pytest.mark.service("docker")
 @pytest.mark.service("sshd")
 async def test_links_of_an_image_lead_nowhere_of_ours_on_a_host_either(yard: Yard) -> None:
@@ -145,6 +179,9 @@ async def test_links_of_an_image_lead_nowhere_of_ours_on_a_host_either(yard: Yar
     yard.image = bare_image({**BUSYBOX, "x": "run/patchyard"})
     with pytest.raises(EnvironmentUnavailable, match="links of the image"):
         await adapter.start(yard.spec(target="/x"))
+    yard.image = bare_image({**BUSYBOX, "home/agent": "../etc"})
+    with pytest.raises(EnvironmentUnavailable, match="links of the image.*/home/agent is /etc"):
+        await adapter.start(yard.spec())
 
 
 @pytest.mark.service("docker")

@@ -70,15 +70,15 @@ class KnownLinks:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str | None] = {}
 
-    async def misplaced(
-        self, engine: ContainerEngine, name: str, image: str, targets: Sequence[str]
-    ) -> Sequence[str]:
-        """Return which of `targets` a link of the image moves, as `inside.misplaced`.
+    async def misplaced(self, engine: ContainerEngine, name: str, asked: Confined) -> Sequence[str]:
+        """Return what of `asked` a link of its image moves, as `inside.misplaced`.
 
         What is not known yet is asked of a container `name` of the image alone, which is made for
         it, never started, and taken away: one with mounts may tell of what is mounted.
         """
-        asking = inside.misplaced(targets)
+        image = str(asked.config["Image"])
+        shown = [str(mount["Target"]) for mount in asked.host["Mounts"]]
+        asking = inside.misplaced(shown, asked.host["Tmpfs"])
         is_made = False
         try:
             path = next(asking)
@@ -104,12 +104,13 @@ async def require_unmoved(
 ) -> None:
     """Raise UsageError where links of the image lead a mount to a place of the container's own.
 
+    So it is for a folder in memory that they lead over something that is shown.
+
     Asked before the container `name` is made. Raises EnvironmentUnavailable where the engine does
     not tell.
     """
-    targets = [str(mount["Target"]) for mount in asked.host["Mounts"]]
     try:
-        moved = await known.misplaced(engine, name, str(asked.config["Image"]), targets)
+        moved = await known.misplaced(engine, name, asked)
     except RuntimeError as error:
         moved = [str(error)]
     if moved:

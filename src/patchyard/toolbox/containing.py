@@ -96,7 +96,8 @@ def _moved(engine: engines.Engine, name: str, config: dict[str, Any]) -> str:
 
     Asked of a container of the image alone: one with mounts may tell of what is mounted.
     """
-    asking = inside.misplaced([mount["Target"] for mount in config["HostConfig"]["Mounts"]])
+    host = config["HostConfig"]
+    asking = inside.misplaced([mount["Target"] for mount in host["Mounts"]], host["Tmpfs"])
     engine.create(name, inside.bare(config["Image"]))
     try:
         return ", ".join(inside.answered(asking, lambda path: engine.link(name, path)))

@@ -70,18 +70,38 @@ def resolved(path: str) -> Generator[str, Asked, str]:
     return here or "/"
 
 
-def misplaced(targets: Iterable[str]) -> Generator[str, Asked, list[str]]:
+def misplaced(
+    shown: Iterable[str], in_memory: Iterable[str] = ()
+) -> Generator[str, Asked, list[str]]:
     """Yield as `resolved` does for all that is mounted; return what a link of the image moves.
 
-    Another place than one of ours is fine: `/workspaces` may be a link. Raises RuntimeError.
+    Another place than one of ours is fine: `/workspaces` may be a link. A folder in memory may not
+    hide what is `shown` either. Raises RuntimeError.
     """
     found = []
-    for target in targets:
-        place = yield from resolved(target)
+    places = {}
+    for target in shown:
+        place = places[target] = yield from resolved(target)
         is_moved = place != normal(target)
         if is_moved and (stands_in(target, kept=KEPT) or stands_in(place, kept=KEPT)):
             found.append("%s is %s there" % (target, place))
+    for target in in_memory:
+        place = yield from resolved(target)
+        if place != normal(target) and _covers(target, place, places):
+            found.append("%s is %s there" % (target, place))
     return found
+
+
+def _covers(target: str, place: str, shown: dict[str, str]) -> bool:
+    """Whether a folder in memory that really lies at `place` takes something out of sight.
+
+    Engines mount what has more parts in its name later: so it lies on top.
+    """
+    return stands_in(place, kept=KEPT) or any(
+        is_below(place, there)
+        or (is_below(there, place) and normal(target).count("/") >= normal(name).count("/"))
+        for name, there in shown.items()
+    )
 
 
 def bare(image: str) -> dict[str, Any]:
