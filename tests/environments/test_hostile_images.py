@@ -4,7 +4,8 @@ import base64
 import json
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,12 +56,17 @@ def at(target: str) -> Mount:
     return Mount(source="/plans/1/root", target=target)
 
 
-def config_of(spec: EnvironmentSpec, *variables: str) -> dict[str, object]:
+def config_of(
+    spec: EnvironmentSpec, *variables: str, volumes: Sequence[str] = ()
+) -> dict[str, object]:
     carried = CarriedPython(folder="/py", library="/lib/py", below="lib/python3", loader="ld.so")
     asked = confined(
         spec,
         AgentIdentity(uid=60900, gid=60900, is_switched=True),
-        image={"Id": "sha256:1", "Config": {"Env": list(variables)}},
+        image={
+            "Id": "sha256:1",
+            "Config": {"Env": list(variables), "Volumes": {path: {} for path in volumes}},
+        },
         environment_id="01JENV",
         equipped=Equipped(toolbox="/t/toolbox", python=carried, passing="/t/handing.sock"),
     )
@@ -104,6 +110,26 @@ def test_links_on_the_way_are_followed_one_by_one(path: str, place: str) -> None
 def test_links_in_a_circle_end() -> None:
     with pytest.raises(RuntimeError, match="circle"):
         inside.answered(inside.resolved("/a/x"), lambda path: "/b" if path == "/a" else "/a")
+
+
+def test_a_volume_of_an_image_is_refused_by_its_name_where_nothing_lies_over_it() -> None:
+    """The engine's configuration was blamed, as for a container that is weaker than asked."""
+    spec = EnvironmentSpec(plan_id="", purpose="", image="it", workspace=at("/shop"))
+    config_of(spec, volumes=["/shop/", "/tmp", "/var/tmp", "/home/agent"])
+    with pytest.raises(EnvironmentUnavailable, match="the image declares the volume /data,"):
+        config_of(spec, volumes=["/data"])
+    config_of(replace(spec, mounts=(Mount(source="/x", target="/data"),)), volumes=["/data"])
+
+
+@pytest.mark.service("docker")
+async def test_a_volume_of_an_image_is_named_before_a_container_is_made(
+    yard: Yard, adapter: Adapter, tmp_path: Path
+) -> None:
+    yard.image = built_on(bare_image(BUSYBOX), "VOLUME /data")
+    with pytest.raises(EnvironmentUnavailable, match=r"volume /data,.*on this machine's disk"):
+        await adapter.start(yard.spec())
+    own = Mount(source=str(tmp_path), target="/data")
+    await adapter.end(await adapter.start(yard.spec(own)))
 
 
 def test_variables_that_a_loader_obeys_reach_commands_and_not_the_toolbox() -> None:
@@ -168,7 +194,7 @@ async def test_links_of_an_image_take_no_file_of_ours_out_of_sight(
 ) -> None:
     """The empty `/etc/ld.so.preload` was hidden, and the agent could write another one."""
     yard.image = bare_image({**BUSYBOX, "home/agent": "../etc"})
-    with pytest.raises(UsageError, match="links of the image.*/home/agent is /etc"):
+    with pytest.raises(UsageError, match=r"links of the image.*/home/agent is /etc"):
         await adapter.start(yard.spec())
 
 
@@ -180,7 +206,7 @@ async def test_links_of_an_image_lead_nowhere_of_ours_on_a_host_either(yard: Yar
     with pytest.raises(EnvironmentUnavailable, match="links of the image"):
         await adapter.start(yard.spec(target="/x"))
     yard.image = bare_image({**BUSYBOX, "home/agent": "../etc"})
-    with pytest.raises(EnvironmentUnavailable, match="links of the image.*/home/agent is /etc"):
+    with pytest.raises(EnvironmentUnavailable, match=r"links of the image.*/home/agent is /etc"):
         await adapter.start(yard.spec())
 
 

@@ -14,7 +14,7 @@ from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox_options import ToolboxOptions, bootstrap
 from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home
 from patchyard.domain.environment import EnvironmentSpec, Limits, Mount, is_gvisor
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.toolbox import inside
 
 LISTEN_FD = 3
@@ -74,9 +74,11 @@ def confined(
 ) -> Confined:
     """Return how the container of `spec` is made.
 
-    Raises UsageError for mounts that would stand in for a part of it.
+    Raises UsageError for mounts that would stand in for a part of it, EnvironmentUnavailable for
+    a volume of the image.
     """
     _refuse_reserved(spec)
+    _refuse_volumes(spec, image)
     own = (
         *(Mount(source=source, target=f"/etc/{name}") for name, source in equipped.etc.items()),
         Mount(source=equipped.toolbox, target=f"{TOOLBOX_PLACE}/toolbox"),
@@ -216,6 +218,20 @@ def _refuse_reserved(spec: EnvironmentSpec) -> None:
             raise UsageError(
                 f"{target} would stand in for a part of the container",
                 hint="move the checkout to a folder of its own, or take another kind",
+            )
+
+
+def _refuse_volumes(spec: EnvironmentSpec, image: Mapping[str, Any]) -> None:
+    """Refuse what an engine would make writable, on its own disk and without a bound."""
+    shown = {normpath(mount.target) for mount in (spec.workspace, *spec.mounts)}
+    taken = {*shown, *IN_MEMORY, home_of(spec)}
+    declared = (image.get("Config") or {}).get("Volumes") or {}
+    for path in sorted(declared):
+        if normpath(path) not in taken:
+            raise EnvironmentUnavailable(
+                f"the image declares the volume {path}, which would be writable and without a"
+                " bound on this machine's disk",
+                hint=f"show a folder of yours there (`--mount {path}`), or take another image",
             )
 
 
