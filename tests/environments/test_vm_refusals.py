@@ -1,7 +1,9 @@
 """Virtual machines that do not start: each says why and the cure, and leaves nothing."""
 
 import contextlib
+import os
 import secrets
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -150,6 +152,26 @@ async def test_a_guest_that_does_not_answer_in_time(
     await VmEnvironment(yard.station).programs("/srv/shop")  # the saved state is there
     monkeypatch.setattr(vm, "START_TIMEOUT_S", 0.05)
     assert "did not start" in (await refusal(yard)).message
+
+
+@pytest.mark.parametrize("left", [0, 4096])
+async def test_a_damaged_saved_state_is_named_and_made_anew_by_the_next_start(
+    yard: Yard, tmp_path: Path, left: int
+) -> None:
+    """As a power cut or a disk can leave it; every start failed by it, for good."""
+    await VmEnvironment(yard.station).programs("/srv/shop")  # the files are there
+    shelf = tmp_path / "shelf"
+    shutil.copytree(yard.station.prepare(), shelf, copy_function=os.link)
+    states = list((shelf / machine_templates.MACHINES).glob("state-*"))
+    for state in states:
+        saved = state.read_bytes()[:left]
+        state.unlink()  # of all its names only this one is damaged
+        state.write_bytes(saved)
+    yard.station = replace(yard.station, shelf=shelf)
+    refused = await refusal(yard)
+    assert refused.retryable
+    assert "was damaged, and has been deleted" in refused.message
+    assert [state.exists() for state in states].count(False) == 1
 
 
 async def test_a_guest_that_refuses_what_it_is_told(yard: Yard) -> None:

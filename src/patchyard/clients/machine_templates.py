@@ -35,6 +35,8 @@ KEPT_S = 14 * 24 * 3600.0  # that a file stays which no machine starts from
 SYSTEM = Path("/")
 KINDS = ("disk-", "initramfs-", "kvm-", "state-")
 MACHINES = "vm"  # the folder of these, on the shelf of compiled toolboxes
+FOR_ALL = 0o644  # the agent's user reads it
+UNLOADABLE = "load of migration failed"  # QEMU's words for a state that it cannot read
 SPARE_BYTES = 1024**3  # that the disk must have left
 
 
@@ -82,6 +84,14 @@ class Templates:
             self._use(disk, first, made.state)
         return replace(made, said=said)
 
+    async def forget(self, state: Path, opened: int) -> None:
+        """Delete a saved state that turned out to be damaged, unless another one is there by now.
+
+        `opened` is a descriptor of it.
+        """
+        async with locked_patiently(self._folder / ".lock"):
+            _forget(state, opened)
+
     def _use(self, *files: Path) -> None:
         """Date the use of these; delete what nobody has used for a while."""
         for file in files:
@@ -105,7 +115,7 @@ class Templates:
                 tree.mkdir(mode=0o755)
                 source.fill(tree)
                 make_disk(tree, file)
-                _open_to_all(file, place)
+                _kept(file, place, mode=FOR_ALL)
         return place, source.said
 
     def _require_room(self) -> None:
@@ -123,7 +133,7 @@ class Templates:
             with tempfile.TemporaryDirectory(dir=self._folder) as made:
                 file = Path(made, "initramfs")
                 file.write_bytes(initramfs(kernel, python=python, code=code))
-                _open_to_all(file, place)
+                _kept(file, place, mode=FOR_ALL)
         return place
 
     async def _state(
@@ -175,8 +185,7 @@ class Templates:
             folder = Path(made)
             file = folder / "state"
             await self._save(machine, identity, folder, file, timeout_s=timeout_s)
-            file.chmod(0o600)
-            file.rename(place)
+            _kept(file, place, mode=0o600)
         return place
 
     async def _save(
@@ -228,8 +237,15 @@ def kernel_for(image: str) -> GuestKernel:
     return kernel
 
 
-def _open_to_all(file: Path, place: Path) -> None:
-    file.chmod(0o644)
+def _forget(state: Path, opened: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.samestat(state.stat(), os.fstat(opened)):
+            state.unlink()
+
+
+def _kept(file: Path, place: Path, *, mode: int) -> None:
+    """Move a file to its place, where no power cut leaves half of it under that name."""
+    file.chmod(mode)
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -249,6 +265,7 @@ __all__ = [
     "KVM_TIMEOUT_S",
     "MACHINES",
     "SAVE_TIMEOUT_S",
+    "UNLOADABLE",
     "Template",
     "Templates",
     "kernel_for",

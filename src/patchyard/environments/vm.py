@@ -47,7 +47,13 @@ from patchyard.clients.guests import (
 from patchyard.clients.holding import held_in_machine, unheld
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
-from patchyard.clients.machine_templates import MACHINES, Template, Templates, kernel_for
+from patchyard.clients.machine_templates import (
+    MACHINES,
+    UNLOADABLE,
+    Template,
+    Templates,
+    kernel_for,
+)
 from patchyard.clients.process import kill_tree
 from patchyard.clients.qemu import KVM, find_qemu
 from patchyard.clients.wardens import Runner, Start, end_machine
@@ -67,6 +73,8 @@ START_TIMEOUT_S = 60.0  # from the saved state to the toolbox's first answer
 MOST_CPUS = 4
 HELD_NOWHERE = ("temporary",)  # but by the memory that it lies in
 FILLED_PART = 4  # of the memory goes to mounts, at most: one in so many
+DAMAGED = "the saved state that it began with was damaged, and has been deleted"
+TRY_AGAIN = "try again: the state is made anew, in half a minute where there is no KVM"
 END_TIMEOUT_S = 3.0  # the design's bound for ending a tree
 
 ELSEWHERE = "its processes are not this machine's; test_vm_lives.py shows it from inside"
@@ -170,7 +178,13 @@ class VmEnvironment:
                     grace_s=spec.orphan_grace_s,
                     state=state.fileno(),
                 )
-                await _succeed(start, berth, group, spec, identity)
+                try:
+                    await _succeed(start, berth, group, spec, identity)
+                except StartBroken as error:
+                    if UNLOADABLE in error.message:
+                        await self._templates().forget(template.state, state.fileno())
+                        raise StartBroken(f"{error.message} ({DAMAGED})", hint=TRY_AGAIN) from error
+                    raise
             undo.pop_all()
         details |= {"init": to_details(start.machine), "monitor": to_details(start.warden)}
         return berth.handle(self.kind, spec.workspace.target, details)
@@ -216,10 +230,13 @@ class VmEnvironment:
     def _code(self) -> Path:
         return compiled_toolbox(self._station.prepare(), toolbox_interpreter().path)
 
+    def _templates(self) -> Templates:
+        shelf = self._station.prepare()
+        return Templates(shelf / MACHINES, shelf)
+
     async def _template(self, spec: EnvironmentSpec, identity: AgentIdentity) -> Template:
         find_bubblewrap()
-        shelf = self._station.prepare()
-        return await Templates(shelf / MACHINES, shelf).template(
+        return await self._templates().template(
             spec.image or self._station.machine_image,
             memory_mib=_memory_of(spec.limits),
             cpus=min(os.cpu_count() or 1, MOST_CPUS),
