@@ -89,6 +89,21 @@ async def test_a_build_that_writes_more_than_allowed_ends_and_nothing_of_it_stay
     assert left_of(tmp_path) == []
 
 
+async def test_a_build_that_fails_leaves_the_image_that_another_made_of_the_same_files(
+    builder: Building, tmp_path: Path
+) -> None:
+    """Two plans of one base: one ends while the other is about to start from the image."""
+    await build(builder, tmp_path, "RUN true", Limits())
+    own = docker("images", "--quiet", TAG).strip()
+    with pytest.raises(EnvironmentUnavailable, match="does not build"):
+        await build(builder, tmp_path, "COPY big /big\nRUN false", Limits())
+    assert docker("images", "--quiet", TAG).strip() == own != ""
+    await build(builder, tmp_path, "COPY big /big\nRUN true", Limits())
+    assert docker("images", "--quiet", TAG).strip() == own
+    docker("rmi", "--force", TAG)
+    assert left_of(tmp_path) == []
+
+
 async def test_what_a_build_prints_takes_nothing_of_others_away(
     builder: Building, tmp_path: Path
 ) -> None:

@@ -7,8 +7,7 @@ import asyncio
 import base64
 import contextlib
 import json
-import os
-import stat
+import secrets
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import Any
 from patchyard.clients.build_bounds import BuildWatch, Terms, bounds_of, plain_id
 from patchyard.clients.build_log import BuildLog
 from patchyard.clients.dockerfiles import place_in, read_dockerfile
+from patchyard.clients.engine_sockets import PLACES, START_ENGINE, engine_socket
 from patchyard.clients.local_images import no_image, require_runnable
 from patchyard.domain.devcontainer import Build
 from patchyard.domain.dockerfile import images_needed, require_others, require_own_triggers
@@ -34,35 +34,6 @@ UNBOUNDED = "Podman bounds no processes, memory or disk of a build, and this one
 TRUST_IT = "look at what is built, then `agents trust`; or use Docker's engine; or name an `image`"
 ANSWER_S = 20.0  # for anything but waiting for an end
 MORE_RUNTIMES = "others are set in its configuration (`runtimes` in /etc/docker/daemon.json)"
-PLACES = ("/var/run/docker.sock", "{own}/docker.sock")
-"""Where an engine's socket lies; `{own}` is the user's folder of run-time files."""
-START_ENGINE = "start it (`systemctl start docker`), or name its socket in DOCKER_HOST"
-
-
-def engine_socket(environ: Mapping[str, str]) -> str:
-    """Return the path of the container engine's socket. Raises EnvironmentUnavailable."""
-    named = environ.get("DOCKER_HOST", "")
-    if named:
-        scheme, _, path = named.partition("://")
-        if scheme != "unix":
-            raise EnvironmentUnavailable(
-                f"DOCKER_HOST names {named}, and only an engine of this machine can be used",
-                hint="set it to unix:// and the path of a socket, or unset it",
-            )
-        return path
-    own = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
-    places = (each.format(own=own) for each in PLACES)
-    found = next((place for place in places if _is_socket(place)), None)
-    if found is None:
-        raise EnvironmentUnavailable("no container engine runs here", hint=START_ENGINE)
-    return found
-
-
-def _is_socket(path: str) -> bool:
-    try:
-        return stat.S_ISSOCK(Path(path).stat().st_mode)
-    except OSError:
-        return False
 
 
 class ContainerEngine:
@@ -118,6 +89,8 @@ class ContainerEngine:
     async def build(self, image: str, build: Build, archive: Path, terms: Terms) -> None:
         """Build `image` of a tar of its context, without a network and without anything of ours.
 
+        One that is there by the end keeps the name: it was made of the same.
+
         Raises EnvironmentUnavailable with the last that was said, at a limit, and before anything
         is built for what the engine itself would fetch or another repository built, and for an
         untrusted build that nothing would bound.
@@ -127,9 +100,10 @@ class ContainerEngine:
         if is_podman and not terms.is_trusted:
             raise EnvironmentUnavailable(UNBOUNDED, hint=TRUST_IT)
         limits = replace(terms.limits, disk_bytes=None) if is_podman else terms.limits
+        own = f"{image}-{secrets.token_hex(8)}"  # others may build it too, and end otherwise
         params = {
             **bounds_of(limits, is_podman=is_podman),
-            "t": image,
+            "t": own,
             "dockerfile": place_in(build),
             "networkmode": "none",
             "rm": "true",
@@ -143,13 +117,21 @@ class ContainerEngine:
         await watch.begin()
         try:
             await self._answer(self._watched(params, archive, name, watch), is_bounded=False)
+            await self._named(own, image)
         except BaseException as error:
-            await self._let_go(watch, image)
+            await self._let_go(watch, own)
             if not isinstance(error, EnvironmentUnavailable) or error.message.startswith(name):
                 raise
             raise EnvironmentUnavailable(
                 f"{name} does not build: {error.message}", hint=error.hint
             ) from error
+
+    async def _named(self, own: str, image: str) -> None:
+        """Give what was built as `own` the name that it is wanted by, unless that is taken."""
+        if not await self.has_image(image):
+            repository, _, tag = image.partition(":")
+            await self._answer(self._api.images.tag(own, repository, tag=tag))
+        await self.remove_image(own)
 
     async def _let_go(self, watch: BuildWatch, image: str) -> None:
         """Return what a failed build has left; that it failed is said by who called."""
