@@ -12,7 +12,7 @@ import pytest
 
 from mainjob.driver import Desk, finish, shell
 from patchyard.clients.syncing import sync
-from patchyard.domain.errors import Unavailable
+from patchyard.domain.errors import Conflict, Unavailable
 from patchyard.domain.machine import Unsynced, has_lost_writes
 from patchyard.stores import packs
 from patchyard.stores.blobs import FileBlobSpaces
@@ -121,3 +121,14 @@ def test_a_failed_disk_is_known_by_what_an_error_was_caused_by(tmp_path: Path) -
     with pytest.raises(OSError, match="Bad file") as caught:
         sync(descriptor)
     assert not has_lost_writes(caught.value)
+
+
+@pytest.mark.timeout(10)
+def test_an_error_that_was_caused_by_itself_is_looked_at_once() -> None:
+    error, other = Conflict("held"), Conflict("held too")
+    error.__cause__ = error
+    assert not has_lost_writes(error)
+    error.__cause__, other.__cause__ = other, error
+    assert not has_lost_writes(error)
+    other.__context__ = OSError(errno.EIO, "Input/output error")
+    assert has_lost_writes(error)

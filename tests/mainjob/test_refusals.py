@@ -326,6 +326,20 @@ def test_an_apply_over_newer_work_changes_nothing(desk: Desk) -> None:
         assert after == before
 
 
+@pytest.mark.timeout(30)
+def test_a_merge_ends_where_another_git_holds_the_index(desk: Desk) -> None:
+    assert desk.run(shell("sed -i s/one/ONE/ a.txt")).code == 0
+    lock = desk.repo / ".git/index.lock"
+    lock.touch()
+
+    refused = desk.agents("plan", "apply", "--to", "merge")
+
+    assert (refused.code, f"rm {lock}" in refused.message) == (3, True)
+    assert (desk.repo / "a.txt").read_text() == "one\ntwo\n"
+    lock.unlink()
+    assert desk.agents("plan", "apply", "--to", "merge").code == 0
+
+
 def test_phases_out_of_turn_are_refused_with_the_next_step(desk: Desk) -> None:
     path = desk.script(write("x", "x\n"))
     said = desk.agents("run", "x", "--model", f"scripted:{path}", "--validate", "false",

@@ -38,12 +38,18 @@ class Unsynced(OSError):
 
 def has_lost_writes(error: BaseException | None) -> bool:
     """Whether an error, or what it was caused by, says that a disk failed to write or to sync."""
-    while error is not None:
-        if isinstance(error, Unsynced) or getattr(error, "errno", None) == errno.EIO:
+    seen: list[BaseException] = []
+    found = [error]
+    while found:
+        one = found.pop()
+        if one is None or any(one is other for other in seen):  # an error can be its own cause
+            continue
+        if isinstance(one, Unsynced) or getattr(one, "errno", None) == errno.EIO:
             return True
-        if any(words in str(error) for words in FAILING_DISK):
+        if any(words in str(one) for words in FAILING_DISK):
             return True
-        error = error.__cause__ or error.__context__
+        seen.append(one)
+        found += [one.__cause__, one.__context__]
     return False
 
 
