@@ -36,6 +36,15 @@ def test_the_verdict_is_one_word(data: dict[str, Any]) -> None:
     assert receipt(data | {"changeset": None})["verdict"] == "nothing"
 
 
+def test_a_page_says_that_a_hand_over_was_taken_back(data: dict[str, Any]) -> None:
+    told = data | {"phase": "apply", "state": "applied"}
+    handed = told | {"applied": {"to": "worktree", "reference": ""}}
+    assert "**, apply/applied, plan" in receipt_markdown(receipt(handed))
+    assert "**, apply/applied (taken back), plan" in receipt_markdown(
+        receipt(told | {"applied": None})
+    )
+
+
 def test_a_page_holds_what_the_json_holds(data: dict[str, Any]) -> None:
     bad = {"path": "a.py", "line": 3, "rule": "E1", "message": "bad"}
     told = failed(

@@ -110,7 +110,7 @@ def receipt_markdown(made: Data, files: Sequence[Data] = ()) -> str:
     lines = [
         f"# {_line(made['task']) or 'A plan'}",
         "",
-        f"**{made['verdict']}**, {made['status']}, plan `{made['plan_id']}`",
+        f"**{made['verdict']}**, {_status(made)}, plan `{made['plan_id']}`",
         "",
         *_quoted(made["summary"]),
         *_quoted(made["error"] or ""),
@@ -132,6 +132,13 @@ def receipt_markdown(made: Data, files: Sequence[Data] = ()) -> str:
     return "\n".join(lines)
 
 
+def _status(made: Data) -> str:
+    """Say where the plan stands; one whose hand-over was taken back stays applied."""
+    handed = [each for each in made["artifacts"] if each["kind"] != "change set"]
+    is_back = made["status"] == "apply/applied" and not handed
+    return f"{made['status']} (taken back)" if is_back else str(made["status"])
+
+
 def _review(review: Data | None) -> list[str]:
     if review is None:
         return []
@@ -147,9 +154,10 @@ def _review(review: Data | None) -> list[str]:
 def _change(made: Data, files: Sequence[Data]) -> list[str]:
     base, counts = made["base"] or {}, made["counts"]
     start = f"{base.get('branch') or 'detached'}@{(base.get('commit') or 'none')[:12]}"
+    of_files = f"{counts['files']} file{'' if counts['files'] == 1 else 's'}"
     lines = [
         f"- base: {_code(start)}, {base.get('uncommitted', 0)} uncommitted files",
-        f"- {counts['files']} files, +{counts['added']} -{counts['removed']}",
+        f"- {of_files}, +{counts['added']} -{counts['removed']}",
         *(f"- {each['kind']}: {_code(each['name'] or '-')}" for each in made["artifacts"]),
         *(f"  - {each['status']}: {_code(_path(each))}" for each in files[:FILES_LISTED]),
     ]
