@@ -128,6 +128,12 @@ async def test_lock_files_share_a_layer_that_is_made_of_them_alone(site: Worksit
     assert text.endswith("six==1\n")
 
 
+async def test_setup_that_fails_on_lock_files_alone_is_told_of_it(site: Worksite) -> None:
+    with pytest.raises(setting_up.SetupFailed) as caught:
+        await changed(site, setup="test -e lib.py", setup_share="lockfiles")
+    assert "`--setup-share tree`" in (caught.value.hint or "")
+
+
 async def test_a_shared_layer_never_lies_over_a_file_of_another_tree(site: Worksite) -> None:
     setup = "mkdir -p d && echo of setup | tee lib.txt > d/lib.txt"
     look = call("execute_command", command="cat lib.txt d/* > new.txt")

@@ -54,6 +54,13 @@ NOT_REACHING = (
     " needs has to be installed there already"
 )
 OVER_FILES = "setup changed files of the base, which stay as they are:"
+FAILED = (
+    "`agents plan errors` shows its output; `--setup ''` goes without, `--setup CMD` takes another"
+)
+LOCK_FILES_ALONE = (
+    "; it saw lock files and manifests alone (`setup_share: lockfiles`): where it needs more,"
+    " `--setup-share tree`"
+)
 NOT_SHARED = "the layer of the lock files is not shared here: it would lie over files of the base:"
 FORMAT = 2  # of the key; raised when layers are made in another way
 
@@ -278,10 +285,10 @@ class Setup:
             payload = await answer_in_time(toolbox.call(call_id, "execute_command", args), args)
             result = gate_result(command, result_from_wire(call_id, payload))
             if not result.passed:
+                is_alone = is_shared(self._ledger.state.known)
                 raise SetupFailed(
                     f"the setup command `{command}` ended with {result.exit_code}",
-                    hint="`agents plan errors` shows its output; `--setup ''` goes without,"
-                    " `--setup CMD` takes another",
+                    hint=FAILED + (LOCK_FILES_ALONE if is_alone else ""),
                     details={"output": result.output[-4000:], **self._troubles()},
                 )
 
@@ -292,7 +299,9 @@ class Setup:
 
 
 __all__ = [
+    "FAILED",
     "FORMAT",
+    "LOCK_FILES_ALONE",
     "NOT_IN_PLACE",
     "NOT_REACHING",
     "NOT_SHARED",
