@@ -13,7 +13,13 @@ from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox_options import ToolboxOptions, bootstrap
 from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home
-from patchyard.domain.environment import EnvironmentSpec, Limits, Mount, is_gvisor
+from patchyard.domain.environment import (
+    EnvironmentHandle,
+    EnvironmentSpec,
+    Limits,
+    Mount,
+    is_gvisor,
+)
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.toolbox import inside
 
@@ -186,6 +192,11 @@ def etc_files(identity: AgentIdentity, home: str, *, user: str = "") -> dict[str
     }
 
 
+def id_of(handle: EnvironmentHandle) -> str:
+    """Return what its engine calls it; its name where an engine was killed before it was told."""
+    return str(handle.details.get("id") or f"patchyard-{handle.environment_id}")
+
+
 def home_of(spec: EnvironmentSpec) -> str:
     """Return the agent's home: where no mount is."""
     return free_home([normpath(mount.target) for mount in (spec.workspace, *spec.mounts)])
@@ -308,6 +319,7 @@ __all__ = [
     "described",
     "etc_files",
     "home_of",
+    "id_of",
     "stands_in_container",
     "tasks_of",
     "variables_of",

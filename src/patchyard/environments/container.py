@@ -44,6 +44,7 @@ from patchyard.clients.containers import (
     described,
     etc_files,
     home_of,
+    id_of,
     tasks_of,
 )
 from patchyard.clients.copies import compiled_toolbox
@@ -186,6 +187,7 @@ class ContainerEnvironment:
             made = await engine.inspect(name)
             require_as_asked(made, asked)
             _require_no_surprise(spec, made)
+            details["id"] = str((made or {}).get("Id") or "")  # which no `docker rename` changes
             details |= await way.prepare(engine, name)
             berth.handle(self.kind, spec.workspace.target, details)
             told = await _answering(engine, name, way, berth, asked.variables)
@@ -253,10 +255,10 @@ class ContainerEnvironment:
             return found
         with contextlib.suppress(EnvironmentUnavailable, TimeoutError):
             async with connected(str(handle.details.get("engine"))) as engine:
-                name = f"patchyard-{handle.environment_id}"
+                container = id_of(handle)
                 async with asyncio.timeout(NOTICE_S):
-                    await engine.ended(name)
-                made = await engine.inspect(name) or {}
+                    await engine.ended(container)
+                made = await engine.inspect(container) or {}
                 if made.get("State", {}).get("OOMKilled"):
                     return replace(found, limit="memory")
         return found
@@ -271,14 +273,14 @@ class ContainerEnvironment:
         if init is not None:
             kill(init)
         cgroups.thaw(group_of(handle))
-        name = f"patchyard-{handle.environment_id}"
         try:
             place = str(handle.details.get("engine") or engine_socket(os.environ))
             async with connected(place) as engine:
-                await engine.remove(name)
+                await engine.remove(id_of(handle))
         except EnvironmentUnavailable as error:
             raise EnvironmentBroken(
-                f"container {name} cannot be ended: {error.message}", hint=error.hint
+                f"container patchyard-{handle.environment_id} cannot be ended: {error.message}",
+                hint=error.hint,
             ) from error
         if monitor is not None:
             await asyncio.to_thread(end_warden, monitor)

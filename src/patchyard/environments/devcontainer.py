@@ -31,6 +31,7 @@ from patchyard.domain.environment import (
     Limits,
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.engine.answers import answer_in_time
 from patchyard.engine.images import building
 from patchyard.environments.container import ContainerEnvironment
 
@@ -162,7 +163,7 @@ class DevcontainerEnvironment(ContainerEnvironment):
 
 async def _run(toolbox: Toolbox, call_id: str, command: str) -> None:
     args = {"command": command, "timeout_s": COMMAND_S}
-    result = await toolbox.call(call_id, "execute_command", args)
+    result = await answer_in_time(toolbox.call(call_id, "execute_command", args), args)
     await toolbox.forget((call_id,))
     if not result.get("success"):
         said = f"{result.get('stdout', '')}{result.get('stderr', '')}".strip()

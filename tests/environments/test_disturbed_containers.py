@@ -1,0 +1,62 @@
+"""Containers of ours that another user of their engine renames or pauses meanwhile."""
+
+import asyncio
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from environments.yards import Adapter, Start, Yard
+from patchyard.clients.docker import connected, engine_socket
+from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.engine import answers
+from patchyard.environments import devcontainer
+from services import REAL_ENVIRONMENT
+from toolboxes import until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.service("docker")]
+
+
+def docker(*words: str) -> None:
+    subprocess.run(["docker", *words], check=True, env=REAL_ENVIRONMENT)
+
+
+@pytest.fixture
+def adapter(yard: Yard) -> Adapter:
+    return yard.adapter("container")
+
+
+async def test_a_container_that_was_renamed_goes_and_what_has_its_name_stays(
+    start: Start, adapter: Adapter, yard: Yard
+) -> None:
+    running = await start(yard.spec())
+    name = str(running.handle.details["container"])
+    docker("rename", name, f"{name}-other")
+    async with connected(engine_socket(os.environ)) as engine:
+        await engine.create(name, {"Image": yard.image, "Entrypoint": ["/never"]})
+        try:
+            await adapter.end(running.handle)
+            assert await engine.inspect(f"{name}-other") is None
+            assert await engine.inspect(name)
+        finally:
+            await engine.remove(name)
+            await engine.remove(f"{name}-other")
+
+
+async def test_a_container_that_stands_still_in_a_command_of_its_start_is_given_up(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devcontainer, "COMMAND_S", 1.0)
+    monkeypatch.setattr(answers, "SLACK_S", 1.0)
+    its_kind = yard.adapter("devcontainer")
+    spec = replace(yard.spec(), commands=("touch begun; sleep 60",))
+    starting = asyncio.create_task(its_kind.start(spec))
+    await until(Path.exists, yard.workspace / "begun")
+    name = f"patchyard-{next(yard.station.runtime.glob('0*')).name}"
+    docker("pause", name)
+    with pytest.raises(EnvironmentUnavailable, match="gave no answer within 2 s"):
+        await starting
+    async with connected(engine_socket(os.environ)) as engine:
+        assert await engine.inspect(name) is None
