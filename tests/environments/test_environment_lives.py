@@ -76,6 +76,18 @@ async def main():
 asyncio.run(main())
 """
 
+DIES_GROUPING = """
+from patchyard.clients import cgroups
+made = cgroups.make_group
+
+def dies(*words, **more):
+    print(json.dumps(made(*words, **more)), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+cgroups.make_group = dies
+asyncio.run(adapter.start(spec))
+"""
+
 TRIES = """
 async def main():
     found = {"check": (await adapter.check()).cause}
@@ -167,6 +179,26 @@ async def test_what_an_engine_was_starting_when_it_was_killed_ends_itself(
         assert await asyncio.to_thread(wait_ended, process, timeout_s=10)
     assert living(yard) == []
     clear(yard)
+
+
+def standing(group: list[str]) -> list[str]:
+    return [directory for directory in group if Path(directory).exists()]
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+async def test_a_group_is_returned_that_was_made_right_before_its_engine_was_killed(
+    kind: str, yard: Yard
+) -> None:
+    arguments = (kind, str(yard.folder), str(yard.station.shelf))
+    code, said = await run_script(DIES_GROUPING, *arguments, prefix=(sys.executable,))
+    assert code == -signal.SIGKILL
+    group = json.loads(said)
+    assert standing(group) == group
+    adapter = yard.adapter(kind)
+    keeper = EnvironmentKeeper(yard.station, {ExecutionEnvironment(kind): adapter})
+    (left,) = await keeper.found()
+    assert await keeper.give_back(left, unused_since=float("inf"))
+    assert standing(group) == []
 
 
 @pytest.mark.service("root")

@@ -51,6 +51,20 @@ def own_group(environment_id: str, limits: Limits) -> tuple[str, ...]:
     return make_group(f"patchyard-{environment_id}", limits, membership=membership)
 
 
+def own_places(environment_id: str, *, filesystem: Path = FILESYSTEM) -> tuple[str, ...]:
+    """Return every directory that a group of this name may get: to be noted before it is made."""
+    membership = Path("/proc/self/cgroup").read_text(encoding="utf-8")
+    own, name = dict(_parse(membership)), f"patchyard-{environment_id}"
+    if (filesystem / "cgroup.controllers").exists():
+        place = filesystem / own.get("", "/").lstrip("/")
+        return tuple(str(parent / name) for parent in (place, place.parent))
+    return tuple(
+        str(filesystem / controller / own[controller].lstrip("/") / name)
+        for controller in (*CONTROLLERS, *COUNTING)
+        if controller in own
+    )
+
+
 def _parse(membership: str) -> Iterable[tuple[str, str]]:
     """Yield controller ("" for version 2) and path."""
     for line in membership.splitlines():
@@ -234,6 +248,7 @@ __all__ = [
     "kill_group",
     "make_group",
     "own_group",
+    "own_places",
     "processes_in",
     "remove_group",
     "thaw",

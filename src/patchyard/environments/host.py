@@ -91,6 +91,8 @@ class HostEnvironment:
             undo.callback(berth.discard)
             home = self._make_home(environment_id, identity)
             undo.callback(_remove_home, home)
+            likely = list(cgroups.own_places(environment_id))  # it may be killed in between
+            berth.handle(self.kind, spec.workspace.source, {"home": home, "group": likely})
             group = cgroups.own_group(environment_id, spec.limits)
             undo.callback(cgroups.remove_group, group)
             berth.handle(self.kind, spec.workspace.source, {"home": home, "group": list(group)})

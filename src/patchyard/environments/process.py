@@ -155,6 +155,8 @@ class ProcessEnvironment:
         with contextlib.ExitStack() as undo:
             berth = Berth(self._station, environment_id, plan_id=spec.plan_id)
             undo.callback(berth.discard)
+            likely = list(cgroups.own_places(environment_id))  # it may be killed in between
+            berth.handle(self.kind, spec.workspace.target, {"group": likely})
             group = cgroups.own_group(environment_id, spec.limits)
             undo.callback(cgroups.remove_group, group)
             berth.handle(self.kind, spec.workspace.target, {"group": list(group)})

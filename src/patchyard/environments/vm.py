@@ -160,6 +160,8 @@ class VmEnvironment:
         with contextlib.ExitStack() as undo:
             berth = Berth(self._station, environment_id, plan_id=spec.plan_id)
             undo.callback(berth.discard)
+            likely = list(cgroups.own_places(environment_id))  # it may be killed in between
+            berth.handle(self.kind, spec.workspace.target, {"group": likely})
             group = _make_group(environment_id, template)
             undo.callback(cgroups.remove_group, group)
             details: dict[str, Any] = {"group": list(group), "source": spec.workspace.source}
