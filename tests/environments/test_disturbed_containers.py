@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import secrets
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import pytest
 
 from environments.yards import Adapter, Start, Yard
 from patchyard.clients.docker import connected, engine_socket
+from patchyard.clients.trial_image import trial_image
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.ids import ulid
 from patchyard.engine import answers
 from patchyard.environments import devcontainer
 from services import REAL_ENVIRONMENT
@@ -60,3 +64,21 @@ async def test_a_container_that_stands_still_in_a_command_of_its_start_is_given_
         await starting
     async with connected(engine_socket(os.environ)) as engine:
         assert await engine.inspect(name) is None
+
+
+async def test_an_image_that_a_killed_check_left_goes_with_the_next_one(
+    adapter: Adapter,
+) -> None:
+    yesterday, just_now = (
+        trial_image(ulid(int(made * 1000), secrets.randbits(80)))
+        for made in (time.time() - 86_400, time.time())
+    )
+    async with connected(engine_socket(os.environ)) as engine:
+        for name, archive in (yesterday, just_now):
+            await engine.load(name, archive)
+        try:
+            assert (await adapter.check()).is_ready
+            assert not await engine.has_image(yesterday[0])
+            assert await engine.has_image(just_now[0])  # another engine may be at it
+        finally:
+            await engine.remove_image(just_now[0])

@@ -207,6 +207,11 @@ class ContainerEngine:
         found = await self._answer(self._api.images.list(all="true"))
         return {plain_id(each["Id"]): plain_id(each.get("ParentId") or "") for each in found}
 
+    async def names(self, repository: str) -> Sequence[str]:
+        """Return the names of the images that are called `repository` and a tag."""
+        found = await self._answer(self._api.images.list(filters={"reference": [repository]}))
+        return [name for each in found for name in each.get("RepoTags") or ()]
+
     async def containers(self) -> frozenset[str]:
         """Return the ids of all containers, also of those that do not run."""
         found = await self._answer(self._api.containers.list(all="true"))

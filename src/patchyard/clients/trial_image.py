@@ -12,10 +12,13 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from patchyard.clients.docker import ContainerEngine
 from patchyard.clients.local_images import ARCHITECTURES
 from patchyard.domain.environment import Mount
+from patchyard.domain.ids import is_ulid, time_ms
 
 NAME = "patchyard-trial"
+TRIAL_MS = 3_600_000  # a trial takes seconds, and an attack on a kind some minutes
 PLACES = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 
@@ -47,6 +50,15 @@ def trial_image(own: str) -> tuple[str, bytes]:
     return name, _archive(parts)
 
 
+async def remove_left(engine: ContainerEngine, own: str) -> None:
+    """Take away the images that killed trials have left, as seen by the trial `own`."""
+    oldest = time_ms(own) - TRIAL_MS
+    for name in await engine.names(NAME):
+        trial = name.partition(":")[2].upper()
+        if is_ulid(trial) and time_ms(trial) < oldest:
+            await engine.remove_image(name)
+
+
 def trial_mounts() -> tuple[Mount, ...]:
     """Return what of this machine lies over the image."""
     found = [name for name in PLACES if Path(name).is_dir() and not Path(name).is_symlink()]
@@ -74,4 +86,4 @@ def _archive(entries: Mapping[str, bytes | str | None]) -> bytes:
     return written.getvalue()
 
 
-__all__ = ["NAME", "trial_image", "trial_mounts"]
+__all__ = ["NAME", "TRIAL_MS", "remove_left", "trial_image", "trial_mounts"]

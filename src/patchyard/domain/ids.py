@@ -20,9 +20,17 @@ def is_ulid(text: str) -> bool:
     return len(text) == LENGTH and text[0] in "01234567" and set(text) <= set(ALPHABET)
 
 
+def time_ms(text: str) -> int:
+    """Return when a ULID was made, in milliseconds since the epoch."""
+    number = 0
+    for digit in text:
+        number = number << 5 | ALPHABET.index(digit)
+    return number >> RANDOM_BITS
+
+
 def is_prefix(text: str) -> bool:
     """Whether `text` could begin a ULID."""
     return 0 < len(text) <= LENGTH and set(text.upper()) <= set(ALPHABET)
 
 
-__all__ = ["ALPHABET", "LENGTH", "RANDOM_BITS", "is_prefix", "is_ulid", "ulid"]
+__all__ = ["ALPHABET", "LENGTH", "RANDOM_BITS", "is_prefix", "is_ulid", "time_ms", "ulid"]

@@ -57,7 +57,7 @@ from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.metering import LocalMeter
 from patchyard.clients.process import kill
 from patchyard.clients.seccomp_profiles import engine_profile
-from patchyard.clients.trial_image import trial_image, trial_mounts
+from patchyard.clients.trial_image import remove_left, trial_image, trial_mounts
 from patchyard.clients.vitals import health_of
 from patchyard.clients.ways import MONITOR, ByWarden, Handed, Way
 from patchyard.contracts.environment import Meter, Toolbox
@@ -120,8 +120,9 @@ class ContainerEnvironment:
     @contextlib.asynccontextmanager
     async def trial(self, workspace: Mount) -> AsyncIterator[EnvironmentSpec]:
         """Load an empty image, to be filled with this machine's programs; see Trying."""
-        name, archive = trial_image(self._station.new_id())
+        name, archive = trial_image(own := self._station.new_id())
         async with self._engine() as engine:
+            await remove_left(engine, own)
             await engine.load(name, archive)
             try:
                 yield EnvironmentSpec(
