@@ -1,10 +1,12 @@
 """Who has the turn in a checkout, and what happens where the lock cannot be had as usual."""
 
+import ctypes
 import errno
 import fcntl
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +47,24 @@ def mounted_read_only(place: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", place], check=True)
+
+
+@contextmanager
+def exchanging(one: Path, other: Path) -> Iterator[None]:
+    """Exchange two names all the time, as fast as a process can."""
+    libc, is_over = ctypes.CDLL(None), threading.Event()
+
+    def exchange() -> None:
+        while not is_over.is_set():
+            libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2)
+
+    swapper = threading.Thread(target=exchange)
+    swapper.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        swapper.join()
 
 
 @pytest.mark.usefixtures("impatient")
@@ -185,3 +205,40 @@ async def test_what_lies_in_the_place_of_the_lock_is_named_and_left_as_it_is(
 
     assert (mine.read_text(), mine.stat().st_mode & 0o777) == ("mine\n", 0o600)
     assert place.is_symlink() or place.exists()
+
+
+async def test_a_lock_that_another_has_put_in_place_of_the_git_directory_is_left(
+    tmp_path: Path,
+) -> None:
+    folder, others = tmp_path / "git", tmp_path / "others"
+    folder.mkdir()
+    others.mkdir()
+    (others / LOCK).write_text("of others")
+
+    async with turn_in(folder, home=tmp_path, instead=tmp_path / "instead"):
+        folder.rename(tmp_path / "moved")
+        folder.symlink_to(others)
+
+    assert (others / LOCK).read_text() == "of others"
+    assert not (tmp_path / "moved" / LOCK).exists()
+
+
+async def test_nothing_stays_where_a_link_led_that_took_turns_with_the_git_directory(
+    tmp_path: Path,
+) -> None:
+    folder, others, link = tmp_path / "git", tmp_path / "others", tmp_path / "link"
+    folder.mkdir()
+    others.mkdir()
+    link.symlink_to(others)
+    if os.geteuid() == 0:
+        os.chown(folder, 65534, 65534)
+    given_away = []
+    with exchanging(folder, link):
+        for _ in range(300):
+            async with turn_in(folder, home=tmp_path, instead=tmp_path / "instead"):
+                given_away += [
+                    each.name for each in others.iterdir() if each.lstat().st_uid != os.geteuid()
+                ]
+
+    assert not list(others.iterdir())
+    assert not given_away

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import os
 import re
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -11,10 +12,10 @@ from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from patchyard.clients.git import Git
+from patchyard.clients.reader import OPEN_FOLDER
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal, UnknownName, UsageError
@@ -61,9 +62,9 @@ class GitHandOver:
         """Have one's turn in the repository; see contracts.handover."""
         store = await asyncio.to_thread(self._trees.store_of, base)
         git_dir, instead = store.source.git_dir, store.folder / HANDING
-        async with turn_in(git_dir, home=self._trees.home, instead=instead) as is_alone:
-            if is_alone:
-                await asyncio.to_thread(_sweep, git_dir)
+        async with turn_in(git_dir, home=self._trees.home, instead=instead) as held:
+            if held is not None:
+                await asyncio.to_thread(_sweep, held)
             settled = self._settled[base.repository] = []
             yield
             for moves in settled:  # not before the journal holds their end
@@ -284,11 +285,16 @@ def _without(intent: Receipt, others: AbstractSet[str]) -> Receipt:
     return replace(intent, touched=touched, undo={**intent.undo, "edits": kept})
 
 
-def _sweep(git_dir: Path) -> None:
+def _sweep(git_dir: int) -> None:
     """Delete the stages of hand-overs that were killed, of whichever home: the turn is ours."""
-    for entry in git_dir.iterdir():
-        if STAGE.fullmatch(entry.name) and not entry.is_symlink():
-            shutil.rmtree(entry, ignore_errors=True)
+    at = os.open(".", OPEN_FOLDER, dir_fd=git_dir)
+    try:
+        with os.scandir(at) as listed:
+            names = [entry.name for entry in listed if STAGE.fullmatch(entry.name)]
+        for name in names:
+            shutil.rmtree(name, ignore_errors=True, dir_fd=at)  # enters no link
+    finally:
+        os.close(at)
 
 
 def _half_in(error: PatchyardError, written: Sequence[str]) -> PatchyardError:

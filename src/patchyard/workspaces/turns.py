@@ -1,6 +1,8 @@
 """One hand-over at a time in a checkout, whichever home it comes from: a lock in its git directory.
 
 The kernel frees the lock when its holder ends. The file names the holder, and goes with the turn.
+The git directory may be another user's, who can put a link to elsewhere in its place: it is opened
+once for a turn, and the lock is made, given away and deleted in the folder that was opened.
 """
 
 import asyncio
@@ -31,6 +33,7 @@ OCCUPIED = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a folder, a link, a socke
 #: What flock(2) says on file systems that lock nothing, or no file that is open for reading.
 UNSUPPORTED = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 OPENED = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # works where its names cannot be listed, too
 
 
 class Unlockable(Exception):
@@ -47,37 +50,65 @@ class Holder:
     home: str
 
 
-@contextlib.asynccontextmanager
-async def turn_in(git_dir: Path, *, home: Path, instead: Path) -> AsyncIterator[bool]:
-    """Have the turn in a checkout; yields whether processes of other homes are kept out.
+@dataclass(frozen=True, kw_only=True)
+class _Lock:
+    """The lock file, and the folder that it was opened in."""
 
-    Where the git directory takes no lock (it is closed to us, or its file system has none), the
-    lock `instead` keeps out those of our home. Raises Conflict naming the holder when the turn
-    does not come; a stopped one is not ended, since its work lies half done in the checkout.
+    file: int
+    folder: int
+
+    def is_taken(self) -> bool:
+        """Take the lock, and say whether this is possible now."""
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def delete(self) -> None:
+        """Delete the file, unless another one has its name by now."""
+        with contextlib.suppress(OSError):
+            there = os.stat(LOCK, dir_fd=self.folder, follow_symlinks=False)
+            if os.path.samestat(os.fstat(self.file), there):
+                os.unlink(LOCK, dir_fd=self.folder)
+
+    def close(self) -> None:
+        """Let go of the lock."""
+        os.close(self.file)
+        os.close(self.folder)
+
+
+@contextlib.asynccontextmanager
+async def turn_in(git_dir: Path, *, home: Path, instead: Path) -> AsyncIterator[int | None]:
+    """Have the turn in a checkout; yields a descriptor of its git directory for that time.
+
+    It yields None where the git directory takes no lock (it is closed to us, or its file system has
+    none): the lock `instead` keeps out those of our home then, and no process of other homes.
+    Raises Conflict naming the holder when the turn does not come; a stopped one is not ended, since
+    its work lies half done in the checkout.
     """
     place = git_dir / LOCK
     try:
-        descriptor = await _taken(place)
+        lock = await _taken(place)
     except Unlockable:
-        descriptor = None
-    if descriptor is None:
+        lock = None
+    if lock is None:
         async with locked_patiently(instead):
-            yield False
+            yield None
         return
     try:
-        _sign(descriptor, home)
-        yield True
+        _sign(lock.file, home)
+        yield lock.folder
     finally:
-        with contextlib.suppress(OSError):
-            place.unlink()
-        os.close(descriptor)
+        lock.delete()
+        lock.close()
 
 
-async def _taken(place: Path) -> int:
+async def _taken(place: Path) -> _Lock:
     """Wait for the lock. Raises Conflict, and Unlockable where there can be none."""
     began = looked = time.monotonic()
     stopped: float | None = None  # since when its holder is seen to be stopped
-    while (descriptor := _attempt(place)) is None:
+    while (lock := _attempt(place)) is None:
         now = time.monotonic()
         if now - looked >= LOOK_S or looked == began:
             looked = now
@@ -88,44 +119,51 @@ async def _taken(place: Path) -> int:
             if over:
                 raise _occupied(place, holder, is_stopped=is_stopped)
         await asyncio.sleep(PAUSE_S)
-    return descriptor
+    return lock
 
 
-def _attempt(place: Path) -> int | None:
-    """Take the lock and return its descriptor, None while another has it."""
+def _attempt(place: Path) -> _Lock | None:
+    """Take the lock, None while another has it."""
     while True:
-        descriptor = _opened(place)
-        if descriptor is None:
-            return None
+        folder = os.open(place.parent, FOLDER)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if is_at(descriptor, place):
-                return descriptor
-        except BlockingIOError:
-            os.close(descriptor)
+            file = _opened(place, folder)
+        except BaseException:
+            os.close(folder)
+            raise
+        if file is None:
+            os.close(folder)
             return None
+        lock = _Lock(file=file, folder=folder)
+        try:
+            is_taken = lock.is_taken()
+            if is_taken and is_at(file, place):
+                return lock
         except OSError as error:
-            if error.errno not in UNSUPPORTED:
-                os.close(descriptor)
-                raise
-            _clear(descriptor, place)
-            raise Unlockable from error
-        os.close(descriptor)
+            is_made = _is_ours_unsigned(file)
+            if error.errno in UNSUPPORTED:
+                if is_made:
+                    lock.delete()
+                lock.close()
+                raise Unlockable from error
+            lock.close()
+            raise
+        if is_taken:  # another file, or another folder, has its place by now
+            lock.delete()
+        lock.close()
+        if not is_taken:
+            return None
 
 
-def _clear(descriptor: int, place: Path) -> None:
-    """Close a file that takes no lock, and delete it where it is ours and unsigned."""
-    status = os.fstat(descriptor)
-    os.close(descriptor)
-    if (status.st_size, status.st_uid) == (0, os.geteuid()):
-        place.unlink(missing_ok=True)
+def _is_ours_unsigned(file: int) -> bool:
+    status = os.fstat(file)
+    return (status.st_size, status.st_uid) == (0, os.geteuid())
 
 
-def _opened(place: Path) -> int | None:
+def _opened(place: Path, folder: int) -> int | None:
     """Open the lock file, made when missing; None for one that is closed to us as it is made."""
-    folder = place.parent.stat()
     try:
-        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | OPENED, 0o600)
+        descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | OPENED, 0o600, dir_fd=folder)
     except OSError as error:
         if error.errno in OCCUPIED:
             raise _no_lock(place) from error
@@ -133,10 +171,10 @@ def _opened(place: Path) -> int | None:
             raise
     else:
         _require_plain(descriptor, place)
-        _share(descriptor, folder)
+        _share(descriptor, os.fstat(folder))
         return descriptor
     try:
-        descriptor = os.open(place, os.O_RDONLY | OPENED)  # another user's
+        descriptor = os.open(LOCK, os.O_RDONLY | OPENED, dir_fd=folder)  # another user's
     except FileNotFoundError:
         raise Unlockable from None
     except PermissionError:
