@@ -86,3 +86,26 @@ async def test_a_twin_that_another_put_in_place_is_not_taken_back(
         "b": ("-", b"B\n"),
         "z": ("-", b"newer\n"),
     }
+
+
+async def test_a_link_put_in_place_of_the_checkout_meanwhile_leads_no_file_elsewhere(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    base, changeset = await begun(copying)
+    others, moved = tmp_path / "others", tmp_path / "moved"
+    others.mkdir()
+    elsewhere: list[Path] = []
+    take = Placer.take
+
+    def meanwhile(placer: Placer, place: Path, path: str) -> None:
+        if not moved.exists():
+            copying.repo.rename(moved)
+            copying.repo.symlink_to(others)
+        take(placer, place, path)
+        elsewhere.extend(others.iterdir())
+
+    monkeypatch.setattr(Placer, "take", meanwhile)
+    await copying.apply(base, changeset, order("worktree"))
+
+    assert not elsewhere
+    assert (moved / "new/deep.txt").exists()

@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchyard.clients.blobreader import BlobReader
@@ -26,6 +26,7 @@ from patchyard.domain.errors import (
 )
 from patchyard.domain.machine import FREE_SPACE, is_full_disk
 from patchyard.workspaces.edits import Content, Edit, as_known, in_the_way, present
+from patchyard.workspaces.holding_tops import held_top
 from patchyard.workspaces.moves import Mark, Moves
 
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -40,6 +41,11 @@ class WorkTree:
     git: Git  # looks at our store
     has_modes: bool = True  # whether the executable bit says something there
     moves: Moves = field(default_factory=Moves)  # what the hand-over wrote
+    held: Path | None = None  # `top` by its descriptor, while it is written to
+
+    @property
+    def _ground(self) -> Path:
+        return self.held or self.top
 
     def carry_out(
         self, edits: Sequence[Edit], *, like: str, check: Callable[[], None] = lambda: None
@@ -54,6 +60,21 @@ class WorkTree:
         if not to_do:
             return []
         require_writable(self.folders_of(to_do))
+        with self._holding() as tree:
+            tree.bring_in(to_do, like=like, check=check)
+        return to_do
+
+    @contextlib.contextmanager
+    def _holding(self) -> Iterator["WorkTree"]:
+        """Yield this work tree with its top held open."""
+        if self.held is not None:
+            yield self
+            return
+        with held_top(self.top, self.stage.parent) as held:
+            yield replace(self, held=held)
+
+    def bring_in(self, to_do: list[Edit], *, like: str, check: Callable[[], None]) -> None:
+        """Stage all contents, look at each path again, and move them in."""
         with self._staged(to_do, "in") as places:
             still = self._open(to_do, like=like)
             if still != to_do:
@@ -64,12 +85,11 @@ class WorkTree:
             done: list[Edit] = []
             try:
                 self._move_in(to_do, places, done, like=like)
-                sync_folders_above((edit.path for edit in done), self.top)
+                sync_folders_above((edit.path for edit in done), self._ground)
             except Conflict as error:
                 raise self.undone(error, done, like=like) from error
             except OSError as error:
                 raise self.undone(self._refused(error), done, like=like) from error
-        return to_do
 
     def undone(self, error: PatchyardError, done: Sequence[Edit], *, like: str) -> PatchyardError:
         """Undo what was done and return `error`, which names what could not be undone."""
@@ -86,7 +106,7 @@ class WorkTree:
 
     def _folder_of(self, path: str) -> Path:
         """Return the nearest folder above `path` that is there."""
-        with Reader(self.top) as reader:
+        with Reader(self._ground) as reader:
             while path := path.rpartition("/")[0]:
                 status = reader.status(path)
                 if status is not None and stat.S_ISDIR(status.st_mode):
@@ -97,10 +117,10 @@ class WorkTree:
         self, edits: Sequence[Edit], places: Mapping[str, Path], done: list[Edit], *, like: str
     ) -> None:
         """Remove first, so that a folder can take a file's name and the other way round."""
-        placer = Placer(self.top, inherits=os.geteuid() == 0)
+        placer = Placer(self._ground, inherits=os.geteuid() == 0)
         going = _going(edits)
         for edit in sorted(edits, key=lambda each: each.after is not None):
-            with Reader(self.top) as reader:
+            with Reader(self._ground) as reader:
                 if self._now(reader, edit, going, like=like) != edit.before:
                     raise in_the_way([edit.path])
             if edit.after is None:
@@ -117,9 +137,15 @@ class WorkTree:
         """
         left = {edit.path for edit in done}
         back = [edit.reversed() for edit in done]
+        with contextlib.suppress(OSError, PatchyardError), self._holding() as tree:
+            tree.bring_back(back, left, like=like)
+        return sorted(left)
+
+    def bring_back(self, back: Sequence[Edit], left: set[str], *, like: str) -> None:
+        """Do what `back` says where it is ours, and take its paths out of `left`."""
         going = _going(back)
-        placer = Placer(self.top, inherits=os.geteuid() == 0)
-        with contextlib.suppress(OSError, PatchyardError), self._staged(back, "back") as places:
+        placer = Placer(self._ground, inherits=os.geteuid() == 0)
+        with self._staged(back, "back") as places:
             for edit in sorted(back, key=lambda each: each.after is not None):
                 if not self._is_ours(edit, going, like=like):
                     continue
@@ -128,12 +154,11 @@ class WorkTree:
                 else:
                     placer.take(places[edit.path], edit.path)
                 left.discard(edit.path)
-            sync_folders_above((edit.path for edit in back), self.top)
-        return sorted(left)
+            sync_folders_above((edit.path for edit in back), self._ground)
 
     def _is_ours(self, edit: Edit, going: frozenset[str], *, like: str) -> bool:
         """Whether what lies at a path is what this hand-over put there, and no twin of it."""
-        with Reader(self.top) as reader, contextlib.suppress(Conflict):
+        with Reader(self._ground) as reader, contextlib.suppress(Conflict):
             is_made = self.moves.made(edit.path, _seen(reader, edit))
             return is_made and self._now(reader, edit, going, like=like) == edit.before
         return False
@@ -141,7 +166,7 @@ class WorkTree:
     def of_others(self, edits: Sequence[Edit], *, like: str) -> list[Edit]:
         """Return the edits that are done, and not by this hand-over."""
         done, _ = self.sorted_out(edits, like=like)
-        with Reader(self.top) as reader:
+        with Reader(self._ground) as reader:
             return [
                 edit
                 for edit in done
@@ -153,7 +178,7 @@ class WorkTree:
         done: list[Edit] = []
         to_do: list[Edit] = []
         going = _going(edits)
-        with Reader(self.top) as reader:
+        with Reader(self._ground) as reader:
             for edit in edits:
                 with contextlib.suppress(Conflict):  # neither file nor link: not of our making
                     now = self._now(reader, edit, going, like=like)
@@ -166,7 +191,7 @@ class WorkTree:
         to_do: list[Edit] = []
         odd: list[Edit] = []
         going = _going(edits)
-        with Reader(self.top) as reader:
+        with Reader(self._ground) as reader:
             for edit in edits:
                 now = self._now(reader, edit, going, like=like)
                 if now != edit.after:
@@ -223,7 +248,7 @@ class WorkTree:
             os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
     def _status(self, path: str) -> os.stat_result | None:
-        with Reader(self.top) as reader:
+        with Reader(self._ground) as reader:
             return reader.status(path)
 
     def _above(self, path: str) -> os.stat_result:
@@ -232,7 +257,7 @@ class WorkTree:
             status = self._status(path)
             if status is not None:
                 return status
-        return self.top.stat()
+        return self._ground.stat()
 
 
 def require_writable(folders: Iterable[Path]) -> None:
