@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patchyard.clients import frame_claims
 from patchyard.clients import toolbox as client
 from patchyard.clients.walls import Place, Show
 from patchyard.domain.environment import EnvironmentSpec
@@ -240,7 +241,7 @@ WALLS = {
     "the end": Wall(never_ending, ["daemon"]),
     "escapes on the terminal": Wall(plain_terminal, ["terminal-escapes"]),
     "the size of answers": Wall(attribute(wire, "MAX_FRAME_BYTES", 2**31), ["answer-too-large"]),
-    "the depth of answers": Wall(attribute(client, "MAX_DEPTH", 10**6), ["answer-nested"]),
+    "the depth of answers": Wall(attribute(frame_claims, "MAX_DEPTH", 10**6), ["answer-nested"]),
     "the version of answers": Wall(
         attribute(client, "_require_same_protocol", lambda _: None), ["answer-protocol"]
     ),
