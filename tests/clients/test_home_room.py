@@ -95,6 +95,21 @@ async def test_holes_stay_holes_both_ways(trees: tuple[Path, Path]) -> None:
     assert blocks(home) == BLOCK_BYTES
 
 
+async def test_a_home_that_is_renamed_is_still_the_one_that_is_held_to_its_limit(
+    trees: tuple[Path, Path],
+) -> None:
+    home, far = trees
+    async with limited(trees, MIB) as replica:
+        renamed = home.rename(home.with_name("of-a-plan"))
+        (far / "a").write_bytes(os.urandom(700 * KIB))
+        assert await replica.bring_home() is False
+        (far / "a").write_bytes(os.urandom(800 * KIB))
+        (far / "b").write_bytes(os.urandom(700 * KIB))
+        await replica.bring_home()
+    assert names(renamed) == ["a"]
+    assert replica.left_out == [("b", "no room: the limit `disk` is 1 MiB")]
+
+
 async def test_an_exchange_stops_in_the_middle_of_a_file_that_has_no_room(
     trees: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from patchyard.clients.growth import Disk
 from patchyard.domain.codec import from_json
@@ -32,12 +33,24 @@ class HomeRoom:
         self._refused: dict[str, Entry] = {}
         self._lacked: dict[str, tuple[Entry, int]] = {}  # the room that was too little for it
         self._hit: Hit | None = None  # that nobody was told of
+        self._descriptor = None if disk is None else _opened(disk.folder)
 
     @classmethod
     def of(cls, handle: EnvironmentHandle, source: str) -> "HomeRoom":
         """Return the room of the workspace at `source`, as it is before anything comes."""
         limits = from_json(Limits, handle.details.get("limits") or {})
         return cls(limits.disk_bytes, Disk(replace(handle, workspace_path=source), None))
+
+    def close(self) -> None:
+        """Let go of the workspace."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _follow(self, disk: Disk) -> None:
+        """Find the workspace under its name of now: a plan renames what it gets from the pool."""
+        if self._descriptor is not None:
+            disk.folder = str(Path(f"/proc/self/fd/{self._descriptor}").readlink())
 
     def consider(self, entries: Mapping[str, Entry]) -> None:
         """Keep in mind of what was refused what is still there as it was; `entries` is all."""
@@ -50,6 +63,7 @@ class HomeRoom:
         """Let `home` write as much as there is room for; `entries` is all that may come."""
         if self._limit is None or self._disk is None:
             return
+        self._follow(self._disk)
         most = sum(entry.size + 2 * BLOCK_BYTES for entry in entries.values())
         estimate = self._disk.estimate(None, self._disk.free())
         self._grown = max(estimate, self._come)
@@ -70,6 +84,7 @@ class HomeRoom:
         """Return what the file at `path` takes of the space that is counted."""
         if self._disk is None:
             return 0
+        self._follow(self._disk)
         footing = Footing(self._disk.folder)
         try:
             at, name = footing.parent(path)
@@ -113,6 +128,13 @@ class HomeRoom:
         """Return the limit that something was refused for, once."""
         hit, self._hit = self._hit, None
         return hit
+
+
+def _opened(folder: str) -> int | None:
+    try:
+        return os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 __all__ = ["HomeRoom"]

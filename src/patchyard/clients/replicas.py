@@ -71,6 +71,7 @@ class Replica:
     async def close(self) -> None:
         """Let go of the tree at home."""
         await whole(asyncio.to_thread(self._home.close))
+        self.room.close()
 
     async def recover(self, *, takes_home: bool) -> bool:
         """Make both equal, whatever happened before; return whether something runs there.
