@@ -109,7 +109,7 @@ async def test_a_merge_whose_branch_cannot_move_changes_nothing(copying: Lab) ->
     branch = git(copying.repo, "symbolic-ref", "HEAD").strip()
     lock = copying.repo / ".git" / f"{branch}.lock"
     lock.touch()
-    with pytest.raises(Conflict, match="left as it is"):
+    with pytest.raises(Conflict, match="held by another git"):
         await copying.apply(base, changeset, order("merge"))
     after = git(copying.repo, "status", "--porcelain"), (copying.repo / "a.txt").read_bytes()
     assert after == before
