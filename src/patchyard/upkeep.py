@@ -18,6 +18,7 @@ from patchyard.engine.janitor import Janitor
 
 MARK = "swept"  # in the home, dated when the last pass came to its end
 EVERY_S = 3600.0
+OPENED = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 Told = Callable[[str], None]
 
@@ -40,7 +41,7 @@ async def tidied(
     One process at a time does. What is in its way is `told` and stops nothing; when the block ends
     earlier, a later pass goes on.
     """
-    with _due(places(environ).home / MARK) as mark:
+    with _due(places(environ).home / MARK, told) as mark:
         if mark is None:
             yield
             return
@@ -65,13 +66,18 @@ async def _pass(equipment: Equipment, environ: Mapping[str, str], mark: int, tol
 
 
 @contextlib.contextmanager
-def _due(path: Path) -> Iterator[int | None]:
+def _due(path: Path, told: Told) -> Iterator[int | None]:
     """Yield a descriptor to be dated after a pass; None when none is due, or another is at it.
 
-    In a new home there is nothing to return yet.
+    In a new home there is nothing to return yet. A file that cannot be opened is `told`.
     """
     is_new = not path.exists()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        descriptor = os.open(path, OPENED, 0o600)
+    except OSError as error:
+        told(f"the janitor did not begin: {error}; move that away, or give it to this user")
+        yield None
+        return
     try:
         age = abs(time.time() - os.fstat(descriptor).st_mtime)  # a clock set back counts as well
         is_due = not is_new and age >= EVERY_S and _is_ours(descriptor)

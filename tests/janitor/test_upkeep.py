@@ -3,6 +3,8 @@
 import asyncio
 import os
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -65,10 +67,26 @@ async def test_only_one_process_passes_at_a_time(site: Worksite) -> None:
         mark = site.folder / "home" / upkeep.MARK
         mark.touch()
         os.utime(mark, (1, 1))
-        with upkeep._due(mark) as first, upkeep._due(mark) as second:
+        said: list[str] = []
+        with upkeep._due(mark, said.append) as first, upkeep._due(mark, said.append) as second:
             assert first is not None
             assert second is None
         assert equipment.keepers
+        assert not said
+
+
+@pytest.mark.parametrize("make", [lambda mark: mark.symlink_to("gone"), Path.mkdir])
+async def test_a_mark_that_is_no_file_is_told_and_stops_nothing(
+    site: Worksite, make: Callable[[Path], object]
+) -> None:
+    said: list[str] = []
+    async with site.open() as (equipment, _):
+        mark = site.folder / "home" / upkeep.MARK
+        make(mark)
+        async with upkeep.tidied(equipment, site.environ, told=said.append):
+            assert len(said) == 1
+
+    assert str(mark) in said[0]
 
 
 async def plan(equipment: Equipment, *, text: str) -> Ledger:
