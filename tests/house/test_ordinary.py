@@ -61,7 +61,7 @@ def test_a_test_of_an_ordinary_user_runs_as_one_and_fails_as_it_does_there(
         capture_output=True,
         text=True,
         cwd=open_folder,
-        env={**os.environ, "PATH": REAL_ENVIRONMENT["PATH"]},
+        env={**os.environ, "PATH": REAL_ENVIRONMENT["PATH"], "PYTEST_ADDOPTS": ""},
     )
 
     assert run.stdout.splitlines()[-1].startswith("2 failed, 2 passed"), run.stdout
