@@ -19,6 +19,7 @@ from patchyard.clients.known_hosts import read_known_hosts
 from patchyard.clients.ssh_settings import Translation
 from patchyard.domain.address import Address
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
+from patchyard.engine.answers import whole
 
 if TYPE_CHECKING:
     from asyncssh import SSHClientConnection
@@ -62,7 +63,7 @@ async def _connected(address: str, home: str, translation: Translation) -> "SSHC
     limit_s = CONNECT_S
     try:
         async with asyncio.timeout(CONNECT_S) as scope:
-            configs = await asyncio.to_thread(_configs, home, translation)
+            configs = await whole(asyncio.to_thread(_configs, home, translation))
             options = await _options(asyncssh, where, configs)
             port = options.port
             limit_s = min(CONNECT_S, options.config.get("ConnectTimeout") or CONNECT_S)
