@@ -1,4 +1,4 @@
-"""Shows a folder at one fixed path to a command, whichever folder it is and whoever the user is.
+"""Shows a folder at one fixed path to a command, whichever folder and user that is.
 
 A home keeps whole paths, so a packed one has to lie where it was made.
 """

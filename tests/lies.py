@@ -250,7 +250,7 @@ def _ids() -> Iterator[Lie]:
 
 
 def _greetings() -> Iterator[Lie]:
-    """Lies of the next connection, and what comes of the call that is sent over it."""
+    """Lies of the next connection, and the result of the call that is sent over it."""
     for name, steps, expected in (
         ("another version", [frame(say="hello", protocol=2)], BROKEN),
         ("two greetings", [HONEST, frame(say="hello", protocol=99)], IGNORED),
@@ -303,7 +303,7 @@ def _results() -> Iterator[Lie]:
 
 
 def _between() -> Iterator[Lie]:
-    """Lies between two calls: nobody waits for anything then."""
+    """Lies between two calls: nothing is waited for then."""
     done = frame(say="result", call_id="$CALL", result=DONE)
     whole = HEADER.pack(100).decode("latin-1")
     for name, steps in {

@@ -142,7 +142,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def closed_port() -> Iterator[int]:
-    """A port that nobody listens at, and that no other test gets."""
+    """A port that no process listens at, and that no other test gets."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]

@@ -103,7 +103,7 @@ class Place:
     async def told(
         self, steps: Sequence[Mapping[str, Any]], *, within_s: float = PATIENT_S, call_id: str = ""
     ) -> tuple[str, Any]:
-        """Let a script be told to one call; return what came of it, and its error or event."""
+        """Let a script be told to one call; return its result, and its error or event."""
         self.heard = []
         asked = {"command": f"#lie {json.dumps(list(steps))}", "timeout_s": within_s}
         loop = asyncio.get_running_loop()
@@ -135,7 +135,7 @@ class Place:
             await toolbox.close()
 
     async def tried(self, family: str, lie: Lie) -> tuple[str, Any]:
-        """Tell a lie of a family, and return what came of the call that it may mislead."""
+        """Tell a lie of a family, and return the result of the call that it may mislead."""
         if family == "greetings":
             await self.told(at_greetings(lie))
             await self.hang_up()

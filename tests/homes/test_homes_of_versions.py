@@ -185,7 +185,7 @@ def test_a_plan_that_waits_goes_on(lived: Lived, name: str) -> None:
     life = lived(name)
     planned = life.said["strategize"]
     assert (planned.code, planned.data["state"]) == (0, "complete")
-    if not name.startswith("0.1-"):  # which asked nobody for an approval
+    if not name.startswith("0.1-"):  # which asked for no approval
         assert life.said["approve"].code == 0
         asked = life.said["go on"]
         assert (asked.code, asked.error["code"]) == (3, "approval_needed")

@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["CASES", "CONFIG", "FEATURE_KEYS", "KEYS", "PASSED_OVER", "Case"]
 
 CONFIG = ".devcontainer/devcontainer.json"
-IMAGE = "house/none:1"  # is not there, so that whoever gets to its engine ends there
+IMAGE = "house/none:1"  # is not there, so that a start that gets to its engine ends there
 PASSED_OVER = 0
 #: All properties of devContainer.base.schema.json and devContainerFeature.schema.json of
 #: https://github.com/devcontainers/spec/tree/main/schemas

@@ -157,7 +157,7 @@ def wrong(case: Case, answer: Answer, engine: Engine, *, code: int) -> str:
     text = said(answer)
     missing = [word for word in case.named if word not in text]
     changing = [asked for asked in engine.asked if not asked.startswith("GET ")]
-    is_early = not engine.asked or code == NOT_HAD  # what is refused by what it says asks nobody
+    is_early = not engine.asked or code == NOT_HAD  # what is refused by what it says asks no engine
     if answer.code == code and not missing and not changing and is_early:
         return ""
     return f"{case.tries} ({case.key}): {answer.code}, {missing}, {engine.asked}: {text[:300]}"

@@ -32,7 +32,7 @@ class HomeRoom:
         self._grown = 0  # by which it had grown when an exchange began
         self._refused: dict[str, Entry] = {}
         self._lacked: dict[str, tuple[Entry, int]] = {}  # the room that was too little for it
-        self._hit: Hit | None = None  # that nobody was told of
+        self._hit: Hit | None = None  # not told yet
         self._descriptor = None if disk is None else _opened(disk.folder)
 
     @classmethod

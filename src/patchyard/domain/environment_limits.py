@@ -162,7 +162,7 @@ def shown(said: EnvironmentLimits) -> dict[str, str]:
 
 
 def limits_for(*said: EnvironmentLimits) -> Limits:
-    """Return what an environment is started with; what nobody says has its default.
+    """Return what an environment is started with; what is not said has its default.
 
     Files in folders that lie in memory count as memory: where only that is bounded, one folder
     takes half of it at most, so that who fills it is told, and not the next command killed.

@@ -35,7 +35,7 @@ that without a bound the longest frame takes 1 GB and seconds. An honest one has
 PART = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[,\[{]', re.DOTALL)
 UNPAIRED = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 """Halves of a pair of surrogates that stand alone and are no byte of `surrogateescape` either: no
-encoding has them, so that whoever writes such a text down fails."""
+encoding has them, so that writing such a text down fails."""
 REPLACEMENT = "\ufffd"
 
 

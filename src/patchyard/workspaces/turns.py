@@ -184,7 +184,7 @@ def _opened(place: Path, folder: int) -> int | None:
 
 
 def _require_plain(descriptor: int, place: Path) -> None:
-    """Close what is no file, or has another name too, where its content may be somebody's work."""
+    """Close what is no file, or has another name too, where its content may be another's work."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
