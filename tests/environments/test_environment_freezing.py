@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.yards import KINDS, Adapter, Running, Start, Yard
+from environments.yards import GVISORS, IN_GVISOR, KINDS, Adapter, Running, Start, Yard
 from patchyard.clients import cgroups, freezing
 from patchyard.clients.berths import from_details
 from patchyard.clients.process import wait_ended
@@ -16,6 +16,9 @@ from patchyard.domain.environment import IN_PLACE
 from toolboxes import comes_true
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+FREEZABLE = [kind for kind in KINDS if kind.values[0] not in GVISORS]
+"""Kinds whose group an engine of any version may have frozen without harm."""
 
 COUNTING = "echo $$ > counter.pid; while :; do echo x >> counter; sleep 0.002; done"
 
@@ -81,6 +84,23 @@ async def test_where_nothing_runs_nobody_is_stopped(
         assert await running.run("echo answered") == "answered"
 
 
+@pytest.mark.parametrize("adapter", IN_GVISOR, indirect=True)
+async def test_a_kernel_in_user_space_is_not_frozen_from_outside(
+    start: Start, adapter: Adapter, yard: Yard
+) -> None:
+    assert isinstance(adapter, Freezing)
+    running = await start(yard.spec())
+    place = await counting(running, yard, COUNTING)
+    group = tuple(running.handle.details["group"])
+    async with adapter.frozen(running.handle, running.toolbox) as is_still:
+        before = size(place)
+        assert is_still
+        assert not freezing.is_frozen(group)
+        assert await running.run("echo answered") == "answered"
+        assert size(place) == before
+
+
+@pytest.mark.parametrize("adapter", FREEZABLE, indirect=True)
 async def test_what_a_dead_engine_left_frozen_goes_on_when_it_is_attached_to(
     start: Start, adapter: Adapter, yard: Yard
 ) -> None:

@@ -24,13 +24,14 @@ async def frozen(
 ) -> AsyncIterator[bool]:
     """Let nothing run there during the block; yield False where something may.
 
-    `process` names the toolbox among the handle's details. Of a place that `hides_processes` nobody
-    out here sees whether something runs in it.
+    `process` names the toolbox among the handle's details. A place that `hides_processes` has a
+    kernel of its own, as gVisor has: its toolbox is asked, since threads of such a kernel that the
+    host freezes lose the memory of what they run (seen with gVisor's platform systrap).
     """
     group = tuple(str(place) for place in handle.details.get("group", ()))
     if not hides_processes and not _is_busy(handle, process):
         yield True
-    elif can_freeze(group):
+    elif can_freeze(group) and not hides_processes:
         try:
             yield await asyncio.to_thread(_freeze, group)
         finally:
