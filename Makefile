@@ -7,7 +7,9 @@ LOCKING := --generate-hashes --strip-extras --allow-unsafe --no-header --quiet -
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
 SOAK ?= tests/chaos tests/queue tests/budgets tests/sloppy tests/stores tests/acceptance/test_every_kind.py \
 	tests/environments/test_many_at_once.py tests/environments/test_environment_contract.py tests/probing/test_kinds.py \
-	tests/mainjob/test_armed_checkouts.py
+	tests/environments/test_command_lines.py tests/environments/test_lying_toolboxes.py \
+	tests/mainjob/test_armed_checkouts.py tests/mainjob/test_hostile_devcontainers.py \
+	tests/mainjob/test_shared_checkouts.py tests/toolbox/test_toolbox_searching.py
 PATCHYARD_SEED ?= 20261121
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
@@ -59,9 +61,8 @@ bench: setup ## the measures, as a table
 bench-peers: setup ## Patchyard beside other engines, each installed into its own place in build/peers
 	$(BIN)/python -m benchmarks.peers $(PEERS)
 
-soak: setup ## the seeded suites for longer: kills, cut power, full disks, zombies, faults, workers, budgets, the sloppy model, kinds
-	PATCHYARD_SOAK=1 PATCHYARD_SEED=$(PATCHYARD_SEED) \
-		$(BIN)/python -m pytest --junitxml=build/soak.xml -o junit_family=legacy $(SOAK)
+soak: setup ## the seeded suites for longer: kills, cut power, full disks, faults, workers, budgets, the sloppy model, lies, kinds
+	PATCHYARD_SEED=$(PATCHYARD_SEED) $(BIN)/python scripts/run_soak.py $(SOAK)
 
 version: ## the one version there is
 	@sed -nE 's/^version = "(.*)"/\1/p' pyproject.toml

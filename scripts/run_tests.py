@@ -15,11 +15,11 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from service_setup import VARIABLES, serving
+from service_setup import VARIABLES, left_out, serving
 from surroundings import cleaned, home
 from tree import ROOT
 
@@ -42,10 +42,10 @@ def points(text: str) -> dict[str, float]:
     return found
 
 
-def floor(text: str, left_out: Collection[str] = ()) -> float:
+def floor(text: str, missing: Collection[str] = ()) -> float:
     """The percentage of branch coverage below which a run without these services fails."""
     whole = float(tomllib.loads(text)["coverage_floor"])
-    return whole - sum(points(text).get(name, 0) for name in left_out)
+    return whole - sum(points(text).get(name, 0) for name in missing)
 
 
 def _has_tests(suite: str) -> bool:
@@ -90,19 +90,19 @@ def _coverage(*arguments: str, environment: dict[str, str]) -> int:
     return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode
 
 
-def _judge(report: Path, left_out: Collection[str], *, raise_floor: bool) -> bool:
+def _judge(report: Path, missing: Collection[str], *, raise_floor: bool) -> bool:
     """Whether the coverage measured keeps the floor of what ran; says both."""
     totals = json.loads(report.read_text(encoding="utf-8"))["totals"]
     measured = int(float(totals["percent_covered"]) * 10) / 10
     text = FLOOR_FILE.read_text(encoding="utf-8")
-    wanted = floor(text, left_out)
+    wanted = floor(text, missing)
     print(f"coverage: {measured:.1f} % of lines and branches, floor {wanted:.1f} %")
     if raise_floor and measured > wanted == floor(text):
         FLOOR_FILE.write_text(text.replace(f"{wanted:.1f}", f"{measured:.1f}"), encoding="utf-8")
     return measured >= wanted
 
 
-def _measure(environment: dict[str, str], left_out: Collection[str], *, raise_floor: bool) -> bool:
+def _measure(environment: dict[str, str], missing: Collection[str], *, raise_floor: bool) -> bool:
     """Puts the data of all suites together; reports under build/."""
     build = ROOT / "build"
     if _coverage("combine", "--quiet", environment=environment):
@@ -110,15 +110,7 @@ def _measure(environment: dict[str, str], left_out: Collection[str], *, raise_fl
     _coverage("xml", "--quiet", "-o", str(build / "coverage.xml"), environment=environment)
     _coverage("json", "--quiet", "-o", str(build / "coverage.json"), environment=environment)
     _coverage("report", environment=environment)
-    return _judge(build / "coverage.json", left_out, raise_floor=raise_floor)
-
-
-def _left_out(environment: Mapping[str, str]) -> list[str]:
-    """The services that are not there; shows them as a table."""
-    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as names:
-        command = [sys.executable, "scripts/service_table.py", names.name]
-        subprocess.run(command, check=True, cwd=ROOT, env=environment)
-        return names.read().split()
+    return _judge(build / "coverage.json", missing, raise_floor=raise_floor)
 
 
 def _options() -> argparse.Namespace:
@@ -131,7 +123,7 @@ def _options() -> argparse.Namespace:
 
 def _run_all(wanted: list[str], options: argparse.Namespace, environment: dict[str, str]) -> int:
     """Runs the suites in an environment that names the services; the exit code of it all."""
-    left_out = _left_out(environment)
+    missing = left_out(environment)
     folder = Path(tempfile.mkdtemp(prefix="patchyard-coverage-"))
     # Tests drop to other users, whose subprocesses leave their data here too.
     folder.chmod(0o1777)
@@ -152,7 +144,7 @@ def _run_all(wanted: list[str], options: argparse.Namespace, environment: dict[s
             results["unit"] = _run("unit", options.extra, environment)
         whole = options.only is None and not options.extra
         raised = options.raise_floor
-        covered = _measure(environment, left_out, raise_floor=raised) if whole else True
+        covered = _measure(environment, missing, raise_floor=raised) if whole else True
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for suite, (code, _last) in results.items():

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tree import ROOT
 
-__all__ = ["VARIABLES", "end", "is_wanted", "said", "serving"]
+__all__ = ["VARIABLES", "end", "is_wanted", "left_out", "said", "serving"]
 
 #: Where services are, and which of them have to be there.
 VARIABLES = ("DOCKER_HOST", "PATCHYARD_VM_IMAGE", "REQUIRE_SERVICES")
@@ -59,6 +59,14 @@ def said(*command: str | Path, what: str) -> str:
         print(f"{what} could not be set up: {error}", file=sys.stderr, flush=True)
         return ""
     return run.stdout.strip()
+
+
+def left_out(environment: Mapping[str, str]) -> list[str]:
+    """The services that are not there; shows them as a table."""
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as names:
+        command = [sys.executable, "scripts/service_table.py", names.name]
+        subprocess.run(command, check=True, cwd=ROOT, env=environment)
+        return names.read().split()
 
 
 def _devcontainers_cli() -> Path | None:
