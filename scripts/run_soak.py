@@ -1,6 +1,6 @@
 """Runs seeded suites with the amounts of a soak, on the services that `make test` starts.
 
-What is handed on goes to pytest. The seed is `PATCHYARD_SEED`; one test at a time, since a soak holds
+What is handed on goes to pytest. The seed is `PATCHYARD_SEED`. One test runs at a time: a soak holds
 promised seconds to the second.
 """
 

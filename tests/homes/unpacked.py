@@ -6,6 +6,7 @@ import lzma
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -84,7 +85,8 @@ class Unpacked:
 
     def ran(self, *words: str, said: str = "") -> "subprocess.CompletedProcess[str]":
         """Run a Python with this package there."""
-        return self.command(*ordinary_python(), *words, said=said)
+        python = ordinary_python() if self.user else (sys.executable,)
+        return self.command(*python, *words, said=said)
 
     def command(self, *words: str, said: str = "") -> "subprocess.CompletedProcess[str]":
         """Run a command there, as the owner of the home."""
