@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.toolbox import ToolboxClient, bind_listener
 from patchyard.clients.toolbox_options import TOOLBOX_FOLDER, ToolboxOptions, toolbox_command
 from patchyard.toolbox.calls import Call
@@ -91,7 +92,12 @@ async def serving(
     with listener:
         given = options or ToolboxOptions(listen_fd=0, workspace=str(workspace))
         given = replace(given, listen_fd=listener.fileno(), workspace=str(workspace))
-        command = toolbox_command(python or sys.executable, str(TOOLBOX_FOLDER.parent), given)
+        interpreter = python or sys.executable
+        # Another user may not read what lies in a closed home.
+        code = TOOLBOX_FOLDER.parent
+        if given.uid is not None:
+            code = compiled_toolbox(folder / "shelf", interpreter)
+        command = toolbox_command(interpreter, str(code), given)
         if python is None:
             # -B, as the engine starts them: under a limit of file sizes Python 3.11 would leave the
             # first bytes of a module's bytecode for whoever imports it next.
