@@ -14,6 +14,24 @@ from engine.worksite import Worksite, call, done
 
 pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
 
+#: An interrupt that Python drops, as it can among the imports of a command: within a finalizer.
+DROPPED = """
+import signal, sys
+
+class Gone:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "patchyard.cli.worker":
+            Gone()
+
+from patchyard.cli.main import main
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Worksite]:
@@ -91,3 +109,18 @@ def test_a_reader_that_goes_away_stops_the_plan_cleanly(
     data = json.loads(status)["data"]
     assert data["state"] in {"cancelled", "queued"}  # it had begun, or had not yet
     assert data["waiting"] is None or "nobody" in data["waiting"]["for"]
+
+
+def test_an_interrupt_that_python_drops_among_imports_stops_the_command(site: Worksite) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", DROPPED, "worker"],
+        cwd=site.repository,
+        env=site.environ,
+        capture_output=True,
+        check=False,
+        timeout=40,
+    )
+
+    assert b"Exception ignored" in process.stderr
+    assert process.returncode == 130, process.stderr.decode()
+    assert b"was never awaited" not in process.stderr

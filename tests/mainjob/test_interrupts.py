@@ -3,19 +3,22 @@
 What is begun is ended, a wait is left at once, and a second one kills.
 """
 
+import asyncio
 import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from mainjob.driver import Desk, finish, shell, write
 from patchyard.clients.locks import locked
+from patchyard.engine.finding import find_plan
+from patchyard.storage import open_storage
+from patchyard.stores.claims import LeaseClaims
 from patchyard.workspaces.turns import LOCK
 
 pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
@@ -43,11 +46,15 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
     os.killpg(process.pid, signal.SIGINT)
 
 
-def hears(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a command has begun its work: before, Python may lose an interrupt among imports."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
-    return bool(caught & 1 << (signal.SIGTERM - 1))
+def owned(desk: Desk) -> bool:
+    """Whether a command has begun its work on the plan: before, Python may lose an interrupt."""
+    return asyncio.run(_owned(desk.environ, str(desk.repo)))
+
+
+async def _owned(environ: Mapping[str, str], repository: str) -> bool:
+    async with open_storage(environ) as storage:
+        plan_id = await find_plan(storage.journal, "@last", repository=repository)
+        return await LeaseClaims(storage.membership).holder(plan_id) is not None
 
 
 def begun(desk: Desk, *words: str, **further: str) -> subprocess.Popen[bytes]:
@@ -74,7 +81,7 @@ def test_an_apply_that_is_interrupted_is_done_and_says_so(desk: Desk, to: str, w
 
     interrupt(process)
 
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     state = desk.agents("plan", "status").data["state"]
     assert (process.returncode, state) in {(0, "applied"), (130, "complete")}, err.decode()
     assert (desk.repo / "one.txt").exists() == (process.returncode == 0)
@@ -86,12 +93,14 @@ def test_an_apply_that_waits_its_turn_is_left_untouched(desk: Desk) -> None:
     assert desk.run(write("one.txt", "1"), finish()).code == 0
     with taken(desk):
         process = desk.start("plan", "apply", "@last")
-        while not hears(process):
+        ends = time.monotonic() + PATIENCE_S
+        while not owned(desk):
+            assert time.monotonic() < ends
             time.sleep(0.02)
         time.sleep(1.0)
         assert process.poll() is None
         interrupt(process)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 130, err.decode()
     plan = desk.agents("plan", "status").data
@@ -106,7 +115,7 @@ def test_a_worker_that_is_interrupted_leaves_its_plan_at_a_step(desk: Desk) -> N
 
     interrupt(process)
 
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     plan = desk.agents("plan", "status").data
     assert (process.returncode, plan["error_message"]) == (0, None), err.decode()
     assert desk.agents("plan", "resume").changed == {"one.txt": "added"}
@@ -122,7 +131,7 @@ def test_a_second_interrupt_kills_and_lets_nothing_go_on(desk: Desk) -> None:
 
     interrupt(process)
 
-    _, err = process.communicate(timeout=60)  # git would have gone on for longer
+    _, err = process.communicate(timeout=PATIENCE_S)  # git would have gone on for longer
     assert process.returncode == 130
     assert "killed; `agents plan resume`" in err.decode()
     assert "Traceback" not in err.decode()

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from patchyard.cli.interrupts import hear_interrupts
+
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "action": ("patchyard.cli.action:action", "Keep reusable templates of plans."),
     "config": ("patchyard.cli.config:config", "Show and check settings, and where they came from."),
@@ -113,6 +115,7 @@ def agents() -> None:
 
 def main() -> None:
     """Entry point of `agents` and `patchyard`."""
+    hear_interrupts()
     gc.set_threshold(KEPT_RECORDS)
     try:
         code = agents.main(prog_name="agents", standalone_mode=False)

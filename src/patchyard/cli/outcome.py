@@ -19,6 +19,7 @@ from typing import IO, Any, NoReturn, TypeVar
 
 import click
 
+from patchyard.cli.interrupts import EarlyInterrupt
 from patchyard.cli.lacking import placed, refused
 from patchyard.domain.errors import PatchyardError, Unavailable
 from patchyard.domain.machine import refused_by_machine
@@ -71,7 +72,7 @@ def carry_out(
     is_json = output_format == JSON
     started = time.time()
     try:
-        outcome = asyncio.run(_stoppable(work()))
+        outcome = asyncio.run(_stoppable(work))
     except PatchyardError as error:
         outcome = Outcome(error=error, exit_code=error.exit_code)
     except OSError as error:
@@ -101,7 +102,7 @@ def carry_out(
     raise click.exceptions.Exit(code)
 
 
-async def _stoppable(work: Coroutine[Any, Any, Outcome]) -> Outcome:
+async def _stoppable(work: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
     """Let SIGTERM and SIGHUP stop `work` as cleanly as the first Ctrl-C does; a second kills.
 
     Threads may be at work then that nothing can stop, at the files of a plan: who lets go of
@@ -109,7 +110,7 @@ async def _stoppable(work: Coroutine[Any, Any, Outcome]) -> Outcome:
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     if task is None or threading.current_thread() is not threading.main_thread():
-        return await work
+        return await work()
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, task.cancel)
 
@@ -118,8 +119,10 @@ async def _stoppable(work: Coroutine[Any, Any, Outcome]) -> Outcome:
         loop.call_soon_threadsafe(task.cancel)
 
     before = signal.signal(signal.SIGINT, interrupt)
+    if isinstance(before, EarlyInterrupt) and before.has_come:
+        task.cancel()
     try:
-        return await work
+        return await work()
     finally:
         if signal.getsignal(signal.SIGINT) is interrupt:
             signal.signal(signal.SIGINT, before)
