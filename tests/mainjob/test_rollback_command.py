@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from mainjob.driver import Desk, shell
-from terminals import at_a_terminal
+from terminals import CTRL_C, at_a_terminal
 
 pytestmark = pytest.mark.service("bubblewrap")
 
@@ -107,3 +107,16 @@ def test_at_a_terminal_a_person_is_asked(desk: Desk, answer: str) -> None:
     else:
         assert "nothing was changed" in said
         assert state["state"] == "complete"
+
+
+def test_ctrl_c_at_the_question_leaves_the_plan_as_it_is(desk: Desk) -> None:
+    desk.run(shell("echo 1 > made"))
+    first = checkpoints(desk)[0]
+    agents = [sys.executable, "-m", "patchyard", "plan", "rollback", "@last", first]
+    with at_a_terminal(agents, cwd=desk.repo, environ=desk.environ) as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.type(CTRL_C)
+        said = terminal.rest()
+    assert terminal.process.returncode == 130, said
+    assert "killed" not in said
+    assert desk.agents("plan", "status").data["state"] == "complete"

@@ -36,7 +36,7 @@ class TerminalApprover:
                 f"{paint('approve?', 'yellow', to_stderr=True)} {_question(asked)}", err=True
             )
             click.echo("  y, n, or why not: ", err=True, nl=False)
-            line = await _line()
+            line = await typed_line()
         if line is None:
             return None
         word = line.strip()
@@ -65,7 +65,7 @@ async def _filled(question: Question) -> Mapping[str, Any] | None:
         elif field.is_required:
             return None
     click.echo("  send this to the server? y, n: ", err=True, nl=False)
-    line = await _line() or ""
+    line = await typed_line() or ""
     return content if line.strip().lower() in YES else None
 
 
@@ -77,7 +77,7 @@ async def _typed(field: Field) -> str | float | bool | None:
     shown = f" ({visible(about)})" if about else ""
     for _ in range(TRIES):
         click.echo(f"  {visible(field.name)}{shown}{needed}: ", err=True, nl=False)
-        line = await _line()
+        line = await typed_line()
         if line is None or not line.strip():
             return None
         try:
@@ -96,7 +96,7 @@ def _question(asked: ApprovalAsked) -> str:
     return f"{phase}{visible(asked.shown)} ({visible(asked.why)})"
 
 
-async def _line() -> str | None:
+async def typed_line() -> str | None:
     """Read one line without holding the loop up; None at the end of the input."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
@@ -108,4 +108,4 @@ async def _line() -> str | None:
     return sys.stdin.readline() or None
 
 
-__all__ = ["BY", "CHOICES_CHARS", "NO", "TRIES", "YES", "TerminalApprover"]
+__all__ = ["BY", "CHOICES_CHARS", "NO", "TRIES", "YES", "TerminalApprover", "typed_line"]

@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from patchyard.cli.asking import YES, typed_line
 from patchyard.cli.opening import opened, owned
 from patchyard.cli.outcome import Outcome, carry_out, format_option, is_open, visible
 from patchyard.cli.screen import plan_screen
@@ -30,7 +31,7 @@ def rollback(plan_id: str, checkpoint: str, output_format: str, *, yes: bool) ->
         async with opened(plan_id) as (equipment, found):
             before = await Ledger.open(equipment.store, equipment.clock, found)
             mark = find_mark(before.state, checkpoint)
-        _confirm(mark, yes=yes)
+        await _confirm(mark, yes=yes)
         async with owned(found) as (equipment, ledger):
             mark = find_mark(ledger.state, mark.checkpoint_id)
             notes: list[str] = []
@@ -46,13 +47,15 @@ def rollback(plan_id: str, checkpoint: str, output_format: str, *, yes: bool) ->
     carry_out("plan rollback", output_format, work)
 
 
-def _confirm(mark: Mark, *, yes: bool) -> None:
+async def _confirm(mark: Mark, *, yes: bool) -> None:
     """Ask a person; raise ApprovalNeeded where there is none, or they say no."""
     if yes:
         return
     question = f"go back to {told(mark)}? What came after it is passed over"
     if is_open(sys.stdin) and sys.stdin.isatty():
-        if click.confirm(question, err=True):
+        click.echo(f"{question} [y/N]: ", err=True, nl=False)
+        line = await typed_line()  # which Ctrl-C ends
+        if line is not None and line.strip().lower() in YES:
             return
         raise ApprovalNeeded("nothing was changed")
     raise ApprovalNeeded(

@@ -95,13 +95,15 @@ class _Conversation:
     async def hold(self) -> int:
         """Run what is typed until `exit` or the end; return the last command's exit code."""
         loop = asyncio.get_running_loop()
+        before = signal.getsignal(signal.SIGINT)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         try:
             while (line := await self._line()) not in {None, "exit", "logout"}:
                 if line:
                     await self._run(line)
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
+            loop.remove_signal_handler(signal.SIGINT)  # which leaves Python's own in its place
+            signal.signal(signal.SIGINT, before)
         return self._exit_code
 
     def _interrupt(self) -> None:
