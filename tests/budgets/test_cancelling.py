@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -26,7 +27,8 @@ from timing import promised
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 PROMISED_S = promised(3.0)
-TREE = "sleep 4711 & (setsid sleep 4711 &) ; touch started; sleep 4711"
+SLEEP = f"sleep {4_711_000 + os.getpid()}"  # of no other run of these tests
+TREE = f"{SLEEP} & (setsid {SLEEP} &) ; touch started; {SLEEP}"
 
 
 @pytest.fixture
@@ -94,7 +96,7 @@ async def test_a_cancel_during_a_command_ends_its_whole_tree(site: Worksite) -> 
 
 
 def _wait_for(is_so: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 20
+    ends = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < ends
         time.sleep(0.02)
@@ -105,9 +107,9 @@ def _sleepers() -> list[str]:
     found = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = place.read_bytes().split(b"\0")
+            words = place.read_bytes().decode("utf-8", "replace").split("\0")
         except OSError:
             continue
-        if words[:2] == [b"sleep", b"4711"]:
+        if words[:2] == SLEEP.split():
             found.append(place.parent.name)
     return found

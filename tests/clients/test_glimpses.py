@@ -22,7 +22,7 @@ def test_small_plain_files_alone_are_read_and_nothing_stays_open(tmp_path: Path)
     for path in ("d", "large", "link", "way/f", "pipe", "none", "none/f"):
         assert sight.read(path) is None
 
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_a_file_of_a_checkout_is_read_once(tmp_path: Path) -> None:

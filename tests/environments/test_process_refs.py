@@ -18,6 +18,7 @@ from patchyard.clients.process import (
     wait_ended,
 )
 from patchyard.toolbox.spawning import spawn_detached
+from timing import promised
 
 TREE = """
 import os, sys, time
@@ -93,14 +94,14 @@ def test_a_detached_process_is_in_a_session_of_its_own() -> None:
     assert reference is not None
     assert os.getsid(pid) == pid != os.getsid(0)
     assert kill(reference)
-    assert wait_ended(reference, timeout_s=5)
+    assert wait_ended(reference, timeout_s=promised(3))
 
 
 def test_a_program_that_is_not_there_is_an_error_and_leaves_no_descriptor() -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(FileNotFoundError):
         spawn_detached(["/no/such/program"], env={}, descriptors={})
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_descendants_are_found_at_any_depth_without_zombies() -> None:
@@ -132,7 +133,7 @@ def test_a_tree_is_killed_with_what_forked_away_and_what_is_stopped(*, is_stoppe
     if is_stopped:
         kill(root, signal.SIGSTOP)
         kill(daemon, signal.SIGSTOP)
-    assert kill_tree(root, marker=marker, timeout_s=3)
+    assert kill_tree(root, marker=marker, timeout_s=promised(3))
     assert not daemon.is_alive
     assert not root.is_alive
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from machines import lend
 from mainjob.driver import Desk, finish, shell, write
 from mainjob.test_routes import asked
 from patchyard.clients.berths import MARK
-from patchyard.clients.process import all_processes
+from patchyard.clients.process import all_processes, marked
 from services import kernel_folder
 
 pytestmark = [pytest.mark.service("qemu"), pytest.mark.timeout(300)]
@@ -28,22 +27,16 @@ def linked(desk: Desk) -> Desk:
     return desk
 
 
-def machines() -> list[int]:
-    """What runs of environments, by their mark."""
-    found = []
-    for each in all_processes():
-        try:
-            environment = Path(f"/proc/{each.pid}/environ").read_bytes()
-            command = Path(f"/proc/{each.pid}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if f"{MARK}=".encode() in environment and b"qemu" in command:
-            found.append(each.pid)
-    return found
+def machines(desk: Desk) -> list[int]:
+    """What runs of the last plan's environments, by their mark."""
+    events = desk.agents("plan", "events", "@last").data["events"]
+    begun = [each["handle"]["environment_id"] for each in events if "handle" in each]
+    assert begun
+    marks = [f"{MARK}={each}" for each in begun]
+    return [process.pid for mark in marks for process in marked(mark, all_processes())]
 
 
 def test_a_plan_runs_in_a_machine_of_its_own(linked: Desk) -> None:
-    before = machines()
     script = linked.script(
         shell("uname -n > where.txt; git log --oneline | wc -l >> where.txt; ls -A /home"),
         shell("mkfifo pipe other; touch where.txt; chmod 4644 where.txt"),
@@ -59,7 +52,7 @@ def test_a_plan_runs_in_a_machine_of_its_own(linked: Desk) -> None:
     assert [gate["passed"] for gate in done.data["validation"]] == [True]
     left = [(each["kind"], each["path"]) for each in done.data["findings"]]
     assert left == [("special_file", "pipe"), ("setuid", "where.txt")]
-    assert not set(machines()) - set(before)
+    assert machines(linked) == []
 
 
 def test_too_little_memory_is_known_before_a_model_is_asked(desk: Desk) -> None:

@@ -1,5 +1,6 @@
 """One wall at a time is taken down, and the battery notices."""
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -274,7 +275,8 @@ def _ended(hall: Hall) -> Any:
             except OSError:
                 continue
             if is_ours:
-                os.kill(int(entry.name), 9)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(entry.name), 9)
 
 
 @pytest.mark.parametrize("name", WALLS)

@@ -252,7 +252,7 @@ def test_leaves_no_descriptor_open(tools: Operations) -> None:
         for op in ("read_file", "delete_file", "list_directory", "grep_search"):
             tools.run(op, path=path, pattern="x")
         tools.run("search_files", query="f")
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_an_unknown_operation_is_a_result(tools: Operations) -> None:
