@@ -18,7 +18,7 @@ from patchyard.engine.ledger import load, read_events
 
 __all__ = ["LONGEST_S", "WorkerCrew", "crewed", "plans_in"]
 
-LONGEST_S = 60.0
+LONGEST_S = 120.0
 
 
 @dataclass(kw_only=True)
@@ -85,7 +85,7 @@ class WorkerCrew:
             return await read_events(equipment.store.journal, plan_id)
 
     async def until(self, plan_id: str, kind: type[Event], *, count: int = 1) -> None:
-        """Return once the journal holds so many events of a kind. Fails after a minute."""
+        """Return once the journal holds so many events of a kind. Fails after two minutes."""
         deadline = time.monotonic() + LONGEST_S
         async with self.site.open() as (equipment, _):
             while time.monotonic() < deadline:

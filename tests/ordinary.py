@@ -19,7 +19,7 @@ from services import REAL_ENVIRONMENT, need, ordinary_python
 __all__ = ["NOBODY", "ordinary", "pytest_pyfunc_call"]
 
 NOBODY = 65534
-_LONGEST_S = 100  # of one file's tests; below the time-out of a test
+_LONGEST_S = 270  # of one file's tests; below the time-out of a test
 _TOLD = pytest.StashKey[dict[Path, Mapping[str, str]]]()
 #: The variables of a worker of xdist are not this run's.
 _LEFT_OUT = ("PYTEST_XDIST_", "PYTEST_CURRENT_TEST", "HOME", "TMPDIR")

@@ -55,7 +55,7 @@ PUBLISHED = Path(
 )
 
 
-def _fails(*command: str, timeout_s: float = 20) -> str | None:
+def _fails(*command: str, timeout_s: float = 60) -> str | None:
     """Why a command does not work, or None where it does."""
     if shutil.which(command[0]) is None:
         return f"{command[0]} is not installed"
@@ -79,7 +79,7 @@ def _fails(*command: str, timeout_s: float = 20) -> str | None:
 
 def _said(*command: str) -> str:
     return subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=20, env=REAL_ENVIRONMENT
+        command, check=True, capture_output=True, text=True, timeout=60, env=REAL_ENVIRONMENT
     ).stdout
 
 

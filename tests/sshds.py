@@ -51,7 +51,7 @@ ACCOUNTS = """root:x:0:0::{folder}/home-root:/bin/sh
 nobody:x:65534:65534::{folder}/home-nobody:/bin/sh
 sshd:x:100:65534::/run/sshd:/usr/sbin/nologin
 """
-STARTING_S = 20.0
+STARTING_S = 60.0
 BELOW_EPHEMERAL = (20_000, 32_000)
 WITH_US = ("setpriv", "--pdeathsig", "KILL")  # so that a killed run leaves no server
 

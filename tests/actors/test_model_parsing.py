@@ -128,7 +128,6 @@ def test_fences_in_the_texts_of_a_call_do_not_end_it() -> None:
 TWO = ("write_file", "read_file")
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "text",
     [

@@ -98,7 +98,7 @@ class Machine:
         self.stop()
 
     def _end_processes(self) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + RELEASED_S
         quiet = 0
         while quiet < LOOKS:  # who is being started names nothing for a moment
             found = self._processes()

@@ -26,6 +26,7 @@ from patchyard.domain.resource import CONTAINER_INSTANCE, SSH_HOST, Resource
 from patchyard.engine.catalogue import Catalogue
 from patchyard.storage import open_storage
 from sshds import HOST, SshServer
+from timing import promised
 
 __all__ = [
     "MOST",
@@ -258,7 +259,7 @@ def badly_settled(events: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def left_running(yard: Path, events: Sequence[Mapping[str, Any]]) -> list[str]:
     """Processes of this yard that outlive their plan, a moment granted."""
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + promised(3)
     while (found := running_in(yard)) and time.monotonic() < deadline:
         threading.Event().wait(0.05)
     ended = {e["environment_id"] for e in events if e["event"] == "EnvironmentEnded"}

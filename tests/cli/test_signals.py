@@ -12,7 +12,7 @@ import pytest
 
 from engine.worksite import Worksite, call, done
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 #: An interrupt that Python drops, as it can among the imports of a command: within a finalizer.
 DROPPED = """

@@ -13,7 +13,7 @@ from engine.worksite import Worksite, call, done
 from patchyard.cli.live import ECHOED
 from terminals import CTRL_C, at_a_terminal
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 AGENTS = [sys.executable, "-m", "patchyard"]
 UP = "\x1b[1A"  # one line up

@@ -126,7 +126,7 @@ async def test_a_time_out_kills_the_whole_tree(server: Server) -> None:
     result = await server.command(
         "(setsid sh -c 'echo $$ > deep; sleep 60' &) ; env -i setsid sh -c 'echo $$ > bare;"
         " sleep 60' & sleep 60",
-        timeout_s=0.4,
+        timeout_s=1.5,
     )
     assert (result["success"], result["error"]) == (False, "TIMEOUT")
     assert "timed out after" in result["message"]
@@ -281,7 +281,7 @@ async def test_end_and_sigterm_leave_nothing(tmp_path: Path) -> None:
 
 async def test_reaps_what_its_descendants_leave(server: Server) -> None:
     await server.command("(sleep 0.01 &) ; (sleep 0.01 &)")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while [s for s in all_processes() if s.parent == server.process.pid]:
             await server.run("list_directory")
     assert descendants(server.process.pid, all_processes()) == []

@@ -28,6 +28,7 @@ from patchyard.domain.environment import EnvironmentSpec, Limits, Mount
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
 from patchyard.environments.container import ContainerEnvironment
 from patchyard.toolbox import walled
+from timing import promised
 
 pytestmark = [pytest.mark.anyio]
 needs_engine = pytest.mark.service("docker")
@@ -394,4 +395,4 @@ async def test_what_runs_ends_also_while_its_engine_hangs(
         with pytest.raises(EnvironmentBroken, match="does not answer: nothing within"):
             await adapter.end(replace(running.handle, details=details))
     for process in tree:
-        assert await asyncio.to_thread(wait_ended, process, timeout_s=3)
+        assert await asyncio.to_thread(wait_ended, process, timeout_s=promised(3))

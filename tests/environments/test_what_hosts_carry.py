@@ -26,6 +26,7 @@ from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, U
 from patchyard.environments import ssh
 from patchyard.environments.ssh import SSHEnvironment
 from sshds import SshServer, serving_ssh, with_engine
+from timing import promised
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.service("sshd")]
 
@@ -131,7 +132,9 @@ async def test_a_sandbox_outlives_its_connections(
     assert await running.run("echo still; ls -d /proc/1") == "still\n/proc/1"
     details = running.handle.details["root"]
     await adapter.end(running.handle)
-    assert wait_ended(ProcessRef(pid=details["pid"], started=details["started"]), timeout_s=3)
+    assert wait_ended(
+        ProcessRef(pid=details["pid"], started=details["started"]), timeout_s=promised(3)
+    )
 
 
 def in_place_of_bubblewrap(script: str) -> Callable[[Path], str]:

@@ -49,7 +49,7 @@ def served(model: Any, **more: Any) -> Iterator[Any]:
 
     thread = threading.Thread(target=anyio.run, args=(serve,))
     thread.start()
-    assert is_up.wait(10)
+    assert is_up.wait(60)
     yield server
     loops[0].call(is_over.set)
     thread.join()

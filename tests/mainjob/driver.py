@@ -34,7 +34,7 @@ __all__ = [
     "write",
 ]
 
-LONGEST_S = 60.0  # of one command; a hang is a failure
+LONGEST_S = 120.0  # of one command; a hang is a failure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import pytest
 
 from mainjob.driver import Desk, git, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 FILES = {
     "calc.py": "def double(n):\n    return n + 2\n",

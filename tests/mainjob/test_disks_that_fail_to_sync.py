@@ -123,7 +123,6 @@ def test_a_failed_disk_is_known_by_what_an_error_was_caused_by(tmp_path: Path) -
     assert not has_lost_writes(caught.value)
 
 
-@pytest.mark.timeout(10)
 def test_an_error_that_was_caused_by_itself_is_looked_at_once() -> None:
     error, other = Conflict("held"), Conflict("held too")
     error.__cause__ = error

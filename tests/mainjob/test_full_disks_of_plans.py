@@ -20,7 +20,7 @@ from patchyard.engine.trying import check_at, spec_of
 from patchyard.workspaces import selection
 from patchyard.workspaces.worktree import WorkTree
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 
 @pytest.fixture

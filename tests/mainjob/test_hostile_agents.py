@@ -6,7 +6,7 @@ import pytest
 
 from mainjob.driver import Answer, Desk, bits, git, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 NESTED_REPOSITORY = """
 set -e

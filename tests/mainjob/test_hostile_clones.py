@@ -7,7 +7,7 @@ import pytest
 from mainjob.driver import Answer, Desk, bits, git, shell, write
 from mainjob.traps import ODD_NAMES, SHADOWS, git_traps, odd_files, odd_names, submodules
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 
 def whole_job(desk: Desk, *replies: dict[str, object], in_: str = "") -> Answer:

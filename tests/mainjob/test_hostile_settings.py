@@ -10,7 +10,7 @@ import pytest
 from mainjob.driver import Desk, bits, git, shell, write
 from patchyard.domain.budget import PlanLimits, Spent, passed_limit
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 KEY = "sk-a-key-that-nobody-may-see"
 

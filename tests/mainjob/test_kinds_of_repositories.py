@@ -11,7 +11,7 @@ import pytest
 from mainjob.driver import Answer, Desk, bits, git, shell, write
 from mainjob.traps import LFS_POINTER
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 
 def grown(desk: Desk, commits: int = 4) -> Desk:

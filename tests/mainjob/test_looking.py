@@ -9,7 +9,7 @@ import pytest
 
 from mainjob.driver import Desk, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 
 def test_looks_at_a_plan_name_what_is_not_there(desk: Desk) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from mainjob.driver import LONGEST_S, Answer, Desk, Waiting, bits, git, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 
 def no_repository(desk: Desk) -> str:
@@ -326,7 +326,6 @@ def test_an_apply_over_newer_work_changes_nothing(desk: Desk) -> None:
         assert after == before
 
 
-@pytest.mark.timeout(30)
 def test_a_merge_ends_where_another_git_holds_the_index(desk: Desk) -> None:
     assert desk.run(shell("sed -i s/one/ONE/ a.txt")).code == 0
     lock = desk.repo / ".git/index.lock"

@@ -8,7 +8,7 @@ import pytest
 from mainjob.driver import Desk, write
 from terminals import CTRL_C, at_a_terminal
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 
 def test_ctrl_c_stops_the_command_and_not_the_shell(desk: Desk) -> None:

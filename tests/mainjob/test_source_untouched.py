@@ -13,7 +13,7 @@ import pytest
 
 from mainjob.driver import LONGEST_S, Desk, Waiting, bits, call, git, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 
 def soil(desk: Desk) -> None:

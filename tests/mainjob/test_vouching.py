@@ -6,7 +6,7 @@ import pytest
 
 from mainjob.driver import Desk, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.service("bubblewrap")
 
 
 def test_a_journal_is_vouched_for_until_somebody_changes_it(desk: Desk) -> None:

@@ -83,7 +83,7 @@ async def test_an_owner_that_is_stopped_while_it_holds_the_lock_is_killed(tmp_pa
     with holder(tmp_path) as process:
         stop(process)
         async with sole(tmp_path).within():
-            assert process.wait(10) == -signal.SIGKILL
+            assert process.wait(60) == -signal.SIGKILL
 
 
 async def test_an_owner_that_runs_is_waited_for_and_named(

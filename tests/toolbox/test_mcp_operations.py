@@ -120,7 +120,7 @@ def test_a_question_that_is_allowed_settles_the_call_and_its_answer_goes_on_with
 
 def test_a_question_without_an_answer_ends_with_the_time_of_its_call(box: Box) -> None:
     pins = {json.loads(t)["name"]: pin_of(t) for t in box.ask("mcp_list", **ELICITING)["tools"]}
-    box.use("elicit", "1", pin=pins["elicit"], timeout_s=0.2, **ELICITING)
+    box.use("elicit", "1", pin=pins["elicit"], timeout_s=1.5, **ELICITING)
     pid = box.pid
     box.turn_until(lambda: is_gone(pid))
     late = box.ask("mcp_answer", asked_by=f"c{box.number}", answer={"action": "cancel"})

@@ -12,7 +12,7 @@ import errno, json, socket
 from patchyard.toolbox.listening import open_listener
 try:
     with open_listener() as listener:
-        with socket.create_connection(listener.getsockname()[:2], timeout=5) as peer:
+        with socket.create_connection(listener.getsockname()[:2], timeout=60) as peer:
             print(json.dumps({"peer": peer.getpeername()[0]}))
 except OSError as error:
     print(json.dumps({"errno": error.errno}))

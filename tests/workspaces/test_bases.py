@@ -155,9 +155,9 @@ def test_a_lock_is_waited_for(copying: Lab) -> None:
     other = threading.Thread(target=second)
     with locks.locked(place):
         other.start()
-        waits.wait(10)
+        waits.wait(60)
         order.append("first")
-    other.join(10)
+    other.join(60)
     assert order == ["first", "second"]
 
 
