@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from endings import ended
 from engine.worksite import Worksite
 from patchyard.contracts.queue import Queue
 from patchyard.domain.events import Event
@@ -59,7 +60,7 @@ class WorkerCrew:
 
     def agents(self, *words: str) -> dict[str, Any]:
         """Run one command to its end and return its last JSON object."""
-        out, err = self.spawn(*words, "--format", "json").communicate(timeout=LONGEST_S)
+        out, err = ended(self.spawn(*words, "--format", "json"))
         assert out, err
         text = out.splitlines()[-1] if out.startswith('{"event"') else out
         body: dict[str, Any] = json.loads(text)
@@ -99,7 +100,9 @@ class WorkerCrew:
         """End all that still work."""
         for process in self.spawned:
             process.kill()
-            process.communicate(timeout=LONGEST_S)
+        for process in self.spawned:
+            with process:
+                pass
 
 
 async def plans_in(queue: Queue) -> list[str]:

@@ -56,7 +56,7 @@ chmod 600 notes/bytes && touch -d 1999-12-31 notes/bytes
 """
 AGAIN = "rm -rf notes/twin.sh notes/lost && mv notes/link notes/way && printf more >> notes/bytes"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if IS_SOAK else 300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if IS_SOAK else 900)]
 
 
 @dataclass(kw_only=True)

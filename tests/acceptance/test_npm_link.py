@@ -14,7 +14,6 @@ pytestmark = [
     pytest.mark.service("bubblewrap"),
     pytest.mark.service("overlay"),
     pytest.mark.service("node"),
-    pytest.mark.timeout(180),
 ]
 
 FILES = {

@@ -100,7 +100,7 @@ PACKAGES = (
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.service("pypi-index"),
     pytest.mark.service("bubblewrap"),
     pytest.mark.service("overlay"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.killing import environment_of
+from endings import ended
 from patchyard.clients.process import all_processes
 
 __all__ = ["Machine", "machine"]
@@ -66,7 +67,7 @@ class Machine:
 
     def answer(self, *words: str) -> dict[str, Any]:
         """The object that a command prints."""
-        out, err = self.agents(*words, "--format", "json").communicate(timeout=120)
+        out, err = ended(self.agents(*words, "--format", "json"))
         assert out, err.decode()
         body: dict[str, Any] = json.loads(out)
         return body

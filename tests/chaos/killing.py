@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from endings import ended
 from engine.worksite import Worksite
 from patchyard.domain.codec import to_json
 from patchyard.engine.finding import find_plan
@@ -111,7 +112,7 @@ def started(yard: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 def answered(yard: Path, *arguments: str) -> dict[str, Any]:
     process = agents(yard, *arguments, "--format", "json")
-    out, err = process.communicate(timeout=120)
+    out, err = ended(process)
     assert out, err.decode()
     body: dict[str, Any] = json.loads(out)
     return body

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.service("root"),
     pytest.mark.service("loop-devices"),
     pytest.mark.slow,
-    pytest.mark.timeout(300 + 30 * TROUBLES),
+    pytest.mark.timeout(900 + 30 * TROUBLES),
 ]
 
 FAILING = r"""

@@ -49,7 +49,7 @@ from services import kernel_folder
 
 __all__ = ["engine"]  # a fixture
 
-pytestmark = [pytest.mark.service("root"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.service("root")]
 
 COMMAND = "echo begun; echo once >> log.txt; sleep {pause}; echo then >> log.txt"
 DAY_S = 86_400

@@ -21,6 +21,7 @@ import pytest
 
 from chaos.killing import SEED, agents, amount, answered, journalled, opened, unsettled
 from chaos.matrix import running_in
+from endings import ended
 from images import WITHOUT_PYTHON, image
 from patchyard.clients.removal import remove_tree
 from sshds import HOST, SshServer, serving_ssh
@@ -45,7 +46,7 @@ pytestmark = [
     pytest.mark.service("docker"),
     pytest.mark.service("sshd"),
     pytest.mark.slow,
-    pytest.mark.timeout(120 + 60 * PLANS),
+    pytest.mark.timeout(300 + 150 * PLANS),
 ]
 
 
@@ -129,7 +130,7 @@ def test_they_do_so_while_their_engine_is_killed(yard: Path, number: int) -> Non
         told = list(itertools.islice(process.stdout, chance.randrange(14, EVENTS)))
         threading.Event().wait(chance.random() * 0.2)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=30)
+        ended(process)
         assert told
         words = ("plan", "resume", "@last")
     done = answered(yard, *words)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from chaos.killing import SEED, agents, amount, answered, effects, opened, struck, unsettled
+from endings import ended
 
 ROLLBACKS = amount("PATCHYARD_ROLLBACKS", sample=4, soak=60)
 STEPS = 4
@@ -47,14 +48,14 @@ def test_a_rollback_killed_at_any_instant_is_whole_or_not_begun(tmp_path: Path) 
         (yard / "script.json").write_text(json.dumps(script()))
         model = f"scripted:{yard / 'script.json'}"
         run = agents(yard, "run", "steps", "--model", model, "--max-steps", "5000")
-        run.communicate(timeout=120)
+        ended(run)
         assert run.returncode == 0
         while tries < ROLLBACKS or not killed:  # some end before they are struck
             tries += 1
             at, mark = rng.randint(1, MOST), rng.choice(marks(yard)[:STEPS])
             words = ("plan", "rollback", "@last", mark, "--yes")
             process = struck(yard, signal.SIGKILL, at, *words)
-            _, err = process.communicate(timeout=120)
+            _, err = ended(process)
             assert process.returncode in {0, -signal.SIGKILL}, err.decode()
             killed += process.returncode != 0
             end = answered(yard, "plan", "resume", "@last")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from chaos.killing import SEED, agents, amount, answered, effects, journalled, opened
+from endings import ended
 
 STEPS = 8
 WORDS = 5
@@ -23,7 +24,7 @@ PLANS = amount("PATCHYARD_WORDS", sample=2, soak=40)
 pytestmark = [
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(120 + 60 * PLANS),
+    pytest.mark.timeout(300 + 150 * PLANS),
 ]
 
 
@@ -41,7 +42,7 @@ def shot(process: "subprocess.Popen[bytes]", rng: random.Random, *, most_s: floa
     """Kill a command some time after its start; return whether it had ended well before."""
     threading.Event().wait(rng.uniform(0.0, most_s))
     process.send_signal(signal.SIGKILL)
-    process.communicate()
+    ended(process)
     return process.returncode == 0
 
 
@@ -61,7 +62,7 @@ def problems(folder: Path, seed: int) -> list[str]:
             if rng.random() < 0.5:
                 said[text] = shot(command, rng, most_s=1.5)
             else:
-                command.communicate(timeout=60)
+                ended(command)
                 said[text] = command.returncode == 0
             if rng.random() < 0.3:
                 shot(agents(yard, "plan", "pause", "@last"), rng, most_s=1.0)

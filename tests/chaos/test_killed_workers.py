@@ -20,7 +20,8 @@ import pytest
 from chaos.killing import SEED, amount, answered, journalled, opened
 from chaos.matrix import badly_settled, case, left_mounted, left_running, undisturbed
 from chaos.victims import hit
-from crews import LONGEST_S, WorkerCrew, crewed, plans_in
+from crews import WorkerCrew, crewed, plans_in
+from endings import ended
 from engine.worksite import Worksite
 from patchyard.domain.codec import to_json
 from patchyard.domain.events import Event, Moved
@@ -35,7 +36,7 @@ KILLS_A_YARD = 8  # fewer than the deaths after which a plan waits for a person
 AT_ONCE = 2
 WORKERS = ("w0", "w1")
 TARGETS = ("engine", "engine", "both")  # the worker; the worker and PID 1 inside in one moment
-LONGEST_YARD_S = 240.0
+LONGEST_YARD_S = 600.0
 ZOMBIES = amount("PATCHYARD_ZOMBIE_WORKERS", sample=1, soak=24)
 STOPPED_S = amount("PATCHYARD_STOPPED_S", sample=int(DEAD_S) + 1, soak=60)
 ZOMBIES_AT_ONCE = 6
@@ -48,7 +49,7 @@ Disturb = Callable[
 pytestmark = [
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(300 + 10 * KILLS),
+    pytest.mark.timeout(900 + 10 * KILLS),
 ]
 
 
@@ -66,7 +67,7 @@ def of_one_yard(folder: Path, seed: int, disturb: Disturb) -> tuple[list[str], i
             found, done = asyncio.run(disturb(crew, plans, rng))
             for worker in crew.working:
                 worker.terminate()
-                worker.communicate(timeout=LONGEST_S)
+                ended(worker)
         for plan in plans:
             found += [f"{plan}: {text}" for text in _wrongs(yard, plan, tree)]
         found += left_mounted(yard)
@@ -166,7 +167,7 @@ def _kill(crew: WorkerCrew, number: int, target: str, read: Mapping[str, Rows]) 
     ]
     with suppress(ProcessLookupError):
         hit(target, worker.pid, told)
-    worker.communicate(timeout=LONGEST_S)
+    ended(worker)
     crew.working[number] = crew.start(WORKERS[number])
     crew.working.pop()
     return f"{target} of {WORKERS[number]} after {len(told)} events"

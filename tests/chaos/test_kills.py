@@ -28,6 +28,7 @@ from chaos.killing import (
     unsettled,
 )
 from chaos.matrix import running_in
+from endings import ended
 from patchyard.clients.process import ProcessRef
 
 STEPS = 10
@@ -38,7 +39,7 @@ EVENTS = 45  # a plan of ten steps has some more
 pytestmark = [
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(300 + 10 * KILLS),
+    pytest.mark.timeout(900 + 10 * KILLS),
 ]
 
 
@@ -72,7 +73,7 @@ def killed_after(yard: Path, events: int, delay_s: float, *arguments: str) -> li
     told = [json.loads(line) for line in itertools.islice(process.stdout, events)]
     threading.Event().wait(delay_s)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    ended(process)
     return told
 
 
@@ -145,7 +146,7 @@ main()
 def test_an_environment_that_no_journal_knows_ends_when_its_plan_goes_on(yard: Path) -> None:
     asked = (*run_of(yard, "script.json"), "--format", "json")
     process = started(yard, "-c", DIES_BEFORE, "EnvironmentStarted", *asked)
-    process.communicate(timeout=120)
+    ended(process)
     assert process.returncode == -signal.SIGKILL
     assert running_in(yard) != []
 
@@ -161,7 +162,7 @@ def test_an_engine_killed_before_its_first_call_was_sent_sends_it_once(
 ) -> None:
     asked = (*run_of(yard, "script.json"), "--stream", "--format", "json")
     process = started(yard, "-c", DIES_AFTER, last, *asked)
-    out, err = process.communicate(timeout=120)
+    out, err = ended(process)
     assert process.returncode == -signal.SIGKILL, err.decode()
     told = [json.loads(line) for line in out.splitlines()]
     handles = [event["handle"] for event in told if event["event"] == "EnvironmentStarted"]
@@ -193,7 +194,7 @@ def killed_in_call(yard: Path) -> dict[str, Any]:
             break
     threading.Event().wait(0.5)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    ended(process)
     return started
 
 

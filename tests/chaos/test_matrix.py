@@ -27,7 +27,7 @@ AT_ONCE = 3
 pytestmark = [
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(300 + 10 * KILLS),
+    pytest.mark.timeout(900 + 10 * KILLS),
 ]
 
 

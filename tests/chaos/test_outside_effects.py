@@ -19,6 +19,7 @@ import pytest
 
 from chaos.killing import SEED, agents, amount, answered, journalled, opened
 from chaos.matrix import badly_settled, left_running
+from endings import ended
 
 PLANS = amount("PATCHYARD_OUTSIDE", sample=2, soak=40)
 STEPS = 12
@@ -27,7 +28,7 @@ KILLS = 3
 pytestmark = [
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(120 + 40 * PLANS),
+    pytest.mark.timeout(300 + 100 * PLANS),
 ]
 
 
@@ -69,7 +70,7 @@ def kill(process: Any, told: list[dict[str, Any]], *, is_engine: bool) -> None:
                 continue
 
 
-def ended(yard: Path, rng: random.Random, *words: str) -> None:
+def outlived(yard: Path, rng: random.Random, *words: str) -> None:
     """Kill somebody several times, then let the plan end."""
     told: list[dict[str, Any]] = []
     for _ in range(KILLS):
@@ -79,7 +80,7 @@ def ended(yard: Path, rng: random.Random, *words: str) -> None:
         told += [line for line in map(json.loads, lines) if "event" in line]
         threading.Event().wait(rng.uniform(0, 0.3))
         kill(process, told, is_engine=rng.random() < 0.6)
-        process.communicate(timeout=120)
+        ended(process)
         words = ("plan", "resume", "@last")
     end = answered(yard, *words)
     assert end["exit_code"] == 0, end["error"]
@@ -93,7 +94,9 @@ def test_what_a_call_does_outside_happens_once_or_is_reported(public: Path, numb
     log.chmod(0o666)
     with opened(public / "yard") as yard:
         (yard / "script.json").write_text(script(log))
-        ended(yard, rng, "run", "x", "--in", "host", "--model", f"scripted:{yard / 'script.json'}")
+        outlived(
+            yard, rng, "run", "x", "--in", "host", "--model", f"scripted:{yard / 'script.json'}"
+        )
         events = journalled(yard)
         assert badly_settled(events) == []
         assert left_running(yard, events) == []

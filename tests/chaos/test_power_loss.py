@@ -16,6 +16,7 @@ import pytest
 from chaos.disks import Machine, machine
 from chaos.killing import SEED, amount, opened
 from chaos.matrix import MOST, Case, case, lost, undisturbed
+from endings import ended
 from timing import IS_SOAK
 
 CUTS_A_PLAN = 2
@@ -27,12 +28,12 @@ pytestmark = [
     pytest.mark.service("root"),
     pytest.mark.service("loop-devices"),
     pytest.mark.slow,
-    pytest.mark.timeout(300 + 30 * CUTS),
+    pytest.mark.timeout(900 + 30 * CUTS),
 ]
 
 
 def told_by(here: Machine, *words: str) -> list[dict[str, Any]]:
-    out, err = here.agents(*words, "--stream", "--format", "json").communicate(timeout=120)
+    out, err = ended(here.agents(*words, "--stream", "--format", "json"))
     assert out, err.decode()
     return [json.loads(line) for line in out.splitlines()]
 
@@ -47,7 +48,7 @@ def cut_in(
     told = [json.loads(line) for line in itertools.islice(process.stdout, count)]
     threading.Event().wait(rng.choice((0.0, rng.uniform(0, 0.3))))
     here.cut()
-    process.communicate(timeout=30)
+    ended(process)
     here.start(is_other_boot=is_other_boot)
     return told
 

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(300 + 30 * TASKS),
+    pytest.mark.timeout(900 + 30 * TASKS),
 ]
 
 

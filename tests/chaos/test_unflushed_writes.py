@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.service("loop-devices"),
     pytest.mark.service("fuse"),
     pytest.mark.slow,
-    pytest.mark.timeout(300 + 30 * INSTANTS),
+    pytest.mark.timeout(900 + 30 * INSTANTS),
 ]
 
 

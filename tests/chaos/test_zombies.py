@@ -19,6 +19,7 @@ import pytest
 
 from chaos.killing import SEED, agents, amount, answered, journalled, opened, rest_of, struck
 from chaos.matrix import badly_settled, case, left_mounted, left_running, lost, undisturbed
+from endings import ended
 from patchyard.clients.process import read_stat
 from patchyard.domain.queue import DEAD_S
 
@@ -33,7 +34,7 @@ REFUSED = 3
 pytestmark = [
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(300 + 30 * ZOMBIES),
+    pytest.mark.timeout(900 + 30 * ZOMBIES),
 ]
 
 
@@ -158,7 +159,7 @@ def applied_late(folder: Path, seed: int) -> list[str]:
         for file in files:
             file.write_text("newer work\n")
         zombie.send_signal(signal.SIGCONT)
-        zombie.communicate(timeout=60)
+        ended(zombie)
         found = [f"it ended with {end['error']}"] if end["exit_code"] else []
         found += [f"lost: {file}" for file in files if file.read_text() != "newer work\n"]
         applied = [event for event in journalled(yard) if event["event"] == "Applied"]
@@ -172,7 +173,7 @@ def finished(
 ) -> Sequence[str]:
     """Wake an apply that kept its turn and lost its plan, and apply again; what is wrong then."""
     zombie.send_signal(signal.SIGCONT)
-    zombie.communicate(timeout=60)
+    ended(zombie)
     end = answered(yard, "plan", "apply", "@last", "--to", "worktree")
     applied = [event for event in journalled(yard) if event["event"] == "Applied"]
     found = [f"it ended with {end['error']}"] if end["exit_code"] else []

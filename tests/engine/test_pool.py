@@ -30,7 +30,7 @@ from patchyard.environments import keeping
 from services import kernel_folder
 from timing import promised
 
-pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 
 @pytest.fixture

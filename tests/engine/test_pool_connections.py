@@ -11,7 +11,7 @@ from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, FencedOff
 from patchyard.engine.workflow import Workflow
 
-pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 
 @pytest.fixture

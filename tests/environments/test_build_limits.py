@@ -16,7 +16,7 @@ from patchyard.domain.environment import ExecutionEnvironment, Limits
 from patchyard.domain.errors import EnvironmentUnavailable
 from services import REAL_ENVIRONMENT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.service("docker"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.service("docker")]
 
 MIB = 1024 * 1024
 TAG = "patchyard-devcontainer:limits-of-builds"

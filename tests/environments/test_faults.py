@@ -39,7 +39,7 @@ from timing import promised
 
 __all__ = ["engine", "server"]  # fixtures
 
-pytestmark = [pytest.mark.anyio, pytest.mark.service("root"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.service("root")]
 
 ENDING_S = promised(3.0)  # the design's bound of any end
 LOST_S = 10.0

@@ -216,7 +216,7 @@ def shortened(kind: str, family: str) -> Sequence[Lie]:
     return short[:: max(1, len(short) // 40)] if family in {"fields", "results"} else short
 
 
-@pytest.mark.timeout(3000 if IS_SOAK else 120)
+@pytest.mark.timeout(3000 if IS_SOAK else 900)
 @pytest.mark.parametrize("family", LIES)
 async def test_no_lie_is_believed_holds_others_up_or_leaves_anything(
     kind: str, family: str, adapter: Adapter, yard: Yard

@@ -16,7 +16,7 @@ MANY = amount("PATCHYARD_AT_ONCE", sample=30, soak=100)
 STARTING = 4  # at the same moment
 COUNTS = {"process": MANY, "container": MANY // 5}
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60 + 3 * MANY)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(300 + 10 * MANY)]
 
 
 @pytest.mark.service("bubblewrap")

@@ -24,7 +24,7 @@ from patchyard.environments import vm
 from patchyard.environments.vm import VmEnvironment
 from services import kernel_folder
 
-pytestmark = [pytest.mark.anyio, pytest.mark.service("qemu"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.service("qemu"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(params=[VM])

@@ -87,7 +87,7 @@ NEEDS = {
 
 def marks_of(kind: str) -> Sequence[pytest.MarkDecorator]:
     """The marks of a test of one kind."""
-    patience = [pytest.mark.timeout(300)] if kind == "vm" else []  # one is made and saved first
+    patience = [pytest.mark.timeout(900)] if kind == "vm" else []  # one is made and saved first
     carried = [pytest.mark.service("docker")] if kind == "ssh-container" else []
     needed = [pytest.mark.service(NEEDS[kind])] if kind in NEEDS else []
     return [*patience, *carried, *needed]

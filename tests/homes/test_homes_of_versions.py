@@ -13,7 +13,7 @@ from home_of_version import FILES
 from homes.unpacked import Said, Unpacked, unpacked
 from services import need
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5")
 ORDINARY = [f"{version}-ordinary" for version in VERSIONS]

@@ -109,7 +109,7 @@ def test_who_plans_first_is_answered_before_the_first_step(model: Any) -> None:
         assert called(answered(server, "hello"))[0] == "bash"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_loop_that_keeps_nothing_is_timed_killed_and_seen_to_start_anew(tmp_path: Path) -> None:
     words = ("bare Python", "--rounds", "1", "--steps", "12", "--long", "0")
     more = ("--environments", "0", "--into", str(tmp_path))

@@ -13,7 +13,7 @@ from patchyard.domain.retention import Retention
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.janitor import Janitor
 
-pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 HASTY = Retention(workspaces=0.0, journals=90 * 86_400.0, caches=2.0)
 ROUNDS, AT_ONCE = 3, 3

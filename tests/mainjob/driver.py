@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 import patchyard
+from endings import ended
 from patchyard.cli.main import agents as command
 from services import ordinary_python
 
@@ -144,7 +145,7 @@ class Desk:
         if self.user is None:
             return self._here(words, environ or {})
         process = self.start(*words)
-        out, err = process.communicate(timeout=LONGEST_S)
+        out, err = ended(process)
         return Answer(code=process.returncode, out=out, err=err.decode())
 
     def start(self, *arguments: str, **further: str) -> subprocess.Popen[bytes]:
@@ -291,7 +292,7 @@ class Waiting:
         for line in process.stdout:
             if json.loads(line).get("event") == "ToolCallRequested":
                 return process
-        raise AssertionError(process.communicate()[1].decode())
+        raise AssertionError(ended(process)[1].decode())
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:

@@ -23,7 +23,7 @@ from patchyard.clients.foreign_git import ITS_OWN, OURS, SERVED, VIEWED
 from services import need, ordinary_python
 from timing import IS_SOAK
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 NOBODY = 65534
 OURSELVES, ORDINARY, FOREIGN = "ourselves", "an ordinary user", "root over a user's checkout"

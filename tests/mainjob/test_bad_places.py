@@ -15,7 +15,6 @@ from mainjob.driver import Answer, Desk, finish, git, shell, write
 from patchyard.clients import ssh
 from sshds import HOST, serving_ssh
 
-pytestmark = pytest.mark.timeout(120)
 CONFIG = ".devcontainer/devcontainer.json"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from mainjob.driver import Desk, finish, git, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 
 def test_a_broken_branch_is_named_with_its_cure_by_every_command(desk: Desk) -> None:

@@ -11,8 +11,6 @@ from mainjob.devcontainers import added, described
 from mainjob.driver import Answer, Desk
 from services import kernel_folder
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def checked(desk: Desk, name: str, *, code: int = 0) -> Answer:
     """What a check says; in the words for people it tells what is needed and which walls stand."""
@@ -125,7 +123,7 @@ def test_a_check_of_containers_leaves_no_image(desk: Desk) -> None:
 
 
 @pytest.mark.service("qemu")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_cure_of_a_missing_kernel_cures(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

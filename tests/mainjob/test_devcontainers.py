@@ -8,7 +8,7 @@ from images import WITHOUT_PYTHON, built_on, image
 from mainjob.devcontainers import CONFIG, added, described, linked, notes, ran, state
 from mainjob.driver import Desk, git
 
-pytestmark = [pytest.mark.service("docker"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.service("docker")]
 
 
 def built(desk: Desk, *, run: str = "echo built > /built") -> None:

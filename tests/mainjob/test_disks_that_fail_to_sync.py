@@ -17,8 +17,6 @@ from patchyard.domain.machine import Unsynced, has_lost_writes
 from patchyard.stores import packs
 from patchyard.stores.blobs import FileBlobSpaces
 
-pytestmark = pytest.mark.timeout(120)
-
 Failing = Callable[[int], None]
 
 

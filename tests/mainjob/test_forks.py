@@ -4,7 +4,7 @@ import pytest
 
 from mainjob.driver import Answer, Desk, call, finish, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 STEPS = (
     write("one.txt", "1\n"),

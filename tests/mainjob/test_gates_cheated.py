@@ -8,7 +8,7 @@ import pytest
 from mainjob.driver import Desk, shell, write
 from mainjob.test_planted_defects import base, found, gates, run
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 BASE = {
     ".patchyard/config.yaml": "gates: {tests: pytest, lint: ruff}\n",

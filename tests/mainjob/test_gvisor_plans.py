@@ -11,7 +11,6 @@ from patchyard.domain.gvisor import day_of, is_old, note_of
 
 pytestmark = [
     *(pytest.mark.service(name) for name in ("bubblewrap", "runsc")),
-    pytest.mark.timeout(120),
 ]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from endings import ended
 from mainjob.driver import Desk, finish, shell, write
 from patchyard.clients.locks import locked
 from patchyard.engine.finding import find_plan
@@ -21,7 +22,7 @@ from patchyard.storage import open_storage
 from patchyard.stores.claims import LeaseClaims
 from patchyard.workspaces.turns import LOCK
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 PATIENCE_S = 60
 SLOW = """#!/bin/sh
@@ -81,7 +82,7 @@ def test_an_apply_that_is_interrupted_is_done_and_says_so(desk: Desk, to: str, w
 
     interrupt(process)
 
-    out, err = process.communicate(timeout=PATIENCE_S)
+    out, err = ended(process)
     state = desk.agents("plan", "status").data["state"]
     assert (process.returncode, state) in {(0, "applied"), (130, "complete")}, err.decode()
     assert (desk.repo / "one.txt").exists() == (process.returncode == 0)
@@ -100,7 +101,7 @@ def test_an_apply_that_waits_its_turn_is_left_untouched(desk: Desk) -> None:
         time.sleep(1.0)
         assert process.poll() is None
         interrupt(process)
-        _, err = process.communicate(timeout=PATIENCE_S)
+        _, err = ended(process)
 
     assert process.returncode == 130, err.decode()
     plan = desk.agents("plan", "status").data
@@ -115,7 +116,7 @@ def test_a_worker_that_is_interrupted_leaves_its_plan_at_a_step(desk: Desk) -> N
 
     interrupt(process)
 
-    _, err = process.communicate(timeout=PATIENCE_S)
+    _, err = ended(process)
     plan = desk.agents("plan", "status").data
     assert (process.returncode, plan["error_message"]) == (0, None), err.decode()
     assert desk.agents("plan", "resume").changed == {"one.txt": "added"}
@@ -131,7 +132,7 @@ def test_a_second_interrupt_kills_and_lets_nothing_go_on(desk: Desk) -> None:
 
     interrupt(process)
 
-    _, err = process.communicate(timeout=PATIENCE_S)  # git would have gone on for longer
+    _, err = ended(process)  # git would have gone on for longer
     assert process.returncode == 130
     assert "killed; `agents plan resume`" in err.decode()
     assert "Traceback" not in err.decode()

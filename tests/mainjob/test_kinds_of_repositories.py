@@ -271,7 +271,7 @@ def test_a_commit_or_branch_is_a_base_as_well_as_the_checkout(desk: Desk) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_file_of_two_gibibytes_comes_along(desk: Desk) -> None:
     with (desk.repo / "huge").open("wb") as file:
         file.truncate(2 * 1024**3 + 1)

@@ -7,7 +7,7 @@ import pytest
 
 from mainjob.driver import Desk, Waiting, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 HOG = "python3 -c 'x = bytearray(1 << 28)'"
 

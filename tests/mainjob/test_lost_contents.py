@@ -8,7 +8,7 @@ import pytest
 
 from mainjob.driver import Desk, finish, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 SIZE = 3_000_000  # lies in a file of its own, not in a pack
 

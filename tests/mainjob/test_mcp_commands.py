@@ -5,7 +5,7 @@ import pytest
 from mainjob.driver import Desk
 from mainjob.mcp_desks import SERVER, configured, with_server
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from mainjob.mcp_desks import configured
 from services import kernel_folder
 from sshds import HOST, serving_ssh, with_engine
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 SECRET = "t0p-secret-9f3a77"
 LOOK = (
@@ -80,7 +80,7 @@ def leaks(desk: Desk) -> list[str]:
 KINDS = [
     "process",
     pytest.param("container", marks=pytest.mark.service("docker")),
-    pytest.param("vm", marks=[pytest.mark.service("qemu"), pytest.mark.timeout(300)]),
+    pytest.param("vm", marks=[pytest.mark.service("qemu"), pytest.mark.timeout(900)]),
     pytest.param("ssh", marks=pytest.mark.service("sshd")),
 ]
 

@@ -10,7 +10,7 @@ from mainjob.driver import Answer, Desk, call, finish, write
 from mainjob.mcp_desks import configured
 from mcp_listeners import listening
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from images import WITH_PYTHON, image
 from mainjob.driver import Answer, Desk, call, finish, git
 from mainjob.mcp_desks import SERVER, configured, with_server
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 
 @pytest.fixture

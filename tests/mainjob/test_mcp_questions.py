@@ -10,7 +10,7 @@ from mainjob.driver import Answer, Desk, call, finish
 from mainjob.mcp_desks import configured, with_server
 from terminals import at_a_terminal
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 ENTRY = "{command: python3, args: [server.py]%s}"
 

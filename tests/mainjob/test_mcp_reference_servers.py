@@ -12,7 +12,7 @@ from npm_servers import SERVERS, installed, with_node
 
 pytestmark = [
     *(pytest.mark.service(name) for name in ("bubblewrap", "node", "npm-index")),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
 
 

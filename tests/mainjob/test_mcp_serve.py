@@ -20,7 +20,7 @@ from mainjob.mcp_desks import configured
 from npm_servers import INSPECTOR, installed
 
 pytestmark = [
-    *(pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.timeout(180)),
+    *(pytest.mark.anyio, pytest.mark.service("bubblewrap")),
 ]
 
 READING = {"make_plan", "list_plans", "plan_status", "plan_events", "plan_diff", "cancel_plan"}

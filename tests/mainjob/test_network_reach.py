@@ -13,7 +13,7 @@ from mainjob.driver import Desk, finish, git, shell
 from models.certificates import served_as
 from network.hosts import Host, hosting
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 TOKEN = "t0ken-of-the-tests-0123456789"
 GET = """

@@ -10,7 +10,7 @@ import pytest
 
 from mainjob.driver import Answer, Desk, git, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 SPEED = "python3 -c 'import shop; [shop.double(n) for n in range(60000)]'"
 GATES = f"""

@@ -11,7 +11,7 @@ import pytest
 
 from mainjob.driver import Desk, finish, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 
 @contextmanager

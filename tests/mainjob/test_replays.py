@@ -9,7 +9,7 @@ import pytest
 
 from mainjob.driver import Answer, Desk, call, finish, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 
 def run(desk: Desk, *options: str, **settings: str) -> Answer:

@@ -8,7 +8,7 @@ import pytest
 from images import WITH_PYTHON, WITHOUT_PYTHON, image
 from mainjob.driver import Answer, Desk, finish, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 ACTION = """
 name: note

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from chaos.killing import STRUCK, amount
+from endings import ended
 from mainjob.driver import Desk, git, shell
 from patchyard.workspaces import turns
 
 FILES = amount("PATCHYARD_SHARED_FILES", sample=100, soak=3000)
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120 + FILES // 5)]
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(300 + FILES // 5)]
 
 STAGED = FILES if os.geteuid() == 0 else 0  # changes of the disk before the moves: owners are set
 MADE = f"mkdir m && for n in $(seq {FILES}); do echo $n > m/$n; done; echo ONE > a.txt"
@@ -42,7 +43,7 @@ def stopped(desk: Desk, *words: str, at: int) -> Iterator[subprocess.Popen[bytes
     finally:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGCONT)
-        process.communicate(timeout=60)
+        ended(process)
 
 
 def present(repo: Path) -> int:
@@ -67,7 +68,7 @@ def test_a_second_home_waits_for_an_apply_that_is_stopped_and_takes_nothing_of_i
         refused = second.agents("plan", "apply", "@last")
         assert present(desk.repo) == half
         os.kill(first.pid, signal.SIGCONT)
-        out, err = first.communicate(timeout=60)
+        out, err = ended(first)
         assert first.returncode == 0, err.decode()
 
     assert 0 < half < FILES

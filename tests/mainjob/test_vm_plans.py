@@ -12,7 +12,7 @@ from patchyard.clients.berths import MARK
 from patchyard.clients.process import all_processes, marked
 from services import kernel_folder
 
-pytestmark = [pytest.mark.service("qemu"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.service("qemu"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture

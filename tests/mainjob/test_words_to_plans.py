@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from endings import ended
 from mainjob.driver import Answer, Desk, Waiting, finish, shell, write
 from patchyard.assembly import open_equipment
 from patchyard.domain.chain import Entry, faults
 from patchyard.engine import control
 from terminals import at_a_terminal
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 AGENTS = [sys.executable, "-m", "patchyard"]
 
@@ -53,9 +54,9 @@ def paused(desk: Desk) -> Desk:
     pausing = desk.start("plan", "pause", "@last")
     asyncio.run(word_said(desk))
     waiting.release()
-    pausing.communicate(timeout=60)
+    ended(pausing)
     assert pausing.returncode == 0
-    out, _ = process.communicate(timeout=60)
+    out, _ = ended(process)
     assert json.loads(out.splitlines()[-1])["error"]["code"] == "paused"
     assert process.returncode == 3
     return desk
@@ -85,8 +86,8 @@ def test_a_pause_outlives_an_owner_that_is_killed(desk: Desk) -> None:
     process = waiting.start()
     pausing = desk.start("plan", "pause", "@last")
     process.send_signal(signal.SIGKILL)
-    process.communicate()
-    out, err = pausing.communicate(timeout=60)
+    ended(process)
+    out, err = ended(pausing)
     assert pausing.returncode == 0, err
     assert out.startswith(b"paused")
     would = desk.agents("plan", "resume", "--dry-run").data["would"]
@@ -100,9 +101,9 @@ def test_guidance_is_told_once_although_both_are_killed(desk: Desk) -> None:
     waiting = Waiting(desk, "execute")
     process = waiting.start()
     process.send_signal(signal.SIGKILL)
-    process.communicate()
+    ended(process)
     said = desk.start("plan", "prompt", "@last", "mind the gap")
-    said.communicate(timeout=60)
+    ended(said)
     assert said.returncode == 0
     again = desk.start("plan", "resume", "@last", "--stream", "--format", "json")
     assert again.stdout is not None
@@ -111,12 +112,12 @@ def test_guidance_is_told_once_although_both_are_killed(desk: Desk) -> None:
             break
     assert again.poll() is None  # the call that the first one began still goes on
     again.send_signal(signal.SIGKILL)
-    again.communicate()
+    ended(again)
     waiting.release()
 
-    ended = desk.agents("plan", "resume")
+    resumed = desk.agents("plan", "resume")
 
-    assert ended.data["state"] == "complete", ended.message
+    assert resumed.data["state"] == "complete", resumed.message
     events = desk.agents("plan", "events").data["events"]
     assert [event["text"] for event in events if event["event"] == "Guided"] == ["mind the gap"]
     told = [e for e in events if e["event"] == "TurnTaken" and "mind the gap" in str(e)]

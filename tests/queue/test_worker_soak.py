@@ -46,7 +46,7 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(WITHIN_S + 120),
+    pytest.mark.timeout(WITHIN_S + 300),
 ]
 
 

@@ -26,7 +26,6 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.service("bubblewrap"),
     pytest.mark.slow,
-    pytest.mark.timeout(180),
 ]
 
 TAKEN_OVER_S = promised(15.0)  # issue: a dead worker's plans go on within it

@@ -17,7 +17,7 @@ from patchyard.engine.report import plan_data
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 CALC = "def mean(values):\n    return sum(values) / len(values)\n"
 LONGER = """def mean(values):

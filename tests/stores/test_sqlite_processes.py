@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from endings import ended
 from patchyard.contracts.journal import NewEvent
 from patchyard.domain.errors import Conflict, JournalBroken
 from patchyard.stores import database, sqlite
@@ -70,7 +71,7 @@ def write_at_once(path: Path, *streams: str) -> None:
             writer.stdin.write("\n")
             writer.stdin.flush()
         for writer in writers:
-            writer.communicate(timeout=60)
+            ended(writer)
             assert writer.returncode == 0
 
 

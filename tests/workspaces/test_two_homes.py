@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from endings import ended
 from handovers import EDITS, begun, order
 from laboratory import Lab, bytes_below, git
 from patchyard.clients import boot as clients_boot
@@ -111,13 +112,13 @@ def struck(
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGCONT)
         process.kill()
-        process.communicate(timeout=60)
+        ended(process)
 
 
 def resumed(process: "subprocess.Popen[str]") -> Receipt:
     """What a stopped engine comes to when it goes on."""
     os.kill(process.pid, signal.SIGCONT)
-    out, err = process.communicate(timeout=60)
+    out, err = ended(process)
     assert process.returncode == 0, err
     return from_json(Receipt, json.loads(out))
 
@@ -270,7 +271,7 @@ async def test_apply_and_unapply_of_two_homes_cross_only_one_after_the_other(
         with pytest.raises(Conflict, match=f"process {first.pid}"):
             await carried_out(other, theirs, same, "worktree")
         os.kill(first.pid, signal.SIGCONT)
-        await asyncio.to_thread(first.communicate, timeout=60)
+        await asyncio.to_thread(ended, first)
     assert bytes_below(copying.repo) == before
 
     again = await carried_out(other, theirs, same, "worktree")
