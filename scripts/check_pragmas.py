@@ -1,16 +1,20 @@
-"""A line left out of the coverage says why, and no reason serves twice."""
+"""A silenced check says why; of the lines left out of the coverage no reason serves twice."""
 
 import re
 import sys
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tree import ROOT, files, report
 
-__all__ = ["findings"]
+__all__ = ["findings", "silenced"]
 
 _PRAGMA = re.compile(r"#\s*pragma:\s*no (?:cover|branch)\b[\s:,;-]*(.*)")
+
+_SILENCED = re.compile(r"#\s*(?:noqa|type:\s*ignore)\b")
+_WITH_REASON = re.compile(r"#\s*(?:noqa: [A-Z0-9, ]+ - |type: ignore\[[a-z, -]+\]\s+# )\S")
 
 
 def findings(paths: Iterable[Path]) -> Iterator[str]:
@@ -27,5 +31,16 @@ def findings(paths: Iterable[Path]) -> Iterator[str]:
             yield f"the same reason in {', '.join(several)}: {reason}"
 
 
+def silenced(paths: Iterable[Path]) -> Iterator[str]:
+    """Comments that silence ruff or mypy without a reason beside them."""
+    for path in paths:
+        with path.open("rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                is_silence = token.type == tokenize.COMMENT and _SILENCED.search(token.string)
+                if is_silence and not _WITH_REASON.search(token.string):
+                    yield f"{path}:{token.start[0]}: no reason beside {token.string}"
+
+
 if __name__ == "__main__":
-    sys.exit(report("pragmas", [f.replace(f"{ROOT}/", "") for f in findings(files("src/*.py"))]))
+    found = [*findings(files("src/*.py")), *silenced(files("*.py"))]
+    sys.exit(report("pragmas", [each.replace(f"{ROOT}/", "") for each in found]))

@@ -104,6 +104,22 @@ def test_a_pragma_without_reason_or_with_a_used_one_is_found(tmp_path: Path) -> 
     ]
 
 
+def test_a_check_that_is_silenced_without_a_reason_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "import a  # noqa: E402 - it is made before\n"
+        "import b  # noqa: E402\n"
+        "c = a.c()  # type: ignore[no-untyped-call]  # of the library\n"
+        "d = a.d()  # type: ignore[no-untyped-call]\n"
+        'said = "# noqa"\n'
+    )
+
+    assert list(check_pragmas.silenced([path])) == [
+        f"{path}:2: no reason beside # noqa: E402",
+        f"{path}:4: no reason beside # type: ignore[no-untyped-call]",
+    ]
+
+
 def test_a_speed_that_a_test_asserts_is_found(tmp_path: Path) -> None:
     clock = "time.process_time()"
     lines = [f"assert {clock} - began < {bound}" for bound in ("0.1", "5  # why", "SOON_S")]
