@@ -179,7 +179,7 @@ def test_an_engine_killed_before_its_first_call_was_sent_sends_it_once(
 
 def killed_in_call(yard: Path) -> dict[str, Any]:
     """Kill the engine while a command runs that shows both its beginning and its end."""
-    command = "echo step-begun >> effects.log; sleep 2; echo step-ended >> effects.log"
+    command = "echo step-begun >> effects.log; sleep 3; echo step-ended >> effects.log"
     reply = {"calls": [{"name": "execute_command", "arguments": {"command": command}}]}
     body = {"note": "written by hand", "execute": [reply, *2 * [{"finish": "done"}]]}
     (yard / "long.json").write_text(json.dumps(body))
@@ -192,7 +192,9 @@ def killed_in_call(yard: Path) -> dict[str, Any]:
             started = event["handle"]
         if event["event"] == "ToolCallRequested":
             break
-    threading.Event().wait(0.5)
+    while not any(each.stat().st_size for each in yard.glob("workspaces/tasks/*/root/effects.log")):
+        assert process.poll() is None
+        threading.Event().wait(0.02)
     process.send_signal(signal.SIGKILL)
     ended(process)
     return started

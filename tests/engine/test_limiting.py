@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from engine.worksite import ADD, Worksite, call
+from engine.held import WAITING, release, said
+from engine.worksite import ADD, Worksite
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.errors import LimitReached
 from patchyard.domain.events import Event, LimitsChanged, ToolCallRequested
@@ -16,7 +16,6 @@ from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import RetryPlanned
 from patchyard.engine import control
-from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.limiting import set_limits
 from patchyard.engine.timekeeping import Deadline
@@ -27,7 +26,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 Job = asyncio.Future[PlanState]
 LONGEST_S = 60.0
-WAITING = call("execute_command", command="while ! test -e go; do sleep 0.02; done", timeout_s=60)
 
 
 @asynccontextmanager
@@ -45,20 +43,6 @@ async def busy(site: Worksite, **limits: int) -> AsyncIterator[tuple[str, Job]]:
         job = asyncio.ensure_future(workflow.run(plan_id))
         await called.wait()
         yield plan_id, job
-
-
-async def said(equipment: Equipment, plan_id: str) -> None:
-    """Return once somebody has said a word to the plan's owner."""
-    heard = asyncio.Event()
-    journal = equipment.store.journal
-    ear = asyncio.ensure_future(control.listen(journal, plan_id, lambda _: heard.set(), after=0))
-    await heard.wait()
-    ear.cancel()
-
-
-def release(site: Worksite) -> None:
-    for root in Path(site.environ["WORKSPACE_DIR"]).glob("tasks/*/root"):
-        (root / "go").touch()
 
 
 async def test_a_limit_that_is_raised_while_the_plan_runs_counts_from_its_next_step(

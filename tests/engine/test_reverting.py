@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from engine.held import WAITING, release, released, said
 from engine.told import ENDING, Recorder, heard, until, with_actor, writing
-from engine.worksite import ADD, Worksite, call, done
+from engine.worksite import ADD, Worksite, done
 from patchyard.contracts.actor import Brief, Casting
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.errors import Conflict, GuardRefused, PlanPaused, ProofFailed
@@ -110,29 +111,32 @@ async def test_a_correction_plans_anew_with_the_guidance(site: Worksite) -> None
 
 
 async def test_who_carries_a_plan_on_is_not_reverted_from_elsewhere(site: Worksite) -> None:
-    slow = call("execute_command", command="sleep 1", timeout_s=20)
     async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(slow))
+        plan_id = await site.made(workflow, site.asked(WAITING))
         working = asyncio.create_task(workflow.run(plan_id))
         await until(site, ToolCallRequested)
         with pytest.raises(Conflict):
             await Directing(equipment).revert(plan_id, to=Phase.STRATEGIZE)
+        release(site)
         await working
 
 
 async def test_a_paused_plan_goes_back_when_it_is_told_to(site: Worksite) -> None:
-    slow = call("execute_command", command="sleep 0.3", timeout_s=20)
     async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(slow, done()))
+        plan_id = await site.made(workflow, site.asked(WAITING, done()))
         working = asyncio.create_task(workflow.run(plan_id))
         await until(site, ToolCallRequested)
-        await Directing(equipment).pause(plan_id)
+        pausing = asyncio.create_task(Directing(equipment).pause(plan_id))
+        await said(equipment, plan_id)
+        release(site)
+        await pausing
         with pytest.raises(PlanPaused):
             await working
         assert heard(site, Paused)
         reverted = await Directing(equipment).revert(plan_id, to=Phase.EXECUTE)
         assert (reverted.phase, reverted.state, reverted.turn) == (Phase.EXECUTE, State.QUEUED, 0)
-        ended = await workflow.resume(plan_id)
+        async with released(site):
+            ended = await workflow.resume(plan_id)
     assert ended.state == State.COMPLETE
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from engine.held import WAITING, release, said
 from engine.told import ENDING, Recorder, heard, state_of, until, with_actor, writing
-from engine.worksite import ADD, Worksite, call
+from engine.worksite import ADD, Worksite
 from patchyard.contracts.actor import Answered, Turn
 from patchyard.domain.errors import GuardRefused, PlanPaused, UsageError
 from patchyard.domain.events import LimitsChanged, Noted, ToolCallRequested, ToolCallSettled
@@ -25,12 +26,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
 
 async def test_a_pause_lets_the_present_call_end_and_resume_goes_on(site: Worksite) -> None:
-    slow = call("execute_command", command="sleep 0.5; echo one >> log", timeout_s=20)
     async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(slow, ADD))
+        plan_id = await site.made(workflow, site.asked(WAITING, ADD))
         working = asyncio.create_task(workflow.run(plan_id))
         await until(site, ToolCallRequested)
-        paused = await Directing(equipment).pause(plan_id)
+        pausing = asyncio.create_task(Directing(equipment).pause(plan_id))
+        await said(equipment, plan_id)
+        release(site)
+        paused = await pausing
         with pytest.raises(PlanPaused):
             await working
         assert paused.steered.paused is not None

@@ -74,7 +74,7 @@ def test_a_plan_is_made_and_carried_out_behind_walls_there(linked: Desk, server:
 
 
 def test_a_lost_call_is_taken_back_and_made_again(linked: Desk, server: SshServer) -> None:
-    second = shell("cat before.txt >> ran; sleep 1")
+    second = shell("cat before.txt >> ran; sleep 2")
     script = linked.script(write("before.txt", "before\n"), second, finish("done"))
     words = ("run", "do it", "--model", f"scripted:{script}", "--in", "far")
     killing = threading.Thread(target=kill_once, args=(server, str(linked.repo)))

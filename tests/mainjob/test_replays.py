@@ -29,8 +29,9 @@ def test_a_replay_needs_no_model_and_comes_to_the_same_tree(desk: Desk) -> None:
         shell("echo 2 >> one.txt; chmod +x one.txt; rm a.txt"),
         call("search_replace", path="one.txt", old_string="1", new_string="one"),
         call("execute_command", command="sleep 0.2; echo late > late.txt", background=True),
+        shell("until test -e late.txt; do sleep 0.02; done"),
         finish("first"),
-        shell("test -e late.txt || sleep 0.5; grep -q fine fine.txt || echo fine > fine.txt"),
+        shell("grep -q fine fine.txt || echo fine > fine.txt"),
         finish("second"),
     )
     ended = run(desk, "--validate", "test -e fine.txt")
@@ -161,14 +162,14 @@ def test_what_reached_beyond_the_workspace_is_done_again_only_where_that_is_said
 
 
 def test_a_call_that_was_cut_short_is_named_where_the_difference_is(desk: Desk) -> None:
-    count = "for n in $(seq 40); do echo $n >> count.txt; sleep 0.1; done"
-    path = desk.script(shell(count, timeout_s=30), finish(), finish())
+    count = "for n in $(seq 80); do echo $n >> count.txt; sleep 0.1; done"
+    path = desk.script(shell(count, timeout_s=60), finish(), finish())
     with desk.start("run", "a task", "--model", f"scripted:{path}", "--validate", "") as process:
         while not list(desk.folder.glob("workspaces/tasks/*/root/count.txt")):
             assert process.poll() is None
             time.sleep(0.02)
         assert desk.agents("plan", "limit", "@last", "--timeout", "1s").code == 0
-        assert process.wait(timeout=60) == 5
+        assert process.wait(timeout=120) == 5
     assert desk.agents("plan", "limit", "@last", "--timeout", "+1h").code == 0
     resumed = desk.agents("plan", "resume")
     assert resumed.code == 0, resumed.message
