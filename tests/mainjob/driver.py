@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -283,7 +283,8 @@ class Waiting:
         replies[phase] = [pause, *replies[phase]]
         place = desk.folder / "waiting.json"
         place.write_text(json.dumps({"note": "written by hand", **replies}))
-        self._words = ["run", "a task", "--model", f"scripted:{place}", "--format", "json"]
+        self.model = f"scripted:{place}"
+        self._words = ["run", "a task", "--model", self.model, "--format", "json"]
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start the plan and return when it waits."""
@@ -295,14 +296,15 @@ class Waiting:
         raise AssertionError(ended(process)[1].decode())
 
     @contextlib.contextmanager
-    def released(self) -> Iterator[None]:
-        """Let it go on, also where its call is made anew in a tree that is made only then."""
+    def released(self, *, once: Callable[[], bool] = lambda: True) -> Iterator[None]:
+        """Let it go on once that is so, also where its call is made anew in a later tree."""
         is_over = threading.Event()
 
         def release() -> None:
             while not is_over.wait(0.05):
                 with contextlib.suppress(OSError):  # a tree that goes meanwhile
-                    self.release()
+                    if once():
+                        self.release()
 
         thread = threading.Thread(target=release)
         thread.start()

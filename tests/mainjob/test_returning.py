@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mainjob.driver import Desk, finish, shell, write
+from mainjob.driver import Desk, Waiting, finish, shell, write
 
 pytestmark = pytest.mark.service("bubblewrap")
 
@@ -83,9 +83,10 @@ def test_a_run_lets_the_janitor_pass_once_an_hour(desk: Desk) -> None:
     assert first in workspaces(desk)
     hour_ago = time.time() - 3700
     os.utime(home / "swept", (hour_ago, hour_ago))
-    slow = desk.script(shell("sleep 1"))
+    waiting = Waiting(desk, "execute")
 
-    answer = desk.agents("run", "x", "--model", f"scripted:{slow}", environ=SOON)
+    with waiting.released(once=lambda: first not in workspaces(desk)):
+        answer = desk.agents("run", "x", "--model", waiting.model, environ=SOON)
 
     assert answer.code == 0
     assert first not in workspaces(desk)
