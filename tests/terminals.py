@@ -64,6 +64,6 @@ def at_a_terminal(
         )
         os.close(theirs)
         yield Terminal(process=process, descriptor=ours)
-        process.wait(timeout=30)
+        process.wait(timeout=120)
     finally:
         os.close(ours)

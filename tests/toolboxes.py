@@ -115,7 +115,7 @@ async def serving(
     finally:
         if process.poll() is None:
             try:
-                process.wait(10)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
         process.wait()
@@ -137,7 +137,7 @@ def has_line(path: Path) -> bool:
 
 async def comes_true(condition: Callable[[], object]) -> None:
     """Look again and again, where nobody tells us; half a minute at most."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - what is waited for sets no event of ours
             await asyncio.sleep(0.005)
 

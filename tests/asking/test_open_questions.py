@@ -130,7 +130,7 @@ async def test_a_cancel_reaches_the_colleague_at_work(tmp_path: Path) -> None:
     looks = call("execute_command", command="sleep 60", timeout_s=90)
     office = Office(tmp_path, developer=(ADD, ASKS, done()), architect=(looks, answers("One.")))
     working = asyncio.create_task(office.run())
-    async with open_equipment(office.environ) as equipment, asyncio.timeout(30):
+    async with open_equipment(office.environ) as equipment, asyncio.timeout(120):
         commands = 0
         while not commands:
             await asyncio.sleep(0.02)

@@ -29,7 +29,7 @@ async def line(
 
 async def heard(listening: Subscription, count: int) -> list[Message]:
     """Return so many messages; fails when they do not come."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         return [await listening.next() for _ in range(count)]
 
 

@@ -128,7 +128,7 @@ def logged_file(image: Path, log: Path, place: Path) -> Iterator[None]:
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=True, capture_output=True)
         server.terminate()
-        server.wait(timeout=30)
+        server.wait(timeout=120)
 
 
 if __name__ == "__main__":

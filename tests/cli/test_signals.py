@@ -69,7 +69,7 @@ def test_a_signal_stops_the_plan_and_says_how_to_go_on(site: Worksite, number: i
                 process.send_signal(number)
                 break
         body = json.loads(process.stdout.read().splitlines()[-1])
-    assert process.wait(timeout=30) == 130
+    assert process.wait(timeout=120) == 130
     assert body["error"]["code"] == "interrupted"
     status = told(site, "plan", "status", "--format", "json")
     data = json.loads(status)["data"]
@@ -102,7 +102,7 @@ def test_a_reader_that_goes_away_stops_the_plan_cleanly(
     gone.close()
     with other:
         said = other.read()
-    assert process.wait(timeout=30) == 130
+    assert process.wait(timeout=120) == 130
     assert b"Traceback" not in said
     assert b"plan resume" in said or reading == "stderr"
     status = told(site, "plan", "status", "--format", "json")

@@ -196,7 +196,7 @@ async def raw(port: int, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(request)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             return await reader.read()
     except ConnectionResetError:
         return b""

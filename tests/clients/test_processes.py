@@ -43,9 +43,9 @@ def test_a_process_that_stays_is_said_to_stay(child: "subprocess.Popen[bytes]") 
     process = ref_of(child)
     assert wait_ended(process, timeout_s=0.01) is False
     assert kill(process) is True
-    assert wait_ended(process, timeout_s=10) is True
+    assert wait_ended(process, timeout_s=60) is True
     assert kill(process) is False
-    assert wait_ended(process, timeout_s=10) is True
+    assert wait_ended(process, timeout_s=60) is True
 
 
 def test_a_process_whose_number_a_thread_has_now_is_gone() -> None:
@@ -61,7 +61,7 @@ def test_a_process_whose_number_a_thread_has_now_is_gone() -> None:
     try:
         ended = ProcessRef(pid=numbers.get(timeout=10), started=1)
         assert kill(ended) is False
-        assert wait_ended(ended, timeout_s=10) is True
+        assert wait_ended(ended, timeout_s=60) is True
     finally:
         done.set()
         thread.join()
@@ -95,7 +95,7 @@ def test_a_process_that_does_not_stop_is_killed_all_the_same(
     process = ref_of(child)
     monkeypatch.setattr(processes, "STOP_TIMEOUT_S", 0.0)
     kill_while_starting(process)
-    assert wait_ended(process, timeout_s=10)
+    assert wait_ended(process, timeout_s=60)
     assert not process.is_alive
 
 

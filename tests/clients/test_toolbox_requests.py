@@ -31,7 +31,7 @@ def connected(path: Path) -> Iterator[socket.socket]:
             peer.connect(f"/proc/self/fd/{folder}/{path.name}")
         finally:
             os.close(folder)
-        peer.settimeout(10)
+        peer.settimeout(60)
         yield peer
 
 

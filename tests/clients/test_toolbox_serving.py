@@ -265,7 +265,7 @@ async def test_ends_itself_and_its_tree_when_nobody_is_connected(tmp_path: Path)
         await server.command("(setsid env -i sh -c 'echo $$ > pid; sleep 60' &)")
         pid = await written(server.workspace / "pid")
         await server.client.close()
-        assert await asyncio.to_thread(server.process.wait, 10) == 0
+        assert await asyncio.to_thread(server.process.wait, 60) == 0
         assert not alive(pid)
 
 
@@ -275,7 +275,7 @@ async def test_end_and_sigterm_leave_nothing(tmp_path: Path) -> None:
         await server.command(started)
         await written(server.workspace / "pid")
         server.process.send_signal(signal.SIGTERM)
-        assert await asyncio.to_thread(server.process.wait, 10) == 0
+        assert await asyncio.to_thread(server.process.wait, 60) == 0
         await gone(server.workspace / "pid")
 
 

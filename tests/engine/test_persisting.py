@@ -111,7 +111,7 @@ async def test_a_wait_for_a_busy_model_is_shown_and_ends_with_a_pause(site: Work
     async with site.open() as (equipment, _):
         workflow, plan_id = await busy_plan(site, equipment, 1)
         working = asyncio.create_task(workflow.run(plan_id))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await until(site, RetryPlanned)
             shown = (await plan_data(await site.ledger(equipment, plan_id)))["waiting"]["for"]
             await Directing(equipment).pause(plan_id)

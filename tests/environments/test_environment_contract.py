@@ -189,7 +189,7 @@ async def test_it_ends_itself_when_no_engine_comes(start: Start, yard: Yard) -> 
     tree = [*living(yard), main_process(running)]
     await running.toolbox.close()
     for process in tree:
-        assert await asyncio.to_thread(wait_ended, process, timeout_s=10)
+        assert await asyncio.to_thread(wait_ended, process, timeout_s=60)
 
 
 @pytest.mark.parametrize("turns", [1, 2, 4])
@@ -202,7 +202,7 @@ async def test_a_cancelled_start_leaves_nothing(adapter: Adapter, yard: Yard, tu
         await task
     assert list(yard.station.runtime.glob("0*")) == []
     for process in living(yard):  # killed already: the kernel may take a moment
-        assert await asyncio.to_thread(wait_ended, process, timeout_s=10)
+        assert await asyncio.to_thread(wait_ended, process, timeout_s=60)
     assert living(yard) == []
 
 

@@ -63,6 +63,6 @@ async def test_the_toolbox_adopts_and_reaps_what_commands_leave(
     orphans_parent = (yard.workspace / "parent").read_text().strip()
     assert orphans_parent != ""
     left = "for each in /proc/[0-9]*/stat; do cut -d' ' -f3,4 $each; done 2>/dev/null"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while f"Z {parent}" in (await running.run(left)).splitlines():
             continue

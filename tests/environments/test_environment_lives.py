@@ -176,7 +176,7 @@ async def test_what_an_engine_was_starting_when_it_was_killed_ends_itself(
     code, _ = await run_script(DIES_STARTING, *arguments, prefix=(sys.executable,))
     assert code == -signal.SIGKILL
     for process in living(yard):
-        assert await asyncio.to_thread(wait_ended, process, timeout_s=10)
+        assert await asyncio.to_thread(wait_ended, process, timeout_s=60)
     assert living(yard) == []
     clear(yard)
 

@@ -222,7 +222,7 @@ async def test_without_its_warden_it_ends_and_is_said_to_be_gone(
     assert kill(of(running, MONITOR))
     with pytest.raises(EnvironmentBroken):
         await waiting
-    assert await asyncio.to_thread(wait_ended, of(running, "init"), timeout_s=10)
+    assert await asyncio.to_thread(wait_ended, of(running, "init"), timeout_s=60)
     with pytest.raises(EnvironmentBroken):
         await adapter.attach(running.handle)
 

@@ -247,4 +247,4 @@ async def test_no_lie_is_believed_holds_others_up_or_leaves_anything(
     assert not wrong, "\n".join(wrong)
     assert open_after <= open_before
     for process in living(yard):
-        assert await asyncio.to_thread(wait_ended, process, timeout_s=10)
+        assert await asyncio.to_thread(wait_ended, process, timeout_s=60)

@@ -46,7 +46,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     service = identify(int((folder / "pid").read_text()))
     assert service is not None
     kill(service)
-    wait_ended(service, timeout_s=10)
+    wait_ended(service, timeout_s=60)
     unmount(folder / "graph" / "overlay")  # which Podman mounts over itself
     shutil.rmtree(folder)
 

@@ -65,7 +65,7 @@ def test_an_ended_child_is_not_alive_before_it_is_reaped_either() -> None:
     assert reference is not None
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert not reference.is_alive
-    assert child.wait(timeout=10) == 0
+    assert child.wait(timeout=60) == 0
 
 
 def test_a_detached_process_gets_exactly_the_descriptors_it_is_given() -> None:

@@ -76,7 +76,7 @@ async def test_a_toolbox_that_is_killed_breaks_the_environment_at_once(
         running = await start(yard.spec())
         task, _, _ = await a_call_at_the_gate(running, yard)
         kill(toolbox_of(running.handle), signal.SIGKILL)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             with pytest.raises(EnvironmentBroken, match="no toolbox answers"):
                 await task
 
@@ -109,7 +109,7 @@ async def test_a_host_that_forbids_every_forwarding_is_reached_by_a_relay(
             await asyncio.to_thread(gate.write_text, "word\n")
             assert await task == "begun\ngot word\n"
             kill(toolbox_of(running.handle), signal.SIGKILL)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 with pytest.raises(EnvironmentBroken, match="no toolbox answers"):
                     await running.run("true")
 
@@ -137,7 +137,7 @@ async def test_it_ends_itself_when_its_engine_and_connection_are_gone(
 ) -> None:
     handle = await adapter.start(yard.spec(grace_s=0.2))
     server.cut()
-    assert await asyncio.to_thread(wait_ended, toolbox_of(handle), timeout_s=10)
+    assert await asyncio.to_thread(wait_ended, toolbox_of(handle), timeout_s=60)
     await adapter.end(handle)
 
 

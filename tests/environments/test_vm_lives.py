@@ -109,7 +109,7 @@ async def test_a_machine_that_stands_still_breaks_its_calls_and_ends(
     running = await start(yard.spec())
     pausing = await open_control(folder(yard, running))
     await pausing.ask({"do": "pause"})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await stood_still(running)
     await adapter.end(running.handle)
     pausing.close()
@@ -152,7 +152,7 @@ async def test_a_machine_does_not_outlive_its_warden(start: Start, yard: Yard) -
     running = await start(yard.spec())
     kill(process(running, "monitor"))
     machine = process(running, "init")
-    assert await asyncio.to_thread(wait_ended, machine, timeout_s=10)
+    assert await asyncio.to_thread(wait_ended, machine, timeout_s=60)
 
 
 async def test_a_machine_ends_with_its_toolbox(start: Start, yard: Yard) -> None:
@@ -160,7 +160,7 @@ async def test_a_machine_ends_with_its_toolbox(start: Start, yard: Yard) -> None
     machine = process(running, "init")
     with pytest.raises(EnvironmentBroken):
         await running.run("kill -9 $PPID; sleep 30")
-    assert await asyncio.to_thread(wait_ended, machine, timeout_s=30)
+    assert await asyncio.to_thread(wait_ended, machine, timeout_s=60)
 
 
 async def test_what_a_killed_engine_never_noted_is_ended_by_its_mark(
@@ -345,6 +345,6 @@ async def test_a_machine_that_is_gone_keeps_no_checkpoint_waiting(
     await running.toolbox.call("job", "execute_command", job)
     machine = process(running, "init")
     kill(machine)
-    assert await asyncio.to_thread(wait_ended, machine, timeout_s=10)
-    async with asyncio.timeout(20), adapter.frozen(running.handle, running.toolbox) as is_still:
+    assert await asyncio.to_thread(wait_ended, machine, timeout_s=60)
+    async with asyncio.timeout(120), adapter.frozen(running.handle, running.toolbox) as is_still:
         assert not is_still

@@ -156,7 +156,7 @@ async def test_what_a_killed_engine_left_running_stays_until_it_has_ended(site: 
             process = from_details(live.handle, part)
             assert process is not None
             kill(process)
-            wait_ended(process, timeout_s=10)
+            wait_ended(process, timeout_s=60)
         returned = gone(await swept(equipment, days=1))
         assert returned[Family.ENVIRONMENT] == [name]
         assert not berth.exists()

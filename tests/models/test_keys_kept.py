@@ -76,7 +76,7 @@ class Vault(KeyringBackend):
         self.answers.set()
 
     def get_password(self, service: str, username: str) -> str | None:
-        self.answers.wait(20)
+        self.answers.wait(60)
         if self.is_locked:
             raise KeyringLocked("locked")
         return self.kept.get((service, username))

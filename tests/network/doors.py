@@ -41,7 +41,7 @@ class Door:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(request)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 return await reader.read()
         except ConnectionResetError:
             return b""
@@ -65,13 +65,13 @@ class Door:
         """Open a CONNECT to `place`; raises PermissionError with the refusal."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             head = await reader.readuntil(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 200 "):
             writer.close()
             raise PermissionError(head.decode())
         if context is not None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 await writer.start_tls(context, server_hostname=name)
         return Tunnel(reader=reader, writer=writer)
 
@@ -81,7 +81,7 @@ class Door:
     async def told(self, count: int) -> Sequence[Attempt]:
         """Wait until so many attempts are over."""
         found: list[Attempt] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while len(found) < count:
                 await asyncio.sleep(0)
                 found += self.network.tried().attempts
@@ -97,7 +97,7 @@ class Tunnel:
 
     async def get(self, path: str) -> bytes:
         self.writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             return await self.reader.read()
 
     def close(self) -> None:

@@ -225,7 +225,7 @@ async def _cut(inside: Door, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", inside.port)
     writer.write(request)
     writer.write_eof()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         said = await reader.read()
     writer.close()
     return said

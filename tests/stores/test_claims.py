@@ -167,7 +167,7 @@ async def test_who_was_taken_for_dead_is_told_so(
         hold.on_loss(told.set)
         other.clock.ahead_s = 1000.0
         async with other.claims.claim("P"):
-            await asyncio.wait_for(told.wait(), 10)
+            await asyncio.wait_for(told.wait(), 60)
 
 
 async def test_who_gave_a_plan_back_is_told_nothing_more_of_it(

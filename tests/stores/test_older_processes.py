@@ -185,7 +185,7 @@ def test_a_worker_ends_by_itself_once_a_newer_version_has_migrated(tmp_path: Pat
         newer.execute("INSERT INTO lanes VALUES ('p', 'm', '', 0)")
         newer.execute("COMMIT")
         said = worker.stderr.read()
-        assert worker.wait(30) == 3, said
+        assert worker.wait(120) == 3, said
     taken = newer.execute("SELECT member FROM jobs WHERE errand = 'run'").fetchone()
     newer.close()
     assert taken == (None,)

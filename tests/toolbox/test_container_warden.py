@@ -62,7 +62,7 @@ class Contained:
 
     async def ended(self) -> None:
         for process in (self.warden, self.toolbox):
-            assert await asyncio.to_thread(process.wait, 10) == 0
+            assert await asyncio.to_thread(process.wait, 60) == 0
 
 
 def started(
@@ -157,7 +157,7 @@ def touch(port: int) -> None:
 
 async def touched(port: int) -> None:
     """Connect until nobody listens there."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while True:
             await asyncio.to_thread(touch, port)
 
@@ -165,7 +165,7 @@ async def touched(port: int) -> None:
 async def test_a_port_inside_leads_to_the_engine_and_closes_with_it(tmp_path: Path) -> None:
     async with contained(tmp_path) as place, place.client() as client:
         port, listener = await LedToolbox(client, tmp_path).listen()
-        listener.settimeout(10)
+        listener.settimeout(60)
         peer = socket.create_connection(("127.0.0.1", port))
         with peer, (await asyncio.to_thread(listener.accept))[0] as served:
             served.send(b"heard")

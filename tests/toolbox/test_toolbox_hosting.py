@@ -159,7 +159,7 @@ def test_ending_takes_along_what_left_the_tree(home: Path) -> None:
     marked = {"PATH": os.defpath, ending.MARK: ID}
     with subprocess.Popen(["sleep", "300"], env=marked, start_new_session=True) as astray:
         assert end(base, found)
-        assert astray.wait(10) == -signal.SIGKILL
+        assert astray.wait(60) == -signal.SIGKILL
 
 
 def test_what_does_not_die_is_said_to_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ class Beside:
         return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
     async def ended(self) -> int:
-        return await asyncio.to_thread(self.process.wait, 10)
+        return await asyncio.to_thread(self.process.wait, 60)
 
 
 def started(command: list[str], passed: list[int], said: int) -> "subprocess.Popen[bytes]":
@@ -120,7 +120,7 @@ async def beside(
                 with contextlib.suppress(IndexError, ProcessLookupError):
                     os.kill(found.machine(), signal.SIGKILL)
             try:
-                process.wait(10)
+                process.wait(60)
             finally:
                 process.kill()
 
@@ -186,7 +186,7 @@ async def test_a_port_inside_leads_to_the_engines_listener(tmp_path: Path) -> No
         warden.send(2, OPEN, b"4000")
         warden.send(4, OPEN, b"4001")
         assert await warden.frame() == (4, END, b"")
-        listener.settimeout(10)
+        listener.settimeout(60)
         with listener.accept()[0] as peer:
             peer.send(b"served")
             assert await warden.frame() == (2, DATA, b"served")
