@@ -37,9 +37,9 @@ async def test_a_clock_that_jumps_under_a_toolbox_changes_no_time_out(
         late = await running.result("sleep 60", timeout_s=0.3)
         jumps = [abs(each["ended"] - each["started"]) for each in (good, late)]
         init = from_details(running.handle, "init") or from_details(running.handle, "root")
-        await running.toolbox.close()
         assert init is not None
         began = time.monotonic()
+        await running.toolbox.close()
         assert await asyncio.to_thread(wait_ended, init, timeout_s=60)
         waited_s = time.monotonic() - began
     assert (good["stdout"], late["error"]) == ("on\n", "TIMEOUT")
