@@ -1,5 +1,6 @@
 """Workers as processes: what one leaves, however it ends, another carries on."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from crews import LONGEST_S, WorkerCrew, crewed, plans_in
+from engine.held import WAITING, release, said
 from engine.worksite import ADD, Worksite, call, done
 from patchyard.domain.events import (
     EnvironmentStarted,
@@ -20,6 +22,7 @@ from patchyard.domain.events import (
 )
 from patchyard.domain.ids import is_ulid
 from patchyard.domain.queue import Taken
+from patchyard.engine.directing import Directing
 from timing import promised
 
 pytestmark = [
@@ -118,31 +121,36 @@ async def test_a_plan_of_a_worker_says_whose_it_is_and_one_that_waits_says_for_w
 async def test_a_paused_plan_that_is_left_to_a_worker_goes_on(
     site: Worksite, crew: WorkerCrew
 ) -> None:
-    plan_id = await crew.queue(site.script([*steps(3, seconds=0.4), done()]))
+    plan_id = await crew.queue(site.script([WAITING, *steps(2, seconds=0), done()]))
     crew.start("w")
     await crew.until(plan_id, ToolCallRequested)
-    crew.agents("plan", "pause", plan_id)
     async with site.open() as (equipment, _):
+        pausing = asyncio.ensure_future(Directing(equipment).pause(plan_id))
+        await said(equipment, plan_id)
+        release(site)
+        assert (await pausing).steered.paused is not None
         assert await plans_in(equipment.queue) == []
     assert crew.agents("plan", "resume", plan_id, "-d")["exit_code"] == 0
     await crew.until(plan_id, WorkSummarised)
-    assert log(crew, plan_id) == shown(3)
+    assert log(crew, plan_id) == shown(2)
 
 
 async def test_a_killed_workers_plan_goes_on_in_time_with_each_effect_once(
     site: Worksite, crew: WorkerCrew
 ) -> None:
     workers = {name: crew.start(name) for name in ("first", "second")}
-    plan_id = await crew.queue(site.script([*steps(3, seconds=0.5), done()]))
-    await crew.until(plan_id, ToolCallRequested)
+    plan_id = await crew.queue(site.script([*steps(1, seconds=0), WAITING, done()]))
+    await crew.until(plan_id, ToolCallRequested, count=2)
     ((owner, _),) = await workers_of(crew, plan_id)
     workers.pop(owner).kill()
     killed = time.time()
+    await crew.until(plan_id, Taken, count=2)
+    release(site)
     await crew.until(plan_id, WorkSummarised)
     assert await workers_of(crew, plan_id) == [(owner, 1), (*workers, 2)]
     taken = [at for _, at, event in await crew.events(plan_id) if isinstance(event, Taken)]
     assert taken[-1] - killed < TAKEN_OVER_S
-    assert log(crew, plan_id) == shown(3)
+    assert log(crew, plan_id) == shown(1)
 
 
 def at_work(crew: WorkerCrew, model: str) -> tuple["subprocess.Popen[str]", str]:
@@ -172,9 +180,9 @@ async def test_a_stopped_worker_that_comes_back_cannot_write_and_works_on_as_ano
     plan_id = await crew.queue(site.script([*steps(6, seconds=1.5), done()]))
     stopped = crew.start("stopped")
     await crew.until(plan_id, ToolCallRequested, count=2)
-    crew.start("other")
     stopped.send_signal(signal.SIGSTOP)
     silent = time.time()
+    crew.start("other")
     await crew.until(plan_id, Taken, count=2)
     assert time.time() - silent < TAKEN_OVER_S
     stopped.send_signal(signal.SIGCONT)
@@ -204,15 +212,26 @@ async def test_a_stopped_command_that_comes_back_says_that_it_lost_its_plan(
     assert log(crew, plan_id) == shown(5)
 
 
+def until_it_stops(worker: "subprocess.Popen[str]") -> None:
+    """Return once a worker says that it has heard of its end."""
+    assert worker.stderr is not None
+    line = worker.stderr.readline()
+    while "stopping" not in line:
+        assert line
+        line = worker.stderr.readline()
+
+
 async def test_a_worker_told_to_end_leaves_its_plan_at_a_step_for_the_next(
     site: Worksite, crew: WorkerCrew
 ) -> None:
-    plan_id = await crew.queue(site.script([*steps(4, seconds=0.7), done()]))
+    plan_id = await crew.queue(site.script([WAITING, *steps(3, seconds=0), done()]))
     first = crew.start("first")
     await crew.until(plan_id, ToolCallRequested)
     first.send_signal(signal.SIGTERM)
-    _, said = first.communicate(timeout=LONGEST_S)
-    assert (first.returncode, "left for the next worker" in said) == (0, True)
+    until_it_stops(first)
+    release(site)
+    _, told = first.communicate(timeout=LONGEST_S)
+    assert (first.returncode, "left for the next worker" in told) == (0, True)
     data = crew.status(plan_id)
     assert (data["phase"], data["state"]) == ("execute", "processing")
     found = await crew.events(plan_id)
@@ -220,7 +239,7 @@ async def test_a_worker_told_to_end_leaves_its_plan_at_a_step_for_the_next(
     assert [event.success for event in settled] == [True]
     crew.start("second")
     await crew.until(plan_id, WorkSummarised)
-    assert log(crew, plan_id) == shown(4)
+    assert log(crew, plan_id) == shown(3)
 
 
 async def test_a_call_that_outlasts_the_time_to_end_is_cancelled_and_the_plan_goes_on(
@@ -244,9 +263,7 @@ async def test_a_second_signal_ends_a_worker_at_once(site: Worksite, crew: Worke
     worker = crew.start("w")
     await crew.until(plan_id, ToolCallRequested)
     worker.send_signal(signal.SIGTERM)
-    assert worker.stderr is not None
-    while "stopping" not in worker.stderr.readline():
-        pass
+    until_it_stops(worker)
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(LONGEST_S) == 128 + signal.SIGKILL
     crew.agents("plan", "cancel", plan_id)
