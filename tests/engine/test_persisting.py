@@ -107,7 +107,10 @@ async def test_an_outage_is_waited_for_as_long_as_the_plan_has_time(
     assert [event.most for event in heard(site, RetryPlanned)] == [0] * 5
 
 
-async def test_a_wait_for_a_busy_model_is_shown_and_ends_with_a_pause(site: Worksite) -> None:
+async def test_a_wait_for_a_busy_model_is_shown_and_ends_with_a_pause(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(persisting, "wait_before", lambda *_, **__: 600.0)
     async with site.open() as (equipment, _):
         workflow, plan_id = await busy_plan(site, equipment, 1)
         working = asyncio.create_task(workflow.run(plan_id))
