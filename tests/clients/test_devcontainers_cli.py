@@ -199,19 +199,24 @@ async def test_without_walls_it_is_not_started(
 
 
 @pytest.mark.parametrize(
-    ("does", "words"),
+    ("does", "words", "within_s"),
     [
-        ("echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1", "do not stand here: "),
-        ("exec sleep 86398", "was not done within"),
+        ("echo 'bwrap: no uid map: Permission denied' >&2; exit 1", "do not stand here: ", 60.0),
+        ("exec sleep 86398", "was not done within", 0.5),
     ],
 )
 async def test_walls_that_do_not_come_up_are_told(
-    install: Install, folder: Path, monkeypatch: pytest.MonkeyPatch, does: str, words: str
+    install: Install,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    does: str,
+    words: str,
+    within_s: float,
 ) -> None:
     program = folder.parent / "bwrap"
     program.write_text(f"#!/bin/sh\n{does}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(devcontainers_cli, "CLI_S", 0.5)
+    monkeypatch.setattr(devcontainers_cli, "CLI_S", within_s)
     for module in (devcontainers_cli, cli_walls):
         found = bubblewrap.Bubblewrap(path=str(program), version=(0, 8))
         monkeypatch.setattr(module, "find_bubblewrap", lambda found=found: found)

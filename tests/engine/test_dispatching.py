@@ -208,7 +208,7 @@ async def test_a_worker_goes_on_while_the_database_is_in_trouble(
     terms = Terms(name="w", concurrency=1)
     worker = Worker(bench.equipment, bench.dispatcher, terms, told=bench.told.append)
     working = asyncio.create_task(worker.run())
-    for _ in range(2000):
+    for _ in range(6000):
         if not await bench.left():
             break
         await asyncio.sleep(0.02)

@@ -23,7 +23,7 @@ def heard(site: Worksite, kind: type) -> list[Any]:
 
 
 async def until(site: Worksite, kind: type) -> None:
-    for _ in range(2000):
+    for _ in range(12_000):
         if heard(site, kind):
             return
         await asyncio.sleep(0.01)

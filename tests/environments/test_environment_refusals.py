@@ -1,5 +1,6 @@
 """A machine where `process` cannot start: the cause and the cure are named, nothing else runs."""
 
+import asyncio
 import ctypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.environments import process
 from patchyard.environments.process import ProcessEnvironment
 from patchyard.toolbox import finding
+from toolboxes import comes_true
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +90,10 @@ async def test_a_start_that_hangs_once_is_made_again(
     install(f'[ -e {mark} ] && exec /usr/bin/bwrap "$@"; touch {mark}; sleep 300 & wait')
     monkeypatch.setattr(process, "START_TIMEOUT_S", 3.0)
     environment = ProcessEnvironment(yard.station)
-    handle = await environment.start(yard.spec())
+    starting = asyncio.create_task(environment.start(yard.spec()))
+    await comes_true(mark.exists)
+    monkeypatch.setattr(process, "START_TIMEOUT_S", 60.0)  # of the second one
+    handle = await starting
     await environment.end(handle)
     assert mark.exists()
     assert living(yard) == []

@@ -83,10 +83,10 @@ async def test_providers_are_asked_for_their_health_together(
         folder.mkdir(parents=True)
         (folder / "models.yaml").write_text(json.dumps({"providers": said}))
         own = {"XDG_CONFIG_HOME": str(folder.parent), "OLLAMA_HOST": "127.0.0.1:9"}
-        monkeypatch.setattr("patchyard.execution.tasks.LONGEST_LOOK_S", 0.5)
+        monkeypatch.setattr("patchyard.execution.tasks.LONGEST_LOOK_S", 3.0)
         health = await ProviderFactory({**site.environ, **own}).health()
     assert (health["a"], health["b"]) == ("", "")
-    assert health["mute"] == "mute does not answer within 0.5 s"
+    assert health["mute"] == "mute does not answer within 3 s"
 
 
 async def test_a_factory_finds_who_is_there(site: Worksite) -> None:

@@ -39,7 +39,7 @@ async def word_said(desk: Desk) -> None:
     """Wait until somebody has said something to the newest plan's owner."""
     async with open_equipment(desk.environ) as equipment:
         plan = (await equipment.store.summaries.summaries())[0][0]
-        for _ in range(2000):
+        for _ in range(12_000):
             if await control.words(equipment.store.journal, plan):
                 return
             await asyncio.sleep(0.01)
