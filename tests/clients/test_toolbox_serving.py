@@ -260,7 +260,7 @@ async def test_a_background_job_is_asked_for_and_ended(server: Server) -> None:
 
 
 async def test_ends_itself_and_its_tree_when_nobody_is_connected(tmp_path: Path) -> None:
-    options = ToolboxOptions(listen_fd=0, workspace="", grace_s=0.05)
+    options = ToolboxOptions(listen_fd=0, workspace="", grace_s=1.0)
     async with serving(tmp_path, options=options) as server:
         await server.command("(setsid env -i sh -c 'echo $$ > pid; sleep 60' &)")
         pid = await written(server.workspace / "pid")

@@ -23,7 +23,7 @@ from patchyard.intake import spec_of
 
 __all__ = ["LONGEST_S", "Spring", "springing"]
 
-LONGEST_S = 30.0
+LONGEST_S = 120.0
 
 
 @dataclass(kw_only=True)

@@ -280,7 +280,7 @@ async def test_what_a_killed_engine_leaves_ends_by_itself_and_its_folders_go(
     site: Worksite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def impatient(*words: Any) -> EnvironmentSpec:
-        return replace(spec_at(*words), orphan_grace_s=0.5)
+        return replace(spec_at(*words), orphan_grace_s=3.0)
 
     monkeypatch.setattr("patchyard.engine.pool.spec_at", impatient)
     async with springing(site) as spring:

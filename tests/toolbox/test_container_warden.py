@@ -232,7 +232,7 @@ async def test_without_an_engine_it_takes_the_process_along_that_it_owns(
 ) -> None:
     sleeper = started("import time; time.sleep(300)", "", [])
     try:
-        async with contained(tmp_path, grace_s=0.2) as place:
+        async with contained(tmp_path, grace_s=1.5) as place:
             process = identify(sleeper.pid)
             assert process is not None
             began = process.started if is_same else 1
@@ -241,7 +241,7 @@ async def test_without_an_engine_it_takes_the_process_along_that_it_owns(
                 assert await asking.ask(owned) == {"say": "done"}
             await place.ended()
         if is_same:
-            assert await asyncio.to_thread(sleeper.wait, 10) == -signal.SIGKILL
+            assert await asyncio.to_thread(sleeper.wait, 60) == -signal.SIGKILL
         assert (sleeper.poll() is None) is not is_same
     finally:
         sleeper.kill()
@@ -249,7 +249,7 @@ async def test_without_an_engine_it_takes_the_process_along_that_it_owns(
 
 
 async def test_what_it_owned_may_be_gone(tmp_path: Path) -> None:
-    async with contained(tmp_path, grace_s=0.2) as place:
+    async with contained(tmp_path, grace_s=1.5) as place:
         async with place.asking() as asking:
             await asking.ask({"do": "own", "pid": 2**22 + 1, "started": 5})
         await place.ended()
