@@ -131,6 +131,15 @@ def test_a_speed_that_a_test_asserts_is_found(tmp_path: Path) -> None:
     ]
 
 
+def test_a_guard_against_a_hang_that_a_busy_machine_trips_is_found(tmp_path: Path) -> None:
+    guards = [
+        f"async with asyncio.timeout({each}):" for each in ("0.3", "5", "59.5", "60", "wait_s")
+    ]
+    page = _write(tmp_path, "test_x.py", "\n".join([*guards, "process.wait(timeout=" + "9)"]))
+    found = [each.split(": ")[0] for each in check_timings.findings([page])]
+    assert found == [f"{page}:{line}" for line in (2, 3, 6)]
+
+
 def test_a_lock_without_hash_or_of_another_version_is_found(tmp_path: Path) -> None:
     lock = _write(tmp_path, "a.lock", "click==8.0 \\\n    --hash=sha256:00\n    # via x\n")
     assert check_locks.pins(lock.read_text()) == {"click": "8.0"}
