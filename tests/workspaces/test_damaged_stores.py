@@ -9,6 +9,7 @@ import pytest
 from laboratory import Lab, started
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Unavailable
+from patchyard.workspaces.mending import mend
 from patchyard.workspaces.pinned import GitTrees
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +100,26 @@ async def test_a_base_that_cannot_come_back_names_the_files_and_leaves_all_as_it
 
     assert {each.name for each in folder.iterdir()} - {"mending"} == before
     assert "bring the checkout back" in caught.value.hint
+
+
+async def test_what_other_plans_had_is_read_after_a_mending_that_was_cut_short(
+    copying: Lab,
+) -> None:
+    base = await built(copying)
+    changeset = await copying.changed(base, {"a.txt": "new\n"})
+    patch = await copying.trees.diff(base, changeset)
+    for place in objects_in(Path(base.store).parent / "history"):
+        place.unlink()
+    store = copying.trees.open_store(copying.repo)
+
+    def cut(*_: object) -> None:
+        raise SystemExit
+
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            mend(store, base.tree, base.commit or "", cut)
+
+    assert await GitTrees(copying.trees.home).diff(base, changeset) == patch
 
 
 async def test_a_result_that_lost_files_names_them_and_the_way_back(copying: Lab) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from patchyard.clients.git import Git
 from patchyard.clients.locks import locked
+from patchyard.clients.syncing import put_in_place
 from patchyard.domain.errors import UsageError, WorkFailed
 from patchyard.workspaces.store import DAMAGED, Store, alternates_of
 
 SHOWN = 5  # paths that an error names
-MENDING = "mending"  # folder that holds what was damaged until the new store is whole
+MENDING = "mending"  # folder in which the new store is made
 
 
 def is_whole(git: Git, tree: str, history: Path | None, commit: str) -> bool:
@@ -40,49 +41,52 @@ def lost_of(git: Git, tree: str) -> Sequence[str]:
     return [path.decode("utf-8", "surrogateescape") for path in paths]
 
 
-def mend(store: Store, tree: str, commit: str, retake: Callable[[], object]) -> bool:
+def mend(store: Store, tree: str, commit: str, retake: Callable[[Store], object]) -> bool:
     """Make the store and a history anew; return whether the tree is whole then.
 
-    `retake` reads the checkout into the new store. Where that does not help, all is as it was.
+    `retake` reads the checkout into the store that it is given. Nothing is moved before that one
+    is whole, and at each moment all that could be read until then can be read.
     """
     with locked(store.folder / MENDING / "lock"):
-        history = store.folder / "history" / f"{commit}.git" if commit else None
+        history = _history(store, commit)
         if is_whole(store.git, tree, history, commit):
             return True  # another process has done it
-        kept = _set_aside(store, history)
-        with suppress(UsageError, WorkFailed):
-            store.ensure()
-            if commit:
-                store.history(commit)
-            if not is_whole(store.git, tree, history, commit):
-                retake()
-        aside = _numbered(store.folder)
-        (store.folder / MENDING / "old").rename(aside)
-        store.borrow()
-        if is_whole(store.git, tree, history, commit):
-            return True
-        for place in kept:
+        place = store.folder / MENDING / "new"
+        shutil.rmtree(place, ignore_errors=True)
+        made = Store(store.git, place, store.source)
+        try:
+            with suppress(UsageError, WorkFailed):
+                made.ensure()
+                if commit:
+                    made.history(commit)
+                if not is_whole(made.git, tree, _history(made, commit), commit):
+                    retake(made)
+            if not is_whole(made.git, tree, _history(made, commit), commit):
+                return False
+            _exchange(store, made, commit)
+        finally:
             shutil.rmtree(place, ignore_errors=True)
-            (aside / place.name).rename(place)
-        shutil.rmtree(aside)
-        store.borrow()
-        return False
+        return True
 
 
-def _set_aside(store: Store, history: Path | None) -> Sequence[Path]:
-    """Move the store away, with a history and those that it borrows from; return their places."""
-    old = store.folder / MENDING / "old"
-    shutil.rmtree(old, ignore_errors=True)
-    old.mkdir(parents=True)
-    lenders = [place.parent for place in alternates_of(history)] if history else []
-    kept = [
-        place
-        for place in dict.fromkeys([store.git_dir, *filter(None, [history]), *lenders])
-        if place.is_dir() and not place.parent.name.startswith(DAMAGED)
-    ]
-    for place in kept:
-        place.rename(old / place.name)
-    return kept
+def _history(store: Store, commit: str) -> Path | None:
+    return store.history_place(commit) if commit else None
+
+
+def _exchange(store: Store, made: Store, commit: str) -> None:
+    """Put what was made in the place of what is damaged; the store, which sees all, at the end."""
+    aside = _numbered(store.folder)
+    aside.mkdir()
+    if commit:
+        history = store.history_place(commit)
+        for place in (history, *(objects.parent for objects in alternates_of(history))):
+            if place.is_dir() and not place.parent.name.startswith(DAMAGED):
+                place.rename(aside / place.name)
+        put_in_place(made.history_place(commit), history)
+    if store.git_dir.is_dir():
+        store.git_dir.rename(aside / store.git_dir.name)
+    store.borrow(made.git_dir)
+    put_in_place(made.git_dir, store.git_dir)
 
 
 def _numbered(folder: Path) -> Path:

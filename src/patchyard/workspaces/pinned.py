@@ -5,7 +5,6 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -256,7 +255,7 @@ class GitTrees:
         try:
             base = taken()
         except WorkFailed:
-            if not mending.mend(store, f"{commit}^{{tree}}", commit, lambda: None):
+            if not mending.mend(store, f"{commit}^{{tree}}", commit, lambda _: None):
                 raise
             base = taken()
         links = {
@@ -297,7 +296,10 @@ class GitTrees:
             if mending.is_whole(git, base.tree, history, commit):
                 raise
             store = self.store_of(base)
-            retake = partial(_patiently, lambda: snapshot.of_checkout(store, commit, base.branch))
+
+            def retake(made: Store) -> Base:
+                return _patiently(lambda: snapshot.of_checkout(made, commit, base.branch))
+
             if not mending.mend(store, base.tree, commit, retake):
                 raise _damaged(base, mending.lost_of(git, base.tree)) from None
             return work()

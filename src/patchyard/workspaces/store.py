@@ -57,7 +57,7 @@ class Store:
             init(self.git, made, self.source.object_format)
             (made / "info").mkdir(exist_ok=True)
             (made / "info" / "attributes").write_text(RAW_BYTES)
-            self._borrow(made)
+            self.borrow(made)
             put_in_place(made, self.git_dir)
 
     def _have_raw_bytes(self) -> None:
@@ -77,16 +77,20 @@ class Store:
         self.ensure()
         return text(self.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=content))
 
+    def history_place(self, commit: str) -> Path:
+        """Return where the history of `commit` lies once it is made."""
+        return self.folder / "history" / f"{commit}.git"
+
     def history(self, commit: str) -> Path:
         """Return the git directory that holds the history of `commit`; made once."""
-        place = self.folder / "history" / f"{commit}.git"
+        place = self.history_place(commit)
         if place.exists():
             return place
         self.ensure()
         with locked(self.folder / "lock"):
             if not place.exists():
                 self._fetch(commit, place)
-                self._borrow(self.git_dir)
+                self.borrow(self.git_dir)
         return place
 
     def _fetch(self, commit: str, place: Path) -> None:
@@ -124,11 +128,8 @@ class Store:
                     return [place / "objects", *borrowed]
         return []
 
-    def borrow(self) -> None:
-        """Let the store see every history there is, and what can still be read of damaged ones."""
-        self._borrow(self.git_dir)
-
-    def _borrow(self, git_dir: Path) -> None:
+    def borrow(self, git_dir: Path) -> None:
+        """Let a store see every history there is, and what can still be read of damaged ones."""
         histories = sorted((self.folder / "history").glob("*.git/objects"))
         damaged = sorted(self.folder.glob(f"{DAMAGED}*/*.git/objects"))
         if git_dir.is_dir():
