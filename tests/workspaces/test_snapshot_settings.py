@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from laboratory import Lab, bytes_below, git, lab_at
+from patchyard.clients.git_files import MAX_INDEX_BYTES
 from patchyard.clients.reader import Reader
 from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base
@@ -293,7 +294,7 @@ def _endless(place: Path) -> None:
 
 def _huge(place: Path) -> None:
     place.touch()
-    os.truncate(place, view.MAX_INDEX_BYTES + 1)
+    os.truncate(place, MAX_INDEX_BYTES + 1)
 
 
 @pytest.mark.parametrize("name", ["index", "sharedindex.0123"])

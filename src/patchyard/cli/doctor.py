@@ -23,7 +23,12 @@ from patchyard.config import places
 from patchyard.domain import gvisor
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import Readiness
-from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, WorkFailed
+from patchyard.domain.errors import (
+    EnvironmentUnavailable,
+    PatchyardError,
+    UsageError,
+    WorkFailed,
+)
 from patchyard.engine import trying
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.inspecting import inspect
@@ -174,7 +179,13 @@ async def _checkout() -> list[Finding]:
         top = top_of(Path.cwd())
     except PatchyardError:
         return []
-    broken = await asyncio.to_thread(broken_refs, top)
+    try:
+        broken = await asyncio.to_thread(broken_refs, top)
+    except UsageError as error:
+        odd = Finding(
+            name="checkout", is_good=False, is_needed=False, said=error.message, cure=error.hint
+        )
+        return [odd]
     refs = ", ".join([*broken][:SHOWN])
     cure = " ".join(f"rm {shlex.quote(str(top / place))};" for place in [*broken.values()][:SHOWN])
     return [

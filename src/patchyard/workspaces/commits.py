@@ -11,6 +11,7 @@ from pathlib import Path
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit, stand_in
 from patchyard.clients.git import Finished, Git, text
+from patchyard.clients.git_files import require_readable
 from patchyard.clients.placer import Placer
 from patchyard.clients.syncing import sync_file_system, sync_folder, sync_folders_above
 from patchyard.clients.treewriter import TreeWriter
@@ -69,6 +70,7 @@ def broken_refs(top: Path) -> dict[str, str]:
         extra={"HOME": "/nonexistent"},
         known=ITS_OWN,
     )
+    require_readable(git, top, home=os.environ.get("HOME", ""))
     said = git.attempt("for-each-ref", "--format=").err.splitlines()
     refs = [line.removeprefix(BROKEN) for line in said if line.startswith(BROKEN)]
     return {ref: text(git.run("rev-parse", "--git-path", ref)) for ref in sorted(refs)}

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from patchyard.clients.git_files import MAX_LINK_BYTES, named_git_dir
 from patchyard.clients.reader import OPEN_FILE, OPEN_FOLDER
 from patchyard.domain.errors import Conflict
-
-LINKED = b"gitdir: "  # begins the file `.git` of linked work trees, gitrepository-layout(5)
-MAX_LINK_BYTES = 8192
 
 
 @contextmanager
@@ -52,10 +50,8 @@ def _named(top: int) -> Path | None:
     """Return the git directory that the file `.git` names."""
     with open(".git", "rb", opener=lambda name, _: _opened(name, top)) as file:
         said = file.read(MAX_LINK_BYTES)
-    if not said.startswith(LINKED):
-        return None
-    named = os.fsdecode(said.removeprefix(LINKED).rstrip(b"\r\n"))
-    return Path(f"/proc/self/fd/{top}", named).resolve()
+    named = named_git_dir(said, Path(f"/proc/self/fd/{top}"))
+    return None if named is None else named.resolve()
 
 
 def _opened(name: str, top: int) -> int:

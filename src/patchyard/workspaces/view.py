@@ -6,13 +6,13 @@ Through it git reads the checkout without a setting, filter, hook or lock of the
 import contextlib
 import os
 import shutil
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.clients.foreign_git import VIEWED, ForeignGit
 from patchyard.clients.git import Git
+from patchyard.clients.git_files import MAX_INDEX_BYTES, require_plain
 from patchyard.clients.scratch import scratch
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.source import Source
@@ -20,7 +20,6 @@ from patchyard.workspaces.store import Store, parts
 
 EXCLUDES = "core.excludesfile"
 ATTRIBUTES = "core.attributesfile"
-MAX_INDEX_BYTES = 4 * 1024**3  # about thirty million files
 WITHOUT_WAIT = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO in a file's place would hold us up
 MAX_RULES_BYTES = 4 * 1024 * 1024
 
@@ -101,11 +100,7 @@ def _copy(place: Path, target: Path) -> None:
     """Copy a file with its times. Raises UsageError for what is none, or has no end in sight."""
     with open(place, "rb", opener=lambda path, flags: os.open(path, flags | WITHOUT_WAIT)) as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_INDEX_BYTES:
-            why = "is larger than any index" if stat.S_ISREG(status.st_mode) else "is no file"
-            raise UsageError(
-                f"{place} {why}", hint="move it away; `git reset` there makes the index anew"
-            )
+        require_plain(place, status, most=MAX_INDEX_BYTES)
         with target.open("wb") as made:
             shutil.copyfileobj(file, made)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
