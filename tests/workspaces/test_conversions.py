@@ -3,6 +3,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from handovers import with_large_files
 from laboratory import Lab, bytes_below, git
 from patchyard.contracts.handover import Order
 from patchyard.domain.changeset import Base
@@ -105,23 +106,8 @@ async def test_autocrlf_is_honoured_without_attributes(copying: Lab) -> None:
     assert base.uncommitted == 0
 
 
-def lfs(lab: Lab) -> bytes:
-    """A checkout as git-lfs leaves it: content in the tree, a pointer in the commit."""
-    content = b"\0big" * 100
-    digest = hashlib.sha256(content).hexdigest()
-    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 400\n"
-    lab.write({".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "a": "a\n"})
-    lab.write({"x.bin": pointer})
-    lab.commit()
-    lab.write({"x.bin": content})
-    git(lab.repo, "config", "filter.lfs.clean", f"printf '{pointer}' #")
-    git(lab.repo, "add", "x.bin")
-    assert git(lab.repo, "status", "--porcelain") == ""
-    return content
-
-
 async def test_large_file_content_is_seen_and_committed_as_a_pointer(copying: Lab) -> None:
-    content = lfs(copying)
+    content = with_large_files(copying)
 
     base = await copying.base()
     changeset = await copying.changed(base, {"x.bin": b"new", "y.bin": b"other", "a": "b\n"})

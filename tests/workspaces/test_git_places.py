@@ -1,13 +1,16 @@
 """Git of ours writes refs, logs and the index of a checkout by no link that a stranger left."""
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from handovers import begun, order
+from handovers import begun, order, with_large_files
 from laboratory import Lab, bytes_below, git
 from patchyard.domain.errors import StateRefusal
+from patchyard.workspaces.commits import UserRepository
 
 pytestmark = pytest.mark.anyio
 
@@ -43,9 +46,16 @@ def _log_in_a_configuration(repo: Path) -> None:
     _linked(repo, "logs/HEAD", repo.parent / "mine/other/.git/config")
 
 
+def _a_folder_of_objects(repo: Path) -> None:
+    _linked(repo, "objects/ab", repo.parent / "mine")
+
+
 @pytest.mark.parametrize(
     "make",
-    [_log_of_head, _log_of_the_branch, _logs_of_branches, _branches, _log_in_a_configuration],
+    [
+        *(_log_of_head, _log_of_the_branch, _logs_of_branches, _branches, _log_in_a_configuration),
+        _a_folder_of_objects,
+    ],
 )
 async def test_what_git_writes_stays_in_the_repository(
     copying: Lab, make: Callable[[Path], None]
@@ -62,6 +72,41 @@ async def test_what_git_writes_stays_in_the_repository(
         await lab.apply(base, changeset, order("merge"))
 
     assert (bytes_below(lab.repo), bytes_below(mine, skip="nothing")) == before
+
+
+async def test_large_content_is_written_by_no_link(copying: Lab) -> None:
+    lab = copying
+    with_large_files(lab)
+    base = await lab.base()
+    changeset = await lab.changed(base, {"x.bin": b"new"})
+    mine = lab.repo.parent / "mine"
+    mine.mkdir()
+    (lab.repo / ".git/lfs").symlink_to(mine)
+
+    with pytest.raises(StateRefusal, match=r"\.git/lfs leads to .*/mine by a symbolic link"):
+        await lab.apply(base, changeset, order("branch"))
+
+    assert not list(mine.iterdir())
+
+
+@pytest.mark.service("root")
+async def test_git_runs_as_the_owner_of_the_git_directory_that_it_opens(copying: Lab) -> None:
+    """Another one may have had that place when it was looked at."""
+    lab = copying
+    base, _ = await begun(lab)
+    place, other = lab.repo / ".git", lab.repo.parent / "other.git"
+    shutil.copytree(place, other)
+    for each in (other, *other.rglob("*")):
+        os.lchown(each, 65534, 65534)
+    for each in (lab.repo, *lab.repo.parents[:3]):
+        each.chmod(0o755)
+    user = UserRepository(lab.trees.open_store(lab.repo).source, lab.trees.git_of(base))
+    place.rename(lab.repo.parent / "first.git")
+    other.rename(place)
+
+    user.move("refs/heads/new", base.commit or "", "", reason="test")
+
+    assert (place / "refs/heads/new").lstat().st_uid == 65534
 
 
 async def test_a_work_tree_that_shares_all_by_links_is_merged_into(copying: Lab) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from patchyard.clients.git import Git
+from patchyard.clients.git import Git, by_descriptor
 from patchyard.clients.scratch import scratch
 from patchyard.domain.errors import UsageError, WorkFailed
 
@@ -107,34 +107,58 @@ class ForeignGit(Git):
 
 @contextlib.contextmanager
 def stand_in(
-    repository: Repository,
-    home: Path,
-    *,
-    owner: tuple[int, int] | None = None,
-    synced: str = "",
+    repository: Repository, home: Path, *, is_written: bool = False, synced: str = ""
 ) -> Iterator[ForeignGit]:
     """Yield a git that works on `repository` under a configuration of ours alone.
 
     Its folder, `home` of what is yielded, stands in for the repository's common directory: it links
     to refs, objects and logs, and has a `config` of its own. A fetch may name it as a source.
-    Runs as `owner`, which only root may ask for. `synced` is what git brings to the disk before it
-    goes on (`core.fsync`).
+
+    With `is_written` git works by descriptors of both directories, and under root as the user who
+    owns the git directory that was opened: that user could put another one in its place meanwhile.
+    `synced` is what git brings to the disk before it goes on (`core.fsync`).
     """
-    with _folder(home, is_open=owner is not None) as folder:
-        _furnish(folder, repository)
+    with contextlib.ExitStack() as stack:
+        git_dir, common = repository.git_dir, repository.common_dir
+        held: tuple[int, ...] = ()
+        owner = None
+        if is_written:
+            held = tuple(stack.enter_context(opened(place)) for place in (git_dir, common))
+            git_dir, common = map(by_descriptor, held)
+            owner = _owner(held[0])
+        folder = stack.enter_context(_folder(home, is_open=owner is not None))
+        _furnish(folder, repository, common)
         has_logs = (folder / "logs").is_dir()
         yield ForeignGit(
             home=folder,
             config=Path(os.devnull),
-            git_dir=repository.git_dir,
+            git_dir=git_dir,
             extra={"GIT_COMMON_DIR": str(folder), "HOME": "/nonexistent"},
             further={
                 "core.logAllRefUpdates": "true" if has_logs else "false",
                 **({"core.fsync": synced} if synced else {}),
             },
             owner=owner,
+            held=held,
             known=OURS,
         )
+
+
+@contextlib.contextmanager
+def opened(folder: Path) -> Iterator[int]:
+    """Hold a folder open, also one whose names cannot be listed. Raises OSError."""
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _owner(folder: int) -> tuple[int, int] | None:
+    """Return whom root has to be to write in a folder; None: itself."""
+    status = os.fstat(folder)
+    is_foreign = os.geteuid() == 0 and status.st_uid != 0
+    return (status.st_uid, status.st_gid) if is_foreign else None
 
 
 @contextlib.contextmanager
@@ -152,8 +176,7 @@ def _folder(home: Path, *, is_open: bool) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _furnish(folder: Path, repository: Repository) -> None:
-    common = repository.common_dir
+def _furnish(folder: Path, repository: Repository, common: Path) -> None:
     for name in BORROWED:
         if (common / name).exists():
             (folder / name).symlink_to(common / name)
@@ -185,4 +208,4 @@ def _config(repository: Repository) -> str:
     return core + (f"[extensions]\n{extensions}" if extensions else "")
 
 
-__all__ = ["ITS_OWN", "OURS", "SERVED", "VIEWED", "ForeignGit", "Repository", "stand_in"]
+__all__ = ["ITS_OWN", "OURS", "SERVED", "VIEWED", "ForeignGit", "Repository", "opened", "stand_in"]

@@ -70,6 +70,7 @@ class Git:
     extra: Mapping[str, str] = field(default_factory=dict)  # further environment variables
     further: Mapping[str, str] = field(default_factory=dict)  # further settings
     owner: tuple[int, int] | None = None  # run as this user and group (root only)
+    held: tuple[int, ...] = ()  # descriptors of folders by which it looks; see `by_descriptor`
 
     def at(
         self,
@@ -147,6 +148,7 @@ class Git:
                 user=self.owner[0] if self.owner else None,
                 group=self.owner[1] if self.owner else None,
                 extra_groups=[] if self.owner else None,
+                pass_fds=self.held,
             )
         except FileNotFoundError as error:
             if error.filename != "git":
@@ -158,7 +160,7 @@ class Git:
                 hint="look for a slow disk or network file system",
                 details={"arguments": list(arguments)},
             ) from error
-        said = done.stderr.decode("utf-8", "replace")
+        said = _named(done.stderr.decode("utf-8", "replace"), self.held)
         if done.returncode != 0 and _is_refused_by_disk(said):
             raise failure(arguments, done.returncode, said)
         return Finished(code=done.returncode, out=done.stdout, err=said)
@@ -194,9 +196,22 @@ def _is_refused_by_disk(said: str) -> bool:
     return UNWRITTEN in said or is_full_disk(said)
 
 
+def by_descriptor(folder: int) -> Path:
+    """Return a path of an open folder, for this process and those that inherit the descriptor."""
+    return Path(f"/proc/self/fd/{folder}")
+
+
+def _named(said: str, held: Sequence[int]) -> str:
+    """Put the names of folders in the place of their descriptors."""
+    for each in held:
+        path = by_descriptor(each)
+        said = said.replace(f"{path}/", f"{path.readlink()}/")
+    return said
+
+
 def text(output: bytes) -> str:
     """Return one line of output as text, paths exact."""
     return os.fsdecode(output).rstrip("\n")
 
 
-__all__ = ["SETTINGS", "Finished", "Git", "failure", "text"]
+__all__ = ["SETTINGS", "Finished", "Git", "by_descriptor", "failure", "text"]

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchyard.clients.blobreader import BlobReader
-from patchyard.clients.foreign_git import ITS_OWN, ForeignGit, stand_in
-from patchyard.clients.git import Finished, Git, text
+from patchyard.clients.foreign_git import ITS_OWN, ForeignGit, opened, stand_in
+from patchyard.clients.git import Finished, Git, by_descriptor, text
 from patchyard.clients.git_files import require_readable
 from patchyard.clients.placer import Placer
 from patchyard.clients.syncing import sync_file_system, sync_folder, sync_folders_above
@@ -18,7 +18,7 @@ from patchyard.clients.treewriter import TreeWriter
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Conflict, StateRefusal, UsageError
 from patchyard.workspaces.edits import Content, Edit
-from patchyard.workspaces.git_places import require_own
+from patchyard.workspaces.git_places import require_no_link, require_own
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import parts
 
@@ -83,12 +83,9 @@ class UserRepository:
         """Take what is known of it; `store` looks at our store."""
         self._source = source
         self._store = store
-        status = source.git_dir.stat()
-        is_foreign = os.geteuid() == 0 and status.st_uid != 0
-        self._owner = (status.st_uid, status.st_gid) if is_foreign else None
 
     def _open(self) -> AbstractContextManager[ForeignGit]:
-        return stand_in(self._source, self._store.home.parent, owner=self._owner, synced=SYNCED)
+        return stand_in(self._source, self._store.home.parent, is_written=True, synced=SYNCED)
 
     def _attempt(self, *arguments: str, stdin: bytes = b"") -> Finished:
         with self._open() as git:
@@ -156,14 +153,18 @@ class UserRepository:
         sync_file_system(self._source.common_dir)
 
     def keep_large(self, contents: Mapping[str, str]) -> None:
-        """Put LFS content (SHA-256 to blob of ours) where git-lfs keeps it."""
+        """Put LFS content (SHA-256 to blob of ours) where git-lfs keeps it.
+
+        Raises StateRefusal where that is behind a link.
+        """
         if not contents:
             return
-        placer = Placer(self._source.common_dir, inherits=os.geteuid() == 0)
-        with BlobReader(self._store) as blobs:
+        with opened(self._source.common_dir) as held, BlobReader(self._store) as blobs:
+            placer = Placer(by_descriptor(held), inherits=os.geteuid() == 0)
             for digest, blob in contents.items():
                 path = f"lfs/objects/{digest[:2]}/{digest[2:4]}/{digest}"
-                if not (self._source.common_dir / path).exists():
+                if not (by_descriptor(held) / path).exists():
+                    require_no_link(self._source.common_dir, path)
                     placer.put(path, "100644", blobs.chunks(blob))
 
     def require_own(self, ref: str) -> None:

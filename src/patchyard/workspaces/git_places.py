@@ -4,6 +4,7 @@ Git follows links there. One in the place of a log, a ref or the index would lea
 into any file of the user's.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,13 +25,25 @@ def require_own(source: Source, ref: str) -> None:
         place = folder / name
         real = os.path.realpath(place)
         if not real.endswith(f"/{name}") or not _is_git(Path(real.removesuffix(f"/{name}"))):
-            raise StateRefusal(
-                f"{place} leads to {real} by a symbolic link; git would write there, nothing was"
-                " changed",
-                hint="put a file or folder of the repository's own in the place of that link, or"
-                " use --to worktree or --to patch",
-                details={"place": str(place), "target": real},
-            )
+            raise _led_away(place, real)
+
+
+def require_no_link(folder: Path, path: str) -> None:
+    """Raise StateRefusal where a part of `path` below a git directory is a link."""
+    place = folder
+    for name in path.split("/"):
+        place /= name
+        if place.is_symlink():
+            raise _led_away(place, os.path.realpath(place))
+
+
+def _led_away(place: Path, real: str) -> StateRefusal:
+    return StateRefusal(
+        f"{place} leads to {real} by a symbolic link; git would write there, nothing was changed",
+        hint="put a file or folder of the repository's own in the place of that link, or"
+        " use --to worktree or --to patch",
+        details={"place": str(place), "target": real},
+    )
 
 
 def _written(source: Source, ref: str) -> Iterator[tuple[Path, str]]:
@@ -40,6 +53,11 @@ def _written(source: Source, ref: str) -> Iterator[tuple[Path, str]]:
     yield source.common_dir, "packed-refs"
     for name in (ref, f"logs/{ref}"):
         yield source.common_dir, name
+    yield source.common_dir, "objects"
+    with contextlib.suppress(OSError), os.scandir(source.common_dir / "objects") as listed:
+        yield from (
+            (source.common_dir, f"objects/{each.name}") for each in listed if each.is_symlink()
+        )
 
 
 def _is_git(folder: Path) -> bool:
@@ -47,4 +65,4 @@ def _is_git(folder: Path) -> bool:
     return os.path.lexists(head) and any((folder / name).exists() for name in COMPLETED)
 
 
-__all__ = ["require_own"]
+__all__ = ["require_no_link", "require_own"]
