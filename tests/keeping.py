@@ -84,10 +84,8 @@ def own(root: Path) -> None:
 
 def stored(blobs: FileBlobs, content: bytes) -> str:
     """Store a content; return its digest."""
-    reading, writing = os.pipe()
-    os.write(writing, content)
-    os.close(writing)
-    with blobs.writing() as writer:
-        digest = writer.keep(reading)
-    os.close(reading)
-    return digest
+    with os.fdopen(os.memfd_create("content"), "w+b", buffering=0) as source:
+        source.write(content)
+        source.seek(0)
+        with blobs.writing() as writer:
+            return writer.keep(source.fileno())

@@ -1,6 +1,7 @@
 """Contents on disk: packs of small ones, files of large ones, whole or not there."""
 
 import errno
+import hashlib
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from keeping import stored
 from patchyard.domain.errors import Unavailable
 from patchyard.stores import blobs as blob_store
-from patchyard.stores.blobs import FileBlobs, FileBlobSpaces
+from patchyard.stores.blobs import CHUNK_BYTES, FileBlobs, FileBlobSpaces
 
 
 def test_a_large_content_is_kept_as_one_stream(tmp_path: Path) -> None:
@@ -28,6 +29,46 @@ def test_a_large_content_is_kept_as_one_stream(tmp_path: Path) -> None:
     assert (tmp_path / "copy").read_bytes() == large.read_bytes()
     assert digests == [(digests[0][0], large.stat().st_size), (digests[0][0], 0)]
     assert [place.name for place in (tmp_path / "space").iterdir()] == [digests[0][0][:2]]
+
+
+def test_holes_of_a_file_take_no_room_where_it_is_kept_nor_where_it_comes_back(
+    tmp_path: Path,
+) -> None:
+    blobs = FileBlobs(tmp_path / "space")
+    sparse = tmp_path / "sparse"
+    with sparse.open("wb") as file:
+        for at in (10_000, 9_000_000, 20_000_001):
+            file.seek(at)
+            file.write(b"data")
+        file.truncate(40_000_003)
+    with sparse.open("rb") as source, blobs.writing() as writer:
+        digest = writer.keep(source.fileno())
+    with (tmp_path / "back").open("wb") as target:
+        blobs.copy(digest, target.fileno())
+
+    assert digest == hashlib.sha256(sparse.read_bytes()).hexdigest()
+    assert (tmp_path / "back").read_bytes() == sparse.read_bytes()
+    for place in (blobs.place(digest), tmp_path / "back"):
+        assert place.stat().st_blocks <= sparse.stat().st_blocks
+
+
+@pytest.mark.parametrize("size", [CHUNK_BYTES, CHUNK_BYTES + 1])
+def test_a_hole_before_its_data_decides_nothing_about_where_a_content_lies(
+    tmp_path: Path, size: int
+) -> None:
+    blobs = FileBlobs(tmp_path / "space")
+    sparse = tmp_path / "sparse"
+    with sparse.open("wb") as file:
+        file.seek(500_000)
+        file.write(b"data")
+        file.truncate(size)
+    with sparse.open("rb") as source, blobs.writing() as writer:
+        digest = writer.keep(source.fileno())
+
+    assert (digest in blobs.packed) is (size == CHUNK_BYTES)
+    with (tmp_path / "back").open("wb") as target:
+        blobs.copy(digest, target.fileno())
+    assert (tmp_path / "back").read_bytes() == sparse.read_bytes()
 
 
 def test_what_was_torn_at_the_end_of_a_pack_is_passed_over(tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ class BlobWriter(Protocol):
     """Takes contents in; they are on disk when the block that gave it has ended."""
 
     def keep(self, source: int) -> str:
-        """Store what the descriptor `source` holds from here to its end; return its digest."""
+        """Store what the file `source`, a descriptor, holds from here to its end.
+
+        Return its SHA-256 in hexadecimal.
+        """
         ...
 
     @property
@@ -34,7 +37,7 @@ class Blobs(Protocol):
         ...
 
     def copy(self, digest: str, target: int) -> None:
-        """Write a content to the descriptor `target`.
+        """Write a content to the descriptor `target` of an empty file; holes stay holes.
 
         Raises JournalBroken when it is missing or does not match its digest.
         """

@@ -1,6 +1,7 @@
 """Contents by their SHA-256 below the home, one space a plan.
 
-Small ones lie in packs, large ones in files of their own, in folders by their first two digits.
+Small ones, CHUNK_BYTES at most, lie in packs; large ones in files of their own, with their holes,
+in folders by their first two digits.
 """
 
 import contextlib
@@ -8,16 +9,17 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from patchyard.clients.room import explained
+from patchyard.clients.sparse_files import CHUNK_BYTES, pieces, write
 from patchyard.clients.syncing import sync, sync_folder
 from patchyard.domain.errors import JournalBroken, Unavailable
 from patchyard.stores.packs import PACK_BYTES, SUFFIX, Pack, Record, read, records, sync_packs
 
 SPACE_BYTES = 8 * 1024**3  # one plan's contents; an agent could write new ones in each call
-CHUNK_BYTES = 1024 * 1024  # a larger content is a file of its own
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -170,10 +172,13 @@ class Writer:
 
     def keep(self, source: int) -> str:
         """See contracts.blobs.BlobWriter."""
-        content = os.read(source, CHUNK_BYTES)
-        more = os.read(source, CHUNK_BYTES) if len(content) == CHUNK_BYTES else b""
-        if more:
-            return self._stream(source, content, more)
+        found, begun, size = pieces(source), [], 0
+        for piece in found:
+            begun.append(piece)
+            size += len(piece)
+            if size > CHUNK_BYTES:
+                return self._stream(chain(begun, found))
+        content = b"".join(begun)
         digest = hashlib.sha256(content).hexdigest()
         if digest not in self._added and not self._blobs.has(digest):
             if self._pack is None:
@@ -199,15 +204,16 @@ class Writer:
         if self._pack is not None:
             self._pack.close()
 
-    def _stream(self, source: int, *pieces: bytes) -> str:
+    def _stream(self, content: Iterable[bytes]) -> str:
         """Store a large content while it is hashed: its digest is known at its end."""
         made, hashed, size = self._blobs.fresh(), hashlib.sha256(), 0
         target = os.open(made, FRESH, 0o600)
         try:
-            for piece in _pieces(source, pieces):
+            for piece in content:
                 hashed.update(piece)
-                write_all(target, piece)
+                write(target, piece, size)
                 size += len(piece)
+            os.ftruncate(target, size)
             digest = hashed.hexdigest()
             if not self._blobs.has(digest):
                 sync(target)
@@ -236,21 +242,18 @@ def _put(made: Path, place: Path) -> None:
         raise
 
 
-def _pieces(source: int, first: tuple[bytes, ...]) -> Iterator[bytes]:
-    yield from first
-    while piece := os.read(source, CHUNK_BYTES):
-        yield piece
-
-
 def _copied(place: Path, digest: str, target: int | None) -> bool:
     """Write a file to `target`, where there is one; whether it matched its digest."""
-    hashed = hashlib.sha256()
+    hashed, size = hashlib.sha256(), 0
     source = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        for piece in _pieces(source, ()):
+        for piece in pieces(source):
             hashed.update(piece)
             if target is not None:
-                write_all(target, piece)
+                write(target, piece, size)
+            size += len(piece)
+        if target is not None:
+            os.ftruncate(target, size)
     finally:
         os.close(source)
     return hashed.hexdigest() == digest
