@@ -189,6 +189,18 @@ async def test_protected_paths_need_to_be_allowed_by_name(copying: Lab) -> None:
     assert (copying.repo / ".github/workflows/ci.yml").exists()
 
 
+async def test_zeros_of_a_file_take_no_room_in_the_checkout(copying: Lab) -> None:
+    base, _ = await begun(copying)
+    content = bytes(3_000_000) + b"data" + bytes(5_000_001)
+    changeset = await copying.changed(base, {"sparse": content})
+
+    await copying.apply(base, changeset, order("worktree"))
+
+    place = copying.repo / "sparse"
+    assert place.read_bytes() == content
+    assert place.stat().st_blocks * 512 < len(content) // 10
+
+
 @pytest.mark.service("root")
 async def test_a_root_engine_leaves_the_repository_to_its_owner(copying: Lab) -> None:
     copying.write(FILES)

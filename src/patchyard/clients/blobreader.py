@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import IO, Self, cast
 
 from patchyard.clients.git import Git
-from patchyard.clients.treewriter import CHUNK_BYTES
+from patchyard.clients.sparse_files import CHUNK_BYTES
 from patchyard.domain.errors import WorkFailed
 
 AHEAD = 64  # blobs that are asked for at once: their names fit a pipe that nobody empties

@@ -2,7 +2,8 @@
 
 import errno
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 
 from patchyard.toolbox.holes import write_with_holes
 
@@ -10,29 +11,35 @@ CHUNK_BYTES = 1024 * 1024
 ZEROS = bytes(CHUNK_BYTES)
 
 
-def pieces(source: int) -> Iterator[bytes]:
-    """Yield what a file holds from where its descriptor stands to its end, CHUNK_BYTES at most.
+def pieces(source: int, *, until: int | None = None) -> Iterator[bytes]:
+    """Yield what a file holds, to byte `until` or to its end, CHUNK_BYTES at most at a time.
 
-    Of a hole zeros are yielded and nothing is read.
+    Of a hole zeros are yielded and nothing is read. Where the descriptor stands is left open.
     """
-    at = os.lseek(source, 0, os.SEEK_CUR)
-    while True:
-        data = _data_from(source, at)
+    end = sys.maxsize if until is None else until
+    at = 0
+    while at < end:
+        data = min(_data_from(source, at), end)
         while at < data:
             zeros = ZEROS[: data - at]
             yield zeros
             at += len(zeros)
-        piece = os.pread(source, CHUNK_BYTES, at)
+        piece = os.pread(source, min(CHUNK_BYTES, end - at), at)
         if not piece:
             return
         yield piece
         at += len(piece)
 
 
-def write(target: int, piece: bytes, at: int) -> None:
-    """Write a piece of a new file; who writes the last one sets the file's size."""
-    if piece != ZEROS[: len(piece)]:  # as a whole this is compared a hundred times faster
-        write_with_holes(target, piece, at)
+def fill(target: int, content: Iterable[bytes]) -> int:
+    """Write all of a new file with holes in the place of zeros; return its size in bytes."""
+    size = 0
+    for piece in content:
+        if piece != ZEROS[: len(piece)]:  # as a whole this is compared a hundred times faster
+            write_with_holes(target, piece, size)
+        size += len(piece)
+    os.ftruncate(target, size)
+    return size
 
 
 def _data_from(source: int, at: int) -> int:
@@ -47,4 +54,4 @@ def _data_from(source: int, at: int) -> int:
         raise
 
 
-__all__ = ["CHUNK_BYTES", "pieces", "write"]
+__all__ = ["CHUNK_BYTES", "fill", "pieces"]

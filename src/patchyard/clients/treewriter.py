@@ -13,9 +13,9 @@ from typing import IO, NoReturn, Self, cast
 
 from patchyard.clients.git import Git, failure
 from patchyard.clients.locks import locked
+from patchyard.clients.sparse_files import pieces
 from patchyard.domain.errors import WorkFailed
 
-CHUNK_BYTES = 1024 * 1024
 SHA1_HEX = 40
 
 
@@ -37,13 +37,12 @@ def hash_blob(size: int, chunks: Iterable[bytes], *, like: str) -> str:
 
 def chunks_of(descriptor: int, size: int) -> Iterator[bytes]:
     """Yield exactly `size` bytes from the start of a file. Raises WorkFailed when it shrank."""
-    at = 0
-    while at < size:
-        piece = os.pread(descriptor, min(CHUNK_BYTES, size - at), at)
-        if not piece:
-            raise ChangedMeanwhile
-        at += len(piece)
+    left = size
+    for piece in pieces(descriptor, until=size):
+        left -= len(piece)
         yield piece
+    if left:
+        raise ChangedMeanwhile
 
 
 def quote(path: str) -> bytes:
@@ -169,7 +168,6 @@ def empty_tree(*, like: str) -> str:
 
 
 __all__ = [
-    "CHUNK_BYTES",
     "SHA1_HEX",
     "ChangedMeanwhile",
     "TreeWriter",

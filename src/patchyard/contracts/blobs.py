@@ -8,7 +8,7 @@ class BlobWriter(Protocol):
     """Takes contents in; they are on disk when the block that gave it has ended."""
 
     def keep(self, source: int) -> str:
-        """Store what the file `source`, a descriptor, holds from here to its end.
+        """Store what the file `source`, a descriptor, holds.
 
         Return its SHA-256 in hexadecimal.
         """

@@ -9,12 +9,13 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
 from patchyard.clients.room import explained
-from patchyard.clients.sparse_files import CHUNK_BYTES, pieces, write
+from patchyard.clients.sparse_files import CHUNK_BYTES, fill, pieces
 from patchyard.clients.syncing import sync, sync_folder
 from patchyard.domain.errors import JournalBroken, Unavailable
 from patchyard.stores.packs import PACK_BYTES, SUFFIX, Pack, Record, read, records, sync_packs
@@ -206,14 +207,10 @@ class Writer:
 
     def _stream(self, content: Iterable[bytes]) -> str:
         """Store a large content while it is hashed: its digest is known at its end."""
-        made, hashed, size = self._blobs.fresh(), hashlib.sha256(), 0
+        made, hashed = self._blobs.fresh(), hashlib.sha256()
         target = os.open(made, FRESH, 0o600)
         try:
-            for piece in content:
-                hashed.update(piece)
-                write(target, piece, size)
-                size += len(piece)
-            os.ftruncate(target, size)
+            size = fill(target, _hashing(content, hashed.update))
             digest = hashed.hexdigest()
             if not self._blobs.has(digest):
                 sync(target)
@@ -242,18 +239,23 @@ def _put(made: Path, place: Path) -> None:
         raise
 
 
+def _hashing(content: Iterable[bytes], update: Callable[[bytes], object]) -> Iterator[bytes]:
+    """Yield pieces once their hash has taken them in."""
+    for piece in content:
+        update(piece)
+        yield piece
+
+
 def _copied(place: Path, digest: str, target: int | None) -> bool:
     """Write a file to `target`, where there is one; whether it matched its digest."""
-    hashed, size = hashlib.sha256(), 0
+    hashed = hashlib.sha256()
     source = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        for piece in pieces(source):
-            hashed.update(piece)
-            if target is not None:
-                write(target, piece, size)
-            size += len(piece)
-        if target is not None:
-            os.ftruncate(target, size)
+        content = _hashing(pieces(source), hashed.update)
+        if target is None:
+            deque(content, maxlen=0)
+        else:
+            fill(target, content)
     finally:
         os.close(source)
     return hashed.hexdigest() == digest

@@ -15,6 +15,7 @@ from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git
 from patchyard.clients.placer import FRESH, Placer
 from patchyard.clients.reader import Reader
+from patchyard.clients.sparse_files import fill
 from patchyard.clients.stages import stage
 from patchyard.clients.syncing import sync_folders_above
 from patchyard.domain.errors import (
@@ -238,10 +239,9 @@ class WorkTree:
         else:
             bits = 0o777 if mode == "100755" else 0o666  # less the umask, as git does it
             with os.fdopen(os.open(place, FRESH, bits), "wb") as file:
-                file.writelines(blobs.chunks(blob))
+                fill(file.fileno(), blobs.chunks(blob))
                 if before is not None and stat.S_ISREG(before.st_mode):
                     os.fchmod(file.fileno(), _kept_bits(before.st_mode, mode))
-                file.flush()
                 os.fsync(file.fileno())
         if os.geteuid() == 0:
             owner = before or self._above(path)
