@@ -62,8 +62,6 @@ async def _prepared() -> AsyncIterator[tuple[Kept, Path]]:
         for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "all"]):
             git(repository, *command)
         workspaces = yard.equipment.workspaces
-        if not isinstance(workspaces, Checkpointing):
-            raise NotImplementedError("these workspaces keep no checkpoints")
         base = await yard.equipment.trees.snapshot(repository)
         name = yard.equipment.clock.new_id()
         ref = await workspaces.create(base, workspace_id=name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from laboratory import AGENT, Lab, started
-from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
+from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.manifest import Delta, Entry, Manifest, applied
 from patchyard.stores.blobs import FileBlobs, FileBlobSpaces
@@ -18,7 +18,6 @@ class Keeper:
     """One workspace whose checkpoints are kept, as the engine keeps them."""
 
     def __init__(self, lab: Lab, base: Base, ref: WorkspaceRef) -> None:
-        assert isinstance(lab.workspaces, Checkpointing)
         self.workspaces = lab.workspaces
         self.blobs = FileBlobSpaces(lab.repo.parent / "blobs").of(ref.workspace_id)
         self.manifest: dict[str, Entry] = {}

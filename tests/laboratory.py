@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.contracts.handover import Order, Receipt
-from patchyard.contracts.workspace import WorkspaceRef, Workspaces
+from patchyard.contracts.workspace import CheckpointingWorkspaces, WorkspaceRef
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.workspaces.copy import CopyWorkspaces
 from patchyard.workspaces.handover import GitHandOver
@@ -69,7 +69,7 @@ class Lab:
 
     repo: Path
     trees: GitTrees
-    workspaces: Workspaces
+    workspaces: CheckpointingWorkspaces
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
         """Write files into the user's checkout."""

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from engine.worksite import ADD, Worksite, call
-from patchyard.contracts.workspace import Workspaces
+from patchyard.contracts.workspace import CheckpointingWorkspaces
 from patchyard.domain.changeset import ChangeSet
 from patchyard.domain.errors import (
     GuardRefused,
@@ -65,7 +65,7 @@ async def test_a_plan_stopped_by_a_limit_keeps_its_change_set(site: Worksite) ->
 class Unreadable:
     """Workspaces that cannot be captured."""
 
-    def __init__(self, workspaces: Workspaces) -> None:
+    def __init__(self, workspaces: CheckpointingWorkspaces) -> None:
         self._workspaces = workspaces
 
     def __getattr__(self, name: str) -> object:
@@ -77,7 +77,7 @@ class Unreadable:
 
 async def test_a_limit_stays_the_reason_when_nothing_can_be_captured(site: Worksite) -> None:
     async with site.open() as (equipment, _):
-        blind = cast("Workspaces", Unreadable(equipment.workspaces))
+        blind = cast("CheckpointingWorkspaces", Unreadable(equipment.workspaces))
         workflow = Workflow(replace(equipment, workspaces=blind))
         plan_id = await site.made(workflow, site.asked(ADD, ADD, ADD, steps=3))
         with pytest.raises(LimitReached):

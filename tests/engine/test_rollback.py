@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.worksite import Worksite, call
-from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
+from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, RolledBack, Trigger
 from patchyard.domain.codec import from_json
 from patchyard.domain.errors import (
@@ -330,7 +330,6 @@ async def test_before_a_declared_install_and_at_the_end_of_a_round_bulk_is_kept(
 ) -> None:
     async with site.open() as (equipment, workflow):
         kept: list[bool] = []
-        assert isinstance(equipment.workspaces, Checkpointing)
         checkpoint: Any = equipment.workspaces.checkpoint
 
         async def noted(*arguments: object, **options: object) -> object:

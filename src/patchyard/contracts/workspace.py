@@ -92,9 +92,8 @@ class LookStopped(Exception):
     """Nobody wants the rest of a look; what it has kept so far is kept."""
 
 
-@runtime_checkable
 class Checkpointing(Protocol):
-    """Extension: workspaces whose content can be kept, and brought back to what it was."""
+    """What plans need beside: their content can be kept, and brought back to what it was."""
 
     async def checkpoint(
         self,
@@ -144,6 +143,10 @@ class Checkpointing(Protocol):
         ...
 
 
+class CheckpointingWorkspaces(Workspaces, Checkpointing, Protocol):
+    """Both: what plans work in. Asked for by its type, so that no wrapper lacks a part unseen."""
+
+
 @runtime_checkable
 class Renaming(Protocol):
     """Extension: workspaces that can be given another name while environments use them."""
@@ -156,6 +159,7 @@ class Renaming(Protocol):
 __all__ = [
     "CallWindow",
     "Checkpointing",
+    "CheckpointingWorkspaces",
     "LookStopped",
     "Renaming",
     "WorkspaceRef",

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from patchyard.contracts.environment import Freezing
-from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
+from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.changeset import Base
 from patchyard.domain.checkpoint import CheckpointMade, FilesRestored, Trigger
 from patchyard.domain.errors import JournalBroken
@@ -32,13 +32,11 @@ class Checkpoints:
         self,
         equipment: Equipment,
         ledger: Ledger,
-        workspaces: Checkpointing,
         ground: Callable[[], Awaitable[WorkspaceRef]],
         places: Places,
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
-        self._workspaces = workspaces
         self._ground = ground
         self._places = places
         self._blobs = equipment.blobs.of(ledger.plan_id)
@@ -89,7 +87,7 @@ class Checkpoints:
         began, is_held = clock.monotonic(), bool(self._places.running)
         async with _stilled(self._equipment, self._places) as is_still:
             stopping = threading.Event()
-            looking = self._workspaces.checkpoint(
+            looking = self._equipment.workspaces.checkpoint(
                 base,
                 workspace,
                 manifest,
@@ -145,9 +143,7 @@ class Checkpoints:
     async def restore(self, checkpoint_id: str) -> None:
         """Bring the files back. No environment may be there; the intent is journalled."""
         workspace = await self._ground()
-        self._manifest = await bring_back(
-            self._equipment, self._ledger, self._workspaces, workspace, checkpoint_id
-        )
+        self._manifest = await bring_back(self._equipment, self._ledger, workspace, checkpoint_id)
         self._lacking = {path for path, entry in self._manifest.items() if entry.is_lacking}
         self._last, self._may_differ = checkpoint_id, True  # the call is about to write again
 
@@ -206,7 +202,6 @@ async def require_contents(equipment: Equipment, ledger: Ledger, checkpoint_id: 
 async def bring_back(
     equipment: Equipment,
     ledger: Ledger,
-    workspaces: Checkpointing,
     workspace: WorkspaceRef,
     checkpoint_id: str,
 ) -> dict[str, Entry]:
@@ -214,7 +209,9 @@ async def bring_back(
     manifest = await manifest_of(ledger, checkpoint_id)
     blobs = equipment.blobs.of(ledger.plan_id)
     async with ledger.sole():
-        lost = await whole(workspaces.restore(_base(ledger), workspace, manifest, blobs=blobs))
+        lost = await whole(
+            equipment.workspaces.restore(_base(ledger), workspace, manifest, blobs=blobs)
+        )
     said = (Noted(text=NOT_KEPT + ", ".join(lost)[:1000]),) if lost else ()
     await ledger.record(FilesRestored(checkpoint_id=checkpoint_id), *said)
     return {path: entry._replace(ctime=0) for path, entry in manifest.items()}
@@ -223,11 +220,11 @@ async def bring_back(
 async def finish_restore(equipment: Equipment, ledger: Ledger, workspace: WorkspaceRef) -> None:
     """Do what a killed life had only begun: nothing goes on before the files are back."""
     checkpoint_id = ledger.state.restoring
-    if not checkpoint_id or not isinstance(equipment.workspaces, Checkpointing):
+    if not checkpoint_id:
         return
     for live in list(ledger.state.environments.values()):
         await ended(equipment, ledger, live.handle, "its files are brought back")
-    await bring_back(equipment, ledger, equipment.workspaces, workspace, checkpoint_id)
+    await bring_back(equipment, ledger, workspace, checkpoint_id)
 
 
 def _base(ledger: Ledger) -> Base:

@@ -25,7 +25,7 @@ from patchyard.contracts.subjects import Subjects
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
 from patchyard.contracts.validator import ReportReader, Scanner
-from patchyard.contracts.workspace import Workspaces
+from patchyard.contracts.workspace import CheckpointingWorkspaces
 from patchyard.domain.entrusted import Lookup
 from patchyard.domain.environment import ExecutionEnvironment, no_such_kind
 from patchyard.domain.gates import Reads
@@ -47,7 +47,7 @@ class Equipment:
     trees: Trees
     subjects: Subjects
     analyst: Analyst
-    workspaces: Workspaces
+    workspaces: CheckpointingWorkspaces
     blobs: BlobSpaces  # what checkpoints keep
     layers: Layers
     handover: HandOver

@@ -6,7 +6,7 @@ So does a disk that failed to write, or that was mounted anew.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from patchyard.contracts.workspace import Checkpointing, WorkspaceRef
+from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.checkpoint import RolledBack
 from patchyard.domain.codec import from_json
 from patchyard.domain.errors import PatchyardError
@@ -34,8 +34,6 @@ async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
     """
     state, workspaces = ledger.state, equipment.workspaces
     if state.workspace is None or state.phase != Phase.EXECUTE:
-        return
-    if not isinstance(workspaces, Checkpointing):
         return
     workspace = from_json(WorkspaceRef, state.workspace)
     has_failed = state.failure is not None and UNSYNCED in state.failure.details
@@ -73,9 +71,9 @@ async def distrusting(equipment: Equipment, ledger: Ledger) -> AsyncIterator[Non
     try:
         yield
     except (PatchyardError, OSError) as error:
-        workspaces, known = equipment.workspaces, ledger.state.workspace
-        if known is not None and isinstance(workspaces, Checkpointing) and has_lost_writes(error):
-            await workspaces.distrust(from_json(WorkspaceRef, known))
+        known = ledger.state.workspace
+        if known is not None and has_lost_writes(error):
+            await equipment.workspaces.distrust(from_json(WorkspaceRef, known))
         raise
 
 

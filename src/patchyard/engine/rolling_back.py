@@ -1,6 +1,5 @@
 """Files and conversation of a plan, taken back together to one of its checkpoints."""
 
-from patchyard.contracts.workspace import Checkpointing
 from patchyard.domain.checkpoint import RolledBack
 from patchyard.domain.errors import GuardRefused, StateRefusal, UnknownName, UsageError
 from patchyard.domain.events import ToolCallSettled
@@ -56,11 +55,11 @@ async def roll_back(
     Raises GuardRefused where something of it is handed over, StateRefusal where nothing can be
     brought back, JournalBroken when a content is lost: nothing is changed then.
     """
-    state, workspaces = ledger.state, equipment.workspaces
+    state = ledger.state
     _require_nothing_handed(state)
-    if state.base is None or not isinstance(workspaces, Checkpointing):
+    if state.base is None:
         raise StateRefusal(
-            f"the workspaces that are set here keep no files of plan {state.plan_id}",
+            f"plan {state.plan_id} has no base yet, so there is nothing to go back to",
             hint="begin the task anew with `agents run`",
         )
     await require_contents(equipment, ledger, mark.checkpoint_id)
@@ -80,7 +79,7 @@ async def roll_back(
         return ledger.state
     async with working_ground(equipment, ledger, state.base, ()) as workspace:
         await ledger.record(*open_calls, back)
-        await bring_back(equipment, ledger, workspaces, workspace, checkpoint_id)
+        await bring_back(equipment, ledger, workspace, checkpoint_id)
     return ledger.state
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from patchyard.contracts.actor import Brief, Casting, Session
 from patchyard.contracts.tool import Tool
-from patchyard.contracts.workspace import Checkpointing
 from patchyard.domain.environment import IN_PLACE, EnvironmentSpec, Site
 from patchyard.domain.invariant import reconcile
 from patchyard.domain.network import instructions
@@ -100,10 +99,9 @@ def _checkpoints(
     equipment: Equipment, ledger: Ledger, phase: Phase, ground: Ground, places: Places
 ) -> Checkpoints | None:
     """Return who keeps the files; nothing is written while planning."""
-    workspaces = equipment.workspaces
-    if phase != Phase.EXECUTE or not isinstance(workspaces, Checkpointing):
+    if phase != Phase.EXECUTE:
         return None
-    return Checkpoints(equipment, ledger, workspaces, ground, places)
+    return Checkpoints(equipment, ledger, ground, places)
 
 
 async def _session(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from patchyard.clients.mounts import is_mounted, leave_mounts, mount_overlay, unmount
 from patchyard.contracts.blobs import Blobs
-from patchyard.contracts.workspace import CallWindow, WorkspaceRef, Workspaces, never
+from patchyard.contracts.workspace import CallWindow, CheckpointingWorkspaces, WorkspaceRef, never
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.manifest import Delta, Manifest
@@ -26,7 +26,9 @@ VACANT = ".vacant"
 STRATEGIES = ("auto", "copy", "overlay")
 
 
-def select_workspaces(trees: GitTrees, folder: Path, *, strategy: str = "auto") -> Workspaces:
+def select_workspaces(
+    trees: GitTrees, folder: Path, *, strategy: str = "auto"
+) -> CheckpointingWorkspaces:
     """Return the strategy that `strategy` names; `auto` takes an overlay where one mounts.
 
     Raises UnknownName for another word.
