@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from laboratory import Lab, started
+from patchyard.clients.git import text
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Unavailable
 from patchyard.workspaces.mending import mend
@@ -122,14 +123,33 @@ async def test_what_other_plans_had_is_read_after_a_mending_that_was_cut_short(
     assert await GitTrees(copying.trees.home).diff(base, changeset) == patch
 
 
-async def test_a_result_that_lost_files_names_them_and_the_way_back(copying: Lab) -> None:
+@pytest.mark.parametrize("damage", [lose, spoil])
+async def test_a_result_that_lost_files_names_them_and_the_way_back(
+    copying: Lab, damage: Callable[[Path], None]
+) -> None:
     base = await built(copying)
     known = set(objects_in(Path(base.store)))
     changeset = await copying.changed(base, {"a.txt": "new\n"})
     for place in set(objects_in(Path(base.store))) - known:
-        place.unlink()
+        damage(place)
 
     with pytest.raises(Unavailable, match="result of this plan") as caught:
         await GitTrees(copying.trees.home).diff(base, changeset)
 
     assert "`agents plan rollback ID`" in caught.value.hint
+    assert await copying.trees.lost(base, changeset.tree)
+
+
+async def test_one_altered_content_of_a_result_is_named(copying: Lab) -> None:
+    base = await built(copying)
+    changeset = await copying.changed(base, {"a.txt": "new\n", "x.txt": "x\n"})
+    store = copying.trees.git_of(base)
+    blob = text(store.run("rev-parse", f"{changeset.tree}:x.txt"))
+    for pack in (Path(base.store) / "objects/pack").glob("*.pack"):
+        content = pack.read_bytes()
+        pack.with_suffix(".idx").unlink()
+        pack.unlink()
+        store.run("unpack-objects", "-q", stdin=content)
+    spoil(Path(base.store, "objects", blob[:2], blob[2:]))
+
+    assert await copying.trees.lost(base, changeset.tree) == ["x.txt"]

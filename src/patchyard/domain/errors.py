@@ -33,14 +33,20 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+NAMED_PATHS = 5  # paths that a message names
 LISTED = 50  # names that a hint lists; what there is more is counted
 QUOTED = 200  # characters of what somebody said that a message repeats
 
 
-def listing(names: Sequence[str]) -> str:
+def listing(names: Sequence[str], *, most: int = LISTED) -> str:
     """Return names as a hint lists them: in the given order, and so many at most."""
-    more = len(names) - LISTED
-    return ", ".join(names[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def named_paths(lost: Sequence[str]) -> str:
+    """Return lost paths as a message names them; one that is empty stands for a folder."""
+    return listing(lost, most=NAMED_PATHS) if all(lost) else "its folders"
 
 
 def shortened(text: str) -> str:
@@ -253,6 +259,7 @@ class JournalBroken(WorkFailed):
 
 __all__ = [
     "LISTED",
+    "NAMED_PATHS",
     "QUOTED",
     "ApprovalNeeded",
     "Conflict",
@@ -280,6 +287,7 @@ __all__ = [
     "WorkFailed",
     "WorkerLeft",
     "listing",
+    "named_paths",
     "quoted",
     "shortened",
 ]

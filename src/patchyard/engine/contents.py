@@ -8,12 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from patchyard.domain.checkpoint import CheckpointMade
-from patchyard.domain.errors import JournalBroken
+from patchyard.domain.errors import JournalBroken, named_paths
 from patchyard.domain.manifest import from_rows
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
-
-SHOWN = 5  # paths that a sentence names
 
 
 async def inspect_contents(equipment: Equipment, ledger: Ledger) -> Sequence[str]:
@@ -53,7 +51,7 @@ async def _of_checkpoints(equipment: Equipment, ledger: Ledger) -> Sequence[str]
 def _told(lost: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Yield a sentence for each way in which contents are lost."""
     for how, entries in groupby(lost, key=lambda each: each[0]):
-        yield f"the content of {_shown([path for _, path in entries])} is {how}"
+        yield f"the content of {named_paths([path for _, path in entries])} is {how}"
 
 
 async def _of_trees(equipment: Equipment, ledger: Ledger) -> Sequence[str]:
@@ -67,15 +65,8 @@ async def _of_trees(equipment: Equipment, ledger: Ledger) -> Sequence[str]:
     for name, tree in wanted.items():
         lost = await equipment.trees.lost(state.base, tree)
         if lost:
-            found.append(f"the {name} lost {_shown(lost)} in {state.base.store}")
+            found.append(f"the {name} lost {named_paths(lost)} in {state.base.store}")
     return found
-
-
-def _shown(paths: Sequence[str]) -> str:
-    if not all(paths):
-        return "its folders"
-    more = len(paths) - SHOWN
-    return ", ".join(paths[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 __all__ = ["inspect_contents"]

@@ -4,17 +4,19 @@ What was damaged is kept beside the new store, which borrows what can still be r
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git
 from patchyard.clients.locks import locked
 from patchyard.clients.syncing import put_in_place
+from patchyard.clients.treewriter import hash_blob
 from patchyard.domain.errors import UsageError, WorkFailed
-from patchyard.workspaces.store import DAMAGED, Store, alternates_of
+from patchyard.workspaces.conversions import sizes_of
+from patchyard.workspaces.store import DAMAGED, Store, alternates_of, parts
 
-SHOWN = 5  # paths that an error names
 MENDING = "mending"  # folder in which the new store is made
 
 
@@ -28,17 +30,34 @@ def is_whole(git: Git, tree: str, history: Path | None, commit: str) -> bool:
 
 
 def lost_of(git: Git, tree: str) -> Sequence[str]:
-    """Return the paths below a tree whose content is lost; the empty path for a lost folder."""
+    """Return the paths below a tree whose content is lost or altered; the empty path for a folder.
+
+    Reads all contents.
+    """
     listed = git.attempt("ls-tree", "-r", "-z", tree)
     if listed.code != 0:
         return [""]
-    entries = [part.partition(b"\t") for part in listed.out.split(b"\0") if part]
-    blobs = [head.split(b" ") for head, _, _ in entries]
-    names = b"".join(blob + b"\n" for _, kind, blob in blobs if kind == b"blob")
-    told = git.attempt("cat-file", "--batch-check=%(objectname)", stdin=names).out.splitlines()
-    lost = {line.split(b" ")[0] for line in told if line.endswith(b" missing")}
-    paths = (path for (_, _, path), (*_, blob) in zip(entries, blobs, strict=True) if blob in lost)
-    return [path.decode("utf-8", "surrogateescape") for path in paths]
+    entries = [part.partition("\t") for part in parts(listed.out)]
+    blobs = {path: head.split(" ")[2] for head, _, path in entries if " blob " in head}
+    sizes = sizes_of(git, set(blobs.values()))
+    altered = set(_altered(git, sizes))
+    return [path for path, blob in blobs.items() if blob not in sizes or blob in altered]
+
+
+def _altered(git: Git, sizes: Mapping[str, int]) -> Iterator[str]:
+    """Yield the blobs that cannot be read, or are not what their names say."""
+    left = list(sizes)
+    while left:
+        with BlobReader(git) as reader:  # git ends over one that it cannot read
+            while left:
+                blob = left.pop()
+                try:
+                    found = hash_blob(sizes[blob], reader.chunks(blob), like=blob)
+                except WorkFailed:
+                    yield blob
+                    break
+                if found != blob:
+                    yield blob
 
 
 def mend(store: Store, tree: str, commit: str, retake: Callable[[Store], object]) -> bool:
@@ -94,12 +113,4 @@ def _numbered(folder: Path) -> Path:
     return folder / f"{DAMAGED}{number}"
 
 
-def shown(paths: Sequence[str]) -> str:
-    """Return paths as a message names them."""
-    if not all(paths):
-        return "its folders"
-    more = len(paths) - SHOWN
-    return ", ".join(paths[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
-
-
-__all__ = ["is_whole", "lost_of", "mend", "shown"]
+__all__ = ["is_whole", "lost_of", "mend"]

@@ -14,7 +14,7 @@ from patchyard.clients.git import Git, text
 from patchyard.clients.scratch import sweep
 from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
-from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
+from patchyard.domain.errors import Unavailable, UsageError, WorkFailed, named_paths
 from patchyard.domain.held import Entries
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.links import TreeLinks
@@ -366,7 +366,7 @@ def _gone(base: Base) -> Unavailable:
 
 
 def _damaged(base: Base, lost: Sequence[str]) -> Unavailable:
-    what = f"it lacks {mending.shown(lost)}" if lost else "its history cannot be read"
+    what = f"it lacks {named_paths(lost)}" if lost else "its history cannot be read"
     return Unavailable(
         f"the base of this plan is damaged in {base.store}: {what}, and {base.repository} does not"
         " hold the same any more",
@@ -378,7 +378,7 @@ def _damaged(base: Base, lost: Sequence[str]) -> Unavailable:
 
 def _lost_result(base: Base, tree: str, lost: Sequence[str]) -> Unavailable:
     if all(lost):
-        said = f"the result of this plan is damaged: {base.store} lost {mending.shown(lost)}"
+        said = f"the result of this plan is damaged: {base.store} lost {named_paths(lost)}"
     else:
         said = f"the result of this plan was deleted: {base.store} does not hold {tree}"
     return Unavailable(said, hint=FROM_CHECKPOINT, details={"lost": list(lost)})
