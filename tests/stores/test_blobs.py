@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keeping import stored
-from patchyard.domain.errors import Unavailable
+from patchyard.domain.errors import JournalBroken, Unavailable
 from patchyard.stores import blobs as blob_store
 from patchyard.stores.blobs import CHUNK_BYTES, FileBlobs, FileBlobSpaces
 
@@ -69,6 +69,19 @@ def test_a_hole_before_its_data_decides_nothing_about_where_a_content_lies(
     with (tmp_path / "back").open("wb") as target:
         blobs.copy(digest, target.fileno())
     assert (tmp_path / "back").read_bytes() == sparse.read_bytes()
+
+
+def test_a_content_that_cannot_be_read_is_told_as_such(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path / "space")
+    digest = stored(blobs, bytes(2 * CHUNK_BYTES))
+    place = blobs.place(digest)
+    place.unlink()
+    place.symlink_to("/dev/zero")
+
+    with pytest.raises(JournalBroken, match="of a checkpoint is unreadable") as caught:
+        blobs.require(digest)
+
+    assert caught.value.details == {"how": "unreadable"}
 
 
 def test_what_was_torn_at_the_end_of_a_pack_is_passed_over(tmp_path: Path) -> None:

@@ -33,7 +33,10 @@ class Blobs(Protocol):
         ...
 
     def require(self, digest: str) -> None:
-        """Raise JournalBroken when a content is missing or does not match its digest."""
+        """Raise JournalBroken when a content is missing, unreadable, or does not match its digest.
+
+        `how` in its details says which: missing, unreadable or damaged.
+        """
         ...
 
     def copy(self, digest: str, target: int) -> None:

@@ -43,7 +43,7 @@ async def _of_checkpoints(equipment: Equipment, ledger: Ledger) -> Sequence[str]
             try:
                 await asyncio.to_thread(blobs.require, digest)
             except JournalBroken as error:
-                lost.append((error.message.rpartition(" ")[2], named[digest]))
+                lost.append((str(error.details["how"]), named[digest]))
         found += [f"checkpoint {made}: {each}" for each in _told(sorted(lost))]
     return found
 

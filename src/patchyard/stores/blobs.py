@@ -157,6 +157,10 @@ class FileBlobs:
             )
         except FileNotFoundError as error:
             raise _broken(digest, "missing") from error
+        except OSError as error:
+            if target is not None:  # it may be what refused
+                raise
+            raise _broken(digest, "unreadable") from error
         if not is_right:
             raise _broken(digest, "damaged")
 
@@ -280,6 +284,7 @@ def _broken(digest: str, what: str) -> JournalBroken:
     return JournalBroken(
         f"the content {digest[:12]}… of a checkpoint is {what}",
         hint="nothing was changed; take another checkpoint: of `plan rollback`, or for `fork --at`",
+        details={"how": what},
     )
 
 
