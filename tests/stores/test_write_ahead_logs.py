@@ -100,6 +100,11 @@ async def test_damage_in_the_middle_of_the_log_is_named_before_it_is_dropped(hom
     assert "backup" in caught.value.hint
 
 
+@pytest.mark.parametrize("length", [0, 11, 31, 32])
+def test_a_log_that_was_cut_while_it_is_read_hides_nothing(length: int) -> None:
+    assert first_damaged(bytes(length)) is None
+
+
 async def test_a_log_that_was_deleted_is_missed(home: Path) -> None:
     database, before = home / "patchyard.db", home / "before.db"
     journal = SQLiteJournal.open(database)

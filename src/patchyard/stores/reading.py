@@ -25,12 +25,12 @@ def opened(database: Path, *, timeout_s: float) -> sqlite3.Connection:
 
     Raises sqlite3.Error.
     """
-    log = database.with_name(f"{database.name}-wal")
-    has_log = log.exists() and log.stat().st_size > 0
-    if has_log and not database.with_name(f"{database.name}-shm").exists():
+    log, shared = (database.with_name(f"{database.name}-{end}") for end in ("wal", "shm"))
+    is_shared = log.exists() and shared.exists()  # another may write, though the log is empty now
+    if not is_shared and log.exists() and log.stat().st_size > 0:
         return _merged(database, log)
     place = f"file:{quote(os.fspath(database.absolute()))}?mode=ro"
-    if not has_log:
+    if not is_shared:
         place += "&immutable=1"
     connection = sqlite3.connect(place, timeout=timeout_s, isolation_level=None, uri=True)
     try:

@@ -103,6 +103,8 @@ def first_damaged(data: bytes) -> int | None:
 
     0: the log's header.
     """
+    if len(data) <= HEADER:  # cut since it was looked at
+        return None
     magic, _, page = struct.unpack(">III", data[:12])
     if magic in MAGIC and page in PAGES:
         log = Log(data, MAGIC[magic], page)
