@@ -108,16 +108,33 @@ def holders(path: Path, *, byte: int = 0, kinds: Collection[str] = ("WRITE",)) -
     The file is not opened: closing it would let go of this process's own locks of it (fcntl(2)).
     """
     try:
-        status, lines = path.stat(), LOCKS.read_text(encoding="ascii").splitlines()
-    except (OSError, ValueError):
+        status = path.stat()
+    except OSError:
         return []
-    found = []
+    return [int(pid) for pid in _listed(status, byte, kinds) if _has_open(pid, status)]
+
+
+def is_held(path: Path, *, byte: int = 0, kinds: Collection[str] = ("WRITE",)) -> bool:
+    """Whether a process, of this container or another, holds a lock as for `holders`.
+
+    May be true for a lock of a file on another device, which has the same inode number.
+    """
+    try:
+        return any(_listed(path.stat(), byte, kinds))
+    except OSError:
+        return False
+
+
+def _listed(status: os.stat_result, byte: int, kinds: Collection[str]) -> Iterator[str]:
+    """Yield the process of each lock over a byte of a file with that inode number."""
+    try:
+        lines = LOCKS.read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return
     for line in filter(None, map(HELD.fullmatch, lines)):
         is_there = int(line["start"]) <= byte and (line["end"] == "EOF" or int(line["end"]) >= byte)
-        is_there &= line["kind"] in kinds and int(line["inode"]) == status.st_ino
-        if is_there and _has_open(line["pid"], status):
-            found.append(int(line["pid"]))
-    return found
+        if is_there and line["kind"] in kinds and int(line["inode"]) == status.st_ino:
+            yield line["pid"]
 
 
 def _has_open(pid: str, status: os.stat_result) -> bool:
@@ -153,6 +170,7 @@ __all__ = [
     "end_stopped_holders",
     "holders",
     "is_at",
+    "is_held",
     "locked",
     "locked_patiently",
     "taken",

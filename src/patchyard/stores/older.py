@@ -16,10 +16,10 @@ from patchyard.clients.locks import holders
 from patchyard.domain.errors import StateRefusal
 from patchyard.domain.queue import Member
 from patchyard.stores import leasing
+from patchyard.stores.wal import OPEN
 
 WAIT_S = 3.0  # for commands of an older version, which may be about to end
 PAUSE_S = 0.02
-OPEN = 128  # byte of the shared memory that each connection locks: UNIX_SHM_DMS in os_unix.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,4 +105,4 @@ def _members(connection: sqlite3.Connection) -> Sequence[Member]:
     return leasing.members(connection, columns=wanted)
 
 
-__all__ = ["OPEN", "OlderProcess", "alive", "require_none"]
+__all__ = ["OlderProcess", "alive", "require_none"]

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchyard.clients.locks import LOCKS
+from patchyard.clients.locks import is_held
 from patchyard.domain.errors import JournalBroken
 
 MAGIC = {0x377F0682: "little", 0x377F0683: "big"}  # byte order of what the checksums cover
@@ -141,17 +141,8 @@ def _is_open(database: Path) -> bool:
 
     The shared memory is not opened: closing it would let go of this process's own locks (fcntl(2)).
     """
-    try:
-        inode = database.with_name(f"{database.name}-shm").stat().st_ino
-        lines = LOCKS.read_text(encoding="ascii").splitlines()
-    except (OSError, ValueError):
-        return False
-    for line in lines:
-        *_, place, start, end = line.split()
-        is_there = end == "EOF" or int(end) >= OPEN
-        if place.endswith(f":{inode}") and int(start) <= OPEN and is_there:
-            return True
-    return False
+    shared = database.with_name(f"{database.name}-shm")
+    return is_held(shared, byte=OPEN, kinds=("READ", "WRITE"))
 
 
-__all__ = ["Log", "first_damaged", "require_whole"]
+__all__ = ["OPEN", "Log", "first_damaged", "require_whole"]
