@@ -8,7 +8,9 @@ import pytest
 from handovers import begun, order
 from laboratory import Lab, bytes_below, git
 from patchyard.clients.placer import Placer
+from patchyard.clients.reader import Reader
 from patchyard.domain.errors import Conflict
+from patchyard.workspaces.edits import present
 from patchyard.workspaces.handover import GitHandOver
 
 pytestmark = pytest.mark.anyio
@@ -109,3 +111,12 @@ async def test_a_link_put_in_place_of_the_checkout_meanwhile_leads_no_file_elsew
 
     assert not elsewhere
     assert (moved / "new/deep.txt").exists()
+
+
+def test_a_file_that_ends_while_it_is_read_is_a_conflict() -> None:
+    """As the kernel's own do, which are shorter than they say."""
+    with Reader("/sys/kernel") as reader:
+        names = [name for name, status in reader.names("") if status.st_size == 4096]
+        path = "uevent_seqnum" if "uevent_seqnum" in names else names[0]
+        with pytest.raises(Conflict, match=f"{path} was changed while it was read"):
+            present(reader, path, frozenset(), like="0" * 40)

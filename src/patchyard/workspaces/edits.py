@@ -10,7 +10,7 @@ from patchyard.clients.reader import Reader, git_mode
 from patchyard.clients.scratch import scratch
 from patchyard.clients.treewriter import TreeWriter, chunks_of, empty_tree, hash_blob
 from patchyard.domain.changeset import Change
-from patchyard.domain.errors import Conflict
+from patchyard.domain.errors import Conflict, WorkFailed
 from patchyard.workspaces.sight import GITLINK
 
 Content = tuple[str, str]  # git mode and blob id in our store
@@ -82,7 +82,7 @@ def _is_below(path: str | None, paths: Sequence[str]) -> bool:
 def present(reader: Reader, path: str, going: frozenset[str], *, like: str) -> Content | None:
     """Return what lies at `path` now; a folder of which all files are `going` counts as nothing.
 
-    Raises Conflict for what is neither file nor link.
+    Raises Conflict for what is neither file nor link, or changes while it is read.
     """
     try:
         status = reader.status(path)
@@ -103,6 +103,8 @@ def present(reader: Reader, path: str, going: frozenset[str], *, like: str) -> C
             return git_mode(now.st_mode), hash_blob(now.st_size, chunks, like=like)
     except OSError as error:
         raise in_the_way([path], f"cannot be read ({error.strerror})") from error
+    except WorkFailed as error:  # it became shorter, or another kind of thing
+        raise in_the_way([path], "was changed while it was read") from error
 
 
 def as_known(now: Content | None, *known: Content | None) -> Content | None:
