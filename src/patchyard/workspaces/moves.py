@@ -73,7 +73,9 @@ class Moves:
         if self._place is None:
             self._put.update(marks)
             return
-        self._place.parent.mkdir(parents=True, exist_ok=True)
+        if not self._place.parent.is_dir():
+            self._place.parent.mkdir(parents=True, exist_ok=True)
+            sync_folder(self._place.parent.parent)
         rows: list[object] = [[path, mark.inode, mark.mtime_ns] for path, mark in marks.items()]
         if going:
             rows.append({"going": list(going), **_here(self._place.parent)})
