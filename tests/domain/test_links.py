@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from patchyard.domain import links
+from patchyard.domain import links, name_patterns
 from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.domain.errors import LimitReached
 from patchyard.domain.links import Exit, LinkMap, TreeLinks, leaving
@@ -141,6 +141,32 @@ def test_many_paths_and_links_are_matched_without_looking_at_pairs_of_them() -> 
     patterns = Counted([below_any(".vscode/*")])
     assert list(names.matching(patterns)) == ["d7/f"]
     assert patterns.steps < 10 * count
+
+
+def test_many_links_to_one_folder_do_not_have_it_walked_for_each_of_them() -> None:
+    count, links_of_top = 1_000, [f".n{number}" for number in range(100)]
+    after = dict.fromkeys(links_of_top, ".")
+    changes = [Change(path=f"f{n}", status=ChangeStatus.ADDED) for n in range(count)]
+    patterns = Counted([below_any(f"{name}/*") for name in links_of_top])
+    names = TreeNames(changes, TreeLinks(after=after))
+    assert len(names.matching(patterns)) == count
+    assert patterns.steps < 10 * (count + 2 * len(after))
+
+
+def test_one_link_whose_target_can_be_read_in_very_many_ways_is_refused() -> None:
+    both = {f"d/p{number}": "q" for number in range(16)}
+    target = "/".join(["d", *(f"p{number}/.." for number in range(16))])
+    with pytest.raises(LimitReached, match="too often"):
+        LinkMap({**both, "z": target}.items(), top="")
+
+
+def test_patterns_remember_a_bounded_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_patterns, "MOST_KNOWN", 10)
+    patterns = NamePatterns([below_any(".vscode/*")])
+    for number in range(100):
+        state = patterns.step(patterns.step(patterns.start, f"f{number}"), ".vscode")
+        assert patterns.match(patterns.step(state, "f")) == ".vscode/*"
+    assert patterns.remembered <= 10
 
 
 @given(

@@ -13,7 +13,8 @@ from patchyard.domain.errors import LimitReached
 from patchyard.domain.names import folded, is_dot_git
 
 LINK = "120000"  # git's mode of a symbolic link
-MAX_STEPS = 5_000_000  # components walked for one tree; an ordinary link takes about ten
+MAX_STEPS = 5_000_000  # of work for one tree; an ordinary link takes about ten
+MAX_PLACES = 4096  # that one target comes to, by different links counted apart
 
 
 class Exit(StrEnum):
@@ -116,7 +117,6 @@ class LinkMap:
             names = names[len(self._top) :]
         way = Way(places=frozenset({(start, frozenset())}))
         for name in names:
-            self._count(len(way.places))
             if name == "..":
                 way = _up(way)
             elif is_dot_git(name):
@@ -131,6 +131,7 @@ class LinkMap:
         places: set[Place] = set()
         exits, met = set(way.exits), set(way.met)
         for folder, links in way.places:
+            self._count(1 + len(links))
             place = f"{folder}/{name}" if folder else name
             further = self.ways.get(place)
             if further is None or self._mixed is None or place in self._mixed:
@@ -138,13 +139,15 @@ class LinkMap:
             if further is None:
                 continue
             met.add(place)
-            if place != own:
-                exits |= further.exits
-                places |= {
-                    (end, links | those | {place})
-                    for end, those in further.places
-                    if own not in those
-                }
+            if place == own:
+                continue
+            exits |= further.exits
+            for end, those in further.places:
+                self._count(1 + len(links) + len(those))
+                if own not in those:
+                    places.add((end, links | those | {place}))
+            if len(places) > MAX_PLACES:
+                raise _beyond_measure()
         return Way(places=frozenset(places), exits=frozenset(exits), met=frozenset(met))
 
     def through(self, places: Iterable[str]) -> dict[str, str]:
@@ -162,10 +165,7 @@ class LinkMap:
     def _count(self, steps: int) -> None:
         self._steps += steps
         if self._steps > MAX_STEPS:
-            raise LimitReached(
-                "the links of the result lead through one another too often to be followed",
-                hint="delete links that lead through other links",
-            )
+            raise _beyond_measure()
 
 
 def leaving(links: TreeLinks, changed: Iterable[str]) -> Mapping[str, str]:
@@ -197,6 +197,13 @@ def leaving(links: TreeLinks, changed: Iterable[str]) -> Mapping[str, str]:
                 message = f"makes the link {astray[first]!r} lead out of the tree or into git"
                 found.setdefault(by_place[place], message)
     return found
+
+
+def _beyond_measure() -> LimitReached:
+    return LimitReached(
+        "the links of the result lead through one another too often to be followed",
+        hint="delete links that lead through other links",
+    )
 
 
 def _up(way: Way) -> Way:

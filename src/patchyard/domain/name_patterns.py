@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from patchyard.domain.names import folded
 
 ANY = "**"  # as a component: any number of components
+MOST_KNOWN = 65_536  # steps that one set of patterns remembers; a worker sees names for days
 MAX_STARS = 6  # of a glob; with more of them it is read as if none crossed a folder
 State = frozenset[tuple[int, int]]  # pattern, and how many of its components fit so far
 
@@ -62,7 +63,7 @@ class NamePatterns:
         self._patterns = patterns
         self._literal: dict[str, list[int]] = defaultdict(list)
         self._wild: list[tuple[re.Pattern[str], int]] = []
-        self._known: dict[tuple[State, str], State] = {}
+        self._known = functools.lru_cache(maxsize=MOST_KNOWN)(self._stepped)
         begun: set[tuple[int, int]] = set()
         for number, pattern in enumerate(patterns):
             if pattern.components[0] != ANY:
@@ -77,11 +78,13 @@ class NamePatterns:
     def step(self, state: State, name: str) -> State:
         """Return what fits after one more component, folded; git reads a backslash as a slash."""
         for part in name.split("\\"):
-            known = self._known.get((state, part))
-            if known is None:
-                known = self._known[state, part] = self._stepped(state, part)
-            state = known
+            state = self._known(state, part)
         return state
+
+    @property
+    def remembered(self) -> int:
+        """The number of steps that are remembered, MOST_KNOWN at most."""
+        return self._known.cache_info().currsize
 
     def match(self, state: State) -> str:
         """Return the first pattern that fits, as its author wrote it; empty for none."""

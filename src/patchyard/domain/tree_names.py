@@ -118,14 +118,20 @@ class _Walk:
         self, waiting: deque[str], edges: Callable[[str], Iterable[tuple[str, str, str]]]
     ) -> None:
         """Go on from the waiting places until nothing more fits anywhere."""
+        is_waiting = set(waiting)
         while waiting:
             place = waiting.popleft()
+            is_waiting.discard(place)
             state = self._states[place]
             for name, end, link in edges(place):
-                if self._grows(
-                    end, self._patterns.step(state, name), link or self._links.get(place, "")
+                if (
+                    self._grows(
+                        end, self._patterns.step(state, name), link or self._links.get(place, "")
+                    )
+                    and end not in is_waiting
                 ):
                     waiting.append(end)
+                    is_waiting.add(end)
 
     def _grows(self, end: str, state: State, link: str) -> bool:
         known = self._states.get(end)
