@@ -33,3 +33,11 @@ def test_a_glob_holds_without_case_and_by_the_names_that_links_give() -> None:
     whole = ChangeSet(id="cs-1", base_tree="a", tree="b", changes=changes)
     found = guarded(whole, ("db/*", "sql/*"), links).findings
     assert [finding.path for finding in found] == ["DB/Old.sql", "plain/x", "sql", "store/v1.sql"]
+
+
+def test_a_glob_holds_for_composed_and_decomposed_letters_alike() -> None:
+    names = ("e\u0301tat/X", "\u00c9tat/y", "\u00c9TAT/sub/z", "etat/free")
+    changes = tuple(Change(path=name, status=ChangeStatus.ADDED) for name in names)
+    whole = ChangeSet(id="cs-1", base_tree="a", tree="b", changes=changes)
+    found = guarded(whole, ("\u00e9tat/*",)).findings
+    assert {finding.path for finding in found} == {*names[:3]}

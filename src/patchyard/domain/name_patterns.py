@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from patchyard.domain.names import folded
+from patchyard.domain.names import caseless, folded
 
 ANY = "**"  # as a component: any number of components
 MOST_KNOWN = 65_536  # steps that one set of patterns remembers; a worker sees names for days
@@ -36,7 +36,7 @@ def below_any(pattern: str) -> NamePattern:
 
 def from_top(glob: str) -> Iterable[NamePattern]:
     """Yield what a glob of a user says: from the top, its stars reaching over folders."""
-    names = re.sub(r"(/\**)+\Z", "", glob).casefold().split("/")
+    names = caseless(re.sub(r"(/\**)+\Z", "", glob)).split("/")
     choices = [_choices(name) for name in names]
     if glob.count("*") > MAX_STARS:
         choices = [[(name,)] for name in names]

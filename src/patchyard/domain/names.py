@@ -29,10 +29,13 @@ def folded(path: str) -> str:
     return "/".join(_folded_name(name) or name for name in path.split("/"))
 
 
+def caseless(text: str) -> str:
+    """Return the text without case, its composed letters taken apart (as `folded` has them)."""
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", text).casefold())
+
+
 def _folded_name(name: str) -> str:
-    bare = name.partition(":")[0].rstrip(". ")
-    wide = unicodedata.normalize("NFD", bare).casefold()
-    return IGNORABLE.sub("", unicodedata.normalize("NFD", wide))
+    return IGNORABLE.sub("", caseless(name.partition(":")[0].rstrip(". ")))
 
 
 def is_dot_git(name: str) -> bool:
@@ -52,4 +55,4 @@ def refused_because(path: str, *, is_symlink: bool = False) -> str:
     return ""
 
 
-__all__ = ["folded", "is_dot_git", "refused_because"]
+__all__ = ["caseless", "folded", "is_dot_git", "refused_because"]
