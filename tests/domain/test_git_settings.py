@@ -20,9 +20,18 @@ def named(key: str, value: str) -> set[str]:
         ("remote.origin.receivepack", "tools/pack", "tools/pack"),
         ("submodule.lib.update", "!tools/update", "tools/update"),
         ("tar.xz.command", "tools/pack", "tools/pack"),
+        ("gpg.ssh.allowedsignersfile", "signers", "signers"),
+        ("gpg.ssh.revocationfile", "revoked", "revoked"),
+        ("http.sslcainfo", "ca.pem", "ca.pem"),
+        ("http.https://h.example/.sslcapath", "ca", "ca"),
+        ("http.proxysslcainfo", "ca.pem", "ca.pem"),
+        ("receive.fsck.skiplist", "skipped", "skipped"),
+        ("blame.ignorerevsfile", ":(optional)ignored", "ignored"),
     ],
 )
-def test_settings_that_name_programs_count(key: str, value: str, path: str) -> None:
+def test_settings_that_name_programs_or_whom_git_believes_count(
+    key: str, value: str, path: str
+) -> None:
     assert path in named(key, value)
 
 

@@ -93,6 +93,7 @@ def test_git_itself_agrees(tmp_path: Path) -> None:
         *("crush.json", ".crushrc", ".openhands/setup.sh", ".kiro/hooks/x", ".qwen/settings.json"),
         *(".roomodes", "AGENT.md", "QWEN.md", ".gitpod.yml", ".builds/a.yml", ".tekton/pull.yaml"),
         *("cloudbuild.yaml", ".readthedocs.yaml", ".github/hooks/a.json", "rust-toolchain.toml"),
+        *("web/package.yaml", "package.json5"),
         ".devcontainer/devcontainer.json",
     ],
 )

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 HOOKS_PATH = "core.hookspath"
-# Settings with the path of a file or folder (git-config(1)); those of `include` lie beside theirs.
+# Settings with the path of a file or folder (git-config(1)): of what git runs or reads as settings,
+# and of whom or what it believes. Those of `include` lie beside theirs.
 PATHS = re.compile(
     rf"{HOOKS_PATH}|core\.attributesfile|include\.path|includeif\..*\.path|init\.templatedir"
+    r"|gpg\.ssh\.(allowedsignersfile|revocationfile)|http\.(.*\.)?(proxy)?sslca(info|path)"
+    r"|((fetch|receive)\.)?fsck\.skiplist|blame\.ignorerevsfile"
 )
 # Settings with a command that git runs without being asked for it by name (git-config(1)).
 COMMANDS = re.compile(

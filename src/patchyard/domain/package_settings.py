@@ -48,6 +48,13 @@ PACKAGE_SETTINGS: tuple[ProtectedEntry, ...] = (
         "pnpm-workspace.y*ml",
     ),
     entry(
+        "pnpm",
+        "reads scripts in the place of package.json's",
+        "https://pnpm.io/package_json",
+        "package.yaml",
+        "package.json5",
+    ),
+    entry(
         "Bun",
         "runs preload and reads indexes",
         "https://bun.com/docs/runtime/bunfig",
