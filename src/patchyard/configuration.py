@@ -29,9 +29,11 @@ from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
 from patchyard.domain.settings import KEYS, LISTS, RESERVED, TEXTS, Settings, parse_settings
 from patchyard.domain.trust import (
+    Trust,
     admit,
     bare_in,
     digest_of,
+    marks_of,
     stricter,
     stricter_environments,
     warning,
@@ -51,6 +53,7 @@ OWN = frozenset(
         "MCP_ADDRESS",
     }
 )
+NOT_GIVEN = Trust()
 READ = ("HOME", "MODELS_ENVIRONMENT", "VM_IMAGE")  # of them, what people set
 OPTIONS = {"mounts": "--mount ", "network": "--allow-host ", "secrets": "--secret "}
 VARIABLES = tuple(key for key in (*KEYS, *LIMIT_KEYS) if key != "limits")  # in lower case
@@ -74,6 +77,11 @@ class RepositoryFiles:
         # Trust of before 0.5, when a models.yaml counted for nothing, does not cover one.
         mark = {"/models": b"counts"} if MODELS_FILE in self.files else {}
         return digest_of({**self.hashed, **mark})
+
+    @property
+    def marks(self) -> Mapping[str, str]:
+        """A mark of each file that was hashed, by path; none where some cannot be hashed."""
+        return {} if self.unhashed else marks_of(self.hashed)
 
     def require_hashed(self) -> None:
         """Raise UsageError when something cannot be hashed, so that no trust would be bound to it.
@@ -189,7 +197,7 @@ def configure(
     options: Settings | None = None,
     project: Project | None = None,
     repository: RepositoryFiles | None = None,
-    is_trusted: bool = False,
+    trust: Trust = NOT_GIVEN,
     linked: Sequence[Resource] = (),
 ) -> Configuration:
     """Put the places together; `linked` are the project's resources, which names can mean.
@@ -206,10 +214,10 @@ def configure(
     unhashed = [f"no `agents trust` here: {files.unhashed}"] if files.unhashed else []
     obstacles = [files.obstacle] if files.obstacle else unhashed
     warnings = (*obstacles, *unread_variables(environ))
-    untrusted = [] if is_trusted or MODELS_FILE not in files.files else [Path(MODELS_FILE).name]
+    untrusted = [] if trust.is_given or MODELS_FILE not in files.files else [Path(MODELS_FILE).name]
     document = files.document()
     if document is None:
-        told = warning(tuple(untrusted), ())
+        told = warning(tuple(untrusted), (), void=trust.void)
         return Configuration(
             values=effective(layers),
             layers=tuple(layers),
@@ -217,11 +225,12 @@ def configure(
             warnings=(*([told] if told else []), *warnings),
         )
     known, bare = frozenset({*KEYS, *RESERVED}), bare_in(linked)
-    admitted = admit(document.value, known, is_trusted=is_trusted, bare=bare)
+    admitted = admit(document.value, known, is_trusted=trust.is_given, bare=bare)
     said = _parsed(document, admitted.body)
-    own, weaker = _counted(layers, said, is_trusted=is_trusted)
+    own, weaker = _counted(layers, said, is_trusted=trust.is_given)
     ignored = (*admitted.ignored, *weaker, *untrusted)
-    passed_over = warning((*admitted.until_trust, *weaker, *untrusted), admitted.never)
+    early = (*admitted.until_trust, *weaker, *untrusted)
+    passed_over = warning(early, admitted.never, void=trust.void)
     # A stricter limit counts before the user's file, which speaks of no repository in particular.
     tight, _ = _counted(layers, said, is_trusted=False)
     tight = Settings(limits=tight.limits, environment_limits=tight.environment_limits)

@@ -123,21 +123,21 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     is_checkout = (top / ".git").exists()
     sight = glimpse(top, asked.ref) if is_checkout else None
     files = repository_files(sight) if sight else RepositoryFiles()
-    is_trusted = holdings.is_trusted(str(top), files.digest)
+    trust = holdings.trust_in(str(top), files.digest, files.marks)
     linked = project.linked(holdings.resources) if project else ()
     settings = configure(
         environ,
         options=_options(asked),
         project=project,
         repository=files,
-        is_trusted=is_trusted,
+        trust=trust,
         linked=linked,
     )
     roles = role_names(role_folder(environ))
     require_names(settings, str(top), holdings=holdings, project=project, roles=roles)
     filled = use(asked.action, asked.arguments) if asked.action else None
     spec = _spec(asked, environ, settings, filled, top)
-    spec = replace(spec, models=files.models() if is_trusted else "")
+    spec = replace(spec, models=files.models() if trust.is_given else "")
     bounded = lowered(settings, spec.charter)
     wish = Wish(
         place=asked.kind,
@@ -153,7 +153,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
     spec, more = with_devcontainers(
         spec,
         sight,
-        is_trusted=is_trusted,
+        trust=trust,
         environ=environ,
         says_setup=_said("setup", settings, filled) is not None,
     )

@@ -13,6 +13,7 @@ from patchyard.domain.plan import PlanSpec
 from patchyard.domain.reach import looks_secret
 from patchyard.domain.resource import DEVCONTAINER_INSTANCE, Resource
 from patchyard.domain.routing import route_of, sites_of
+from patchyard.domain.trust import Trust
 
 
 def discovered_in(holdings: Holdings, checkout: str) -> Resource | None:
@@ -29,7 +30,7 @@ def with_devcontainers(
     spec: PlanSpec,
     sight: Glimpse | None,
     *,
-    is_trusted: bool,
+    trust: Trust,
     environ: Mapping[str, str],
     says_setup: bool,
 ) -> tuple[PlanSpec, tuple[str, ...]]:
@@ -44,7 +45,7 @@ def with_devcontainers(
     for each in wanted:
         try:
             read[each.name] = described_by(
-                each, spec.repository, sight, is_trusted=is_trusted, environ=environ
+                each, spec.repository, sight, trust=trust, environ=environ
             )
         except PatchyardError:
             if each.name in used:
@@ -71,7 +72,7 @@ def described_by(
     repository: str,
     sight: Glimpse | None,
     *,
-    is_trusted: bool,
+    trust: Trust,
     environ: Mapping[str, str],
 ) -> Devcontainer:
     """Return what the file of a devcontainer in `repository` says.
@@ -97,7 +98,8 @@ def described_by(
     about = Sight(
         path=resource.config,
         checkout=repository,
-        is_trusted=is_trusted,
+        is_trusted=trust.is_given,
+        void=trust.void,
         local=local,
         files=sight,
     )

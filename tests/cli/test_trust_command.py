@@ -1,5 +1,6 @@
 """`agents trust`: what makes it void, what it refuses, and what it says that it grants."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -14,7 +15,14 @@ from click.testing import CliRunner, Result
 from patchyard.cli.config import config
 from patchyard.cli.init import init
 from patchyard.cli.trust import trust
-from patchyard.clients.glimpse import FILE_BYTES
+from patchyard.clients.glimpse import FILE_BYTES, glimpse
+from patchyard.configuration import repository_files
+from patchyard.domain.errors import GuardRefused
+from patchyard.domain.holdings import Holdings
+from patchyard.domain.resource import DEVCONTAINER_INSTANCE, Resource
+from patchyard.engine.catalogue import Catalogue
+from patchyard.intake_devcontainers import described_by
+from patchyard.storage import open_storage
 
 COMMANDS: dict[str, click.Command] = {"config": config, "init": init, "trust": trust}
 DEEP = "/".join("abcdefghijkl")
@@ -39,6 +47,11 @@ def data(*words: str) -> Any:
     envelope = json.loads(typed(*words, "--format", "json").stdout)
     assert envelope["status"] == "ok", envelope
     return envelope["data"]
+
+
+async def held() -> Holdings:
+    async with open_storage(os.environ) as storage:
+        return await Catalogue(storage.journal, storage.clock).holdings()
 
 
 def is_trusted() -> bool:
@@ -119,6 +132,61 @@ def test_whatever_changes_in_the_folder_makes_trust_void(
     assert not is_trusted()
     data("trust")
     assert is_trusted()
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "said"),
+    [
+        (nothing, file, ".patchyard/tool is new"),
+        (file, lambda folder: put(folder / "tool", b"2"), ".patchyard/tool has changed"),
+        (file, lambda folder: (folder / "tool").unlink(), ".patchyard/tool is gone"),
+        (file, turned, ".patchyard/tool has changed"),
+        (large, lambda folder: put(folder / "large", LARGE[1:] + b"x"), "large has changed"),
+        (file, lambda folder: os.mkfifo(folder / "pipe"), "its settings have changed"),
+    ],
+)
+def test_trust_that_a_change_made_void_is_told_with_the_file_that_changed(
+    top: Path, before: Change, change: Change, said: str
+) -> None:
+    before(top / ".patchyard")
+    data("trust")
+    assert "void" not in typed("config", "check").output
+    change(top / ".patchyard")
+    told = typed("config", "check").output
+    assert "this repository's trust is void" in told
+    assert f"{said} since; ignored from its settings until `agents trust`: variables" in told
+    data("trust", "--revoke")
+    assert "void" not in typed("config", "check").output
+
+
+def test_trust_of_a_version_that_kept_no_marks_of_files_is_told_to_be_void(top: Path) -> None:
+    async def older() -> None:
+        async with open_storage(os.environ) as storage:
+            await Catalogue(storage.journal, storage.clock).trust(str(top), "of older files")
+
+    asyncio.run(older())
+    told = typed("config", "check").output
+    assert "this repository's trust is void: its settings have changed since; ignored" in told
+
+
+def test_a_devcontainer_refused_for_trust_that_is_void_says_so(top: Path) -> None:
+    put(top / ".devcontainer.json", b'{"image": "i", "privileged": true}')
+    data("trust")
+    put(top / ".devcontainer.json", b'{"image": "j", "privileged": true}')
+    holdings = asyncio.run(held())
+    files = repository_files(glimpse(top, None))
+    found = Resource(
+        name="own", type=DEVCONTAINER_INSTANCE, location=str(top), config=".devcontainer.json"
+    )
+    with pytest.raises(GuardRefused, match="privileged, which an untrusted") as refused:
+        described_by(
+            found,
+            str(top),
+            glimpse(top, None),
+            trust=holdings.trust_in(str(top), files.digest, files.marks),
+            environ=os.environ,
+        )
+    assert "trust is void: .devcontainer.json has changed since" in refused.value.hint
 
 
 def test_what_is_trusted_is_listed_whole(top: Path) -> None:

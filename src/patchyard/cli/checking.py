@@ -129,12 +129,10 @@ async def _with_image(equipment: Equipment, found: Resource) -> Readiness:
         )
     sight = glimpse(Path(top), None)
     files = repository_files(sight)
-    is_trusted = holdings.is_trusted(top, files.digest)
+    trust = holdings.trust_in(top, files.digest, files.marks)
     project = holdings.project_of(top)
     linked = project.linked(holdings.resources) if project else ()
-    seen = repository_settings(
-        top, is_trusted=is_trusted, project=project, linked=linked, files=files
-    )
+    seen = repository_settings(top, trust=trust, project=project, linked=linked, files=files)
     image, why = image_by_language(seen.configuration, sight)
     ready = await trying.check_resource(equipment, replace(found, image=image))
     own = ready.facts.get("note")
@@ -149,12 +147,12 @@ async def _devcontainer(equipment: Equipment, found: Resource) -> Readiness:
     try:
         top = Path(found.location)  # as it was resolved when it was added
         sight = glimpse(top, None)
-        digest = repository_files(sight).digest
+        files = repository_files(sight)
         own = described_by(
             found,
             str(top),
             sight,
-            is_trusted=holdings.is_trusted(str(top), digest),
+            trust=holdings.trust_in(str(top), files.digest, files.marks),
             environ=os.environ,
         )
         image, to_build = await _image(equipment, own, top)

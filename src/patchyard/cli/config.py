@@ -13,6 +13,7 @@ from patchyard.cli.values import plain, shown
 from patchyard.configuration import PREFIX
 from patchyard.domain.effective import Setting
 from patchyard.domain.project import Project
+from patchyard.domain.trust import Trust
 from patchyard.engine.catalogue import Catalogue
 
 
@@ -66,7 +67,7 @@ def check(output_format: str) -> None:
 
     async def job(catalogue: Catalogue) -> Outcome:
         seen = await settings_here(catalogue)
-        everything = repository_settings(seen.top, is_trusted=True, project=seen.project)
+        everything = repository_settings(seen.top, trust=Trust(is_given=True), project=seen.project)
         everything.files.require_readable()
         from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
         from patchyard.intake_names import require_names  # noqa: PLC0415 - heavy, and only for this

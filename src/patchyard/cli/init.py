@@ -56,7 +56,7 @@ async def _init(*, force: bool) -> Outcome:
         is_trusted = written.paths == {REPOSITORY_FILE} and not written.unhashed
         if is_trusted:
             catalogue = Catalogue(equipment.store.journal, equipment.clock)
-            await catalogue.trust(str(top), written.digest)
+            await catalogue.trust(str(top), written.digest, written.marks)
     data = {
         "path": str(top / REPOSITORY_FILE),
         "language": found.language,

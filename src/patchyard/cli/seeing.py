@@ -19,7 +19,7 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
-from patchyard.domain.trust import warning
+from patchyard.domain.trust import Trust, warning
 from patchyard.engine.catalogue import Catalogue
 
 
@@ -34,20 +34,18 @@ class Seen:
 def repository_settings(
     top: str,
     *,
-    is_trusted: bool,
+    trust: Trust,
     project: Project | None = None,
     linked: Sequence[Resource] = (),
     files: RepositoryFiles | None = None,
 ) -> Seen:
     """Return the settings of the checkout at `top`, whose project has `linked` resources.
 
-    `files` are what was read there to decide `is_trusted`: what is trusted is what counts.
+    `files` are what was read there to decide on `trust`: what is trusted is what counts.
     Raises UsageError with file, line, column.
     """
     files = files or repository_files(glimpse(Path(top), None))
-    found = configure(
-        os.environ, project=project, repository=files, is_trusted=is_trusted, linked=linked
-    )
+    found = configure(os.environ, project=project, repository=files, trust=trust, linked=linked)
     return Seen(files=files, configuration=found)
 
 
@@ -66,19 +64,17 @@ async def settings_here(catalogue: Catalogue) -> SeenHere:
     holdings = await catalogue.holdings()
     top = checkout_of(".")
     files = repository_files(glimpse(Path(top), None))
-    is_trusted = holdings.is_trusted(top, files.digest)
+    trust = holdings.trust_in(top, files.digest, files.marks)
     project = holdings.project_of(top)
     linked = project.linked(holdings.resources) if project else ()
-    seen = repository_settings(
-        top, is_trusted=is_trusted, project=project, linked=linked, files=files
-    )
+    seen = repository_settings(top, trust=trust, project=project, linked=linked, files=files)
     return SeenHere(
         files=seen.files,
         configuration=seen.configuration,
         top=top,
         project=project,
         holdings=holdings,
-        is_trusted=is_trusted,
+        is_trusted=trust.is_given,
     )
 
 
@@ -99,9 +95,10 @@ async def models_here() -> str:
         return ""
     async with open_storage(os.environ) as storage:
         holdings = await Catalogue(storage.journal, storage.clock).holdings()
-    if holdings.is_trusted(top, files.digest):
+    trust = holdings.trust_in(top, files.digest, files.marks)
+    if trust.is_given:
         return files.models()
-    say_warnings([warning((Path(MODELS_FILE).name,), ())])
+    say_warnings([warning((Path(MODELS_FILE).name,), (), void=trust.void)])
     return ""
 
 

@@ -17,6 +17,7 @@ from patchyard.configuration import RepositoryFiles, repository_files
 from patchyard.domain.devcontainer import places_in
 from patchyard.domain.devcontainer_grants import DevcontainerGrant, grant_of
 from patchyard.domain.errors import UsageError
+from patchyard.domain.trust import Trust
 from patchyard.engine.catalogue import Catalogue
 
 
@@ -51,8 +52,8 @@ async def _trusted(catalogue: Catalogue, top: str) -> Outcome:
     files.require_readable()
     files.require_hashed()
     before, seen = (
-        repository_settings(top, is_trusted=is_trusted, linked=linked, files=files).configuration
-        for is_trusted in (False, True)
+        repository_settings(top, trust=each, linked=linked, files=files).configuration
+        for each in (Trust(), Trust(is_given=True))
     )
     if not files.digest:
         raise UsageError(
@@ -61,7 +62,7 @@ async def _trusted(catalogue: Catalogue, top: str) -> Outcome:
         )
     grants, devcontainers = granted(seen, before.ignored), _devcontainers(top, files)
     models = _models(files.models())
-    await catalogue.trust(top, files.digest)
+    await catalogue.trust(top, files.digest, files.marks)
     names = sorted(files.paths)
     data = {
         "path": top,

@@ -92,6 +92,7 @@ class Sight:
     path: str  # of itself, relative to the repository's top
     checkout: str  # absolute path of the repository
     is_trusted: bool
+    void: str = ""  # why trust that was given counts no longer
     local: Callable[[str], str | None]  # a variable of the user's that may be shown
     files: Files  # of the repository
 
@@ -124,17 +125,19 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
         ordered = elsewhere_in(body.get(ORDER), sight.path, (ORDER,))
         fetched = [f"the feature {name}" for name in dict.fromkeys([*asked.fetched, *ordered])]
         if (refused or fetched) and not sight.is_trusted:
-            raise _not_before_trust(sight.path, [*refused, *fetched])
+            raise _not_before_trust(sight, [*refused, *fetched])
         return _Reading(body, sight).whole(refused, asked.digests, is_fetching=bool(fetched))
     except Fault as fault:
         hint = fault.hint or f"mend it in {sight.path}"
         raise UsageError(f"{sight.path}: {fault.message}", hint=hint) from fault
 
 
-def _not_before_trust(path: str, said: Sequence[str]) -> GuardRefused:
+def _not_before_trust(sight: Sight, said: Sequence[str]) -> GuardRefused:
+    void = f"{sight.void}; " if sight.void else ""
     return GuardRefused(
-        f"{path} says {', '.join(said)}, which an untrusted repository may not",
-        hint="take it out, or run `agents trust`: then the file is used, and still weakens no wall",
+        f"{sight.path} says {', '.join(said)}, which an untrusted repository may not",
+        hint=f"{void}take it out, or run `agents trust`: then the file is used, and still weakens"
+        " no wall",
     )
 
 
@@ -318,7 +321,7 @@ class _Reading:
         whole = VARIABLE.sub(value, text)
         # What the parts come to together is filled in by nobody here; an installer would.
         if not self._sight.is_trusted and LOCAL.search(whole):
-            raise _not_before_trust(self._sight.path, ["${localEnv:}"])
+            raise _not_before_trust(self._sight, ["${localEnv:}"])
         return whole
 
     def _known(self) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from patchyard.domain.errors import UnknownName, UsageError
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource, Standing, names_of, not_linked, nothing_runs
+from patchyard.domain.trust import Trust, void_because
 
 STREAM = "home"
 SCHEMA = 1  # version of the shapes below; readers upcast older ones
@@ -80,6 +81,7 @@ class TrustGranted:
 
     path: str  # absolute path of the checkout
     digest: str  # of its settings files
+    marks: Mapping[str, str] = field(default_factory=dict)  # of each of them, to name a change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +116,7 @@ class Holdings:
     actions: Mapping[str, Action] = field(default_factory=dict)
     invariants: tuple[Invariant, ...] = ()
     trusted: Mapping[str, str] = field(default_factory=dict)  # path to digest
+    marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of files, by path too
 
     def project(self, name: str) -> Project:
         """Return a project. Raises UnknownName."""
@@ -156,7 +159,15 @@ class Holdings:
 
     def is_trusted(self, path: str, digest: str) -> bool:
         """Whether these very settings of that repository may decide."""
-        return bool(digest) and self.trusted.get(path) == digest
+        return self.trust_in(path, digest, {}).is_given
+
+    def trust_in(self, path: str, digest: str, marks: Mapping[str, str]) -> Trust:
+        """Return whether these very settings of that repository may decide; else, if it is void."""
+        if path not in self.trusted:
+            return Trust()
+        if digest and self.trusted[path] == digest:
+            return Trust(is_given=True)
+        return Trust(void=void_because(self.marks.get(path, {}), marks))
 
 
 def fold(holdings: Holdings, events: Iterable[tuple[int, HomeEvent]]) -> Holdings:
@@ -221,11 +232,13 @@ def _no_invariant(holdings: Holdings, event: InvariantRemoved) -> Holdings:
 
 
 def _trust(holdings: Holdings, event: TrustGranted) -> Holdings:
-    return replace(holdings, trusted={**holdings.trusted, event.path: event.digest})
+    trusted = {**holdings.trusted, event.path: event.digest}
+    return replace(holdings, trusted=trusted, marks={**holdings.marks, event.path: event.marks})
 
 
 def _no_trust(holdings: Holdings, event: TrustRevoked) -> Holdings:
-    return replace(holdings, trusted=_without(holdings.trusted, event.path))
+    trusted, marks = (_without(each, event.path) for each in (holdings.trusted, holdings.marks))
+    return replace(holdings, trusted=trusted, marks=marks)
 
 
 _HANDLERS: Mapping[type[HomeEvent], Callable[[Holdings, Any], Holdings]] = {

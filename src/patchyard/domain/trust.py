@@ -12,6 +12,8 @@ from patchyard.domain.limit_settings import LimitSettings
 from patchyard.domain.resource import Resource
 from patchyard.domain.settings import RESERVED
 
+MARK_DIGITS = 16  # of a file's SHA-256: marks tell which file changed, and no trust rests on them
+NAMED = 3  # of the files that changed
 Said = TypeVar("Said", LimitSettings, EnvironmentLimits)
 
 # Says what work is, or tightens what it may reach: counts always. Limits count where stricter.
@@ -39,6 +41,41 @@ class Admitted:
     ignored: tuple[str, ...] = ()  # keys, such as tools.execute_command
     until_trust: tuple[str, ...] = ()  # those that count as soon as there is trust
     never: tuple[str, ...] = ()  # those that trust does not bring either
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trust:
+    """Whether a repository's settings are trusted as they are now."""
+
+    is_given: bool = False
+    void: str = ""  # why trust that was given counts no longer; empty: it counts, or none was given
+
+
+def marks_of(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return a mark of each content by its path, to tell later which of them changed."""
+    return {path: hashlib.sha256(said).hexdigest()[:MARK_DIGITS] for path, said in files.items()}
+
+
+def void_because(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return why trust is void, by the marks of the files then and now; empty ones: not known.
+
+    Paths that begin with `/link/` or `/large/` are those of links and of large files.
+    """
+    old, new = _by_path(before), _by_path(now)
+    told = [
+        f"{path} {'is new' if path not in old else 'is gone' if path not in new else 'has changed'}"
+        for path in sorted(old.keys() | new.keys() if old and new else ())
+        if old.get(path) != new.get(path)
+    ]
+    more = [f"{len(told) - NAMED} more"] if len(told) > NAMED else []
+    what = ", ".join([*told[:NAMED], *more]) or "its settings have changed"
+    return f"this repository's trust is void: {what} since"
+
+
+def _by_path(marks: Mapping[str, str]) -> dict[str, str]:
+    """Return kind and mark by the path as it lies in the repository."""
+    kinds = {path: path.split("/", 2) if path.startswith("/") else ("", "", path) for path in marks}
+    return {path: f"{kind} {marks[name]}" for name, (_, kind, path) in kinds.items()}
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:
@@ -145,24 +182,31 @@ def _not_weaker(
     return counted, tuple(ignored)
 
 
-def warning(until_trust: tuple[str, ...], never: tuple[str, ...]) -> str:
-    """Return the one sentence that names what was passed over; empty when nothing was."""
+def warning(until_trust: tuple[str, ...], never: tuple[str, ...], *, void: str = "") -> str:
+    """Return the one sentence that names what was passed over; empty when nothing was.
+
+    `void` is why trust counts no longer: told where what was passed over needs trust.
+    """
     early = f" until `agents trust`: {', '.join(until_trust)}" if until_trust else ""
     always = f": {', '.join(never)} (never a repository's to decide)" if never else ""
     if not early and not always:
         return ""
     between = "; with or without it" if early and always else ""
-    return f"ignored from this repository's settings{early}{between}{always}"
+    lead = f"{void}; ignored from its" if void and early else "ignored from this repository's"
+    return f"{lead} settings{early}{between}{always}"
 
 
 __all__ = [
     "ALWAYS",
     "UNCONFINED",
     "Admitted",
+    "Trust",
     "admit",
     "bare_in",
     "digest_of",
+    "marks_of",
     "stricter",
     "stricter_environments",
+    "void_because",
     "warning",
 ]

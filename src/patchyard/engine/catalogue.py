@@ -254,9 +254,10 @@ class Catalogue:
         await self.change(decide)
         return removed[0]
 
-    async def trust(self, path: str, digest: str) -> None:
-        """Let these very settings of a repository decide."""
-        await self.change(lambda _: [TrustGranted(path=path, digest=digest)])
+    async def trust(self, path: str, digest: str, marks: Mapping[str, str] | None = None) -> None:
+        """Let these very settings of a repository decide; `marks` tell later which changed."""
+        granted = TrustGranted(path=path, digest=digest, marks=marks or {})
+        await self.change(lambda _: [granted])
 
     async def revoke(self, path: str) -> bool:
         """Let them decide no longer; return whether they did."""
