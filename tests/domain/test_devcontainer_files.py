@@ -20,6 +20,7 @@ from written import Written
 
 PATH = ".devcontainer/devcontainer.json"
 LOCAL = {"HOST_LANG": "en"}
+TOKEN = "${localEnv:GITHUB_TOKEN}"
 
 
 def sight(*, is_trusted: bool = False, path: str = PATH) -> Sight:
@@ -154,17 +155,18 @@ DANGERS: dict[str, Any] = {
     "service": "app",
     "runServices": ["db"],
     "build.options": {"dockerfile": "D", "options": ["--network=host"]},
-    "${localEnv:}": {"TOKEN": "${localEnv:GITHUB_TOKEN}"},
+    f"{TOKEN} in containerEnv.TOKEN": {"TOKEN": TOKEN},
 }
+LOCAL_ONE = next(reversed(DANGERS))
 
 
 def test_every_dangerous_key_is_tried() -> None:
-    assert set(DANGERS) - {"build.options", "${localEnv:}"} == set(DANGEROUS)
+    assert set(DANGERS) - {"build.options", LOCAL_ONE} == set(DANGEROUS)
 
 
 @pytest.mark.parametrize("key", sorted(DANGERS))
 def test_what_only_trust_lets_count_is_refused_by_name(key: str) -> None:
-    named = {"build.options": "build", "${localEnv:}": "containerEnv"}.get(key, key)
+    named = {"build.options": "build", LOCAL_ONE: "containerEnv"}.get(key, key)
     body = {"image": "house/base", named: DANGERS[key]}
     with pytest.raises(GuardRefused) as refused:
         read(body)
@@ -172,16 +174,37 @@ def test_what_only_trust_lets_count_is_refused_by_name(key: str) -> None:
     assert "agents trust" in refused.value.hint
 
 
+def test_variables_of_this_machine_are_named_with_their_keys_and_how_to_mend_it() -> None:
+    body = {
+        "image": "house/${localEnv:TAG:1}",
+        "postCreateCommand": ["echo", "${env:USER}${localEnv:TAG}"],
+        "customizations": {"${localEnv:KEY}": [{"a": "${localEnv:"}]},
+    }
+    with pytest.raises(GuardRefused) as refused:
+        read(body)
+    assert refused.value.message == (
+        f"{PATH} says ${{localEnv:TAG}} in image, ${{env:USER}} in postCreateCommand[1],"
+        " ${localEnv:TAG} in postCreateCommand[1],"
+        " ${localEnv:KEY} in customizations.${localEnv:KEY},"
+        " ${localEnv:} in customizations.${localEnv:KEY}[0].a,"
+        " which an untrusted repository may not"
+    )
+    assert "a plain value may stand in its place" in refused.value.hint
+    many = {"image": "i", "containerEnv": {f"A{n}": f"${{localEnv:B{n}}}" for n in range(9)}}
+    with pytest.raises(GuardRefused, match=r"A4, and 4 more of them, which"):
+        read(many)
+
+
 @pytest.mark.parametrize("word", ["localEnv", "env"])
 def test_what_parts_come_to_together_is_refused_by_name_too(word: str) -> None:
     """The installer of features would fill it in."""
     body = {"image": "i", "postCreateCommand": f"echo ${{containerEnv:Q:$}}{{{word}:X}}"}
-    with pytest.raises(GuardRefused, match=r"says \$\{localEnv:\}, which an untrusted"):
+    with pytest.raises(GuardRefused, match=rf"says \${{{word}:X}} in postCreateCommand, which an"):
         read(body)
     assert read(body, is_trusted=True).created == (f"echo ${{{word}:X}}",)
 
 
-@pytest.mark.parametrize("key", sorted(set(DANGERS) - {"${localEnv:}", "dockerComposeFile"}))
+@pytest.mark.parametrize("key", sorted(set(DANGERS) - {LOCAL_ONE, "dockerComposeFile"}))
 def test_after_trust_no_wall_falls_and_what_was_passed_over_is_named(key: str) -> None:
     named = {"build.options": "build"}.get(key, key)
     found = read({"image": "house/base", named: DANGERS[key]}, is_trusted=True)

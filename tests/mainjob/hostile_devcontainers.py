@@ -126,12 +126,13 @@ def _variables() -> Iterator[Case]:
         "customizations": {"vscode": {"a": secret}},
     }.items():
         yield Case(tries=f"read a variable of the user's in {key}", key=key, code=3,
-                   named=(CONFIG, "${localEnv:}"), body={key: value}, after="granted")  # fmt: skip
+                   named=(CONFIG, f"nv:TOKEN}} in {key}"), body={key: value},
+                   after="granted")  # fmt: skip
     yield Case(tries="read it in a build", key="build.args", code=3, after="granted",
-               named=(CONFIG, "${localEnv:}"), files={".devcontainer/Dockerfile": "FROM x\n"},
+               named=(CONFIG, "build.args.T"), files={".devcontainer/Dockerfile": "FROM x\n"},
                body={"build": {"dockerfile": "Dockerfile", "args": {"T": secret}}})  # fmt: skip
     yield Case(tries="put it together of parts", key="postCreateCommand", code=3, after="granted",
-               named=(CONFIG, "${localEnv:}"),
+               named=(CONFIG, "${localEnv:TOKEN}"),
                body={"postCreateCommand": "echo ${containerEnv:Q:$}{localEnv:TOKEN}"})  # fmt: skip
     for name in ("A\nB", "A=B", "", "LD PRELOAD"):
         yield Case(tries=f"a variable called {name!r}", key="containerEnv", code=2, after="refused",
@@ -234,7 +235,7 @@ def _features() -> Iterator[Case]:
         said = {"A": said} if key == "containerEnv" else said
         said = {"a": {"default": "${localEnv:TOKEN}"}} if key == "options" else said
         yield _feature(f"read a variable in {key} of a feature", key, {key: said},
-                       ("${localEnv:}",), after="granted")  # fmt: skip
+                       ("${localEnv:TOKEN}",), after="granted")  # fmt: skip
     yield _feature("an id that is a path", "id", {"id": "../../x"}, ("id",), code=2)
     yield _feature("keys that are inherited", "id", {"__proto__": {"privileged": True}},
                    ("__proto__",), code=2)  # fmt: skip

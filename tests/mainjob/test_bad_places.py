@@ -83,7 +83,7 @@ def test_all_dangerous_keys_are_refused_at_once_and_by_name(desk: Desk) -> None:
     described(desk, {"image": "i", **DANGERS})
     added(desk)
     desk.agents("project", "link-resource", "shop", "co-devcontainer")
-    names = {"build": "build.options", "containerEnv": "${localEnv:}"}
+    names = {"build": "build.options", "containerEnv": "${localEnv:TOKEN}"}
     words = [names.get(key, key) for key in DANGERS]
     require_refused(ran(desk, "--in", "co-devcontainer"), 3, CONFIG, *words, "agents trust")
 

@@ -110,7 +110,8 @@ def test_what_only_trust_lets_count_is_refused_and_counts_for_nothing_then(desk:
     desk.agents("project", "link-resource", "shop", "co-devcontainer")
     refused = ran(desk, "--in", "co-devcontainer")
     assert refused.code == 3
-    assert "says initializeCommand, privileged, ${localEnv:}, which an untrusted" in refused.message
+    said = "says initializeCommand, privileged, ${localEnv:LANG} in containerEnv.HOST, which an"
+    assert said in refused.message
     assert desk.agents("trust").code == 0
     command = "grep -E '^(CapBnd|NoNewPrivs)' /proc/self/status > walls.txt"
     done = ran(desk, "--in", "co-devcontainer", "--apply", "worktree", command=command)

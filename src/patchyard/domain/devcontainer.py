@@ -16,7 +16,6 @@ from patchyard.domain.errors import GuardRefused, UsageError
 from patchyard.domain.faults import Fault, Place, kind_of
 from patchyard.domain.features import (
     CREATING,
-    LOCAL,
     ORDER,
     STARTING,
     VARIABLE,
@@ -29,6 +28,7 @@ from patchyard.domain.features import (
 )
 from patchyard.domain.host_requirements import NEEDS, host_requirements_of, unmet_in
 from patchyard.domain.jsonc import parse_jsonc
+from patchyard.domain.local_variables import LOCAL, asked_in
 from patchyard.domain.sizes import shown_bytes
 
 PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
@@ -122,10 +122,11 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
     try:
         asked = features_in(_mapping(body, "features"), sight.path, sight.files)
         refused = _refused(body, asked)
+        local = [*asked_in(body), *asked.local]
         ordered = elsewhere_in(body.get(ORDER), sight.path, (ORDER,))
         fetched = [f"the feature {name}" for name in dict.fromkeys([*asked.fetched, *ordered])]
-        if (refused or fetched) and not sight.is_trusted:
-            raise _not_before_trust(sight, [*refused, *fetched])
+        if (refused or local or fetched) and not sight.is_trusted:
+            raise _not_before_trust(sight, [*refused, *local, *fetched])
         return _Reading(body, sight).whole(refused, asked.digests, is_fetching=bool(fetched))
     except Fault as fault:
         hint = fault.hint or f"mend it in {sight.path}"
@@ -134,10 +135,11 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
 
 def _not_before_trust(sight: Sight, said: Sequence[str]) -> GuardRefused:
     void = f"{sight.void}; " if sight.void else ""
+    in_place = " (a plain value may stand in its place)" if any(map(LOCAL.match, said)) else ""
     return GuardRefused(
         f"{sight.path} says {', '.join(said)}, which an untrusted repository may not",
-        hint=f"{void}take it out, or run `agents trust`: then the file is used, and still weakens"
-        " no wall",
+        hint=f"{void}take it out{in_place}, or run `agents trust`: then the file is used, and"
+        " still weakens no wall",
     )
 
 
@@ -146,8 +148,7 @@ def _refused(body: Mapping[str, Any], asked: Asked) -> list[str]:
     build = body.get("build")
     if isinstance(build, Mapping) and build.get("options"):
         found.append("build.options")
-    says_local = LOCAL.search(repr(body)) or asked.local
-    return [*found, *asked.weakening, *(["${localEnv:}"] if says_local else [])]
+    return [*found, *asked.weakening]
 
 
 class _Reading:
@@ -192,7 +193,7 @@ class _Reading:
             started=self._commands(STARTING),
             features=tuple(sorted(_mapping(body, "features"))),
             extension=self._extension(metadata, is_fetching=is_fetching),
-            passed_over=tuple(key for key in over if key != "${localEnv:}"),
+            passed_over=tuple(over),
         )
 
     def _beyond(self, needs: EnvironmentLimits) -> list[str]:
@@ -321,7 +322,7 @@ class _Reading:
         whole = VARIABLE.sub(value, text)
         # What the parts come to together is filled in by nobody here; an installer would.
         if not self._sight.is_trusted and LOCAL.search(whole):
-            raise _not_before_trust(self._sight, ["${localEnv:}"])
+            raise _not_before_trust(self._sight, asked_in(whole, place))
         return whole
 
     def _known(self) -> Mapping[str, str]:

@@ -1,15 +1,13 @@
 """What a devcontainer.json has of this machine once its repository is trusted. Pure."""
 
-import re
 from dataclasses import dataclass
 
 from patchyard.domain.devcontainer import Devcontainer, Sight, parse_devcontainer
 from patchyard.domain.errors import UsageError
 from patchyard.domain.features import ORDER, Files, elsewhere_in, features_in
 from patchyard.domain.jsonc import parse_jsonc
+from patchyard.domain.local_variables import names_in
 from patchyard.domain.reach import looks_secret
-
-NAMED = re.compile(r"\$\{(?:localEnv|env):([^:}]*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +42,7 @@ def _granted(text: str, read: Devcontainer, asked: list[str], files: Files) -> D
     body = parse_jsonc(text, name=read.path)
     features = features_in(body.get("features") or {}, read.path, files)
     for metadata in features.folders.values():
-        asked += NAMED.findall(repr(metadata))
+        asked += names_in(repr(metadata))
     ordered = elsewhere_in(body.get(ORDER), read.path, (ORDER,))
     return DevcontainerGrant(
         path=read.path,

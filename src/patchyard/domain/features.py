@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, Place, kind_of
 from patchyard.domain.jsonc import parse_jsonc
+from patchyard.domain.local_variables import asked_in
 
 CREATING = ("onCreateCommand", "updateContentCommand", "postCreateCommand")
 STARTING = ("postStartCommand", "postAttachCommand")
@@ -27,7 +28,6 @@ HOME = ".devcontainer"
 
 METADATA = "devcontainer-feature.json"
 INSTALLER = "install.sh"
-LOCAL = re.compile(r"\$\{(?:localEnv|env):")  # the CLI takes the older word, too
 VARIABLE = re.compile(r"\$\{([^}]*+)(\}|\Z)")  # one without an end is looked at once
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 BEFORE = "installsAfter"
@@ -69,7 +69,7 @@ class Asked:
     digests: dict[str, str] = field(default_factory=dict)  # of the texts of it, by their path
     fetched: list[str] = field(default_factory=list)  # names of features that lie elsewhere
     weakening: list[str] = field(default_factory=list)  # `KEY of FEATURE`
-    local: list[str] = field(default_factory=list)  # features that read variables of this machine
+    local: list[str] = field(default_factory=list)  # `${localEnv:NAME} in KEY of FILE`
 
 
 def features_in(said: Mapping[str, Any], config: str, files: Files) -> Asked:
@@ -186,7 +186,7 @@ def _metadata(name: str, folder: str, walk: _Walk, place: Place) -> Mapping[str,
     if not is_name(own):  # the CLI makes a folder of that name
         raise Fault((*place, "id"), f"{own!r} is no name of a feature", hint=f"as {NAME.pattern}")
     walk.asked.weakening += weakening_in([{**body, "id": name}])
-    walk.asked.local += [name] if LOCAL.search(repr(body)) else []
+    walk.asked.local += asked_in(body, file=f"{folder}/{METADATA}")
     return body
 
 
@@ -290,7 +290,6 @@ __all__ = [
     "HOME",
     "INHERITED",
     "INSTALLER",
-    "LOCAL",
     "METADATA",
     "ORDER",
     "STARTING",
