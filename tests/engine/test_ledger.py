@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from patchyard.domain.events import (
     ToolCallSettled,
     TurnTaken,
 )
+from patchyard.domain.ids import ulid
 from patchyard.domain.plan import Phase, PlanSpec, State
 from patchyard.domain.state import PlanState
 from patchyard.engine import control
@@ -44,8 +46,14 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await journal.close()
 
 
-async def made(store: Store, *, task: str = "mend", repository: str = "/srv/repo") -> Ledger:
-    ledger = Ledger(store, CLOCK, PlanState(plan_id=CLOCK.new_id()))
+async def made(
+    store: Store,
+    *,
+    task: str = "mend",
+    repository: str = "/srv/repo",
+    clock: SystemClock = CLOCK,
+) -> Ledger:
+    ledger = Ledger(store, clock, PlanState(plan_id=clock.new_id()))
     await ledger.record(PlanCreated(spec=PlanSpec(task=task, repository=repository)), QUEUED)
     return ledger
 
@@ -191,6 +199,23 @@ async def test_a_plan_is_found_by_prefix_and_by_last(store: Store) -> None:
     rows = await list_plans(store.summaries, repository="/srv/repo")
     assert [row["plan_id"] for row in rows] == [second.plan_id, first.plan_id]
     assert len(await list_plans(store.summaries, repository=None)) == 3
+
+
+class Ahead(SystemClock):
+    """A clock that is a year ahead."""
+
+    def new_id(self) -> str:
+        return ulid(int((time.time() + 365 * 86_400) * 1000), 0)
+
+
+async def test_the_last_plan_is_the_one_begun_last_whatever_the_clock_said(store: Store) -> None:
+    early = await made(store)
+    ahead = await made(store, clock=Ahead())
+    last = await made(store)
+    await ahead.record(Noted(text="goes on"))
+    assert await find_plan(store.summaries, "@last", repository="/srv/repo") == last.plan_id
+    rows = await list_plans(store.summaries, repository="/srv/repo")
+    assert [row["plan_id"] for row in rows] == [last.plan_id, ahead.plan_id, early.plan_id]
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ class Summaries(Protocol):
     """Read model: one small JSON object a stream, for lists; written by `Journal.append`."""
 
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """Return (stream, summary) of every plan, newest first; empty where it is damaged."""
+        """Return (stream, summary) of every plan, that begun last first; {} where it is damaged."""
         ...
 
 

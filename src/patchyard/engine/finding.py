@@ -13,7 +13,7 @@ LISTED = frozenset({"plan_id", "task", "repository", "phase", "state", "created"
 
 
 async def find_plan(summaries: Summaries, text: str, *, repository: str) -> str:
-    """Return the id of the plan that `text` names; `@last` is the newest of `repository`.
+    """Return the id of the plan that `text` names; `@last` is the one of `repository` begun last.
 
     Raises UsageError when there is none, or when a prefix fits several.
     """

@@ -14,6 +14,7 @@ DIGEST = re.compile(r'"([0-9a-f]{64})"')  # whatever could name a body
 REMOVED = "SELECT plan_id, events, head, at FROM removed ORDER BY at, plan_id"
 BESIDE = (
     "DELETE FROM summaries WHERE stream = ?",
+    "DELETE FROM begun WHERE stream = ?",
     "DELETE FROM reservations WHERE stream = ?",
     "DELETE FROM jobs WHERE job = ?",
     "DELETE FROM slots WHERE job = ?",

@@ -37,6 +37,7 @@ SUMMARISE = (
     "INSERT INTO summaries VALUES (?, ?)"
     " ON CONFLICT (stream) DO UPDATE SET summary = excluded.summary"
 )
+BEGUN = "INSERT OR IGNORE INTO begun (stream) VALUES (?)"
 SHAPE = (int, str, int, float, str, str)  # of an event's row: version, type, schema, at, body, hash
 ENTRIES = (
     "SELECT version, type, schema, at, body, hash FROM events"
@@ -127,6 +128,8 @@ class SQLiteJournal:
             last = self._insert(stream, expected, entries, bodies or {})
             if summary is not None:
                 connection.execute(SUMMARISE, (stream, _encode(summary)))
+                if not expected:
+                    connection.execute(BEGUN, (stream,))
             if booking is not None:
                 books.book(connection, stream, booking)
             return last
@@ -278,7 +281,9 @@ class SQLiteJournal:
         if unlisted:
             unlisted -= {row[0] for row in await self._execute("SELECT plan_id FROM removed", ())}
         rows |= dict.fromkeys(filter(is_ulid, unlisted), "")
-        return [(each, _summary(each, rows[each])) for each in sorted(rows, reverse=True)]
+        begun = dict(await self._execute("SELECT stream, number FROM begun", ()))
+        newest_first = sorted(rows, key=lambda each: (begun.get(each, 0), each), reverse=True)
+        return [(each, _summary(each, rows[each])) for each in newest_first]
 
     async def close(self) -> None:
         """See contracts.journal.Journal."""
