@@ -7,6 +7,19 @@ from mainjob.driver import Desk, finish, git, write
 pytestmark = [pytest.mark.service("bubblewrap")]
 
 
+def test_a_repository_of_a_format_that_this_git_does_not_know_is_named_with_its_cure(
+    desk: Desk,
+) -> None:
+    git(desk.repo, "config", "core.repositoryFormatVersion", "1")
+    git(desk.repo, "config", "extensions.refStorage", "of-later")
+    refused = desk.run(write("one.txt", "1"), finish())
+    assert refused.code == 2
+    assert f"{desk.repo} is not a repository git can read" in refused.message
+    looked = {each["name"]: each for each in desk.agents("doctor").data["findings"]}
+    assert f"{desk.repo} is not a repository git can read" in looked["checkout"]["said"]
+    assert "a newer git reads it" in looked["checkout"]["cure"]
+
+
 def test_a_broken_branch_is_named_with_its_cure_by_every_command(desk: Desk) -> None:
     assert desk.run(write("one.txt", "1"), finish()).code == 0
     to = ("--to", "branch", "--name", "made")

@@ -139,6 +139,10 @@ async def test_a_repository_that_git_cannot_read_is_refused_with_the_cure(copyin
     git(copying.repo, "config", "core.repositoryFormatVersion", "99")
     with pytest.raises(UsageError, match="not a repository git can read") as caught:
         await copying.base()
+    assert "a newer git reads it" in caught.value.hint
+    (copying.repo / ".git/config").write_text("[core\n")
+    with pytest.raises(UsageError, match="not a repository git can read") as caught:
+        await copying.base()
     assert "fsck" in caught.value.hint
 
 

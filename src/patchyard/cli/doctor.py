@@ -181,11 +181,8 @@ async def _checkout() -> list[Finding]:
         return []
     try:
         broken = await asyncio.to_thread(broken_refs, top)
-    except UsageError as error:
-        odd = Finding(
-            name="checkout", is_good=False, is_needed=False, said=error.message, cure=error.hint
-        )
-        return [odd]
+    except PatchyardError as error:
+        return [_bad("checkout", error, is_needed=False)]
     refs = ", ".join([*broken][:SHOWN])
     cure = " ".join(f"rm {shlex.quote(str(top / place))};" for place in [*broken.values()][:SHOWN])
     return [

@@ -19,7 +19,7 @@ from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Conflict, StateRefusal, UsageError
 from patchyard.workspaces.edits import Content, Edit
 from patchyard.workspaces.git_places import require_no_link, require_own
-from patchyard.workspaces.source import Source
+from patchyard.workspaces.source import Source, unreadable
 from patchyard.workspaces.store import parts
 
 FALLBACK = "Patchyard <patchyard@localhost>"
@@ -62,7 +62,10 @@ def commit(git: Git, base: Base, tree: str, parents: Sequence[str], message: str
 
 
 def broken_refs(top: Path) -> dict[str, str]:
-    """Return the refs of the checkout at `top` that git cannot read, and where they lie."""
+    """Return the refs of the checkout at `top` that git cannot read, and where they lie.
+
+    Raises UsageError where git cannot read the repository.
+    """
     git = ForeignGit(
         home=top,
         config=Path("/dev/null"),
@@ -71,7 +74,10 @@ def broken_refs(top: Path) -> dict[str, str]:
         known=ITS_OWN,
     )
     require_readable(git, top, home=os.environ.get("HOME", ""))
-    said = git.attempt("for-each-ref", "--format=").err.splitlines()
+    done = git.attempt("for-each-ref", "--format=")
+    if done.code != 0:
+        raise unreadable(top, done.err)
+    said = done.err.splitlines()
     refs = [line.removeprefix(BROKEN) for line in said if line.startswith(BROKEN)]
     return {ref: text(git.run("rev-parse", "--git-path", ref)) for ref in sorted(refs)}
 

@@ -1,6 +1,7 @@
 """What is known of the user's repository, read once and only as data; nothing is written there."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ FACTS = (
     "--git-common-dir",
 )
 CONVERSIONS = ("core.autocrlf", "core.eol")
+#: What git says of a repository with an extension, or a version, that it does not know (setup.c).
+OF_NEWER_FORMAT = re.compile(r"unknown repository extension|Expected git repo version")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +103,16 @@ def _is_bare(folder: Path) -> bool:
     )
 
 
+def unreadable(top: Path, said: str) -> UsageError:
+    """Return the error of a checkout that git cannot read, with what git said."""
+    newer = "it is of a format that this git (`git --version`) does not know: a newer git reads it"
+    return UsageError(
+        f"{top} is not a repository git can read: {said.strip()}",
+        hint=newer if OF_NEWER_FORMAT.search(said) else "git fsck there says more",
+        details={"stderr": said},
+    )
+
+
 def find(git: ForeignGit, top: Path, environ: Mapping[str, str]) -> Source:
     """Read what git says of the checkout at `top`. Raises UsageError when it cannot be read."""
     done = git.attempt(*FACTS, cwd=top)
@@ -110,11 +123,7 @@ def find(git: ForeignGit, top: Path, environ: Mapping[str, str]) -> Source:
             hint="rename that folder, or clone it into one whose path has none",
         )
     if done.code != 0:
-        raise UsageError(
-            f"{top} is not a repository git can read: {done.err.strip()}",
-            hint="git fsck there says more",
-            details={"stderr": done.err},
-        )
+        raise unreadable(top, done.err)
     bare, git_dir, shallow, object_format, said_top, common = said
     if bare == "true" or Path(said_top) != top:
         raise UsageError(
@@ -219,4 +228,4 @@ def _no_commit(git: ForeignGit, source: Source, wanted: str) -> UsageError:
     )
 
 
-__all__ = ["Source", "UserGit", "find", "head_of", "top_of"]
+__all__ = ["OF_NEWER_FORMAT", "Source", "UserGit", "find", "head_of", "top_of", "unreadable"]
