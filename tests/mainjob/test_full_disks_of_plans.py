@@ -24,6 +24,28 @@ pytestmark = pytest.mark.service("bubblewrap")
 
 
 @pytest.fixture
+def stick(desk: Desk) -> Iterator[Path]:
+    """A file system with room for one page, beside the state folder."""
+    place = desk.folder / "stick"
+    place.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "none", str(place)]
+    subprocess.run(mounting, check=True)
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.service("root")
+def test_an_export_that_finds_no_room_names_its_file_and_leaves_nothing(
+    desk: Desk, stick: Path
+) -> None:
+    assert desk.run(write("x", "x\n"), finish()).code == 0
+    said = desk.agents("plan", "export", "@last", "--to", str(stick / "plan.json"))
+    assert said.code == 4
+    assert said.message.startswith(f"{stick / 'plan.json'}: No space left on device | free some")
+    assert list(stick.iterdir()) == []
+
+
+@pytest.fixture
 def tight(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Path]:

@@ -12,6 +12,7 @@ from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, po
 from patchyard.cli.plan_act import plan_argument
 from patchyard.cli.plan_verify import WITHOUT_HASHES, broken
 from patchyard.domain.errors import UsageError
+from patchyard.domain.machine import refused_by_machine
 from patchyard.domain.receipt import receipt_markdown
 from patchyard.engine.exporting import exported
 from patchyard.engine.ledger import Ledger
@@ -60,14 +61,16 @@ def _require_new(path: Path) -> None:
 
 def _write(path: Path, content: str) -> None:
     """Write a file that is whole or not there, and takes nobody's place; for its owner alone."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-        try:
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
             os.link(file.name, path)
-        except FileExistsError as error:
-            raise UsageError(f"{path} exists already", hint="name another file") from error
+    except FileExistsError as error:
+        raise UsageError(f"{path} exists already", hint="name another file") from error
+    except OSError as error:  # it names no file, or the one for a while
+        raise refused_by_machine(OSError(error.errno, error.strerror, str(path))) from error
 
 
 __all__ = ["export"]
