@@ -57,12 +57,11 @@ async def _beside(
         return (), (), ()
     ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
     lost = await inspect_contents(equipment, ledger)
-    return *await _handed(equipment, plan_id), lost
+    return *await _handed(equipment, ledger), lost
 
 
-async def _handed(equipment: Equipment, plan_id: str) -> tuple[Sequence[str], Sequence[str]]:
+async def _handed(equipment: Equipment, ledger: Ledger) -> tuple[Sequence[str], Sequence[str]]:
     """Return what is damaged and what is gone of the hand-overs; nothing without the repository."""
-    ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
     with suppress(Unavailable, UsageError):
         return await Handing(equipment, ledger).looked_after()
     return (), ()
