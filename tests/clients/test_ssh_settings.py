@@ -1,5 +1,6 @@
 """Each option of ssh_config(5) with what OpenSSH allows: read as that, or refused by its name."""
 
+import asyncio
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -199,6 +200,29 @@ async def test_a_file_that_is_included_is_read_the_same_way_and_named(
     with pytest.raises(UsageError) as refused:
         await ssh.connect("h", str(tmp_path))
     assert f"{tmp_path}/.ssh/other line 2: ConnectTimeout" in refused.value.message
+
+
+@pytest.mark.parametrize("pattern", ["more/*", "more/**", '""', ".", "/"])
+async def test_a_pattern_includes_what_it_does_for_openssh(
+    pattern: str, tmp_path: Path, closed_port: int
+) -> None:
+    place = configured(tmp_path, closed_port, f"Include {pattern}")
+    (tmp_path / ".ssh/more/deeper").mkdir(parents=True)
+    for name in (".a.conf.swp", "deeper/b.conf"):
+        (tmp_path / ".ssh/more" / name).write_text("ConnectTimeout never\n")
+    command = ["ssh", "-G", "-F", str(place), "h"]
+    done = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True)
+    assert b"ConnectTimeout" not in done.stderr
+    with pytest.raises(EnvironmentUnavailable, match="Connect call failed"):
+        await ssh.connect("h", str(tmp_path))
+
+
+async def test_a_key_of_a_user_that_there_is_not_is_passed_over(
+    tmp_path: Path, closed_port: int
+) -> None:
+    configured(tmp_path, closed_port, "IdentityFile ~no-such-user/key")
+    with pytest.raises(EnvironmentUnavailable, match="Connect call failed"):
+        await ssh.connect("h", str(tmp_path))
 
 
 async def test_a_file_that_nobody_may_read_is_named(tmp_path: Path, closed_port: int) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from engine.worksite import Worksite
 from janitor.passing import gone, swept
+from patchyard.clients import ssh
 from patchyard.clients.temporaries import make_sandbox_folder
 from patchyard.domain.retention import Family
 from patchyard.engine.images import building
@@ -38,3 +39,23 @@ async def test_a_build_folder_goes_soon_where_its_process_is_gone_and_never_befo
         assert gone(await swept(equipment, days=2 / 24)) == {Family.TEMPORARY: [dead.name]}
         assert gone(await swept(equipment, days=30)) == {}
     assert [place.name for place in folder.iterdir()] == [live.name]
+
+
+@pytest.mark.service("sshd")
+async def test_copies_of_the_ssh_configuration_go_soon_where_their_process_is_gone(
+    site: Worksite, tmp_path: Path
+) -> None:
+    folder = tmp_path / "temporary"
+    (tmp_path / ".ssh").mkdir()
+    copying = f"ProxyCommand cp -r {folder} {tmp_path}/seen\n"  # while one connects
+    (tmp_path / ".ssh/config").write_text(copying)
+    with pytest.raises(ssh.Cut):
+        await ssh.connect("h", str(tmp_path))
+    assert [*folder.iterdir()] == []
+    (seen,) = (tmp_path / "seen").iterdir()
+    live, dead = seen.name, seen.name.replace(f"-{os.getpid()}-", "-999999999-")
+    for name in (live, dead):
+        (folder / name).mkdir(mode=0o700)
+    async with site.open() as (equipment, _):
+        assert gone(await swept(equipment, days=2 / 24)) == {Family.TEMPORARY: [dead]}
+    assert [place.name for place in folder.iterdir()] == [live]

@@ -8,10 +8,12 @@ keys, agent, ProxyJump, ProxyCommand. A host key that is not known is refused.
 import asyncio
 import contextlib
 import functools
+import os
 import re
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from posixpath import expanduser
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -52,7 +54,8 @@ def one_line(said: object) -> str:
 
 async def connect(address: str, home: str) -> "SSHClientConnection":
     """Connect to a host. Raises Cut, UsageError, EnvironmentUnavailable with cause and cure."""
-    with tempfile.TemporaryDirectory(prefix="patchyard-ssh-") as folder:
+    named = f"patchyard-ssh-{os.getpid()}-"  # of a killed process the janitor returns it
+    with tempfile.TemporaryDirectory(prefix=named) as folder:
         return await _connected(address, home, Translation(Path(folder), home))
 
 
@@ -148,7 +151,7 @@ async def _options(asyncssh: Any, where: Address, configs: Sequence[str]) -> Any
 def _keys(named: Sequence[str], *, is_alone: bool) -> list[str]:
     """Return the files of keys that are there; where an agent has the private part, the other."""
     places = ((each, f"{each}.pub") if is_alone else (each,) for each in named)
-    there = (next((it for it in each if Path(it).expanduser().exists()), "") for each in places)
+    there = (next((it for it in each if Path(expanduser(it)).exists()), "") for each in places)
     return [each for each in there if each]
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from glob import glob
 from pathlib import Path
 
 from patchyard.domain.errors import UsageError
@@ -155,11 +156,9 @@ class Translation:
         below = own if own in file.parents else file.parent
         found: list[Path] = []
         for pattern in patterns:
-            place = Path(re.sub(r"^~(?=/)", self._home, pattern))
-            root, parts = (
-                (Path("/"), place.parts[1:]) if place.is_absolute() else (below, place.parts)
-            )
-            found += sorted(each for each in root.glob(str(Path(*parts))) if each.is_file())
+            place = below / re.sub(r"^~(?=/)", self._home, pattern)
+            there = map(Path, sorted(glob(str(place))))  # noqa: PTH207 - as glob(7): no hidden ones
+            found += filter(Path.is_file, there)
         return [self.of(each, depth=depth + 1) for each in found]
 
 
