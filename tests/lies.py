@@ -52,11 +52,14 @@ class Connection(_Honest):
     def __init__(self, peer, loop, on_message, on_closed):
         self._honest = on_message
         self._steps = []
+        self._is_mute = False
         super().__init__(peer, loop, self._hear, on_closed)
 
     def _hear(self, connection, message):
         do, args = message.get("do"), message.get("args")
         command = args.get("command") if isinstance(args, dict) else None
+        if self._is_mute:
+            return
         if do in ("hello", "listen") and _armed:
             self._begin(_armed.pop(), message)
         elif do == "call" and isinstance(command, str) and command.startswith("#lie "):
@@ -77,6 +80,8 @@ class Connection(_Honest):
                 _armed.extend([step["steps"]] * step["times"])
             elif step["do"] == "close":
                 self.close()
+            elif step["do"] == "fall silent":
+                self._is_mute = True
             elif step["do"] == "wait":
                 self._steps.pop(0)
                 self._loop.later(0.05, lambda: self._step(message))
@@ -321,6 +326,8 @@ def _between() -> Iterator[Lie]:
         ],
     }.items():
         yield Lie(name=f"between calls: {name}", steps=[done, {"do": "wait"}, *steps], expected=ANY)
+    silence = [{"do": "fall silent"}, HONEST]
+    yield Lie(name="no answer to anything that follows", steps=silence, expected=LATE)
 
 
 def _descriptors() -> Iterator[Lie]:

@@ -1,26 +1,105 @@
 """Waiting within bounds: silent toolboxes, steps that are not cut, claims that are no numbers."""
 
 import asyncio
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from patchyard.domain.errors import EnvironmentBroken
-from patchyard.domain.tooling import finite, result_from_wire
-from patchyard.engine import answers
-from patchyard.engine.answers import answer_in_time, whole
+from patchyard.domain.tooling import COMMAND, finite, result_from_wire
+from patchyard.engine.answers import answer_in_time, heard, whole
 from patchyard.engine.call_results import settled_event
 from patchyard.engine.proof import gate_result
+from toolboxes import serving
 
 pytestmark = pytest.mark.anyio
 
 HUGE = 10**400
 
 
-async def test_a_toolbox_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "SLACK_S", 0.01)
-    with pytest.raises(EnvironmentBroken, match=r"no answer within 0\.01 s"):
-        await answer_in_time(asyncio.Event().wait(), {"timeout_s": 0})
+class Clock:
+    """The time of the running loop, which can be moved on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        self.later_s = 0.0
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + self.later_s)
+
+    async def pass_by(self, seconds: float) -> None:
+        self.later_s += seconds
+        for _ in range(5):  # what is due happens
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "own_s"),
+    [
+        (COMMAND, {"timeout_s": 7}, 7),
+        (COMMAND, {}, 30),
+        ("read_file", {}, 120),
+    ],
+)
+async def test_a_toolbox_that_says_nothing_is_given_up_ten_seconds_after_the_time_of_its_call(
+    clock: Clock, op: str, args: Mapping[str, Any], own_s: float
+) -> None:
+    waiting = asyncio.create_task(answer_in_time(asyncio.Event().wait(), args, op=op))
+    await clock.pass_by(0)
+    await clock.pass_by(own_s + 9)
+    assert not waiting.done()
+    await clock.pass_by(2)
+    with pytest.raises(EnvironmentBroken, match=rf"no answer within {own_s + 10:g} s"):
+        await asyncio.wait_for(waiting, 0)
+
+
+async def test_each_answer_gives_the_next_one_the_whole_time(clock: Clock, tmp_path: Path) -> None:
+    async with serving(tmp_path) as server:
+        is_over = asyncio.Event()
+
+        async def exchanging() -> None:
+            """Ask as a replica does around one call."""
+            for _ in range(5):
+                await server.command("true")
+                await clock.pass_by(30)
+            is_over.set()
+            await asyncio.Event().wait()
+
+        waiting = asyncio.create_task(answer_in_time(exchanging(), {"timeout_s": 30}))
+        await asyncio.wait(
+            {waiting, asyncio.create_task(is_over.wait())}, return_when="FIRST_COMPLETED"
+        )
+        assert not waiting.done()
+        await clock.pass_by(11)
+        with pytest.raises(EnvironmentBroken, match="no answer within 40 s"):
+            await asyncio.wait_for(waiting, 0)
+
+
+async def test_an_answer_after_a_call_was_given_up_changes_nothing(clock: Clock) -> None:
+    begun: list[asyncio.Task[None]] = []
+    go_on = asyncio.Event()
+
+    async def hearing() -> None:
+        await go_on.wait()
+        heard()
+
+    async def asking() -> None:
+        begun.append(asyncio.create_task(hearing()))
+        await asyncio.Event().wait()
+
+    waiting = asyncio.create_task(answer_in_time(asking(), {"timeout_s": 1}))
+    await clock.pass_by(0)
+    await clock.pass_by(12)
+    with pytest.raises(EnvironmentBroken):
+        await asyncio.wait_for(waiting, 0)
+    go_on.set()
+    await begun[0]
 
 
 async def test_a_time_out_of_somebody_else_is_not_taken_for_ours() -> None:

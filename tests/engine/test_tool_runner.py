@@ -75,9 +75,9 @@ async def test_a_call_taken_up_again_has_the_time_it_was_given(
 ) -> None:
     limits = []
 
-    async def told(waiting: Awaitable[Any], args: Mapping[str, Any]) -> Any:
+    async def told(waiting: Awaitable[Any], args: Mapping[str, Any], *, op: str) -> Any:
         limits.append(args.get("timeout_s"))
-        return await answer_in_time(waiting, args)
+        return await answer_in_time(waiting, args, op=op)
 
     monkeypatch.setattr(tool_runner, "answer_in_time", told)
     handle, _ = await runner._places.toolbox(HERE)

@@ -58,6 +58,29 @@ def test_a_look_that_fails_leaves_its_call_a_result(
     assert told["replica"] == {"is_same": False, "is_busy": True}
 
 
+def test_a_look_that_takes_long_does_not_hold_up_the_result_of_its_call(
+    tools: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools.run("replica_look")
+    ended: list[str] = []
+
+    def looking(_tree: Tree) -> Generator[float, None, Look]:
+        try:
+            while True:
+                yield 0.001
+        finally:
+            ended.append("given up")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tree, "looking", looking)
+        patch.setattr(replicating, "COMPLETING_S", 0.01)
+        told = tools.run("execute_command", command="echo x > a")
+    assert told["success"] is True
+    assert told["replica"] == {"is_same": False, "is_busy": True}
+    assert ended == ["given up"]
+    assert [row[0] for row in tools.run("replica_look")["entries"]] == ["a"]
+
+
 def test_two_calls_that_end_together_are_looked_at_one_after_the_other(
     tools: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from patchyard.clients.frame_claims import checked
 from patchyard.clients.shared_sockets import SharedSocket, ToolboxSocket, close_aside, received
 from patchyard.contracts.environment import OnOutput
 from patchyard.domain.errors import EnvironmentBroken
+from patchyard.engine.answers import heard
 from patchyard.toolbox.wire import PROTOCOL, Decoder, WireError, encode
 
 BACKLOG = 16
@@ -238,12 +239,14 @@ class ToolboxClient:
         waiters = self._wire.waiters.setdefault(call_id, [])
         waiters.append(waiter)
         try:
-            return await waiter.future
+            result = await waiter.future
         finally:
             if waiter in waiters:
                 waiters.remove(waiter)
             if not waiters and self._wire.waiters.get(call_id) is waiters:
                 del self._wire.waiters[call_id]
+        heard()
+        return result
 
     async def cancel(self, call_id: str) -> None:
         """Kill the call's whole process tree; its result then says CANCELLED."""

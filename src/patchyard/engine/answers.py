@@ -1,32 +1,58 @@
 """Waiting for others, within bounds: a toolbox that falls silent, a step that must not be cut."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.errors import EnvironmentBroken
-from patchyard.domain.tooling import finite
+from patchyard.domain.tooling import COMMAND, finite
 
 T = TypeVar("T")
 
 USUAL_S = 120.0  # of a call that names no time-out of its own
-SLACK_S = 30.0  # beyond a call's own time-out, which the toolbox keeps
+COMMAND_S = 30.0  # of a command that names none, as the toolbox has it (D+)
+SLACK_S = 10.0  # beyond a call's own time-out, which the toolbox keeps
+
+_waited_for: ContextVar[tuple[asyncio.Timeout, float] | None] = ContextVar(
+    "_waited_for", default=None
+)
+"""Of the call that is waited for here: its time, and how many seconds that is."""
 
 
-async def answer_in_time(waiting: Awaitable[T], args: Mapping[str, Any]) -> T:
-    """Await a toolbox's answer to a call with `args`, never much longer than its own time-out.
+async def answer_in_time(waiting: Awaitable[T], args: Mapping[str, Any], *, op: str = "") -> T:
+    """Await a toolbox's answer to a call of `op` with `args`: its own time-out and SLACK_S at most.
 
-    Raises EnvironmentBroken when none comes: what says nothing is not waited for.
+    A call may be more than one request: a workspace that is a replica is exchanged around it. Each
+    answer (`heard`) gives the next one the whole time, so that no large workspace is cut off, and
+    what falls silent is given up.
+
+    Raises EnvironmentBroken when no answer comes.
     """
-    limit = finite(args.get("timeout_s"), USUAL_S) + SLACK_S
+    usual_s = COMMAND_S if op == COMMAND else USUAL_S
+    limit = finite(args.get("timeout_s"), usual_s) + SLACK_S
     try:
         async with asyncio.timeout(limit) as scope:
-            return await waiting
+            before = _waited_for.set((scope, limit))
+            try:
+                return await waiting
+            finally:
+                _waited_for.reset(before)
     except TimeoutError as error:
         if not scope.expired():
             raise
         raise EnvironmentBroken(f"the toolbox gave no answer within {limit:g} s") from error
+
+
+def heard() -> None:
+    """Note that a toolbox has answered; see `answer_in_time`."""
+    waited_for = _waited_for.get()
+    if waited_for is not None:
+        scope, limit = waited_for
+        with contextlib.suppress(RuntimeError):  # its time is up, or it is over
+            scope.reschedule(asyncio.get_running_loop().time() + limit)
 
 
 async def cancelled(toolbox: Toolbox, call_id: str) -> None:
@@ -74,4 +100,12 @@ async def _outwaited(
     return cut
 
 
-__all__ = ["SLACK_S", "USUAL_S", "answer_in_time", "cancelled", "whole"]
+__all__ = [
+    "COMMAND_S",
+    "SLACK_S",
+    "USUAL_S",
+    "answer_in_time",
+    "cancelled",
+    "heard",
+    "whole",
+]

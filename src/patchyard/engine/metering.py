@@ -54,10 +54,10 @@ from patchyard.domain.usage import (
     together,
     usage_json,
 )
+from patchyard.engine.answers import COMMAND_S
 
 RUNNING = frozenset({COMMAND, MCP_ANSWER, MCP_CALL, MCP_LIST})  # operations that start programs
 ABOUT_JOBS = frozenset({"job_output", "job_status"})
-USUAL_TIMEOUT_S = 30.0  # of a command that names none (D+)
 FIRST_LOOK_S = 0.25  # most commands are over by then
 LOOK_S = 0.25  # between two looks at a command that runs
 JOBS_LOOK_S = 1.0  # between two looks at what runs on
@@ -167,7 +167,7 @@ class Metered(ForwardingToolbox):
         wall_s = self._limits.wall_s
         if wall_s is None:
             return args
-        timeout_s = min(finite(args.get("timeout_s"), USUAL_TIMEOUT_S), wall_s)
+        timeout_s = min(finite(args.get("timeout_s"), COMMAND_S), wall_s)
         return {**args, "timeout_s": timeout_s, "wall_s": wall_s}
 
     async def _command(
@@ -187,7 +187,7 @@ class Metered(ForwardingToolbox):
         usage = self._passed_on(spent(before, after, said), carried)
         self._usages.append(usage)
         gateway = carried.hit if carried else None
-        asked = {"timeout_s": finite(args.get("timeout_s"), USUAL_TIMEOUT_S), **said}
+        asked = {"timeout_s": finite(args.get("timeout_s"), COMMAND_S), **said}
         found = hit_of(
             asked,
             self._limits,
@@ -375,7 +375,6 @@ __all__ = [
     "RUNNING",
     "SWEEP_S",
     "SWEPT",
-    "USUAL_TIMEOUT_S",
     "WHOLE",
     "Metered",
     "MeteredListening",

@@ -214,7 +214,7 @@ class ToolRunner:
         try:
             args = await self._reaching.furnished(call.kind, toolbox, op, args)
             waiting = toolbox.call(call.call_id, op, args, on_output=self._on_output)
-            payload = await answer_in_time(waiting, args)
+            payload = await answer_in_time(waiting, args, op=op)
             payload = await consulted(self._counsel, toolbox, call.call_id, args, payload)
         except EnvironmentBroken as error:
             self._cause = error.message

@@ -79,7 +79,7 @@ class Place:
         opened = await self._running()
         toolbox, call_id = opened[1], self._new_id()
         try:
-            payload = await answer_in_time(toolbox.call(call_id, op, args), args)
+            payload = await answer_in_time(toolbox.call(call_id, op, args), args, op=op)
         except EnvironmentBroken as error:
             await self._lose(opened)
             raise LostCall(error.message, hint=error.hint) from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import time
 
 from . import arguments, processes
 from .answers import Refusal, success
@@ -19,13 +20,16 @@ from .twins import Twin, Unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Generator, Iterator
+    from typing import Any, Callable, Generator, Iterator, TypeVar
 
     from .room import Room
+
+    Found = TypeVar("Found")
 
 PAGE_ENTRIES = 20_000
 GET_BYTES = 8 * 1024 * 1024  # of one answer; a frame holds 32 MiB
 TURN_S = 0.001  # between two questions whether another look is over
+COMPLETING_S = 3.0  # that the look after a call may take; its result is waited for some seconds
 
 
 class Replica:
@@ -44,7 +48,8 @@ class Replica:
         """Return what adds `replica` to a call's result: `is_same`, `is_busy`.
 
         So nobody has to ask for a look where the call has changed nothing. One that found a change
-        is kept for who asks next, unless anything can have happened since.
+        is kept for who asks next, unless anything can have happened since. One that takes long is
+        given up: the result says that all may have changed.
         """
 
         def complete(result: dict[str, Any], done: Callable[[], None]) -> None:
@@ -56,7 +61,7 @@ class Replica:
         self, room: Room, result: dict[str, Any], done: Callable[[], None]
     ) -> Iterator[float]:
         try:
-            begun, is_busy, look = yield from self.looked(room)
+            begun, is_busy, look = yield from _within(COMPLETING_S, self.looked(room))
             if not is_busy:
                 self.early = begun, look
             is_same = not (look.changed or look.gone or look.left_out)
@@ -87,6 +92,20 @@ class Replica:
     def close(self) -> None:
         """Release what is open."""
         self.twin.close()
+
+
+def _within(seconds: float, work: Generator[float, None, Found]) -> Generator[float, None, Found]:
+    """Go through `work` for so long; it is closed then. Raises RuntimeError."""
+    end = time.monotonic() + seconds
+    try:
+        while time.monotonic() < end:
+            yield next(work)
+    except StopIteration as done:
+        found: Found = done.value
+        return found
+    finally:
+        work.close()
+    raise RuntimeError("it takes longer than %g s" % seconds)
 
 
 def _replica(room: Room) -> Replica:
@@ -232,6 +251,7 @@ def is_anything_running() -> bool:
 
 
 __all__ = [
+    "COMPLETING_S",
     "GET_BYTES",
     "PAGE_ENTRIES",
     "Replica",

@@ -31,7 +31,7 @@ MAX_PATH_BYTES = 4000
 PIECE_BYTES = 1024 * 1024
 TICK_NS = 20_000_000  # two changes within it may bear one time
 COARSE_NS = 2_000_000_000  # likewise where a file system counts whole seconds
-PAUSE_ENTRIES = 512
+STEP_S = 0.02  # that a server is silent during a look; a large file takes longer
 LATEST_NS = 2**63 - 1  # in the year 2262, and as long before 1970: what is beyond travels as that
 OURS = "its name begins like those of files that are not whole yet"
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -123,9 +123,11 @@ class Tree(Footing):
         present: set[Path] = set()
         unseen: list[Path] = []
         try:
-            for count, _ in enumerate(self._walk(found, present, unseen)):
-                if count % PAUSE_ENTRIES == 0:
+            due = time.monotonic() + STEP_S
+            for _ in self._walk(found, present, unseen):
+                if time.monotonic() >= due:
                     yield 0.0
+                    due = time.monotonic() + STEP_S
         finally:
             self.give_back()
         below = tuple(path + "/" for path in unseen)
