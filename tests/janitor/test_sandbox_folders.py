@@ -7,6 +7,7 @@ import pytest
 
 from engine.worksite import Worksite
 from janitor.passing import gone, swept
+from patchyard.cli.doctor import left_builds
 from patchyard.clients import ssh
 from patchyard.clients.temporaries import make_sandbox_folder
 from patchyard.domain.retention import Family
@@ -59,3 +60,20 @@ async def test_copies_of_the_ssh_configuration_go_soon_where_their_process_is_go
     async with site.open() as (equipment, _):
         assert gone(await swept(equipment, days=2 / 24)) == {Family.TEMPORARY: [dead]}
     assert [place.name for place in folder.iterdir()] == [live]
+
+
+async def test_doctor_names_folders_of_builds_whose_engine_is_gone(
+    site: Worksite, tmp_path: Path
+) -> None:
+    folder = tmp_path / "temporary"
+    dead, live = (folder / f"{building(pid)}abc_1234" for pid in (999_999_999, os.getpid()))
+    for made in (dead, live):
+        made.mkdir()
+        (made / "context.tar").write_bytes(bytes(3 * 1024 * 1024))
+    async with site.open() as (equipment, _):
+        (found,) = await left_builds(equipment)
+    assert (found.is_good, found.is_needed) == (False, False)
+    assert str(dead) in found.said
+    assert "3 MiB" in found.said
+    assert "agents gc" in found.cure
+    assert f"rm -r {dead}" in found.cure

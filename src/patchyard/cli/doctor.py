@@ -23,12 +23,9 @@ from patchyard.config import places
 from patchyard.domain import gvisor
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import Readiness
-from patchyard.domain.errors import (
-    EnvironmentUnavailable,
-    PatchyardError,
-    UsageError,
-    WorkFailed,
-)
+from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, WorkFailed
+from patchyard.domain.retention import GRACE_S, Family, is_left_build
+from patchyard.domain.sizes import shown_bytes
 from patchyard.engine import trying
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.inspecting import inspect
@@ -70,6 +67,7 @@ def doctor(output_format: str) -> None:
                 findings.append(_good("database", f"SQLite {sqlite3.sqlite_version}"))
                 findings.append(_home())
                 findings.append(await _journal(equipment))
+                findings += await left_builds(equipment)
                 for kind in equipment.environments:
                     ready = await trying.check(equipment, kind)
                     said = _said(ready) if ready.is_ready else ready.cause
@@ -196,6 +194,28 @@ async def _checkout() -> list[Finding]:
     ]
 
 
+async def left_builds(equipment: Equipment) -> list[Finding]:
+    """Return each folder of an image's build that an engine left behind which was killed."""
+    keepers = [each for each in equipment.keepers if each.family == Family.TEMPORARY]
+    left = [
+        (found, await keeper.size(found))
+        for keeper in keepers
+        for found in await keeper.found()
+        if is_left_build(found)
+    ]
+    return [
+        Finding(
+            name="build folder",
+            is_good=False,
+            is_needed=False,
+            said=f"{found.place} takes {shown_bytes(size)}; the engine that built there is gone",
+            cure=f"`agents gc` deletes it {GRACE_S / 60:g} minutes after its last change;"
+            f" at once: `rm -r {shlex.quote(found.place)}`",
+        )
+        for found, size in left
+    ]
+
+
 async def _gvisors() -> list[Finding]:
     """Return each old gVisor that the container engine knows, with what follows and the cure."""
     try:
@@ -270,4 +290,4 @@ async def _model(catalogue: Catalogue) -> Finding:
     return _good("model", f"{choice.name} ({choice.reason})")
 
 
-__all__ = ["OLDEST_GIT", "Finding", "doctor"]
+__all__ = ["OLDEST_GIT", "Finding", "doctor", "left_builds"]

@@ -14,6 +14,7 @@ from patchyard.domain.state import PlanState
 DAY_S = 86_400.0
 GRACE_S = 3600.0  # what was asked for so lately may be about to be used
 OUTSIDE = "patchyard-"  # begins the names of our folders among everybody's temporary ones
+BUILD = f"{OUTSIDE}build-"  # of a container image
 DEMO = f"{OUTSIDE}demo-"
 OWNED = re.compile(r"patchyard-[a-z]+-\d+-")  # begins those that say the number of their process
 UNKNOWN = "the journal does not know its plan, nor that it was removed"
@@ -244,6 +245,12 @@ def judged_temporary(found: Found, now: float, retention: Retention) -> Verdict:
     return Verdict(found=found, may_go=True, reason="nobody works there any more")
 
 
+def is_left_build(found: Found) -> bool:
+    """Whether it is the folder of an image's build whose process is gone."""
+    is_owned = found.name.startswith(BUILD) and OWNED.match(found.name) is not None
+    return is_owned and found.family == Family.TEMPORARY and not found.is_live
+
+
 def is_work(found: Found) -> bool:
     """Whether it holds what only a plan's calls have written: its tree, or its checkpoints."""
     is_tree = found.family == Family.WORKSPACE and found.name == found.plan_id
@@ -297,6 +304,7 @@ def store_key(repository: str) -> str:
 
 
 __all__ = [
+    "BUILD",
     "CACHES",
     "DAY_S",
     "DEMO",
@@ -313,6 +321,7 @@ __all__ = [
     "has_leftovers",
     "is_finished",
     "is_journal_due",
+    "is_left_build",
     "is_named",
     "is_pooled",
     "is_under_way",

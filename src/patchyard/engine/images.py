@@ -18,6 +18,7 @@ from patchyard.domain.dockerfile import OWN_IMAGE, require_others
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 from patchyard.domain.features import HOME, parse_metadata, weakening_in
+from patchyard.domain.retention import BUILD
 
 Announce = Callable[[str], Awaitable[None]]
 
@@ -104,7 +105,7 @@ class Images:
 
 def building(pid: int) -> str:
     """Return how the folders begin that builds of a process need: so the janitor knows its."""
-    return f"patchyard-build-{pid}-"
+    return f"{BUILD}{pid}-"
 
 
 def image_name(context: str, made_by: Mapping[str, Any]) -> str:
