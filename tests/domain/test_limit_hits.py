@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from patchyard.domain.environment import Limits
-from patchyard.domain.limit_hits import Hit, hit_of, limit_in, told, watched_hit
+from patchyard.domain.limit_hits import Hit, hit_of, limit_in, sentence, told, watched_hit
 from patchyard.domain.usage import Reading, Usage
 
 LIMITS = Limits(
@@ -124,6 +124,20 @@ def test_a_machines_own_kernel_says_when_it_has_killed() -> None:
     assert hit(success=False, exit_code=-9, killed_for_memory="many") is None
     unbounded = Limits(memory_bytes=None)
     assert hit(limits=unbounded, success=False, killed_for_memory=1) is None
+
+
+def test_of_memory_it_is_said_how_much_files_take() -> None:
+    killed = Reading(ended_for_memory=2, in_files_bytes=48)
+    found = hit(COUNTED, killed, usage=Usage(memory_bytes=60), success=False)
+    assert found is not None
+    assert "lie in memory and count too (48 bytes now): remove those" in sentence(found)
+    found = hit(success=False, killed_for_memory=1, in_files_bytes=0)
+    assert found is not None
+    assert "smaller pieces, or ask for more memory" in sentence(found)
+    for claim in ("many", -5, None):
+        found = hit(success=False, killed_for_memory=1, in_files_bytes=claim)
+        assert found is not None
+        assert "lie in memory and count too: remove those" in sentence(found)
 
 
 def test_what_is_counted_is_said_where_it_is_something_else() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -143,6 +144,28 @@ async def test_a_hog_in_a_container_elsewhere_is_told_by_its_own_group(
         after = await toolbox.call("after", "execute_command", {"command": "echo here"})
     assert (told["error"], told["limit"], told["limit_seen_by"]) == ("LIMIT", "memory", "guest")
     assert (after["stdout"], "limit" in after) == ("here\n", False)
+
+
+@pytest.mark.service("control-groups")
+@pytest.mark.parametrize(
+    "where",
+    [
+        DOCKER,
+        pytest.param("process", marks=pytest.mark.service("bubblewrap")),
+        pytest.param("ssh-container", marks=marks_of("ssh-container")),
+    ],
+)
+async def test_files_in_memory_are_told_with_their_size(where: str, yard: Yard) -> None:
+    adapter = yard.adapter(where)
+    spec = yard.spec(limits=Limits(memory_bytes=96 * MIB, processes=32))
+    async with limited(adapter, spec) as (_, toolbox):
+        fill = {"command": "head -c 41943040 /dev/zero > /tmp/full"}
+        assert (await toolbox.call("fill", "execute_command", fill))["success"]
+        told = await toolbox.call("hog", "execute_command", {"command": HOG})
+    assert told["limit"] == "memory"
+    size = re.search(r"in memory and count too \(([0-9.]+) MiB now\)", told["message"])
+    assert size is not None, told["message"]
+    assert 40 <= float(size[1]) < 45
 
 
 @pytest.mark.parametrize("where", WHERE)

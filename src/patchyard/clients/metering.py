@@ -92,6 +92,7 @@ class LocalMeter:
             self._peak = Counter(group, peaks, flags=os.O_RDONLY)
         killed = {"memory.oom_control": _field(b"oom_kill"), "memory.events": _field(b"oom_kill")}
         self._killed = Counter(group, killed, flags=os.O_RDONLY)
+        self._in_files = Counter(group, {"memory.stat": _field(b"shmem")}, flags=os.O_RDONLY)
         refused = {"pids.events": _field(b"max")}
         self._refused: Counter | Lasting = Counter(group, refused, flags=os.O_RDONLY)
         if TASKS in handle.details:  # what it refuses ends the group with all in it
@@ -110,6 +111,7 @@ class LocalMeter:
         ticks = self._times.read() if cpu is None else None
         memory = self._peak.read()
         self._peak.reset()
+        killed = self._killed.read()
         written = self._written.read()
         if written is None or written != self._seen:  # else nothing was written meanwhile
             self._seen, self._free = written, self._disk.free()
@@ -119,7 +121,8 @@ class LocalMeter:
             memory_bytes=memory,
             processes=self._most.read(),
             written_bytes=written,
-            ended_for_memory=self._killed.read(),
+            ended_for_memory=killed,
+            in_files_bytes=self._in_files.read() if killed else None,
             refused_processes=self._refused.read(),
             disk_bytes=self._disk.grown,
             has_room=self._free > PAGE_BYTES,
@@ -154,7 +157,7 @@ class LocalMeter:
     def close(self) -> None:
         """Release the files."""
         own = (self._cpu, self._peak, self._killed, self._refused, self._most, self._written)
-        for counter in (*own, self._times):
+        for counter in (*own, self._in_files, self._times):
             counter.close()
 
 

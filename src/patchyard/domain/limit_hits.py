@@ -11,6 +11,7 @@ from typing import Any
 
 from patchyard.domain.environment import Limits
 from patchyard.domain.environment_limits import MEASURES
+from patchyard.domain.sizes import shown_bytes
 from patchyard.domain.tooling import finite
 from patchyard.domain.usage import Reading, Usage
 
@@ -46,8 +47,8 @@ ADVICE = {
     "cpu_time": "do less in one command",
     "disk": "remove what is not needed",
     "file_size": "write smaller files",
-    "memory": "use less at once: fewer jobs side by side, smaller pieces; files in /tmp and the"
-    " home lie in memory and count too: remove those, or ask for more memory",
+    "memory": "use less at once: fewer jobs side by side, smaller pieces{in_files}, or ask for"
+    " more memory",
     "network": "nothing more passes here; go on with what is there",
     "open_files": "close files, or open fewer at once",
     "output": "the middle is left out: write it to a file, and look at parts of it",
@@ -66,6 +67,7 @@ class Hit:
     allowed: float
     seen_by: str  # cgroup, gateway, watch, signal, time-out, cap, guest, output (of the program)
     counted: str = ""  # what is counted, where that is not what the limit is named after
+    in_files: float | None = None  # bytes of memory that files take; None: nothing counted them
 
 
 def hit_of(
@@ -99,12 +101,14 @@ def _told_inside(said: Mapping[str, Any], limits: Limits) -> Hit | None:
     if finite(said.get("killed_for_memory"), 0.0) <= 0:
         return None
     found = _hit("memory", limits, None, "guest")
-    return found and replace(found, used=None)
+    in_files = finite(said.get("in_files_bytes"), -1.0)
+    return found and replace(found, used=None, in_files=in_files if in_files >= 0 else None)
 
 
 def _counted(limits: Limits, before: Reading, after: Reading, usage: Usage) -> Hit | None:
     if (after.ended_for_memory or 0) > (before.ended_for_memory or 0):
-        return _hit("memory", limits, usage.memory_bytes, "cgroup")
+        found = _hit("memory", limits, usage.memory_bytes, "cgroup")
+        return found and replace(found, in_files=after.in_files_bytes)
     if (after.refused_processes or 0) > (before.refused_processes or 0):
         return _hit("processes", limits, usage.processes, "cgroup")
     return None
@@ -235,8 +239,16 @@ def sentence(hit: Hit) -> str:
     figures = show(hit.allowed) if hit.used is None else f"{show(hit.used)} of {show(hit.allowed)}"
     what = f" {hit.counted}" if hit.counted else ""
     passed = f"the limit `{hit.limit}` was reached: {figures}{what}"
-    advice = ADVICE.get(name)
+    advice = ADVICE.get(name, "").format(in_files=_of_files(hit))
     return f"{passed}; {advice}" if advice else passed
+
+
+def _of_files(hit: Hit) -> str:
+    """Return what is said of files in memory: with their size where that is known."""
+    if hit.in_files == 0:
+        return ""
+    size = "" if hit.in_files is None else f" ({shown_bytes(hit.in_files)} now)"
+    return f"; files in /tmp and the home lie in memory and count too{size}: remove those"
 
 
 __all__ = [

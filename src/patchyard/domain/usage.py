@@ -18,6 +18,7 @@ class Reading:
     processes: int | None = None  # the most at once
     written_bytes: int | None = None  # to disks
     ended_for_memory: int | None = None  # processes
+    in_files_bytes: int | None = None  # of memory; counted where processes were ended for it
     refused_processes: int | None = None
     disk_bytes: int | None = None  # by which the workspace has grown, as last looked
     has_room: bool = True  # whether the disk that the workspace lies on is not full
