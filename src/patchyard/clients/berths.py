@@ -27,9 +27,16 @@ from patchyard.domain.environment import (
     ExecutionEnvironment,
     Readiness,
 )
-from patchyard.domain.errors import EnvironmentBroken, JournalBroken, PatchyardError, UsageError
+from patchyard.domain.errors import (
+    EnvironmentBroken,
+    EnvironmentUnavailable,
+    JournalBroken,
+    PatchyardError,
+    UsageError,
+)
 from patchyard.domain.ids import is_ulid
 from patchyard.domain.machine import refusal_of
+from patchyard.toolbox.walled import filter_missing
 
 LISTEN_FD = 3  # where a toolbox finds its listening socket
 SAID_BYTES = 16 * 1024
@@ -169,6 +176,20 @@ async def first_contact(path: Path, variables: Mapping[str, str]) -> Mapping[str
     client = await ToolboxClient.connect(path, variables=variables, is_bounded=False)
     await client.close()
     return client.hello
+
+
+def require_filtered(hello: Mapping[str, Any], place: str) -> None:
+    """Raise EnvironmentUnavailable where the system call filter does not refuse what it has to.
+
+    `hello` is the toolbox's: it tried before it served, so before anything else ran in `place`.
+    """
+    weaker = filter_missing(hello.get("walls") or {})
+    if weaker:
+        raise EnvironmentUnavailable(
+            f"{place} has less walls than asked: {', '.join(weaker)}",
+            hint="look what keeps system call filters (seccomp) from their work on this machine; no"
+            " call was sent there",
+        )
 
 
 async def read_child_pid(descriptor: int) -> int:
@@ -342,6 +363,7 @@ __all__ = [
     "read_note",
     "read_said",
     "remove_berth",
+    "require_filtered",
     "serving",
     "to_details",
     "try_out",

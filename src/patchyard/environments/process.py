@@ -25,6 +25,7 @@ from patchyard.clients.berths import (
     read_child_pid,
     read_said,
     remove_berth,
+    require_filtered,
     serving,
     to_details,
     try_out,
@@ -285,7 +286,9 @@ class _Attempt:
                 self.init = identify_started(child)
                 # writing there takes some ms in the kernel: meanwhile the toolbox comes up
                 joining = asyncio.to_thread(cgroups.join_group, self._group, self.init.pid)
-                await asyncio.gather(joining, first_contact(berth.path, self._variables))
+                contact = first_contact(berth.path, self._variables)
+                hello, _ = await asyncio.gather(contact, joining)
+            require_filtered(hello, "the sandbox")
         except (EnvironmentBroken, OSError, TimeoutError) as error:
             await asyncio.to_thread(self.kill)
             said = read_said(self._said.reading)

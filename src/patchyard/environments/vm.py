@@ -25,6 +25,7 @@ from patchyard.clients.berths import (
     from_details,
     group_of,
     remove_berth,
+    require_filtered,
     to_details,
     try_out,
 )
@@ -271,7 +272,9 @@ async def _succeed(
                     machine_id=os.urandom(16).hex(),
                 )
                 await asking.tell(what, timeout_s=START_TIMEOUT_S)
-                await first_contact(berth.path, variables_of(spec, {}, home=home_of(spec)))
+                variables = variables_of(spec, {}, home=home_of(spec))
+                hello = await first_contact(berth.path, variables)
+        require_filtered(hello, "the virtual machine")
     except (EnvironmentBroken, OSError, TimeoutError) as error:
         await asyncio.to_thread(start.kill)
         why = last_words(str(error)) or f"nothing came within {START_TIMEOUT_S:g} s"

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from . import containing, finding, grouping, walling
+from . import containing, finding, grouping, walled, walling
 from .detaching import detached
 from .ending import MARK, PAUSE_S, is_alive, kill, stat_of
 from .spawning import spawn_detached
@@ -103,7 +103,7 @@ def _started(request: dict[str, Any], folder: str, code: str) -> dict[str, Any]:
             started.run(agent, code, {LISTEN_FD: listener.fileno(), 2: said.fileno()})
             listener.close()
             answers = _answers(started.has_ended, where, started.variables)
-            failed = started.failure() if answers else "no answer"
+            failed = started.failure(where) if answers else "no answer"
         except BaseException:
             started.kill()
             raise
@@ -187,9 +187,16 @@ class Started:
         except ChildProcessError:
             return True
 
-    def failure(self) -> str:
-        """Return which of the walls that were asked for are missing, by what the kernel says."""
-        return ", ".join(walling.weaker(self._report)) if "walls" in self._request else ""
+    def failure(self, where: str) -> str:
+        """Return which of the walls that were asked for are missing.
+
+        The kernel says so, and the toolbox that listens at `where` of its system call filter.
+        """
+        if "walls" not in self._request:
+            return ""
+        told = containing.greeting(where).get("walls")
+        unrefused = walled.filter_missing(told if isinstance(told, dict) else {})
+        return ", ".join([*walling.weaker(self._report), *unrefused])
 
     def kill(self) -> None:
         """End all of it."""

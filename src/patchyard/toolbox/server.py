@@ -293,7 +293,7 @@ def main(text: str) -> int:
     walls: dict[str, object] = dict(walled.seen())
     settings.offering = Offering()
     confine(settings)
-    if settings.seccomp:
+    if settings.seccomp or walls[walled.MODE] == walled.FILTERED:
         walls[walled.UNREFUSED] = walled.unrefused()
     server = Server(settings, _entrance(settings), walls)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
