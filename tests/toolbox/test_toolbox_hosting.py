@@ -202,6 +202,18 @@ def test_a_socket_that_nobody_holds_is_no_answer(tmp_path: Path) -> None:
         assert hosting._receives(one) is False  # a reset, not an end
 
 
+@pytest.mark.timeout(20)
+def test_a_toolbox_that_takes_no_variables_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosting, "STARTING_S", 0.1)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(tmp_path / "deaf"))
+        listener.listen()
+        many = {"A": "x" * 4_000_000}  # more than a socket holds
+        assert hosting._answers(lambda: False, str(tmp_path / "deaf"), many) is False
+
+
 def test_a_long_path_has_its_socket_elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base, place = laid(home)
     monkeypatch.setattr(hosting, "LONGEST_ADDRESS", 40)

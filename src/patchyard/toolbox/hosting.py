@@ -239,6 +239,7 @@ def _answers(has_ended: Callable[[], bool], where: str, variables: dict[str, str
     """Whether the toolbox says hello in time; it has the variables of its commands then."""
     deadline = time.monotonic() + STARTING_S
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        peer.settimeout(STARTING_S)  # one that reads nothing takes no more than a socket holds
         try:
             peer.connect(where)
             peer.sendall(encode({"do": "set_variables", "variables": variables}))
