@@ -202,7 +202,7 @@ def test_a_socket_that_nobody_holds_is_no_answer(tmp_path: Path) -> None:
         assert hosting._receives(one) is False  # a reset, not an end
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_a_toolbox_that_takes_no_variables_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

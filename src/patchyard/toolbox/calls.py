@@ -200,6 +200,7 @@ __all__ = [
     "Call",
     "Register",
     "coarse_time",
+    "in_files",
     "killed_for_memory",
     "killed_in_group",
 ]
