@@ -22,7 +22,7 @@ def release(site: Worksite) -> None:
 
 
 async def said(equipment: Equipment, plan_id: str) -> None:
-    """Return once somebody has said a word to the plan's owner."""
+    """Return once a word was said to the plan's owner."""
     heard = asyncio.Event()
     journal = equipment.store.journal
     ear = asyncio.ensure_future(control.listen(journal, plan_id, lambda _: heard.set(), after=0))
