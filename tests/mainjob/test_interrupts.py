@@ -112,7 +112,7 @@ def test_an_apply_that_waits_its_turn_is_left_untouched(desk: Desk) -> None:
 def test_a_worker_that_is_interrupted_leaves_its_plan_at_a_step(desk: Desk) -> None:
     queued = desk.run(write("one.txt", "1"), shell("sleep 1"), finish(), options=("-d",))
     assert queued.code == 0, queued.message
-    process = begun(desk, "worker", "--drain", "20s", **slow_git(desk, "read-tree", seconds=1))
+    process = begun(desk, "worker", "--drain", "100s", **slow_git(desk, "read-tree", seconds=1))
 
     interrupt(process)
 
