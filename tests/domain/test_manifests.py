@@ -30,6 +30,14 @@ def test_only_parts_that_run_make_a_changed_manifest_one_that_runs_by_itself(
     assert bool(changed_parts("package.json", old, new)) is changed
 
 
+@pytest.mark.parametrize("depth", [400, 600, 900])
+@pytest.mark.parametrize("key", ["overrides", "scripts"])
+def test_tables_in_tables_are_followed_or_are_all_of_it(key: str, depth: int) -> None:
+    tables = '{"a":' * depth + '"../x"' + "}" * depth
+    new = f'{{"{key}": {tables}}}'.encode()
+    assert changed_parts("package.json", b"{}", new) in {(key,), ("all of it",)}
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -43,21 +43,22 @@ def changed_parts(name: str, old: bytes | None, new: bytes | None) -> tuple[str,
     """
     if new is None:
         return ()
-    after = _parts(name, new)
-    before = {} if old is None else _parts(name, old)
-    if after is None or before is None:
-        return ("all of it",)
-    return tuple(sorted(key for key in before | after if before.get(key) != after.get(key)))
-
-
-def _parts(name: str, manifest: bytes) -> dict[str, Any] | None:
-    """Return what runs by itself, by its key; what is empty is not there."""
     try:
-        body = json.loads(manifest.decode("utf-8-sig"))
+        after = _parts(name, new)
+        before = {} if old is None else _parts(name, old)
+        return tuple(sorted(key for key in before | after if before.get(key) != after.get(key)))
     except (ValueError, RecursionError):
-        return None
+        return ("all of it",)
+
+
+def _parts(name: str, manifest: bytes) -> dict[str, Any]:
+    """Return what runs by itself, by its key; what is empty is not there.
+
+    Raises ValueError for what is no manifest, RecursionError for one that is nested too deep.
+    """
+    body = json.loads(manifest.decode("utf-8-sig"))
     if not isinstance(body, dict):
-        return None
+        raise ValueError(f"{name} holds no object")  # noqa: TRY004 - of the text, as those of json
     found = {key: _at(body, key) for key in RUNNING[name]}
     found |= {key: _elsewhere(body.get(key)) for key in DEPENDENCIES}
     return {key: value for key, value in found.items() if value}
