@@ -160,6 +160,13 @@ def test_one_link_whose_target_can_be_read_in_very_many_ways_is_refused() -> Non
         LinkMap({**both, "z": target}.items(), top="")
 
 
+def test_names_that_change_nothing_share_one_state() -> None:
+    """A state may have hundreds of patterns, and a result hundreds of thousands of files."""
+    patterns = NamePatterns([below_any(".vscode/*")])
+    state = patterns.step(patterns.start, ".vscode")
+    assert patterns.step(state, "a") is patterns.step(state, "b")
+
+
 def test_patterns_remember_a_bounded_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(name_patterns, "MOST_KNOWN", 10)
     patterns = NamePatterns([below_any(".vscode/*")])

@@ -63,6 +63,7 @@ class NamePatterns:
         self._patterns = patterns
         self._literal: dict[str, list[int]] = defaultdict(list)
         self._wild: list[tuple[re.Pattern[str], int]] = []
+        self._states: dict[State, State] = {}  # each once, however many names lead to it
         self._known = functools.lru_cache(maxsize=MOST_KNOWN)(self._stepped)
         begun: set[tuple[int, int]] = set()
         for number, pattern in enumerate(patterns):
@@ -116,7 +117,10 @@ class NamePatterns:
         for expression, number in self._wild if self._any_wild.match(name) else ():
             if expression.match(name):
                 found |= self._open(number, 2)
-        return frozenset(found)
+        if len(self._states) >= MOST_KNOWN:
+            self._states.clear()
+        state = frozenset(found)
+        return self._states.setdefault(state, state)
 
     def _open(self, number: int, at: int) -> set[tuple[int, int]]:
         """Return the places in a pattern where it may go on: behind `**` too."""

@@ -139,7 +139,7 @@ class _Walk:
             return False
         if known is None or not self._patterns.match(known):
             self._links[end] = link
-        self._states[end] = state if known is None else known | state
+        self._states[end] = state if known is None or known <= state else known | state
         return True
 
     def match(self, place: str) -> Match | None:
