@@ -139,3 +139,10 @@ async def test_a_socket_that_a_monitor_of_gits_listens_on_is_fine(copying: Lab) 
     put(copying.repo, "fsmonitor--daemon.ipc", _socket)
 
     assert (await copying.base()).tree
+
+
+async def test_a_link_to_the_null_device_is_an_empty_file(copying: Lab) -> None:
+    await started(copying)
+    put(copying.repo, "info/exclude", lambda place: place.symlink_to(os.devnull))
+
+    assert (await copying.base()).tree

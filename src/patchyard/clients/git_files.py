@@ -38,6 +38,7 @@ OF_REPOSITORY: Mapping[str, int] = {
 FOLDERS = ("logs", "objects", "refs", "reftable")  # with files that git opens by many names
 HEADS = "worktrees/*/HEAD"  # read to know where a branch is checked out
 INCLUDES = r"^include(if\..*)?\.path$"
+NULL = os.makedev(1, 3)  # the device that files without content are linked to
 MAX_DEPTH = 10  # of files that a configuration includes, as git has it
 
 
@@ -104,7 +105,8 @@ def _require_file(place: Path, most: int | None = None) -> None:
         status = place.stat()
     except OSError:
         return
-    require_plain(place, status, most=most)
+    if status.st_rdev != NULL:
+        require_plain(place, status, most=most)
 
 
 def _text(place: Path) -> bytes:
