@@ -3,14 +3,19 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from patchyard.contracts.environment import Environment, OnOutput
+from patchyard.contracts.forwarding import ForwardingToolbox
+from patchyard.domain.codec import to_json
+from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Limits
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.tooling import COMMAND, finite, result_from_wire
 from patchyard.engine.answers import answer_in_time, heard, whole
 from patchyard.engine.call_results import settled_event
+from patchyard.engine.metering import Metered
 from patchyard.engine.proof import gate_result
 from toolboxes import serving
 
@@ -79,6 +84,45 @@ async def test_each_answer_gives_the_next_one_the_whole_time(clock: Clock, tmp_p
         await clock.pass_by(11)
         with pytest.raises(EnvironmentBroken, match="no answer within 40 s"):
             await asyncio.wait_for(waiting, 0)
+
+
+class Silent(ForwardingToolbox):
+    """Answers nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(self)
+
+    async def call(
+        self,
+        call_id: str,  # noqa: ARG002 - the contract's
+        op: str,  # noqa: ARG002
+        args: Mapping[str, Any],  # noqa: ARG002
+        *,
+        on_output: OnOutput | None = None,  # noqa: ARG002
+    ) -> Mapping[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+
+async def test_where_a_limit_leaves_a_call_less_time_it_is_waited_for_no_longer(
+    clock: Clock, tmp_path: Path
+) -> None:
+    limits = to_json(Limits(wall_s=5))
+    handle = EnvironmentHandle(
+        environment_id="01J00000000000000000000001",
+        kind=ExecutionEnvironment.PROCESS,
+        workspace_path=str(tmp_path),
+        details={"limits": limits},
+    )
+    toolbox = Metered(cast("Environment", object()), handle, Silent())
+    asked = {"command": "true", "timeout_s": 600}
+    waiting = asyncio.create_task(answer_in_time(toolbox.call("c", COMMAND, asked), asked))
+    await clock.pass_by(0)
+    await clock.pass_by(14)
+    assert not waiting.done()
+    await clock.pass_by(2)
+    with pytest.raises(EnvironmentBroken, match="no answer within 15 s"):
+        await asyncio.wait_for(waiting, 0)
 
 
 async def test_an_answer_after_a_call_was_given_up_changes_nothing(clock: Clock) -> None:

@@ -16,10 +16,22 @@ USUAL_S = 120.0  # of a call that names no time-out of its own
 COMMAND_S = 30.0  # of a command that names none, as the toolbox has it (D+)
 SLACK_S = 10.0  # beyond a call's own time-out, which the toolbox keeps
 
-_waited_for: ContextVar[tuple[asyncio.Timeout, float] | None] = ContextVar(
-    "_waited_for", default=None
-)
-"""Of the call that is waited for here: its time, and how many seconds that is."""
+
+class _Waiting:
+    """One call that is waited for."""
+
+    __slots__ = ("limit_s", "scope")
+
+    def __init__(self, scope: asyncio.Timeout, limit_s: float) -> None:
+        self.scope = scope
+        self.limit_s = limit_s  # from one answer to the next
+
+    def begin_anew(self) -> None:
+        with contextlib.suppress(RuntimeError):  # its time is up, or it is over
+            self.scope.reschedule(asyncio.get_running_loop().time() + self.limit_s)
+
+
+_waited_for: ContextVar[_Waiting | None] = ContextVar("_waited_for", default=None)
 
 
 async def answer_in_time(waiting: Awaitable[T], args: Mapping[str, Any], *, op: str = "") -> T:
@@ -32,10 +44,12 @@ async def answer_in_time(waiting: Awaitable[T], args: Mapping[str, Any], *, op: 
     Raises EnvironmentBroken when no answer comes.
     """
     usual_s = COMMAND_S if op == COMMAND else USUAL_S
-    limit = finite(args.get("timeout_s"), usual_s) + SLACK_S
+    limit_s = finite(args.get("timeout_s"), usual_s) + SLACK_S
+    scope = asyncio.timeout(limit_s)
+    own = _Waiting(scope, limit_s)
     try:
-        async with asyncio.timeout(limit) as scope:
-            before = _waited_for.set((scope, limit))
+        async with scope:
+            before = _waited_for.set(own)
             try:
                 return await waiting
             finally:
@@ -43,16 +57,22 @@ async def answer_in_time(waiting: Awaitable[T], args: Mapping[str, Any], *, op: 
     except TimeoutError as error:
         if not scope.expired():
             raise
-        raise EnvironmentBroken(f"the toolbox gave no answer within {limit:g} s") from error
+        raise EnvironmentBroken(f"the toolbox gave no answer within {own.limit_s:g} s") from error
 
 
 def heard() -> None:
     """Note that a toolbox has answered; see `answer_in_time`."""
-    waited_for = _waited_for.get()
-    if waited_for is not None:
-        scope, limit = waited_for
-        with contextlib.suppress(RuntimeError):  # its time is up, or it is over
-            scope.reschedule(asyncio.get_running_loop().time() + limit)
+    own = _waited_for.get()
+    if own is not None:
+        own.begin_anew()
+
+
+def shortened(own_s: float) -> None:
+    """Note that the call that is waited for has `own_s` seconds at most, as a limit says."""
+    own = _waited_for.get()
+    if own is not None and own_s + SLACK_S < own.limit_s:
+        own.limit_s = own_s + SLACK_S
+        own.begin_anew()
 
 
 async def cancelled(toolbox: Toolbox, call_id: str) -> None:
@@ -107,5 +127,6 @@ __all__ = [
     "answer_in_time",
     "cancelled",
     "heard",
+    "shortened",
     "whole",
 ]

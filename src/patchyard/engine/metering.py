@@ -54,7 +54,7 @@ from patchyard.domain.usage import (
     together,
     usage_json,
 )
-from patchyard.engine.answers import COMMAND_S
+from patchyard.engine.answers import COMMAND_S, shortened
 
 RUNNING = frozenset({COMMAND, MCP_ANSWER, MCP_CALL, MCP_LIST})  # operations that start programs
 ABOUT_JOBS = frozenset({"job_output", "job_status"})
@@ -168,6 +168,7 @@ class Metered(ForwardingToolbox):
         if wall_s is None:
             return args
         timeout_s = min(finite(args.get("timeout_s"), COMMAND_S), wall_s)
+        shortened(timeout_s)
         return {**args, "timeout_s": timeout_s, "wall_s": wall_s}
 
     async def _command(
