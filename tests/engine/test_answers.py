@@ -95,10 +95,10 @@ class Silent(ForwardingToolbox):
     async def call(
         self,
         call_id: str,  # noqa: ARG002 - the contract's
-        op: str,  # noqa: ARG002
-        args: Mapping[str, Any],  # noqa: ARG002
+        op: str,  # noqa: ARG002 - the contract's
+        args: Mapping[str, Any],  # noqa: ARG002 - the contract's
         *,
-        on_output: OnOutput | None = None,  # noqa: ARG002
+        on_output: OnOutput | None = None,  # noqa: ARG002 - the contract's
     ) -> Mapping[str, Any]:
         await asyncio.Event().wait()
         return {}
