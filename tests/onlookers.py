@@ -6,8 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from services import ordinary_python
-
 __all__ = ["Onlooker", "looking"]
 
 READING = """
@@ -51,9 +49,9 @@ def looking(marker: str) -> Iterator[Onlooker]:
     """Look for `marker` in command lines during the block; a last time at its end."""
     found = Onlooker()
     is_root = os.geteuid() == 0
-    python = ordinary_python() if is_root else (sys.executable,)
+    python = "/usr/bin/python3" if is_root else sys.executable  # ours may lie in a closed home
     with subprocess.Popen(
-        [*python, "-I", "-S", "-c", READING],
+        [python, "-I", "-S", "-c", READING],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         user=NOBODY if is_root else None,

@@ -24,7 +24,7 @@ from services import absence
 pytestmark = [pytest.mark.anyio]
 
 MIB = 1024**2
-UID = 60_101
+UID = 61_000 + os.getpid() % 1_000  # processes of a user are counted over all suites that run
 ORDINARY = "as an ordinary user"
 needs_root = (pytest.mark.service("root"), pytest.mark.service("user-namespaces"))
 DOCKER = pytest.param("container", marks=pytest.mark.service("docker"))

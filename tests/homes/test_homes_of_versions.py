@@ -47,7 +47,8 @@ def lived() -> Iterator[Lived]:
     with ExitStack() as stack:
 
         def of(name: str) -> Life:
-            for service in ("ordinary-user", "user-namespaces") if name in ORDINARY else ("root",):
+            users = ("ordinary-user", "user-namespaces") if name in ORDINARY else ("root",)
+            for service in ("mount", *users):
                 need(service)
             if name not in lives:
                 lives[name] = _life(stack.enter_context(unpacked(name)))
