@@ -20,16 +20,16 @@ from patchyard.stores.blobs import FileBlobSpaces
 Failing = Callable[[int], None]
 
 
-def failing(number: int, *, at: int) -> Failing:
-    """Return an fsync that the disk fails `at` its such call on a pack, and no other."""
-    calls = 0
+def failing(number: int, *, once: Callable[[], bool] = lambda: True) -> Failing:
+    """Return an fsync that the disk fails at one call on a pack: the first after `once` is true."""
+    has_failed = False
     whole = os.fsync
 
     def fsync(descriptor: int) -> None:
-        nonlocal calls
+        nonlocal has_failed
         named = Path(f"/proc/self/fd/{descriptor}").readlink().name
-        calls += named.endswith(packs.SUFFIX)
-        if calls == at and named.endswith(packs.SUFFIX):
+        if not has_failed and named.endswith(packs.SUFFIX) and once():
+            has_failed = True
             raise OSError(number, os.strerror(number))
         whole(descriptor)
 
@@ -42,13 +42,15 @@ def test_what_the_disk_lost_is_made_again_from_the_last_checkpoint(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     calls = [shell("echo 1 > kept"), shell("echo 2 > lost"), shell("echo 3 > c")]
+
+    def written() -> list[Path]:
+        return [*(desk.folder / "workspaces").rglob("lost")]
+
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", failing(number, at=2))  # of what the second call wrote
+        patch.setattr(os, "fsync", failing(number, once=lambda: bool(written())))
         said = desk.run(*calls, finish())
     assert said.code == 4, said.message
-    next((desk.folder / "workspaces").rglob("lost")).write_bytes(
-        b""
-    )  # the page was thrown away, and the disk has none of it
+    written()[0].write_bytes(b"")  # the page was thrown away, and the disk has none of it
 
     resumed = desk.agents("plan", "resume")
 
@@ -74,7 +76,7 @@ def test_what_a_pack_could_not_sync_is_not_taken_for_kept(
             return writer.keep(file.fileno())
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", failing(errno.EIO, at=1))
+        patch.setattr(os, "fsync", failing(errno.EIO))
         with pytest.raises(Unsynced):
             keep()
     again = FileBlobSpaces(tmp_path / "checkpoints").of("P")
@@ -93,7 +95,7 @@ def test_a_pack_of_a_dead_writer_that_fails_to_sync_is_written_anew(
     (pack,) = (tmp_path / "checkpoints" / "P").glob("*.pack")
     inode = pack.stat().st_ino
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", failing(errno.EIO, at=1))
+        patch.setattr(os, "fsync", failing(errno.EIO))
         with pytest.raises(Unsynced):
             spaces.of("P").require(digest)
 

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,8 +36,12 @@ def closed(home: Path) -> Iterator[None]:
 
 
 def files_of(home: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of each file; none of a folder, which its owner can date though it is closed."""
     found = ((each, each.lstat()) for each in home.rglob("*"))
-    return {str(each): (status.st_size, status.st_mtime_ns) for each, status in found}
+    return {
+        str(each): (0, 0) if stat.S_ISDIR(seen.st_mode) else (seen.st_size, seen.st_mtime_ns)
+        for each, seen in found
+    }
 
 
 def test_a_read_only_home_is_looked_at_and_everything_else_says_what_it_is(

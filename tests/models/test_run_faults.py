@@ -213,7 +213,7 @@ async def test_a_model_that_never_gets_loaded_is_bounded_by_the_plans_time(tmp_p
     assert isinstance(scene.server, OllamaServer)
     scene.server.still_loading = 1_000_000
     async with scene.server.running() as url:
-        ended = await scene.carry(scene.configure(url), seconds=0.5)
+        ended = await scene.carry(scene.configure(url), seconds=8)
     assert ended.error is not None
     assert (ended.error.exit_code, ended.error.code) == (5, "limit")
     assert ended.state.state is State.CONSTRAINED

@@ -1,4 +1,5 @@
 import hashlib
+import os
 from collections.abc import Sequence
 
 import pytest
@@ -206,6 +207,7 @@ async def test_a_plan_from_a_commit_leaves_a_filtered_path_to_the_user(copying: 
     git(copying.repo, "config", "filter.own.clean", "rev")
     git(copying.repo, "config", "filter.own.smudge", "rev")
     copying.write({".gitattributes": "*.sec filter=own\n"})
+    os.utime(copying.repo / "a.sec", (1, 1))  # so that git reads it again, by the filter
     copying.commit()
     base = await copying.base("head")
     changeset = await copying.changed(base, {"a.sec": "other\n"})
