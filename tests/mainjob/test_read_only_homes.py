@@ -36,7 +36,7 @@ def closed(home: Path) -> Iterator[None]:
 
 
 def files_of(home: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of each file; none of a folder, which its owner can date though it is closed."""
+    """Size and time of each file; none of a folder: its owner can date one that is closed."""
     found = ((each, each.lstat()) for each in home.rglob("*"))
     return {
         str(each): (0, 0) if stat.S_ISDIR(seen.st_mode) else (seen.st_size, seen.st_mtime_ns)
