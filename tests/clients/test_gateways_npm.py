@@ -104,6 +104,22 @@ async def test_npm_itself_installs_through_the_gateway(registry: Index, tmp_path
     assert installed.read_text() == "module.exports = 7;\n"
 
 
+async def test_an_address_with_the_gateways_path_twice_is_what_an_older_npm_asks_for(
+    registry: Index, tmp_path: Path
+) -> None:
+    for name in ("sample", "@here/sample", "npm"):
+        _publish(registry, name)
+    async with gate(tmp_path, **_settings(registry, tmp_path)) as inside:
+        plain = await inside.get("/npm/npm/sample/-/sample-1.0.0.tgz")
+        scoped = await inside.get("/npm/npm/@here/sample/-/sample-1.0.0.tgz")
+        itself = await inside.get("/npm/npm/-/npm-1.0.0.tgz")
+        document = await inside.get("/npm/npm")
+    assert plain.body == tarball("sample")
+    assert scoped.body == tarball("@here/sample")
+    assert itself.body == tarball("npm")
+    assert document.json["name"] == "npm"
+
+
 async def test_a_lock_file_that_names_the_registry_it_saw_is_installed_as_it_says(
     registry: Index, tmp_path: Path
 ) -> None:

@@ -116,7 +116,9 @@ def test_a_container_that_does_not_serve_is_told(
     _, asked = contained(base, place, bare_image({}))
     run = {**asked, "is_podman": False, "is_closed": False}
     with pytest.raises(RuntimeError, match="the container engine refused"):
-        hosting.create({**asked, "config": {**asked["config"], "Image": "sha256:0"}}, base, place)
+        hosting.create(
+            {**asked, "config": {**asked["config"], "Image": f"sha256:{0:064}"}}, base, place
+        )
     for words, failed, said in (
         (asked["config"]["Entrypoint"], "shell", ""),
         (["/run/patchyard/python/no"], "refused", ""),

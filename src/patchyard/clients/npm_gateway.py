@@ -52,7 +52,13 @@ class NpmGateway:
             raise Refused(HTTPStatus.NOT_FOUND, "no tarball of a package")
 
     def _below_registry(self, path: str) -> str:
-        """Without a registry's own path, which npm keeps of the addresses in a lock file."""
+        """Without a registry's own path, which npm keeps of the addresses in a lock file.
+
+        Nor with the gateway's, which npm 7 to 9 put before each address once more.
+        """
+        package, ours, rest = path.partition(f"{urlsplit(self._root).path.strip('/')}/")
+        if not package and ours and npm.NAME.fullmatch(rest.partition("/-/")[0]):
+            path = rest
         for registry in (self._settings.registry, *self._settings.scopes.values()):
             own = urlsplit(registry).path.strip("/")
             if own and path.startswith(f"{own}/"):
