@@ -1,7 +1,7 @@
 """Runs seeded suites with the amounts of a soak, on the services that `make test` starts.
 
-What is handed on goes to pytest. The seed is `PATCHYARD_SEED`. One test runs at a time: there
-promised seconds hold to the second.
+What is handed on goes to pytest. The seed is `PATCHYARD_SEED`. One test runs at a time: a soak
+holds what is promised in seconds to the second.
 """
 
 import os
