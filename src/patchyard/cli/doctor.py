@@ -166,7 +166,7 @@ async def _journal(equipment: Equipment) -> Finding:
         name="journal",
         is_good=not found,
         is_needed=True,
-        said="; ".join(found[:SHOWN]) + more if found else "whole, as far as it was noted",
+        said="; ".join(found[:SHOWN]) + more if found else "no event is missing or damaged",
         cure="`agents plan verify ID` says more of a plan; restore the database from a backup",
     )
 
