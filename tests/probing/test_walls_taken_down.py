@@ -112,6 +112,10 @@ def attribute(owner: object, name: str, value: object) -> Break:
     return lambda monkeypatch, _: monkeypatch.setattr(owner, name, value)
 
 
+def unasked(*_: object) -> None:
+    """Take the place for filtered."""
+
+
 def plain_terminal(_: pytest.MonkeyPatch, hall: Hall) -> None:
     hall.shows(str)
 
@@ -129,6 +133,10 @@ NAIVE_READ = """\
 HOST_DEVICES = both(
     launched(instead(["--dev", "/dev"], ["--dev-bind", "/dev", "/dev"])),
     launched(without(["--remount-ro", "/dev"])),  # it would make them files like others
+)
+UNFILTERED = both(
+    launched(without(["--seccomp", "4"])),
+    attribute(process, "require_filtered", unasked),  # it would not start
 )
 HOST_TMP = Place(target="/tmp", show=Show.READ_ONLY, source="/tmp")
 
@@ -153,7 +161,7 @@ WALLS = {
     ),
     "shared memory": Wall(launched(without(["--unshare-ipc"])), ["shared-memory", "message-queue"]),
     "the filter of system calls": Wall(
-        launched(without(["--seccomp", "4"])),
+        UNFILTERED,
         [
             *("keyring-read", "keyring-written", "io-uring", "user-namespace"),
             *("user-namespace-clone", "user-namespace-clone3", "perf", "userfaultfd"),
@@ -180,10 +188,7 @@ WALLS = {
     ),
     "devices": Wall(HOST_DEVICES, ["terminal-written"]),
     "devices and the filter": Wall(
-        both(
-            HOST_DEVICES,
-            launched(without(["--seccomp", "4"])),
-        ),
+        both(HOST_DEVICES, UNFILTERED),
         ["terminal-typed", "terminal-typed-wide"],
     ),
     "memory that is shared by name": Wall(
