@@ -29,6 +29,7 @@ class Finder:
 
 from patchyard.cli.main import main
 sys.meta_path.insert(0, Finder())
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
 main()
 """
 
