@@ -136,7 +136,7 @@ def has_line(path: Path) -> bool:
 
 
 async def comes_true(condition: Callable[[], object]) -> None:
-    """Look again and again, where nobody tells us; two minutes at most."""
+    """Look again and again where no event comes; two minutes at most."""
     async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - what is waited for sets no event of ours
             await asyncio.sleep(0.005)

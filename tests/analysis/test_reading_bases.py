@@ -228,7 +228,7 @@ async def test_who_is_cancelled_leaves_no_reader_behind(
         async with asyncio.timeout(0.3):
             await place.study(base)
     async with asyncio.timeout(60):
-        # The pool's own worker stays, and a thread that ends tells nobody.
+        # The pool's own worker stays, and a thread that ends sends no event.
         while threading.active_count() > threads + 1:  # noqa: ASYNC110 - as said
             await asyncio.sleep(0.02)
     assert not place.kept(base).exists()
