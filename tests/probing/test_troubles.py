@@ -82,19 +82,36 @@ async def test_a_place_that_breaks_is_what_came_of_it(tmp_path: Path) -> None:
 async def test_an_attack_that_a_broken_place_cut_off_gets_a_place_of_its_own(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    cut = break_runs(monkeypatch, "kernel-setting", times=1)
+    names = ("kernel-setting", "kernel-log")
+    assert await hall.verdicts("process", *names) == dict.fromkeys(names, Verdict.HELD)
+    assert len(cut) == 1
+
+
+@pytest.mark.service("bubblewrap")
+@pytest.mark.service("root")
+@pytest.mark.parametrize(("times", "verdict"), [(2, Verdict.HELD), (3, Verdict.NOT_SHOWN)])
+async def test_a_place_of_its_own_that_breaks_is_replaced_once(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch, times: int, verdict: Verdict
+) -> None:
+    cut = break_runs(monkeypatch, "kernel-setting", times=times)
+    assert await hall.verdicts("process", "kernel-setting") == {"kernel-setting": verdict}
+    assert len(cut) == times
+
+
+def break_runs(monkeypatch: pytest.MonkeyPatch, name: str, *, times: int) -> list[Inside]:
+    """Break the place of the attack so often; the list grows by each broken one."""
     real = Inside.run
-    cut: set[Inside] = set()
+    cut: list[Inside] = []
 
     async def broken(inside: Inside, attack: Attack, scene: Scene) -> Run:
-        if not cut:
-            cut.add(inside)
+        if attack.name == name and len(cut) < times:
+            cut.append(inside)
             inside = Inside(Mute(None), lambda: "1")
         return await real(inside, attack, scene)
 
     monkeypatch.setattr(Inside, "run", broken)
-    names = ("kernel-setting", "kernel-log")
-    assert await hall.verdicts("process", *names) == dict.fromkeys(names, Verdict.HELD)
-    assert cut
+    return cut
 
 
 async def test_a_script_that_says_nothing_did_not_begin(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from patchyard.probing.scene import Scene
 from patchyard.probing.trees import Checkout, Ground
 
 AT_ONCE = 4
+ATTEMPTS_ALONE = 2  # a sandbox may crash by itself; an attack that ends its place does so each time
 TOGETHER = (Where.WORKING, Where.PLANNING, Where.ENDING, Where.TREE)
 AFTERWARDS = (Where.ENGINE, Where.BOUNDED)  # the one needs no place, the other all there is
 PURPOSE = "probe"
@@ -109,8 +110,18 @@ class Prober:
             tried = (self._one(attack, place, bait) for attack in attacks)
             found = await asyncio.gather(*tried)
         cut = {ruling.attack for ruling, was_cut in found if was_cut}
-        alone = await self._bounded([each for each in attacks if each.name in cut], bait)
+        alone = [await self._alone(each, bait) for each in attacks if each.name in cut]
         return [*(ruling for ruling, was_cut in found if not was_cut), *alone]
+
+    async def _alone(self, attack: Attack, bait: Bait) -> Ruling:
+        """Give it a place of its own; one that breaks all the same is replaced once."""
+        for attempt in range(1, ATTEMPTS_ALONE + 1):
+            name = f"{attack.name}-{attempt}"
+            async with self._opened(bait, attack.where, name=name) as place:
+                ruling, was_cut = await self._one(attack, place, bait)
+            if not was_cut:
+                break
+        return ruling
 
     async def _bounded(self, attacks: Sequence[Attack], bait: Bait) -> list[Ruling]:
         """Give each a place of its own: it may take that with it."""
