@@ -18,6 +18,7 @@ import check_ratchet
 import check_registry
 import check_requirements
 import check_sizes
+import check_test_names
 import check_timings
 import run_tests
 from tree import ROOT, files
@@ -138,6 +139,13 @@ def test_a_guard_against_a_hang_that_a_busy_machine_trips_is_found(tmp_path: Pat
     page = _write(tmp_path, "test_x.py", "\n".join([*guards, "process.wait(timeout=" + "9)"]))
     found = [each.split(": ")[0] for each in check_timings.findings([page])]
     assert found == [f"{page}:{line}" for line in (2, 3, 6)]
+
+
+def test_two_test_files_of_one_name_are_found(tmp_path: Path) -> None:
+    names = ("a/test_x.py", "b/test_x.py", "b/test_y.py", "a/conftest.py", "b/conftest.py")
+    pages = [_write(tmp_path, name, "") for name in names]
+    (found,) = check_test_names.findings(pages)
+    assert found.startswith(f"{pages[1]}: {pages[0]} has this name")
 
 
 def test_a_lock_without_hash_or_of_another_version_is_found(tmp_path: Path) -> None:
