@@ -98,6 +98,13 @@ def _no_python(version: str) -> str | None:
     return None if python(version) else f"no Python {version} on the PATH or under pyenv"
 
 
+def _newer_node() -> str | None:
+    """Whether Node has what the public packages of today ask for."""
+    major = "parseInt(process.versions.node)"
+    script = f"if ({major} < 20) {{ console.error('it is ' + process.version); process.exit(1) }}"
+    return _fails("node", "--eval", script)
+
+
 def _overlay() -> str | None:
     with tempfile.TemporaryDirectory() as folder:
         script = (
@@ -257,6 +264,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "mount": lambda: _fails("mount", "--version"),
     "mke2fs": lambda: None if shutil.which("mke2fs", path=SBIN) else "mke2fs is not installed",
     "node": lambda: _fails("node", "--version"),
+    "node-20": _newer_node,
     "npm-index": _npm,
     "ordinary-user": _ordinary_user,
     "overlay": _overlay,
@@ -294,6 +302,7 @@ CURES = {
     "mke2fs": "apt-get install e2fsprogs",
     "mount": "apt-get install mount",
     "node": "apt-get install nodejs",
+    "node-20": "Node 20 or newer; Debian 12 has 18",
     "npm-index": "apt-get install npm; an index that `npm view` reaches",
     "ordinary-user": "run as root, in a folder that others can read, with the system's Python",
     "overlay": "run as root, or on a kernel with overlays for ordinary users (5.11)",

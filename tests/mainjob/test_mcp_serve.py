@@ -156,6 +156,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.service("npm-index")
+@pytest.mark.service("node-20")
 async def test_the_official_inspector_lists_and_calls_the_tools(desk: Desk, folder: Path) -> None:
     program = folder / "node_modules" / ".bin" / "mcp-inspector"
     line = [str(program), "--cli", sys.executable, *words(desk, write("new.txt", "new\n"))]
