@@ -32,14 +32,19 @@ async def test_of_sandboxes_only_those_of_processes_that_are_no_more_go(
 async def test_a_build_folder_goes_soon_where_its_process_is_gone_and_never_before(
     site: Worksite, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "temporary"
-    dead, live = (folder / f"{building(pid)}abc_1234" for pid in (999_999_999, os.getpid()))
+    dead, live = builds(tmp_path / "temporary")
     for made in (dead, live):
         (made / "context").mkdir(parents=True)
     async with site.open() as (equipment, _):
         assert gone(await swept(equipment, days=2 / 24)) == {Family.TEMPORARY: [dead.name]}
         assert gone(await swept(equipment, days=30)) == {}
-    assert [place.name for place in folder.iterdir()] == [live.name]
+    assert [place.name for place in live.parent.iterdir()] == [live.name]
+
+
+def builds(folder: Path) -> tuple[Path, Path]:
+    """Return the names of a folder of an engine that is gone, and of one at work."""
+    of_gone, own = (folder / f"{building(pid)}abc_1234" for pid in (999_999_999, os.getpid()))
+    return of_gone, own
 
 
 @pytest.mark.service("sshd")
@@ -65,8 +70,7 @@ async def test_copies_of_the_ssh_configuration_go_soon_where_their_process_is_go
 async def test_doctor_names_folders_of_builds_whose_engine_is_gone(
     site: Worksite, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "temporary"
-    dead, live = (folder / f"{building(pid)}abc_1234" for pid in (999_999_999, os.getpid()))
+    dead, live = builds(tmp_path / "temporary")
     for made in (dead, live):
         made.mkdir()
         (made / "context.tar").write_bytes(bytes(3 * 1024 * 1024))

@@ -1,5 +1,6 @@
 """Disks without room, met by a plan: named, nothing lost, and it goes on when there is some."""
 
+import contextlib
 import errno
 import os
 import subprocess
@@ -23,15 +24,20 @@ from patchyard.workspaces.worktree import WorkTree
 pytestmark = pytest.mark.service("bubblewrap")
 
 
-@pytest.fixture
-def stick(desk: Desk) -> Iterator[Path]:
-    """A file system with room for one page, beside the state folder."""
-    place = desk.folder / "stick"
+@contextlib.contextmanager
+def small_disk(place: Path, options: str) -> Iterator[Path]:
     place.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "none", str(place)]
+    mounting = ["mount", "-t", "tmpfs", "-o", f"{options},mode=700", "none", str(place)]
     subprocess.run(mounting, check=True)
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture
+def stick(desk: Desk) -> Iterator[Path]:
+    """A file system with room for one page, beside the state folder."""
+    with small_disk(desk.folder / "stick", "size=4k") as place:
+        yield place
 
 
 @pytest.mark.service("root")
@@ -51,13 +57,8 @@ def tight(
 ) -> Iterator[Path]:
     """A file system of a few megabytes at the state folder, and no room asked for beforehand."""
     monkeypatch.setenv("PATCHYARD_KEEP", "{free: 1KiB}")
-    place = desk.folder / "state"
-    place.mkdir()
-    size = getattr(request, "param", "6m")
-    mounting = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(place)]
-    subprocess.run(mounting, check=True)
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    with small_disk(desk.folder / "state", f"size={getattr(request, 'param', '6m')}") as place:
+        yield place
 
 
 @pytest.mark.service("root")
