@@ -7,7 +7,7 @@ crash may leave it behind the journal, never ahead of it. One that cannot be rea
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -73,6 +73,11 @@ class HeadFiles:
             return [entry.name for entry in entries]
         return []
 
+    def noted(self) -> Mapping[str, Head]:
+        """Return what was noted of each stream of which that is known."""
+        found = ((stream, self.of(stream)) for stream in self.streams())
+        return {stream: head for stream, head in found if head is not None}
+
     def forget(self, *streams: str) -> None:
         """Delete the files of streams that are about to go."""
         for stream in streams:
@@ -98,12 +103,16 @@ def require(connection: sqlite3.Connection, stream: str, found: int, last: str) 
         )
 
 
-def unlike(connection: sqlite3.Connection, files: HeadFiles) -> Iterator[str]:
-    """Yield a sentence for each stream that does not reach what was noted of it."""
+def unlike(connection: sqlite3.Connection, files: Mapping[str, Head]) -> Iterator[str]:
+    """Yield a sentence for each stream that does not reach what was noted of it.
+
+    `files` are what the files said before the view of `connection` began.
+    """
     rows = dict(_rows(connection))
     gone = {stream for (stream,) in connection.execute("SELECT plan_id FROM removed")}
-    for stream in sorted({*rows, *files.streams()} - gone - {f"control:{each}" for each in gone}):
-        for noted in filter(None, (files.of(stream), rows.get(stream))):
+    streams = {*rows, *files} - gone - {f"control:{each}" for each in gone}
+    for stream in sorted(streams, key=str):  # damage makes a text a blob
+        for noted in filter(None, (files.get(stream), rows.get(stream))):
             found = connection.execute(
                 "SELECT hash FROM events WHERE stream = ? AND version = ?",
                 (stream, noted.version),

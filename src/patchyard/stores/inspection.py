@@ -22,8 +22,8 @@ class SQLiteInspection:
 
     async def streams(self) -> Sequence[str]:
         """See contracts.inspection.Inspection."""
-        files = self._journal.head_files
-        return await self._journal.look(lambda connection: [*heads.unlike(connection, files)])
+        noted = self._journal.head_files.noted()  # before the view: the view then has their events
+        return await self._journal.view(lambda connection: [*heads.unlike(connection, noted)])
 
 
 def _structure(connection: sqlite3.Connection) -> list[str]:

@@ -52,7 +52,7 @@ class SQLitePruning:
     async def sweep_bodies(self) -> int:
         """See contracts.pruning.Pruning."""
         due = [plan_id for (plan_id,) in await self._journal.look(_unswept)]
-        if not due or await self._journal.look(self._is_damaged):
+        if not due or await self._is_damaged():
             return 0  # an event that is hidden may name any of them
         seen: dict[str, int] = {}
         named: set[str] = set()
@@ -68,8 +68,9 @@ class SQLitePruning:
         await self._journal.within(partial(_mark, plans=due))
         return freed
 
-    def _is_damaged(self, connection: sqlite3.Connection) -> bool:
-        return any(heads.unlike(connection, self._journal.head_files))
+    async def _is_damaged(self) -> bool:
+        noted = self._journal.head_files.noted()
+        return await self._journal.view(lambda connection: any(heads.unlike(connection, noted)))
 
 
 def _forget(connection: sqlite3.Connection, removed: Removed) -> None:

@@ -275,13 +275,8 @@ class SQLiteJournal:
 
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See contracts.journal.Summaries."""
-        rows = dict(await self._execute("SELECT stream, summary FROM summaries", ()))
-        known = {row[0] for row in await self._execute(PLANS, ())}
-        unlisted = {*known, *self.head_files.streams()} - rows.keys()
-        if unlisted:
-            unlisted -= {row[0] for row in await self._execute("SELECT plan_id FROM removed", ())}
-        rows |= dict.fromkeys(filter(is_ulid, unlisted), "")
-        begun = dict(await self._execute("SELECT stream, number FROM begun", ()))
+        files = self.head_files.streams()  # before the view: the view then has their events
+        rows, begun = await self.view(lambda connection: _listed(connection, files))
         newest_first = sorted(rows, key=lambda each: (begun.get(each, 0), each), reverse=True)
         return [(each, _summary(each, rows[each])) for each in newest_first]
 
@@ -292,6 +287,19 @@ class SQLiteJournal:
 
     async def _execute(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         return await self._tried(lambda: self._connection.execute(sql, values).fetchall())
+
+
+def _listed(
+    connection: sqlite3.Connection, files: Sequence[str]
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the summary of each plan, empty where it is lost, and the order they were begun in."""
+    found = connection.execute("SELECT stream, summary FROM summaries").fetchall()
+    rows = {stream: text for stream, text in found if (type(stream), type(text)) == (str, str)}
+    unlisted = {*files, *(row[0] for row in connection.execute(PLANS))} - rows.keys()
+    if unlisted:
+        unlisted -= {row[0] for row in connection.execute("SELECT plan_id FROM removed")}
+    rows |= dict.fromkeys(filter(is_ulid, unlisted), "")
+    return rows, dict(connection.execute("SELECT stream, number FROM begun").fetchall())
 
 
 def _summary(stream: str, text: str) -> Mapping[str, Any]:
