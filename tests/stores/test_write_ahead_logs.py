@@ -1,11 +1,13 @@
 """The write-ahead log that a killed engine left, damaged, cut or deleted: never a silent rewind."""
 
+import io
 import itertools
 import os
 import random
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from patchyard.domain.chain import faults
 from patchyard.domain.errors import JournalBroken, PatchyardError
 from patchyard.engine.integrity import intact
 from patchyard.stores.sqlite import SQLiteJournal
-from patchyard.stores.wal import first_damaged
+from patchyard.stores.wal import first_damaged, require_whole
 from timing import IS_SOAK
 
 pytestmark = pytest.mark.anyio
@@ -86,6 +88,20 @@ def flip(path: Path, offset: int, bit: int) -> None:
         file.write(bytes([byte ^ (1 << bit)]))
 
 
+class Cut(io.FileIO):
+    """A log that another process cuts at its second reading behind a place."""
+
+    def __init__(self, log: Path, place: int) -> None:
+        super().__init__(log)
+        self._log, self._place, self._reads = log, place, 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._reads += self.tell() > self._place
+        if self._reads > 1:
+            os.truncate(self._log, self._place)
+        return super().read(size)
+
+
 async def test_the_log_of_a_killed_engine_is_taken_as_it_is(home: Path) -> None:
     assert await said(home) == ""
 
@@ -93,7 +109,8 @@ async def test_the_log_of_a_killed_engine_is_taken_as_it_is(home: Path) -> None:
 async def test_damage_in_the_middle_of_the_log_is_named_before_it_is_dropped(home: Path) -> None:
     log = home / "patchyard.db-wal"
     flip(log, 32 + 20 * FRAME + 2000, 3)
-    assert first_damaged(log.read_bytes()) == 21
+    with log.open("rb") as file:
+        assert first_damaged(file) == 21
     with pytest.raises(JournalBroken, match="damaged in its frame 21") as caught:
         SQLiteJournal.open(home / "patchyard.db")
     assert str(log) in caught.value.message
@@ -102,7 +119,28 @@ async def test_damage_in_the_middle_of_the_log_is_named_before_it_is_dropped(hom
 
 @pytest.mark.parametrize("length", [0, 11, 31, 32])
 def test_a_log_that_was_cut_while_it_is_read_hides_nothing(length: int) -> None:
-    assert first_damaged(bytes(length)) is None
+    assert first_damaged(io.BytesIO(bytes(length))) is None
+
+
+async def test_a_log_is_looked_at_in_memory_that_does_not_grow_with_it(home: Path) -> None:
+    log = home / "patchyard.db-wal"
+    with log.open("r+b") as file:  # frames of an earlier round follow, as after a large write
+        size = file.seek(0, os.SEEK_END)
+        file.truncate(size + 5_000 * FRAME)
+    tracemalloc.start()
+    try:
+        require_whole(home / "patchyard.db")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("frame", [0, 10, 20, 21, 29])
+async def test_a_log_that_is_cut_during_a_look_hides_nothing(home: Path, frame: int) -> None:
+    log = home / "patchyard.db-wal"
+    flip(log, 32 + 20 * FRAME + 2000, 3)
+    with Cut(log, 32 + frame * FRAME + 10) as file:
+        assert first_damaged(file) in {None, 21}
 
 
 async def test_a_log_that_was_deleted_is_missed(home: Path) -> None:

@@ -6,11 +6,13 @@ another frame follows was on the disk before that frame was begun. The format of
 sqlite.org/fileformat2.html#walformat
 """
 
+import os
 import struct
 import sys
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from patchyard.clients.locks import is_held
 from patchyard.domain.errors import JournalBroken
@@ -30,40 +32,48 @@ Sums = tuple[int, int]
 
 
 class Log:
-    """The bytes of a log, read with one byte order and size of pages."""
+    """A log, read a frame at a time with one byte order and size of pages.
 
-    def __init__(self, data: bytes, order: str, page: int) -> None:
-        self._data = data
+    Where it is cut meanwhile, what is gone follows nothing.
+    """
+
+    def __init__(self, file: BinaryIO, header: bytes, order: str, page: int) -> None:
+        self._file = file
         self._order = order
         self._step = FRAME + page
-        self.salts = data[16:24]
-        self.sums: Sums = struct.unpack(">II", data[24:HEADER])  # of the header
-        self.frames = (len(data) - HEADER) // self._step
+        self._header = header
+        self.salts = header[16:24]
+        self.sums = _sums_in(header[24:])
+        self.frames = (file.seek(0, os.SEEK_END) - HEADER) // self._step
 
     @property
     def is_headed(self) -> bool:
         """Whether the header is as it was written."""
-        return self._sum(self._data[:24], (0, 0)) == self.sums
+        return self._sum(self._header[:24], (0, 0)) == self.sums
 
     def sums_of(self, frame: int) -> Sums:
         """Return the checksums that a frame carries, of itself and all before it."""
-        begin = HEADER + frame * self._step
-        sums: Sums = struct.unpack(">II", self._data[begin + 16 : begin + FRAME])
-        return sums
+        return _sums_in(self._read(self._begin(frame) + 16, 8))
 
     def is_commit(self, frame: int) -> bool:
         """Whether a transaction ends with a frame."""
-        begin = HEADER + frame * self._step
-        return any(self._data[begin + 4 : begin + 8])
+        return any(self._read(self._begin(frame) + 4, 4))
 
     def follows(self, frame: int, before: Sums) -> bool:
         """Whether a frame of this log was written behind what carries these checksums."""
-        begin = HEADER + frame * self._step
-        head = self._data[begin : begin + FRAME]
+        head = self._read(self._begin(frame), FRAME)
         if len(head) < FRAME or not any(head[:4]) or head[8:16] != self.salts:
             return False
-        covered = head[:8] + self._data[begin + FRAME : begin + self._step]
-        return len(covered) == self._step - 16 and self._sum(covered, before) == self.sums_of(frame)
+        covered = head[:8] + self._file.read(self._step - FRAME)
+        is_whole = len(covered) == self._step - 16
+        return is_whole and self._sum(covered, before) == _sums_in(head[16:])
+
+    def _begin(self, frame: int) -> int:
+        return HEADER + frame * self._step
+
+    def _read(self, begin: int, size: int) -> bytes:
+        self._file.seek(begin)
+        return self._file.read(size)
 
     def _sum(self, covered: bytes, before: Sums) -> Sums:
         words = array("I", covered)
@@ -83,12 +93,12 @@ def require_whole(database: Path) -> None:
     """
     log = database.with_name(f"{database.name}-wal")
     try:
+        before = _state(log)
         if log.stat().st_size <= HEADER or _is_open(database):
             return
-        data = log.read_bytes()
-        damaged = first_damaged(data)
-        if damaged is None or log.read_bytes() != data:  # another has begun to write
-            return
+        damaged = _first_damaged_of(log)
+        if damaged is None or _first_damaged_of(log) != damaged or _state(log) != before:
+            return  # the first look may have met a log that another had begun to write
     except FileNotFoundError:
         return
     where = f"in its frame {damaged}" if damaged else "at its beginning"
@@ -98,19 +108,30 @@ def require_whole(database: Path) -> None:
     )
 
 
-def first_damaged(data: bytes) -> int | None:
+def _first_damaged_of(log: Path) -> int | None:
+    with log.open("rb") as file:
+        return first_damaged(file)
+
+
+def _state(log: Path) -> tuple[int, int, int]:
+    status = log.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def first_damaged(file: BinaryIO) -> int | None:
     """Return the number of the damaged frame that commits lie behind, None where there is none.
 
     0: the log's header.
     """
-    if len(data) <= HEADER:  # cut since it was looked at
+    header = file.read(HEADER)
+    if len(header) < HEADER:  # cut since it was looked at
         return None
-    magic, _, page = struct.unpack(">III", data[:12])
+    magic, _, page = struct.unpack(">III", header[:12])
     if magic in MAGIC and page in PAGES:
-        log = Log(data, MAGIC[magic], page)
+        log = Log(file, header, MAGIC[magic], page)
         if log.is_headed:
             return _damaged(log)
-    guesses = [Log(data, order, PAGE) for order in MAGIC.values()]
+    guesses = [Log(file, header, order, PAGE) for order in MAGIC.values()]
     return 0 if any(_has_frames(log) for log in guesses) else None
 
 
@@ -134,6 +155,11 @@ def _has_frames(log: Log) -> bool:
         return True
     later = range(1, log.frames)
     return any(log.follows(each, log.sums_of(each - 1)) for each in later)
+
+
+def _sums_in(data: bytes) -> Sums:
+    one, two = struct.unpack(">II", data.ljust(8, b"\0"))
+    return one, two
 
 
 def _is_open(database: Path) -> bool:
