@@ -1,5 +1,6 @@
 """A toolbox in walls, on a host: made there, in the engine's own words."""
 
+import base64
 import contextlib
 import json
 import os
@@ -151,8 +152,8 @@ def test_a_host_without_an_engine_says_so(home: Path) -> None:
     assert hosting.look(asked, base, place)["engine"] == ""
 
 
-@pytest.mark.parametrize("said", [b"", b"\0\0\0\2{}"])
-def test_a_toolbox_that_says_little_and_goes_is_not_waited_for(tmp_path: Path, said: bytes) -> None:
+@pytest.mark.parametrize("said", [b"", b"\0\0\0\2{}", b"\0\0\0\2[]", b"HTTP/1.1 200 OK"])
+def test_a_toolbox_that_says_no_greeting_is_not_waited_for(tmp_path: Path, said: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "toolbox"))
         listener.listen()
@@ -187,8 +188,7 @@ def test_a_toolbox_that_says_its_greeting_without_end_is_not_waited_for(
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with contextlib.suppress(TimeoutError):  # whichever of both is the last
-            assert containing.greeting(str(tmp_path / "toolbox")) == {}
+        assert containing.greeting(str(tmp_path / "toolbox")) == {}
         is_over.set()
         thread.join()
 
@@ -209,6 +209,25 @@ def test_what_an_engine_answers_is_a_claim(tmp_path: Path, said: bytes) -> None:
         thread.start()
         with pytest.raises(RuntimeError, match="it answered nonsense"):
             engines.Engine(str(tmp_path / "engine")).version()
+        thread.join(10)
+
+
+@pytest.mark.parametrize("facts", ["", "?", "e30", "W10=", base64.b64encode(b"[" * 9_000).decode()])
+def test_what_an_engine_says_of_a_path_is_a_claim(tmp_path: Path, facts: str) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "engine"))
+        listener.listen()
+
+        def answer() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(f"HTTP/1.1 200 OK\r\n{engines.PATH_FACTS}: {facts}\r\n\r\n".encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(RuntimeError, match="does not tell what lies at /etc"):
+            engines.Engine(str(tmp_path / "engine")).link("x", "/etc")
         thread.join(10)
 
 

@@ -75,9 +75,10 @@ class Engine:
         status, _, facts = self._exchange("HEAD", asked, None)
         if status == MISSING and not facts:  # Podman has them of a link to nothing, too
             return None
-        if not facts:
+        told = _told(facts)
+        if told is None:
             raise RuntimeError("the container engine does not tell what lies at %s" % path)
-        return str(json.loads(base64.b64decode(facts)).get("linkTarget") or "")
+        return str(told.get("linkTarget") or "")
 
     def start(self, name: str) -> None:
         """Run it."""
@@ -136,6 +137,15 @@ class Engine:
             raise RuntimeError(message) from error
         finally:
             connection.close()
+
+
+def _told(facts: str) -> dict[str, Any] | None:
+    """Return what an engine says of a path, None where that is nonsense."""
+    try:
+        told = json.loads(base64.b64decode(facts))
+    except (ValueError, RecursionError):
+        return None
+    return told if isinstance(told, dict) else None
 
 
 __all__ = ["ANSWER_S", "Engine", "find"]
