@@ -146,3 +146,22 @@ def test_a_space_can_be_removed_and_again(tmp_path: Path) -> None:
     spaces.remove("P")
     spaces.remove("P")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pack_that_its_writer_began_anew_after_a_failed_sync_is_not_written_over(
+    tmp_path: Path,
+) -> None:
+    space = tmp_path / "space"
+    before = stored(FileBlobs(space), b"before")
+    (pack,) = space.glob("*.pack")
+    pack.rename(pack.with_suffix(".unsynced"))
+    with_later = space / pack.name
+    other = tmp_path / "other"
+    later = stored(FileBlobs(other), b"later")
+    next(other.glob("*.pack")).rename(with_later)
+
+    blobs = FileBlobs(space)
+
+    blobs.require(before)
+    blobs.require(later)
+    assert not list(space.glob("*.unsynced"))

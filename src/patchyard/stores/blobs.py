@@ -18,7 +18,7 @@ from patchyard.clients.room import explained
 from patchyard.clients.sparse_files import CHUNK_BYTES, fill, pieces
 from patchyard.clients.syncing import sync, sync_folder
 from patchyard.domain.errors import JournalBroken, Unavailable
-from patchyard.stores.packs import PACK_BYTES, SUFFIX, Pack, Record, read, records, sync_packs
+from patchyard.stores.packs import PACK_BYTES, Pack, Record, fresh_name, read, records, sync_packs
 
 SPACE_BYTES = 8 * 1024**3  # one plan's contents; an agent could write new ones in each call
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -125,7 +125,7 @@ class FileBlobs:
                 return pack
             pack.close()
         self._make_folder()
-        self._pack = self._folder / f"{os.getpid()}-{os.urandom(6).hex()}{SUFFIX}"
+        self._pack = self._folder / fresh_name()
         pack = Pack(self._pack)
         sync_folder(self._folder)
         return pack

@@ -48,7 +48,10 @@ def sync_packs(folder: Path) -> None:
 
 
 def _write_anew(pack: Path) -> None:
-    """Copy the records of a pack that are as they were into one whose sync has not failed."""
+    """Copy the records of a pack that are as they were into one whose sync has not failed.
+
+    It gets a name of its own: the pack's writer may have begun another under the old one.
+    """
     made = pack.with_name(f".{os.getpid()}-{pack.stem}")
     made.unlink(missing_ok=True)
     fresh = Pack(made)
@@ -65,7 +68,7 @@ def _write_anew(pack: Path) -> None:
         fresh.sync()
     finally:
         fresh.close()
-    made.rename(pack.with_suffix(SUFFIX))
+    made.rename(pack.with_name(fresh_name()))
     pack.unlink()
 
 
@@ -97,6 +100,11 @@ def read(record: Record, digest: str) -> bytes | None:
     finally:
         os.close(descriptor)
     return content if hashlib.sha256(content).hexdigest() == digest else None
+
+
+def fresh_name() -> str:
+    """Return a name that no pack has."""
+    return f"{os.getpid()}-{os.urandom(6).hex()}{SUFFIX}"
 
 
 class Pack:
@@ -143,6 +151,7 @@ __all__ = [
     "SUFFIX",
     "Pack",
     "Record",
+    "fresh_name",
     "read",
     "records",
     "sync_packs",
