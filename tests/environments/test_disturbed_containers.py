@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from environments.limited import limited
 from environments.yards import Adapter, Start, Yard
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.trial_image import trial_image
-from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.domain.ids import ulid
 from patchyard.engine import answers
+from patchyard.engine.metering import metered
 from patchyard.environments import devcontainer
 from services import REAL_ENVIRONMENT
 from toolboxes import until
@@ -47,6 +49,35 @@ async def test_a_container_that_was_renamed_goes_and_what_has_its_name_stays(
         finally:
             await engine.remove(name)
             await engine.remove(f"{name}-other")
+
+
+async def test_a_call_whose_container_is_killed_from_outside_says_how_it_ended(
+    adapter: Adapter, yard: Yard
+) -> None:
+    async with limited(adapter, yard.spec()) as (handle, toolbox):
+        asked = {"command": "touch begun; sleep 60"}
+        calling = asyncio.create_task(toolbox.call("c", "execute_command", asked))
+        await until(Path.exists, yard.workspace / "begun")
+        await asyncio.to_thread(docker, "kill", str(handle.details["container"]))
+        with pytest.raises(EnvironmentBroken, match=r"; its container ended with exit code 137$"):
+            await calling
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [("", "; its container is not there any more: it was removed"), ("none", "")],
+)
+async def test_a_call_after_a_container_was_removed_says_so_where_its_engine_answers(
+    engine: str, told: str, adapter: Adapter, yard: Yard
+) -> None:
+    async with limited(adapter, yard.spec()) as (handle, toolbox):
+        place = str(yard.folder / engine) if engine else str(handle.details["engine"])
+        asked = replace(handle, details={**handle.details, "engine": place})
+        docker("rm", "--force", str(handle.details["container"]))
+        other = metered(adapter, asked, toolbox.wrapped)
+        with pytest.raises(EnvironmentBroken, match=rf"^[^;]+{told}$"):
+            await other.call("c", "execute_command", {"command": "true"})
+        await other.close()
 
 
 async def test_a_container_that_stands_still_in_a_command_of_its_start_is_given_up(

@@ -307,6 +307,9 @@ async def test_memory_that_ends_the_whole_environment_is_named(where: str, yard:
     async with limited(adapter, spec) as (handle, toolbox):
         with pytest.raises(EnvironmentBroken, match="the limit `memory` was reached") as broken:
             await toolbox.call("c", "execute_command", {"command": flood})
+        is_container = where == "container"
+        told = "its container ended with exit code 137 (out of memory)"
+        assert (told in broken.value.message) == is_container
         health = await reporting(adapter).health(handle)
     assert (broken.value.details["limit"], broken.value.details["allowed"]) == ("memory", 40 * MIB)
     assert (health.is_alive, health.answers, health.limit) == (False, False, "memory")

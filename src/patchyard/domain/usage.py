@@ -50,6 +50,7 @@ class Health:
     answers: bool  # somebody listens where its toolbox should
     since: float | None = None  # when it began, in seconds since the epoch
     limit: str = ""  # which limit ended it, as far as that is known
+    ending: str = ""  # how it ended, as a clause of a message; empty: not known
 
 
 ALWAYS_CLAIMED = ("output_bytes", "wall_s")

@@ -255,7 +255,7 @@ class Metered(ForwardingToolbox):
                 await self.wrapped.forget((call_id,))
 
     async def _explained(self, error: EnvironmentBroken) -> EnvironmentBroken:
-        """Return the error with the limit that ended the environment, where that is known."""
+        """Return the error with how the environment ended, and by which limit, where known."""
         if not isinstance(self._environment, Metering):
             return error
         health = await self._environment.health(self._handle)
@@ -267,11 +267,12 @@ class Metered(ForwardingToolbox):
         if health.is_alive:
             return error
         hit = self._ending_hit(health.limit)
-        if hit is None:
+        if hit is None and not health.ending:
             return error
-        return EnvironmentBroken(
-            f"{error.message}; {sentence(hit)}", hint=error.hint, details=fields_of(hit)
-        )
+        words = (error.message, health.ending, sentence(hit) if hit else "")
+        said = "; ".join(filter(None, words))
+        details = fields_of(hit) if hit else error.details
+        return EnvironmentBroken(said, hint=error.hint, details=details)
 
     def _ending_hit(self, limit: str) -> Hit | None:
         """Return what ended the environment: `limit`, or in gVisor a task that was refused it."""

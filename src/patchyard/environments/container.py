@@ -11,7 +11,6 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from patchyard.clients.berths import (
     try_out,
 )
 from patchyard.clients.carried import carried_python
+from patchyard.clients.container_ends import with_ending
 from patchyard.clients.container_wardens import LedToolbox, end_warden
 from patchyard.clients.containers import (
     Equipped,
@@ -75,7 +75,6 @@ from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, S
 from patchyard.domain.usage import Health
 from patchyard.toolbox.last_words import last_words
 
-NOTICE_S = 3.0  # until its engine knows that one has ended
 START_TIMEOUT_S = 30.0  # from the image to the toolbox's first answer
 
 ELSEWHERE = "its processes are not this machine's; test_gvisor.py shows it from inside"
@@ -250,19 +249,11 @@ class ContainerEnvironment:
         return LocalMeter(handle, "init")
 
     async def health(self, handle: EnvironmentHandle) -> Health:
-        """Return how it is; the engine knows of one that has ended whether memory was why."""
+        """Return how it is; the engine knows how one that has ended did so."""
         found = await health_of(self._station, handle, "init")
         if found.is_alive or found.limit:
             return found
-        with contextlib.suppress(EnvironmentUnavailable, TimeoutError):
-            async with connected(str(handle.details.get("engine"))) as engine:
-                container = id_of(handle)
-                async with asyncio.timeout(NOTICE_S):
-                    await engine.ended(container)
-                made = await engine.inspect(container) or {}
-                if made.get("State", {}).get("OOMKilled"):
-                    return replace(found, limit="memory")
-        return found
+        return await with_ending(found, handle)
 
     async def end(self, handle: EnvironmentHandle) -> None:
         """Take the container away with all that runs there. Raises EnvironmentBroken.
@@ -397,4 +388,4 @@ def _read(path: str) -> str:
         return ""
 
 
-__all__ = ["GVISOR_DEVIATIONS", "NOTICE_S", "START_TIMEOUT_S", "ContainerEnvironment"]
+__all__ = ["GVISOR_DEVIATIONS", "START_TIMEOUT_S", "ContainerEnvironment"]
