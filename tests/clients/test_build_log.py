@@ -2,9 +2,11 @@
 
 import json
 import tracemalloc
+from collections.abc import AsyncIterator
 
 import pytest
 
+from patchyard.clients import build_log
 from patchyard.clients.build_log import KEPT_CHARS, LAST_LINES, LINE_CHARS, BuildLog
 from patchyard.domain.errors import EnvironmentUnavailable
 
@@ -83,3 +85,17 @@ def test_what_fails_before_any_step_is_said_as_it_is() -> None:
 )
 def test_a_build_that_reached_out_is_told_that_it_has_no_network(said: str) -> None:
     assert NETWORK in failed("STEP 1/1: RUN fetch", said).hint
+
+
+@pytest.mark.anyio
+async def test_lines_come_whole_however_they_are_cut_and_none_beyond_its_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(build_log, "LINE_BYTES", 5)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in (b"a", b"b\nc\n", b"\nlonger", b" than", b" that\nd", b"e"):
+            yield piece
+
+    found = [line async for line in build_log.lines_of(pieces())]
+    assert found == [b"ab", b"c", b"", b"longe", b"de"]

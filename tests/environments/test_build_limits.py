@@ -123,3 +123,12 @@ async def test_an_image_that_was_built_for_another_repository_is_none_to_build_o
     for line in (*named, f"COPY --from={whole[:12]} /words /taken"):
         with pytest.raises(EnvironmentUnavailable, match="none to build on"):
             await build(builder, tmp_path, line, Limits())
+
+
+async def test_an_instruction_of_a_dockerfile_may_be_long(
+    builder: Building, tmp_path: Path
+) -> None:
+    """Its engine repeats it in one line of JSON, where each `<` takes six bytes."""
+    label = "LABEL " + " \\\n".join(f'l{number}="{"<" * 30_000}"' for number in range(3))
+    await build(builder, tmp_path, label, Limits())
+    assert docker("images", "--quiet", TAG).strip()

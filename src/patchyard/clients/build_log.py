@@ -1,8 +1,9 @@
-"""What a container engine says while it builds an image; what of it explains a failure. Pure."""
+"""What a container engine says while it builds an image; what of it explains a failure."""
 
 import json
 import re
 from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator
 
 from patchyard.domain.errors import EnvironmentUnavailable
 
@@ -13,6 +14,7 @@ ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """Of colours (ECMA-48): engines put red around errors."""
 OUTPUT_CHARS = 8000  # kept of a build that failed
 KEPT_CHARS = 64 * 1024  # while it runs
+LINE_BYTES = 8 * 1024 * 1024  # an instruction has 1 MiB at most, of which JSON makes six times that
 NO_NETWORK = re.compile(
     r"could ?n[o']t resolve|unable to resolve|failed to resolve|failure (in name )?resol"
     r"|name or service not known|network is unreachable|no route to host|getaddrinfo|eai_again"
@@ -20,6 +22,20 @@ NO_NETWORK = re.compile(
     re.IGNORECASE,
 )
 """How programs say that nobody answers out there: curl, apt, pip, npm, git, Go, busybox."""
+
+
+async def lines_of(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield the lines of an engine's answer; of a longer one than LINE_BYTES no more is kept."""
+    held = bytearray()
+    async for piece in pieces:
+        *ended, rest = piece.split(b"\n")
+        for each in ended:
+            held += each[: LINE_BYTES - len(held)]
+            yield bytes(held)
+            held.clear()
+        held += rest[: LINE_BYTES - len(held)]
+    if held:
+        yield bytes(held)
 
 
 class BuildLog:
@@ -74,9 +90,11 @@ __all__ = [
     "ESCAPE",
     "KEPT_CHARS",
     "LAST_LINES",
+    "LINE_BYTES",
     "LINE_CHARS",
     "NO_NETWORK",
     "OUTPUT_CHARS",
     "STEP",
     "BuildLog",
+    "lines_of",
 ]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients.build_bounds import BuildWatch, Terms, bounds_of, plain_id
-from patchyard.clients.build_log import BuildLog
+from patchyard.clients.build_log import BuildLog, lines_of
 from patchyard.clients.dockerfiles import place_in, read_dockerfile
 from patchyard.clients.engine_sockets import PLACES, START_ENGINE, engine_socket
 from patchyard.clients.local_images import no_image, require_runnable
@@ -189,7 +189,7 @@ class ContainerEngine:
                 ) as response,
             ):
                 try:
-                    async for line in response.content:
+                    async for line in lines_of(response.content.iter_any()):
                         watch.hear(line)
                         log.take(line)
                 finally:
