@@ -1,6 +1,7 @@
 """What comes home of a replica takes no more blocks than there is room for; the rest is named."""
 
 import os
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from patchyard.clients.replicas import Replica
 from patchyard.contracts.environment import OnOutput
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.toolbox.holes import BLOCK_BYTES
+from patchyard.toolbox.trees import FILE, Entry
 from replicas import HERE, InProcess, at_home, kept
 
 pytestmark = pytest.mark.anyio
@@ -197,3 +199,45 @@ async def test_without_a_tight_limit_all_comes_home(
         (far / "a").write_bytes(os.urandom(MIB))
         await replica.bring_home()
         assert (names(home), replica.left_out) == (["a"], [])
+
+
+class Told(str):
+    """A path that counts how often it is compared."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Told.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_whether_a_path_was_refused_is_found_without_a_look_at_each_of_them(
+    tmp_path: Path,
+) -> None:
+    room, home = HomeRoom(limit=1), at_home(tmp_path)
+    for number in range(1000):
+        room.refuse(f"f{number}", Entry(FILE, 0o644, 0, 1, ""), home)
+    assert Told("f999") in room.refused
+    assert Told("f") not in room.refused
+    assert Told.compared <= 3
+    home.close()
+
+
+async def test_what_found_no_room_is_gathered_beside_the_loop(
+    trees: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = set()
+
+    def has_refused(room: HomeRoom, path: str) -> bool:
+        asked.add(threading.current_thread())
+        return path in room.refused
+
+    monkeypatch.setattr(HomeRoom, "has_refused", has_refused)
+    async with limited(trees, MIB) as replica:
+        (trees[1] / "a").write_bytes(os.urandom(2 * MIB))
+        await replica.bring_home()
+        assert [path for path, _ in replica.left_out] == ["a"]
+    assert asked
+    assert threading.main_thread() not in asked

@@ -5,7 +5,7 @@ Who writes the files here holds the limit `disk`: what a far side says of their 
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -114,9 +114,9 @@ class HomeRoom:
         self._lacked[path] = (entry, left)
 
     @property
-    def refused(self) -> Sequence[str]:
-        """The paths that there was no room for."""
-        return tuple(self._refused)
+    def refused(self) -> Collection[str]:
+        """The paths that there was no room for, up to date; to look one up takes no search."""
+        return self._refused.keys()
 
     @property
     def left_out(self) -> Sequence[tuple[str, str]]:

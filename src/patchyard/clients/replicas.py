@@ -267,7 +267,7 @@ class Replica:
         finally:
             await whole(asyncio.to_thread(self._home.give_up))
         await self._at_home(self._finished, look)
-        without = sorted(lacking | self._without(look))
+        without = sorted(lacking | await self._at_home(self._without, look))
         await self._ask("replica_settle", {"look": look.number, "without": without})
         return lacking
 
