@@ -3,7 +3,7 @@ from pathlib import Path
 
 from laboratory import git
 from patchyard.clients.glimpse import FILE_BYTES, glimpse
-from patchyard.clients.inventory import inventory
+from patchyard.clients.inventory import MOST_ENTRIES, MOST_FILES, inventory
 
 
 def test_small_plain_files_alone_are_read_and_nothing_stays_open(tmp_path: Path) -> None:
@@ -74,3 +74,19 @@ def test_a_submodule_in_a_commit_cannot_be_hashed(tmp_path: Path) -> None:
     git(tmp_path, "update-index", "--add", "--cacheinfo", cached)
     git(tmp_path, "commit", "-q", "-m", "first")
     assert inventory(glimpse(tmp_path, "head"), "d").unhashed == "d/module is a special file"
+
+
+def test_folders_alone_count_as_entries_too(tmp_path: Path) -> None:
+    for number in range(MOST_ENTRIES):  # and the one that they lie in
+        (tmp_path / "d" / str(number)).mkdir(parents=True)
+    found = inventory(glimpse(tmp_path, None), "d")
+    assert found.unhashed == "d holds more than 2,000 files and folders"
+
+
+def test_as_many_files_as_are_allowed_may_lie_beside_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "d/last").mkdir(parents=True)
+    for number in range(MOST_FILES):
+        (tmp_path / "d" / f"f{number}").touch()
+    assert inventory(glimpse(tmp_path, None), "d").unhashed == ""
+    (tmp_path / "d/last/more").touch()
+    assert inventory(glimpse(tmp_path, None), "d").unhashed == "d holds more than 500 files"

@@ -55,6 +55,7 @@ class _Making:
         self.is_over = False
         self._folder = folder
         self._entries = self._bytes = 0
+        self._others = 0  # than folders
         self._files: dict[str, bytes] = {}
         self._links: dict[str, bytes] = {}
         self._large: dict[str, bytes] = {}
@@ -63,7 +64,8 @@ class _Making:
     def take(self, entry: Entry, sight: Glimpse) -> None:
         self._entries += 1
         self._bytes += entry.size
-        if entry.kind == "folder" or self._exceeds():
+        self._others += entry.kind != "folder"
+        if self._exceeds() or entry.kind == "folder":
             return
         if entry.kind not in {"file", "link"}:
             self._unhashed.append(f"{entry.path} is a {entry.kind}")
@@ -80,9 +82,8 @@ class _Making:
 
     def _exceeds(self) -> bool:
         """Whether a bound is passed; then nothing more is read."""
-        files = len(self._files) + len(self._links) + len(self._large) + len(self._unhashed)
         bounds = (
-            (files >= MOST_FILES, f"{MOST_FILES} files"),
+            (self._others > MOST_FILES, f"{MOST_FILES} files"),
             (self._entries > MOST_ENTRIES, f"{MOST_ENTRIES:,} files and folders"),
             (self._bytes > HASHED_BYTES, f"{HASHED_BYTES // 1024**2} MiB"),
         )
