@@ -247,3 +247,13 @@ async def test_a_command_of_a_proxy_may_stand_behind_an_equals_sign(
     with pytest.raises(ssh.Cut):
         await ssh.connect("h", str(tmp_path))
     assert (tmp_path / f"127.0.0.1-{closed_port}").exists()
+
+
+@pytest.mark.parametrize("name", ["folder", "x" * 300], ids=["folder", "too long"])
+async def test_a_key_that_cannot_be_read_is_passed_over(
+    name: str, tmp_path: Path, closed_port: int
+) -> None:
+    configured(tmp_path, closed_port, f"IdentityFile {tmp_path}/{name}")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(EnvironmentUnavailable, match="Connect call failed"):
+        await ssh.connect("h", str(tmp_path))

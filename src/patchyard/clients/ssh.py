@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from posixpath import expanduser
+from posixpath import exists, expanduser, isdir
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -149,10 +149,15 @@ async def _options(asyncssh: Any, where: Address, configs: Sequence[str]) -> Any
 
 
 def _keys(named: Sequence[str], *, is_alone: bool) -> list[str]:
-    """Return the files of keys that are there; where an agent has the private part, the other."""
+    """Return the files of keys that can be read; where an agent has the private part, the other."""
     places = ((each, f"{each}.pub") if is_alone else (each,) for each in named)
-    there = (next((it for it in each if Path(expanduser(it)).exists()), "") for each in places)
+    there = (next(filter(_is_readable, each), "") for each in places)
     return [each for each in there if each]
+
+
+def _is_readable(key: str) -> bool:
+    place = expanduser(key)
+    return exists(place) and not isdir(place) and os.access(place, os.R_OK)
 
 
 def _configs(home: str, translation: Translation) -> list[str]:
