@@ -247,3 +247,13 @@ def test_without_the_program_for_disks_the_cure_names_it(
     with pytest.raises(EnvironmentUnavailable) as refused:
         make_disk(tmp_path, tmp_path / "disk")
     assert "e2fsprogs" in refused.value.hint
+
+
+def test_an_archive_that_breaks_off_in_its_packing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "python3").write_bytes(os.urandom(100_000))
+    with tarfile.open(tmp_path / ARCHIVE, "w:gz") as archive:
+        archive.add(tmp_path / "python3", arcname="usr/bin/python3")
+    os.truncate(tmp_path / ARCHIVE, 50_000)
+    (tmp_path / "tree").mkdir()
+    with pytest.raises(EnvironmentUnavailable, match="cannot be unpacked"):
+        disk_of(tmp_path).fill(tmp_path / "tree")

@@ -340,3 +340,16 @@ async def test_a_report_that_others_read_too_holds_no_loop_up() -> None:
         assert await pid == 77
     for descriptor in (reading, same, writing):
         os.close(descriptor)
+
+
+@pytest.mark.anyio
+async def test_one_who_asks_for_a_descriptor_and_goes_is_a_broken_environment(
+    tmp_path: Path,
+) -> None:
+    with socket.socket() as given:
+        passing = Passing(tmp_path, given)
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.connect(str(passing.path))
+        with pytest.raises(EnvironmentBroken, match="went away"):
+            await passing.passed()
+        passing.close()

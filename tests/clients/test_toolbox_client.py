@@ -282,3 +282,8 @@ def test_the_command_isolates_python_and_carries_the_options() -> None:
     given = json.loads(command[-1])
     assert (given["listen_fd"], given["uid"], given["rlimits"]) == (3, 5, {"RLIMIT_CORE": 0})
     assert (TOOLBOX_FOLDER / "server.py").is_file()
+
+
+async def test_no_listener_of_an_environment_whose_folder_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentBroken, match="no listening socket"):
+        await asyncio.to_thread(toolbox._listen, tmp_path / "gone" / toolbox.SOCKET_NAME)

@@ -12,6 +12,7 @@ import shutil
 import stat
 import subprocess
 import tarfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -35,6 +36,8 @@ TOOL_PLACES = "/usr/sbin:/sbin:/usr/bin:/bin"
 TOOL_TIMEOUT_S = 300.0
 FIELDS = "${Package}\t${db:Status-Status}\t${Pre-Depends}, ${Depends}\t${Provides}\t${Version}\n"
 PERMISSIONS = 0o777  # no setuid bit enters
+BROKEN = (OSError, EOFError, tarfile.TarError, zlib.error)
+"""What tarfile raises where an archive is damaged, or ends within its packing."""
 PLAIN_MODE = 0o755  # what an archive may say of a file
 
 
@@ -118,7 +121,7 @@ class Archive:
         try:
             with tarfile.open(self._path) as archive:
                 _unpack(archive, folder)
-        except (OSError, tarfile.TarError) as error:
+        except BROKEN as error:
             raise EnvironmentUnavailable(
                 f"{self._path} cannot be unpacked: {error}", hint="make it anew"
             ) from error

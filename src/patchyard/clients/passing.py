@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 from patchyard.clients.shared_sockets import ToolboxSocket
+from patchyard.domain.errors import EnvironmentBroken
 
 SOCKET_NAME = "handing.sock"
 
@@ -31,12 +32,17 @@ class Passing:
             os.close(folder)
 
     async def passed(self) -> None:
-        """Wait for the one who asks, and pass the descriptor."""
+        """Wait for the one who asks, and pass the descriptor. Raises EnvironmentBroken."""
         loop = asyncio.get_running_loop()
         accepted, _ = await loop.sock_accept(self._listener)  # which only this process holds
         with ToolboxSocket(accepted.detach()) as peer:
             peer.setblocking(False)
-            socket.send_fds(peer, [b"L"], [self._given.fileno()])
+            try:
+                socket.send_fds(peer, [b"L"], [self._given.fileno()])
+            except OSError as error:
+                raise EnvironmentBroken(
+                    f"the toolbox went away before it had its socket: {error}"
+                ) from error
         self.close()
 
     def close(self) -> None:

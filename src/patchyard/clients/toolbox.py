@@ -299,17 +299,18 @@ async def _dialled(protocol: Callable[[], asyncio.Protocol], address: str) -> as
 
 def _listen(path: Path) -> tuple[int, socket.socket]:
     """Ask for a listener on a connection of its own: asyncio drops descriptors that travel."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with SharedSocket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
             peer.settimeout(LISTEN_TIMEOUT_S)
-            peer.connect(_address(folder, path.name))
+            folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                peer.connect(_address(folder, path.name))
+            finally:
+                os.close(folder)
             peer.sendall(encode({"do": "listen"}))
             return receive_listener(peer)
     except (OSError, ValueError, WireError) as error:
         raise EnvironmentBroken(f"the toolbox gave no listening socket: {error}") from error
-    finally:
-        os.close(folder)
 
 
 def receive_listener(peer: socket.socket) -> tuple[int, socket.socket]:
