@@ -25,6 +25,7 @@ settings.register_profile(
 )
 settings.load_profile("patchyard")
 
+USERS = Path("/etc/passwd")
 INDEX_SERVICES = frozenset({"npm-index", "pypi-index"})
 CONTAINERS = {"docker", "runsc", "runsc-current", "runsc-systrap"}
 INDEX_PREFIXES = (
@@ -48,6 +49,14 @@ def _no_world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         return
 
     fence(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def _own_users() -> Iterator[None]:
+    """Fail a test during which this machine's users changed: as root it could have done that."""
+    before = USERS.read_bytes()
+    yield
+    assert USERS.read_bytes() == before, f"{USERS} has changed; {USERS}- may be an older copy"
 
 
 def _indexes() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The public MCP servers and the inspector, as npm installs them."""
 
 import contextlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -38,8 +39,18 @@ def with_node() -> tuple[str, ...]:
     needed = {word for word in _said("ldd", node).split() if word.startswith("/")}
     needed |= {f"/usr{path}" for path in needed}  # where links join the two
     found = _said("dpkg-query", "--search", node, *sorted(needed))
-    packages = {line.partition(":")[0] for line in found.splitlines()}
+    packages = _with_modules({line.partition(":")[0] for line in found.splitlines()})
     return (*WITH_PYTHON, *sorted(packages - {*WITH_PYTHON}))
+
+
+def _with_modules(packages: set[str]) -> set[str]:
+    """Add the modules that Debian keeps apart from its node, and what those need."""
+    found, looked_at = packages, set[str]()
+    while found - looked_at:
+        depends = _said("dpkg-query", "--show", "--showformat=${Depends}\n", *sorted(found))
+        looked_at = found
+        found = found | set(re.findall(r"\bnode-[a-z0-9.+-]+", depends))
+    return found
 
 
 def _said(*command: str) -> str:
