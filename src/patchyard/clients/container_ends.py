@@ -30,15 +30,14 @@ async def with_ending(found: Health, handle: EnvironmentHandle) -> Health:
             if made is None:
                 return replace(found, ending=REMOVED)
             state: Mapping[str, Any] = made.get("State") or {}
-            return replace(
-                found, limit="memory" * bool(state.get("OOMKilled")), ending=_told(state)
-            )
+            limit = found.limit or "memory" * bool(state.get("OOMKilled"))
+            return replace(found, limit=limit, ending=_told(state, limit))
     return found
 
 
-def _told(state: Mapping[str, Any]) -> str:
+def _told(state: Mapping[str, Any], limit: str) -> str:
     words = f"its container ended with exit code {state.get('ExitCode')}"
-    return f"{words} (out of memory)" if state.get("OOMKilled") else words
+    return f"{words} (out of memory)" if limit == "memory" else words
 
 
 __all__ = ["NOTICE_S", "REMOVED", "with_ending"]

@@ -251,9 +251,7 @@ class ContainerEnvironment:
     async def health(self, handle: EnvironmentHandle) -> Health:
         """Return how it is; the engine knows how one that has ended did so."""
         found = await health_of(self._station, handle, "init")
-        if found.is_alive or found.limit:
-            return found
-        return await with_ending(found, handle)
+        return found if found.is_alive else await with_ending(found, handle)
 
     async def end(self, handle: EnvironmentHandle) -> None:
         """Take the container away with all that runs there. Raises EnvironmentBroken.
