@@ -44,6 +44,8 @@ HANDLE = EnvironmentHandle(
 def sleeper() -> Iterator[int]:
     script = "sleep 60 & exec sleep 60"
     process = subprocess.Popen(["/bin/sh", "-c", script], start_new_session=True)
+    while Path(f"/proc/{process.pid}/comm").read_text(encoding="ascii") != "sleep\n":
+        pass  # while it becomes another program it has no memory
     yield process.pid
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
