@@ -9,11 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from domain.plain_names import pattern_of
 from patchyard.domain import links, name_patterns
 from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.domain.errors import LimitReached
 from patchyard.domain.links import Exit, LinkMap, TreeLinks, leaving
-from patchyard.domain.name_patterns import NamePatterns, State, below_any, from_top, own_match
+from patchyard.domain.name_patterns import NamePatterns, State, below_any, from_top
 from patchyard.domain.protected import is_allowed
 from patchyard.domain.tree_names import TreeNames
 
@@ -185,12 +186,12 @@ def test_a_glob_of_a_user_fits_all_that_it_fitted_as_a_text(
 ) -> None:
     glob, path = "/".join(glob_names[:4]), "/".join(names)
     if is_allowed(path, (glob,)) and glob.count("*") <= 6:
-        assert own_match(NamePatterns(list(from_top(glob))), path)
+        assert pattern_of(NamePatterns(list(from_top(glob))), path)
 
 
 def test_a_glob_of_a_user_holds_for_a_link_in_the_place_of_its_folder() -> None:
     patterns = NamePatterns([*from_top("db/migrations/*"), *from_top("*.sql")])
-    assert own_match(patterns, "db/migrations") == "db/migrations/*"
-    assert own_match(patterns, "DB/Migrations/1.py") == "db/migrations/*"
-    assert own_match(patterns, "a/b/c.sql") == "*.sql"
-    assert own_match(patterns, "x/db/migrations/1.py") == ""
+    assert pattern_of(patterns, "db/migrations") == "db/migrations/*"
+    assert pattern_of(patterns, "DB/Migrations/1.py") == "db/migrations/*"
+    assert pattern_of(patterns, "a/b/c.sql") == "*.sql"
+    assert pattern_of(patterns, "x/db/migrations/1.py") == ""

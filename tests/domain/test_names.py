@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.plain_names import alone
+from patchyard.domain.changeset import FindingKind
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.names import refused_because
-from patchyard.domain.protected import ENTRIES, is_allowed, protected_by
+from patchyard.domain.protected import ENTRIES, is_allowed, protection
 
 PATTERNS = [pattern for entry in ENTRIES for pattern in entry.patterns]
 ROOT = Path(__file__).parents[2]
@@ -98,7 +100,8 @@ def test_git_itself_agrees(tmp_path: Path) -> None:
     ],
 )
 def test_paths_that_run_by_themselves_or_steer_agents_are_protected(path: str) -> None:
-    assert protected_by(path)
+    (finding,) = protection(alone(path))
+    assert (finding.kind, finding.path) == (FindingKind.PROTECTED_PATH, path)
 
 
 def test_each_line_of_the_list_has_a_tool_a_source_and_patterns_of_its_own() -> None:
@@ -128,14 +131,16 @@ def test_a_path_fits_the_first_pattern_whose_names_it_has_in_a_row(parts: list[s
         rows = (names[at : at + len(wanted)] for at in begins)
         return any(all(map(fnmatch.fnmatchcase, row, wanted)) for row in rows)
 
-    assert protected_by("/".join(parts)) == next(filter(fits, PATTERNS), "")
+    found = [finding.message for finding in protection(alone("/".join(parts)))]
+    wanted = next(filter(fits, PATTERNS), "")
+    assert [f"({wanted};" in message for message in found] == [True] * bool(wanted)
 
 
 @pytest.mark.parametrize(
     "path", ["src/main.py", "tests/conftest.py", "Makefile", "README.md", ".config/app.toml"]
 )
 def test_ordinary_paths_are_not(path: str) -> None:
-    assert protected_by(path) == ""
+    assert list(protection(alone(path))) == []
 
 
 def test_allowing_names_a_path_a_glob_or_a_folder() -> None:

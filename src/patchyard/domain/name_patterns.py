@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from patchyard.domain.names import caseless, folded
+from patchyard.domain.names import caseless
 
 ANY = "**"  # as a component: any number of components
 MOST_KNOWN = 65_536  # steps that one set of patterns remembers; a worker sees names for days
@@ -132,14 +132,6 @@ class NamePatterns:
         return found
 
 
-def own_match(patterns: NamePatterns, path: str) -> str:
-    """Return the pattern that fits a path by its own name; empty for none."""
-    state = patterns.start
-    for name in folded(path).split("/"):
-        state = patterns.step(state, name)
-    return patterns.match(state)
-
-
 def _fits(component: str, name: str) -> bool:
     return component == name if _is_literal(component) else bool(_compiled(component).match(name))
 
@@ -153,4 +145,4 @@ def _compiled(component: str) -> re.Pattern[str]:
     return re.compile(fnmatch.translate(component))
 
 
-__all__ = ["ANY", "NamePattern", "NamePatterns", "State", "below_any", "from_top", "own_match"]
+__all__ = ["ANY", "NamePattern", "NamePatterns", "State", "below_any", "from_top"]

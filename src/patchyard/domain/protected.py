@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from patchyard.domain.agent_files import AGENT_FILES
 from patchyard.domain.changeset import Finding, FindingKind
-from patchyard.domain.name_patterns import NamePatterns, below_any, own_match
+from patchyard.domain.name_patterns import NamePatterns, below_any
 from patchyard.domain.package_settings import PACKAGE_SETTINGS
 from patchyard.domain.pipeline_files import PIPELINES
 from patchyard.domain.protected_entry import ProtectedEntry
@@ -32,11 +32,6 @@ def _entry_of(pattern: str) -> ProtectedEntry:
     return next(each for each in ENTRIES if pattern in each.patterns)
 
 
-def protected_by(path: str) -> str:
-    """Return the pattern that protects `path` by its own name; empty when none does."""
-    return own_match(_patterns(), path)
-
-
 def protection(names: TreeNames) -> Iterator[Finding]:
     """Yield a finding for each changed path that the list protects under one of its names."""
     for path, match in names.matching(_patterns()).items():
@@ -58,4 +53,4 @@ def is_allowed(path: str, globs: tuple[str, ...]) -> bool:
     )
 
 
-__all__ = ["ENTRIES", "is_allowed", "protected_by", "protection"]
+__all__ = ["ENTRIES", "is_allowed", "protection"]
