@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +153,11 @@ def test_a_host_without_an_engine_says_so(home: Path) -> None:
     assert hosting.look(asked, base, place)["engine"] == ""
 
 
-@pytest.mark.parametrize("said", [b"", b"\0\0\0\2{}", b"\0\0\0\2[]", b"HTTP/1.1 200 OK"])
-def test_a_toolbox_that_says_no_greeting_is_not_waited_for(tmp_path: Path, said: bytes) -> None:
+@contextlib.contextmanager
+def answering(place: Path, said: bytes) -> Iterator[str]:
+    """Give the path of a socket that answers so to the first words of the first who connects."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "toolbox"))
+        listener.bind(str(place))
         listener.listen()
 
         def answer() -> None:
@@ -166,8 +168,14 @@ def test_a_toolbox_that_says_no_greeting_is_not_waited_for(tmp_path: Path, said:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        assert containing.greeting(str(tmp_path / "toolbox")) == {}
-        thread.join()
+        yield str(place)
+        thread.join(10)
+
+
+@pytest.mark.parametrize("said", [b"", b"\0\0\0\2{}", b"\0\0\0\2[]", b"HTTP/1.1 200 OK"])
+def test_a_toolbox_that_says_no_greeting_is_not_waited_for(tmp_path: Path, said: bytes) -> None:
+    with answering(tmp_path / "toolbox", said) as toolbox:
+        assert containing.greeting(toolbox) == {}
 
 
 def test_a_toolbox_that_says_its_greeting_without_end_is_not_waited_for(
@@ -195,40 +203,22 @@ def test_a_toolbox_that_says_its_greeting_without_end_is_not_waited_for(
 
 @pytest.mark.parametrize("said", [b"nonsense", b"[" * 200_000])
 def test_what_an_engine_answers_is_a_claim(tmp_path: Path, said: bytes) -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "engine"))
-        listener.listen()
-
-        def answer() -> None:
-            peer, _ = listener.accept()
-            with peer:
-                peer.recv(4096)
-                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(said), said))
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with pytest.raises(RuntimeError, match="it answered nonsense"):
-            engines.Engine(str(tmp_path / "engine")).version()
-        thread.join(10)
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(said), said)
+    with (
+        answering(tmp_path / "engine", answer) as engine,
+        pytest.raises(RuntimeError, match="it answered nonsense"),
+    ):
+        engines.Engine(engine).version()
 
 
 @pytest.mark.parametrize("facts", ["", "?", "e30", "W10=", base64.b64encode(b"[" * 9_000).decode()])
 def test_what_an_engine_says_of_a_path_is_a_claim(tmp_path: Path, facts: str) -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "engine"))
-        listener.listen()
-
-        def answer() -> None:
-            peer, _ = listener.accept()
-            with peer:
-                peer.recv(4096)
-                peer.sendall(f"HTTP/1.1 200 OK\r\n{engines.PATH_FACTS}: {facts}\r\n\r\n".encode())
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with pytest.raises(RuntimeError, match="does not tell what lies at /etc"):
-            engines.Engine(str(tmp_path / "engine")).link("x", "/etc")
-        thread.join(10)
+    answer = f"HTTP/1.1 200 OK\r\n{engines.PATH_FACTS}: {facts}\r\n\r\n".encode()
+    with (
+        answering(tmp_path / "engine", answer) as engine,
+        pytest.raises(RuntimeError, match="does not tell what lies at /etc"),
+    ):
+        engines.Engine(engine).link("x", "/etc")
 
 
 @pytest.mark.service("user-namespaces")
