@@ -1,5 +1,6 @@
 """What virtual machines start from: kernels, disks and first file systems, made here."""
 
+import bz2
 import gzip
 import lzma
 import os
@@ -7,6 +8,7 @@ import platform
 import stat
 import subprocess
 import tarfile
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -95,6 +97,10 @@ def test_packed_modules_are_unpacked(tmp_path: Path, ending: str, pack: object) 
     assert found is not None
     found.modules[0].write_bytes(pack(b"module"))
     assert content_of(found.modules[0]) == b"module"
+    for damaged in (pack(b"module" * 1000)[:-20], b"no archive", pack(b"")[:6] + os.urandom(90)):
+        found.modules[0].write_bytes(damaged)
+        with pytest.raises(EnvironmentUnavailable, match="cannot be read"):
+            content_of(found.modules[0])
 
 
 def members(archive: bytes) -> dict[str, tuple[int, bytes]]:
@@ -249,11 +255,17 @@ def test_without_the_program_for_disks_the_cure_names_it(
     assert "e2fsprogs" in refused.value.hint
 
 
-def test_an_archive_that_breaks_off_in_its_packing_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "python3").write_bytes(os.urandom(100_000))
-    with tarfile.open(tmp_path / ARCHIVE, "w:gz") as archive:
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("is_cut", [True, False], ids=["cut", "altered"])
+def test_an_archive_that_is_damaged_in_its_packing_is_refused(
+    tmp_path: Path, pack: Callable[[bytes], bytes], *, is_cut: bool
+) -> None:
+    (tmp_path / "python3").write_bytes(os.urandom(1_000_000))
+    with tarfile.open(tmp_path / ARCHIVE, "w") as archive:
         archive.add(tmp_path / "python3", arcname="usr/bin/python3")
-    os.truncate(tmp_path / ARCHIVE, 50_000)
+    packed = bytearray(pack((tmp_path / ARCHIVE).read_bytes()))
+    packed[500_000:501_000] = bytes(1000)
+    (tmp_path / ARCHIVE).write_bytes(packed[:500_000] if is_cut else packed)
     (tmp_path / "tree").mkdir()
     with pytest.raises(EnvironmentUnavailable, match="cannot be unpacked"):
         disk_of(tmp_path).fill(tmp_path / "tree")

@@ -6,6 +6,7 @@ made. Nothing of /etc is taken but what `process` shows of it too.
 
 import copy
 import hashlib
+import lzma
 import os
 import re
 import shutil
@@ -31,12 +32,13 @@ LIST, ARCHIVE = "packages", "root.tar"  # what an image folder may hold
 LEFT_OUT = ("/usr/share/doc", "/usr/share/info", "/usr/share/locale", "/usr/share/man")
 MERGED = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
 PROGRAMS = ("/usr/bin", "/usr/sbin")
+CHECKED_BYTES = 1024 * 1024
 SPARE_BYTES = 32 * 1024 * 1024
 TOOL_PLACES = "/usr/sbin:/sbin:/usr/bin:/bin"
 TOOL_TIMEOUT_S = 300.0
 FIELDS = "${Package}\t${db:Status-Status}\t${Pre-Depends}, ${Depends}\t${Provides}\t${Version}\n"
 PERMISSIONS = 0o777  # no setuid bit enters
-BROKEN = (OSError, EOFError, tarfile.TarError, zlib.error)
+BROKEN = (OSError, EOFError, tarfile.TarError, zlib.error, lzma.LZMAError)
 """What tarfile raises where an archive is damaged, or ends within its packing."""
 PLAIN_MODE = 0o755  # what an archive may say of a file
 
@@ -121,10 +123,17 @@ class Archive:
         try:
             with tarfile.open(self._path) as archive:
                 _unpack(archive, folder)
+                _read_to_the_end(archive)
         except BROKEN as error:
             raise EnvironmentUnavailable(
                 f"{self._path} cannot be unpacked: {error}", hint="make it anew"
             ) from error
+
+
+def _read_to_the_end(archive: tarfile.TarFile) -> None:
+    """Check the packing's checksum, which stands there. Raises one of BROKEN."""
+    while archive.fileobj.read(CHECKED_BYTES):
+        pass
 
 
 def _unpack(archive: tarfile.TarFile, folder: Path) -> None:

@@ -5,6 +5,7 @@ import lzma
 import os
 import platform
 import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,11 +100,15 @@ def _module(folder: Path, name: str) -> Path | None:
 
 
 def content_of(module: Path) -> bytes:
-    """Return a module as the kernel takes it."""
-    data = module.read_bytes()
-    if module.suffix == ".gz":
-        return gzip.decompress(data)
-    return lzma.decompress(data) if module.suffix == ".xz" else data
+    """Return a module as the kernel takes it. Raises EnvironmentUnavailable for a damaged one."""
+    unpack = {".gz": gzip.decompress, ".xz": lzma.decompress}.get(module.suffix)
+    try:
+        data = module.read_bytes()
+        return unpack(data) if unpack else data
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise EnvironmentUnavailable(
+            f"{module} cannot be read: {error}", hint="install the kernel's package anew"
+        ) from error
 
 
 __all__ = ["CURE", "DRIVERS", "GuestKernel", "content_of", "find_kernel"]
