@@ -53,7 +53,11 @@ async def test_the_values_of_variables_stand_in_no_command_line(start: Start, ya
 
 def test_an_onlooker_sees_what_stands_in_one() -> None:
     marker = f"tokenish-{secrets.token_hex(8)}"
-    with looking(marker) as onlooker:
-        process = subprocess.Popen(["sh", "-c", "read line", marker], stdin=subprocess.PIPE)
-    process.communicate()
-    assert onlooker.seen == [f"sh -c read line {marker} "]
+    words = ["sh", "-c", "echo; read line", marker]
+    with (
+        looking(marker) as onlooker,
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
+    ):
+        assert process.stdout is not None
+        process.stdout.readline()  # it has no words while it becomes another program
+    assert onlooker.seen == [f"sh -c echo; read line {marker} "]
