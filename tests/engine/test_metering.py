@@ -24,7 +24,7 @@ from patchyard.domain.errors import EnvironmentBroken, PatchyardError
 from patchyard.domain.events import EnvironmentEnded, EnvironmentStarted, Noted, ToolCallSettled
 from patchyard.domain.state import LiveEnvironment, PlanState
 from patchyard.domain.usage import Health, Reading
-from patchyard.engine import metering
+from patchyard.engine import ends, metering
 from patchyard.engine.call_results import result_of
 from patchyard.engine.conditions import conditions
 from patchyard.engine.handing import Handing
@@ -292,7 +292,7 @@ def counted(kind: Counted, toolbox: Scripted) -> Metered:
 async def test_an_environment_that_a_limit_ended_is_told_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(metering, "DYING_S", 0)
+    monkeypatch.setattr(ends, "DYING_S", 0)
     toolbox = Scripted()
     toolbox.is_gone = True
     dead = Health(is_alive=False, answers=False, limit="memory")
@@ -307,7 +307,7 @@ async def test_an_environment_that_a_limit_ended_is_told_with_it(
 async def test_an_environment_that_lives_or_ended_otherwise_is_not_said_to_be_at_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(metering, "DYING_S", 0)
+    monkeypatch.setattr(ends, "DYING_S", 0)
     toolbox = Scripted()
     toolbox.is_gone = True
     for health in (Health(is_alive=True, answers=True), Health(is_alive=False, answers=False)):

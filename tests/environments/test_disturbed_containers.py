@@ -97,6 +97,18 @@ async def test_a_container_that_stands_still_in_a_command_of_its_start_is_given_
         assert await engine.inspect(name) is None
 
 
+async def test_a_container_that_is_killed_in_a_command_of_its_start_says_how_it_ended(
+    yard: Yard,
+) -> None:
+    its_kind = yard.adapter("devcontainer")
+    spec = replace(yard.spec(), commands=("touch begun; sleep 60",))
+    starting = asyncio.create_task(its_kind.start(spec))
+    await until(Path.exists, yard.workspace / "begun")
+    docker("kill", f"patchyard-{next(yard.station.runtime.glob('0*')).name}")
+    with pytest.raises(EnvironmentUnavailable, match=r"; its container ended with exit code 137$"):
+        await starting
+
+
 async def test_an_image_that_a_killed_check_left_goes_with_the_next_one(
     adapter: Adapter,
 ) -> None:

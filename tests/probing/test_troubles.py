@@ -5,6 +5,7 @@ import ctypes
 import os
 import secrets
 import socket
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from patchyard.probing.running import Inside, run_control
 from patchyard.probing.scene import Scene
 from patchyard.probing.victims import start_victim
 from probing.halls import Hall
+from services import REAL_ENVIRONMENT
 
 pytestmark = pytest.mark.anyio
 
@@ -97,6 +99,24 @@ async def test_a_place_of_its_own_that_breaks_is_replaced_once(
     cut = break_runs(monkeypatch, "kernel-setting", times=times)
     assert await hall.verdicts("process", "kernel-setting") == {"kernel-setting": verdict}
     assert len(cut) == times
+
+
+@pytest.mark.service("docker")
+async def test_a_container_that_ended_below_an_attack_says_how(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Inside.run
+
+    async def killed(inside: Inside, attack: Attack, scene: Scene) -> Run:
+        names = [f"patchyard-{place.name}" for place in hall.station.runtime.glob("0*")]
+        kill = ["docker", "kill", *names]
+        await asyncio.to_thread(subprocess.run, kill, check=True, env=REAL_ENVIRONMENT)
+        return await real(inside, attack, scene)
+
+    monkeypatch.setattr(Inside, "run", killed)
+    (ruling,) = (await hall.probe("container", "kernel-setting")).rulings
+    assert ruling.verdict is Verdict.NOT_SHOWN
+    assert ruling.note.endswith("; its container ended with exit code 137")
 
 
 def break_runs(monkeypatch: pytest.MonkeyPatch, name: str, *, times: int) -> list[Inside]:

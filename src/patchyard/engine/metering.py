@@ -17,7 +17,6 @@ from patchyard.contracts.environment import (
     Listening,
     Measuring,
     Meter,
-    Metering,
     OnOutput,
     Toolbox,
 )
@@ -55,6 +54,7 @@ from patchyard.domain.usage import (
     usage_json,
 )
 from patchyard.engine.answers import COMMAND_S, shortened
+from patchyard.engine.ends import health_at_end
 
 RUNNING = frozenset({COMMAND, MCP_ANSWER, MCP_CALL, MCP_LIST})  # operations that start programs
 ABOUT_JOBS = frozenset({"job_output", "job_status"})
@@ -64,8 +64,6 @@ JOBS_LOOK_S = 1.0  # between two looks at what runs on
 SWEPT = frozenset({"memory", "processes"})  # what is left of a command that hit one goes
 WHOLE = frozenset({"disk", "memory", "processes"})  # are of jobs beside a command too
 SWEEP_S = 5.0
-DYING_S = 0.05  # between two looks at one that has let go of its connection
-LOOKS = 20
 
 
 def as_bounded(handle: EnvironmentHandle, spec: EnvironmentSpec) -> dict[str, Any]:
@@ -256,15 +254,8 @@ class Metered(ForwardingToolbox):
 
     async def _explained(self, error: EnvironmentBroken) -> EnvironmentBroken:
         """Return the error with how the environment ended, and by which limit, where known."""
-        if not isinstance(self._environment, Metering):
-            return error
-        health = await self._environment.health(self._handle)
-        for _ in range(LOOKS):
-            if not health.is_alive:
-                break
-            await asyncio.sleep(DYING_S)
-            health = await self._environment.health(self._handle)
-        if health.is_alive:
+        health = await health_at_end(self._environment, self._handle)
+        if health is None:
             return error
         hit = self._ending_hit(health.limit)
         if hit is None and not health.ending:
@@ -369,10 +360,8 @@ def used_in_all(environment: Environment, handle: EnvironmentHandle, calls: Usag
 
 __all__ = [
     "ABOUT_JOBS",
-    "DYING_S",
     "FIRST_LOOK_S",
     "JOBS_LOOK_S",
-    "LOOKS",
     "LOOK_S",
     "RUNNING",
     "SWEEP_S",

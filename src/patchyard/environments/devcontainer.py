@@ -32,6 +32,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.engine.answers import answer_in_time
+from patchyard.engine.ends import health_at_end
 from patchyard.engine.images import building
 from patchyard.environments.container import ContainerEnvironment
 
@@ -153,8 +154,10 @@ class DevcontainerEnvironment(ContainerEnvironment):
             finally:
                 await toolbox.close()
         except EnvironmentBroken as error:
+            health = await health_at_end(self, handle)
             await self.end(handle)
-            raise EnvironmentUnavailable(error.message, hint=error.hint) from error
+            said = "; ".join(filter(None, (error.message, health.ending if health else "")))
+            raise EnvironmentUnavailable(said, hint=error.hint) from error
         except BaseException:
             await self.end(handle)
             raise

@@ -64,6 +64,7 @@ class Run:
     text: str = ""  # what the script printed
     results: list[Mapping[str, Any]] = field(default_factory=list)  # of calls
     is_broken: bool = False  # the environment, while it ran
+    ending: str = ""  # how a broken environment ended, where its kind can tell
     aftermath: Any = None  # of the trees' attacks: what capture and hand-over made of it
 
     @property

@@ -26,7 +26,8 @@ def judge(
             return _ruling(attack, Verdict.SUCCEEDED, seen)
         return _ruling(attack, Verdict.KNOWN, f"{seen} ({listed.why})")
     if not inside.has_begun:
-        return _ruling(attack, Verdict.NOT_SHOWN, f"it did not run inside: {inside.refusal}")
+        said = "; ".join(filter(None, (inside.refusal, inside.ending)))
+        return _ruling(attack, Verdict.NOT_SHOWN, f"it did not run inside: {said}")
     if not attack.evidence(control):
         reason = control.refusal or "it came to nothing"
         return _ruling(attack, Verdict.NOT_SHOWN, f"nothing protects, and yet: {reason}")

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.contracts.environment import Environment, Trying
-from patchyard.domain.environment import EnvironmentSpec, Limits, Mount
+from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec, Limits, Mount
 from patchyard.domain.errors import EnvironmentBroken, PatchyardError
+from patchyard.engine.ends import health_at_end
 from patchyard.probing.attack import Attack, Report, Ruling, Run, Where
 from patchyard.probing.attacks.resources import BOUNDS
 from patchyard.probing.bait import Bait
@@ -46,6 +47,7 @@ class Place:
     """One running environment and the workspaces that belong to it."""
 
     inside: Inside
+    handle: EnvironmentHandle
     workspace: Path  # of the environment, as it lies here
     target: str  # as it shows inside
     unprotected: Path  # of the controls
@@ -137,7 +139,7 @@ class Prober:
         async with self._opened(bait, Where.ENDING) as place:
             for attack in attacks:
                 scene = await self._scene(attack, place, bait, is_control=False)
-                runs.append(await place.inside.run(attack, scene))
+                runs.append(await self._inside(attack, place, scene))
         rulings = []
         for attack, run in zip(attacks, runs, strict=True):
             control = await self._control(attack, place, bait)
@@ -169,7 +171,7 @@ class Prober:
             async with self._opened(bait, Where.TREE, root=tree.root, target=target) as place:
                 for attack in attacks:
                     scene = await checkout.scene(attack, tree.root, inside=place.target)
-                    runs.append((attack, await place.inside.run(attack, scene)))
+                    runs.append((attack, await self._inside(attack, place, scene)))
             for attack, run in runs:
                 if attack.script == "through_link":
                     checkout.lay_way(run.scene, checkout.repository)
@@ -191,10 +193,17 @@ class Prober:
         async with self._slots:
             scene = await self._scene(attack, place, bait, is_control=False)
             inside, control = await asyncio.gather(
-                place.inside.run(attack, scene), self._control(attack, place, bait)
+                self._inside(attack, place, scene), self._control(attack, place, bait)
             )
             is_cut = inside.is_broken and not inside.has_begun
             return await self._judged(attack, inside, control), is_cut
+
+    async def _inside(self, attack: Attack, place: Place, scene: Scene) -> Run:
+        """Run it; of a place that broke it notes how it ended, where the kind can tell."""
+        run = await place.inside.run(attack, scene)
+        if run.is_broken and (health := await health_at_end(self._adapter, place.handle)):
+            run.ending = health.ending
+        return run
 
     async def _control(self, attack: Attack, place: Place, bait: Bait) -> Run:
         scene = await self._scene(attack, place, bait, is_control=True)
@@ -239,6 +248,7 @@ class Prober:
                 socket = self._around.runtime / handle.environment_id
                 yield Place(
                     inside=Inside(toolbox, self._around.new_id),
+                    handle=handle,
                     workspace=root,
                     target=handle.workspace_path,
                     unprotected=unprotected,
