@@ -11,10 +11,11 @@ SOAK ?= tests/chaos tests/queue tests/budgets tests/sloppy tests/stores tests/ac
 	tests/mainjob/test_armed_checkouts.py tests/mainjob/test_hostile_devcontainers.py \
 	tests/mainjob/test_shared_checkouts.py tests/toolbox/test_toolbox_searching.py
 PATCHYARD_SEED ?= 20261121
+TURNS ?= 10
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: help setup fix check test demo bench bench-peers soak version lock ratchet
+.PHONY: help setup fix check test demo bench bench-peers bench-turns soak version lock ratchet
 
 help: ## what there is
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile
@@ -60,6 +61,9 @@ bench: setup ## the measures, as a table
 
 bench-peers: setup ## Patchyard beside other engines, each installed into its own place in build/peers
 	$(BIN)/python -m benchmarks.peers $(PEERS)
+
+bench-turns: setup ## the measures here and in the checkout OTHER by turns: medians side by side
+	$(BIN)/python scripts/bench_turns.py $(OTHER) $(PARTS) --turns $(TURNS)
 
 soak: setup ## the seeded suites for longer: kills, cut power, full disks, faults, workers, budgets, the sloppy model, lies, kinds
 	PATCHYARD_SEED=$(PATCHYARD_SEED) $(BIN)/python scripts/run_soak.py $(SOAK)
