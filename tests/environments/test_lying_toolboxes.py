@@ -42,7 +42,7 @@ from patchyard.domain.codec import to_json
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import ToolCallSettled
 from patchyard.domain.tooling import COMMAND, ToolResult, result_from_wire
-from patchyard.engine import answers, metering
+from patchyard.engine import answers, ends
 from patchyard.engine.answers import answer_in_time
 from patchyard.engine.call_results import settled_event
 from patchyard.engine.metering import Metered, metered
@@ -83,8 +83,8 @@ def adapter(
     for module in (copies_of_code, ssh_talk):
         monkeypatch.setattr(module, "TOOLBOX_FOLDER", liar)
     monkeypatch.setattr(answers, "SLACK_S", SLACK_S)
-    monkeypatch.setattr(metering, "DYING_S", DYING_S)
-    monkeypatch.setattr(metering, "LOOKS", 2)
+    monkeypatch.setattr(ends, "DYING_S", DYING_S)
+    monkeypatch.setattr(ends, "LOOKS", 2)
     ssh_talk.code.cache_clear()
     yield yard.adapter(kind)
     ssh_talk.code.cache_clear()
