@@ -222,7 +222,9 @@ def test_project_action_resource_and_invariant_are_there(lived: Lived, name: str
 def test_gc_returns_only_the_dead_environment(lived: Lived, name: str) -> None:
     collected = lived(name).said["gc"]
     assert collected.code == 0
-    assert {each["family"] for each in collected.data["returned"]} <= {"environment"}
+    # In /tmp killed processes of others may have left something, and more than an hour ago.
+    own = [each for each in collected.data["returned"] if not each["path"].startswith("/tmp/")]
+    assert {each["family"] for each in own} <= {"environment"}
 
 
 @each_ordinary_home
