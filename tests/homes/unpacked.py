@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from endings import LONGEST_S
 from fixed_place import showing
 from home_of_version import ENVIRONMENT, HOMES
 from ordinary import NOBODY
@@ -21,7 +22,6 @@ from services import REAL_ENVIRONMENT, ordinary_python
 
 __all__ = ["Said", "Unpacked", "unpacked"]
 
-LONGEST_S = 90.0
 _EACH = """
 import contextlib, io, json, sys
 from patchyard.cli.main import agents
