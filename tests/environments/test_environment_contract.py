@@ -184,7 +184,7 @@ async def test_a_handle_with_a_foreign_name_touches_nothing(adapter: Adapter) ->
 
 
 async def test_it_ends_itself_when_no_engine_comes(start: Start, yard: Yard) -> None:
-    running = await start(yard.spec(grace_s=1.0 if yard.server else 0.2))  # to be attached to
+    running = await start(yard.spec(grace_s=3.0))  # it is attached to in that time
     await running.run("(setsid sleep 300 &)")
     tree = [*living(yard), main_process(running)]
     await running.toolbox.close()
