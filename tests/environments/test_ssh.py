@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from environments.far import adapter, home_of, server
-from environments.yards import Yard, living, starting
+from environments.yards import Running, Yard, held_still, living, starting
 from patchyard.clients import ssh_talk
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.environments.ssh import SSHEnvironment
@@ -187,8 +187,8 @@ async def test_a_pinned_replica_comes_home_when_it_is_held_still_and_at_the_end(
         await comes_true(lambda: word in (there / "log").read_text())
 
     await say("one")
-    async with adapter.frozen(handle, toolbox) as is_still:
-        assert (is_still, home.read_text()) == (True, "one\n")
+    async with held_still(Running(adapter, handle, toolbox)):
+        assert home.read_text() == "one\n"
     await say("two")
     await toolbox.call("poll", "job_output", {"job_id": "job"})
     assert home.read_text() == "one\ntwo\n"

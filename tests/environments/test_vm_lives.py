@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from environments.test_environment_lives import STARTER
-from environments.yards import VM, Adapter, Running, Start, Yard
+from environments.yards import VM, Adapter, Running, Start, Yard, held_still
 from patchyard.clients.berths import MARK, from_details
 from patchyard.clients.controls import open_control
 from patchyard.clients.guest_toolbox import WatchedToolbox
@@ -318,16 +318,12 @@ async def test_a_call_survives_the_kill_of_its_engine_and_its_files_come_home(
     assert marked(f"{MARK}={handle.environment_id}", all_processes()) == []
 
 
-async def test_a_job_stands_still_with_its_files_at_home(
-    start: Start, adapter: Adapter, yard: Yard
-) -> None:
-    assert isinstance(adapter, Freezing)
+async def test_a_job_stands_still_with_its_files_at_home(start: Start, yard: Yard) -> None:
     running = await start(yard.spec())
     job = {"command": "while :; do echo x >> counter; sleep 0.01; done", "background": True}
     await running.toolbox.call("count", "execute_command", job)
     await running.run("until [ -s counter ]; do sleep 0.01; done")
-    async with adapter.frozen(running.handle, running.toolbox) as is_still:
-        assert is_still
+    async with held_still(running):
         at_home = (yard.workspace / "counter").read_text()
         assert at_home
         inside = await running.toolbox.call("look", "read_file", {"path": "counter"})

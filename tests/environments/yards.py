@@ -1,5 +1,6 @@
 """What the tests of this folder share: real environments on a yard of their own."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from images import WITH_PYTHON, image
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.process import ProcessRef, all_processes
-from patchyard.contracts.environment import Toolbox
+from patchyard.contracts.environment import Freezing, Toolbox
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -201,6 +202,21 @@ class Running:
         """Return what some Python wrote inside."""
         (result,) = [await self.result(f"python3 - <<'PYTHON'\n{code}\nPYTHON")]
         return f"{result.get('stdout', '')}{result.get('stderr', '')}".strip()
+
+
+@contextlib.asynccontextmanager
+async def held_still(running: Running) -> AsyncIterator[None]:
+    """Keep one still during the block; again where a busy machine keeps a process from stopping.
+
+    That is said, and holds no checkpoint up.
+    """
+    assert isinstance(running.adapter, Freezing)
+    async with asyncio.timeout(240):
+        while True:
+            async with running.adapter.frozen(running.handle, running.toolbox) as is_still:
+                if is_still:
+                    yield
+                    return
 
 
 Start = Callable[..., Awaitable[Running]]
