@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from environments.yards import CARRIED, GVISORS, SSH, Adapter, Start, Yard, starting
+from patchyard.clients import container_ends
 from patchyard.clients.berths import Station
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.identity import agent_identity
+from patchyard.engine import ends
 from patchyard.environments import container, ssh, vm
 from patchyard.environments.process import ProcessEnvironment
 from services import kernel_folder
@@ -87,6 +89,13 @@ def yard(copies: Path, ssh_servers: Callable[[str], SshServer]) -> Iterator[Yard
     left = sorted(path.name for path in station.runtime.glob("0*"))
     shutil.rmtree(folder)
     assert [*left, *there] == [], "an environment left its folder behind"
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How an environment ended is waited for, however long a busy machine takes to know it."""
+    monkeypatch.setattr(ends, "LOOKS", 1200)
+    monkeypatch.setattr(container_ends, "NOTICE_S", 60.0)
 
 
 @pytest.fixture

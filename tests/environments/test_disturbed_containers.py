@@ -51,6 +51,7 @@ async def test_a_container_that_was_renamed_goes_and_what_has_its_name_stays(
             await engine.remove(f"{name}-other")
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_call_whose_container_is_killed_from_outside_says_how_it_ended(
     adapter: Adapter, yard: Yard
 ) -> None:
@@ -63,6 +64,7 @@ async def test_a_call_whose_container_is_killed_from_outside_says_how_it_ended(
             await calling
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     ("engine", "told"),
     [("", "; its container is not there any more: it was removed"), ("none", "")],
@@ -97,6 +99,7 @@ async def test_a_container_that_stands_still_in_a_command_of_its_start_is_given_
         assert await engine.inspect(name) is None
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_container_that_is_killed_in_a_command_of_its_start_says_how_it_ended(
     yard: Yard,
 ) -> None:

@@ -32,6 +32,7 @@ from patchyard.domain.environment import (
     walls_word,
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
+from patchyard.engine.ends import health_at_end
 from patchyard.engine.metering import ended_by_limit
 from timing import promised
 
@@ -290,6 +291,7 @@ async def test_a_result_counts_only_when_the_toolbox_said_it(start: Start, yard:
 
 
 @needs_gvisor
+@pytest.mark.usefixtures("patient")
 async def test_memory_is_bounded_and_the_limit_is_named(
     start: Start, adapter: Adapter, yard: Yard
 ) -> None:
@@ -297,10 +299,12 @@ async def test_memory_is_bounded_and_the_limit_is_named(
     running = await start(yard.spec(limits=Limits(memory_bytes=256 << 20, processes=32)))
     meter = adapter.meter(running.handle)
     with pytest.raises(EnvironmentBroken):
-        await running.run("head -c 2000000000 /dev/zero | tail")
+        await running.run("head -c 2000000000 /dev/zero | tail", timeout_s=200)
     used = meter.read()
     meter.close()
-    assert (await adapter.health(running.handle)).limit == "memory"
+    health = await health_at_end(adapter, running.handle)  # it may be about to end
+    assert health is not None
+    assert health.limit == "memory"
     assert used.memory_bytes is None or used.memory_bytes <= 256 << 20
 
 
@@ -308,6 +312,7 @@ MANY = 'python3 -c \'import subprocess as s; [s.Popen(["sleep", "5"]) for _ in r
 
 
 @needs_gvisor
+@pytest.mark.usefixtures("patient")
 async def test_a_fork_bomb_that_ends_gvisor_is_named_with_what_was_counted(
     adapter: Adapter, yard: Yard, gvisor: str
 ) -> None:

@@ -298,6 +298,7 @@ async def test_a_job_has_no_more_time_than_a_command(kind: str, yard: Yard) -> N
 
 
 @pytest.mark.service("control-groups")
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("where", ["process", DOCKER])
 async def test_memory_that_ends_the_whole_environment_is_named(where: str, yard: Yard) -> None:
     """The toolbox itself is the largest then: it holds what the command writes."""
