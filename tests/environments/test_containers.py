@@ -212,7 +212,7 @@ def _of_ours_alone(proc: str, pid: str, name: str) -> str:
 def _last_of(pid: int, is_inside: int) -> int:
     """Return the child of bubblewrap's, once it is there; without one the process itself."""
     children = Path(f"/proc/{pid}/task/{pid}/children")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_inside and time.monotonic() < deadline:
         for found in children.read_text().split():
             if Path(f"/proc/{found}/comm").read_text() == "cat\n":
