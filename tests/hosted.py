@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from patchyard.clients.clock import SystemClock
 from patchyard.clients.ssh_talk import code
 from patchyard.clients.toolbox_options import BOOTSTRAP
 from patchyard.toolbox import arriving, hosting
@@ -19,7 +20,7 @@ from patchyard.toolbox.wire import Decoder, encode
 
 __all__ = ["ID", "end", "home", "laid", "options", "printed", "request", "spoken", "start"]
 
-ID = "01M81ZZZZZZZZZZZZZZZZZZZZZ"
+ID = SystemClock().new_id()  # an end kills whoever on this machine carries it
 HELLO = b'{"do":"hello"}'
 
 
