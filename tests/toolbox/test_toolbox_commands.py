@@ -185,7 +185,7 @@ def test_settling_twice_and_killing_what_ended_change_nothing(tools: Operations)
     env = {**commands.environment(tools.room, {}, "m")}
     launch = commands.Launch(["/bin/true"], env, folder)
     command = Command(tools.room, launch, lambda _stream, _text: None, results.append)
-    command.limit(0.01)
+    command.limit(60.0)
     wait_until(tools, lambda: not command.is_running)
     command.kill("CANCELLED")
     command._kill_round()
