@@ -157,7 +157,12 @@ def test_ending_takes_along_what_left_the_tree(home: Path) -> None:
     base, place = laid(home)
     found = start(base, place)
     marked = {"PATH": os.defpath, ending.MARK: ID}
-    with subprocess.Popen(["sleep", "300"], env=marked, start_new_session=True) as astray:
+    words = [sys.executable, "-I", "-c", "import time; print('up', flush=True); time.sleep(300)"]
+    with subprocess.Popen(
+        words, env=marked, stdout=subprocess.PIPE, start_new_session=True
+    ) as astray:
+        assert astray.stdout is not None
+        assert astray.stdout.readline() == b"up\n"  # in the middle of an exec it shows no mark
         assert end(base, found)
         assert astray.wait(60) == -signal.SIGKILL
 
