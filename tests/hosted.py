@@ -15,18 +15,19 @@ import pytest
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.ssh_talk import code
 from patchyard.clients.toolbox_options import BOOTSTRAP
-from patchyard.toolbox import arriving, hosting
+from patchyard.toolbox import arriving, ending, hosting
 from patchyard.toolbox.wire import Decoder, encode
 
 __all__ = ["ID", "end", "home", "laid", "options", "printed", "request", "spoken", "start"]
 
 ID = SystemClock().new_id()  # an end kills whoever on this machine carries it
+PATIENT_S = 60.0  # with a toolbox that starts, or ends, on a busy machine
 HELLO = b'{"do":"hello"}'
 
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of the user who runs this, as the user database would say."""
+    """A home of the user who runs this, as the user database would say; nobody is in a hurry."""
     folder = Path(tempfile.mkdtemp(prefix="home-", dir="/tmp"))
     folder.chmod(0o755)
     real = pwd.getpwuid
@@ -36,6 +37,8 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         return own if uid == os.getuid() else real(uid)
 
     monkeypatch.setattr(pwd, "getpwuid", made_up)
+    for place, name in ((ending, "ENDING_S"), (hosting, "STARTING_S")):
+        monkeypatch.setattr(place, name, PATIENT_S)
     yield folder
     shutil.rmtree(folder)
 
