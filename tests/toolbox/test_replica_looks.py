@@ -18,6 +18,7 @@ from toolboxes import Operations
 def alone(tools: Operations, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process may have other children too: servers that tests share."""
     monkeypatch.setattr(replicating, "is_anything_running", lambda: bool(tools.room.running))
+    monkeypatch.setattr(replicating, "COMPLETING_S", 60.0)  # a machine may stop for some seconds
 
 
 def test_a_look_taken_with_a_call_serves_who_asks_next_alone(tools: Operations) -> None:
