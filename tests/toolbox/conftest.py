@@ -1,8 +1,10 @@
 from collections.abc import Iterator
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
+from patchyard.clients.controls import Control
 from toolboxes import Operations
 
 
@@ -13,3 +15,11 @@ def tools(tmp_path: Path) -> Iterator[Operations]:
     operations = Operations(workspace)
     yield operations
     operations.room.close()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a warden, which a busy machine starts slowly, a minute for an answer."""
+    for name in ("ask", "tell"):
+        lasting = partialmethod(getattr(Control, name), timeout_s=60.0)
+        monkeypatch.setattr(Control, name, lasting)

@@ -26,7 +26,7 @@ from patchyard.toolbox.sealing import KEY_BYTES, MARK_BYTES, Seal
 from patchyard.toolbox.strands import HEADER, TALK
 from patchyard.toolbox.trunks import ATTACHED, STDERR, STDOUT
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
 BESIDE = (
     "import sys; from patchyard.toolbox.container_warden import main; sys.exit(main(sys.argv[1]))"
@@ -51,7 +51,9 @@ class Contained:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[ToolboxClient]:
-        client = await ToolboxClient.connect(self.folder / "toolbox.sock")
+        async with asyncio.timeout(60):
+            path = self.folder / "toolbox.sock"
+            client = await ToolboxClient.connect(path, is_bounded=False)
         try:
             yield client
         finally:
@@ -119,8 +121,8 @@ async def contained(folder: Path, *, grace_s: float = 60.0) -> AsyncIterator[Con
         yield Contained(folder, toolbox, warden, ours, key)
         with contextlib.suppress(OSError):  # the other end may have ended
             ours.shutdown(socket.SHUT_RDWR)
-        await asyncio.to_thread(toolbox.wait, 10)
-        await asyncio.to_thread(warden.wait, 10)
+        await asyncio.to_thread(toolbox.wait, 60)
+        await asyncio.to_thread(warden.wait, 60)
     finally:
         with contextlib.suppress(OSError):
             ours.shutdown(socket.SHUT_RDWR)

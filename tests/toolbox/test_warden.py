@@ -22,7 +22,7 @@ from patchyard.clients.wardens import FILL_NAME
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.strands import HEADER
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
 MEASURED = "import sys; from patchyard.toolbox.warden import main; sys.exit(main(sys.argv[1]))"
 OPEN, DATA, END, ROOM, TALK = range(5)
