@@ -188,6 +188,7 @@ async def test_a_port_that_is_said_twice_ends_no_warden(tmp_path: Path) -> None:
         async with place.asking() as one, place.asking() as other:
             for each in (one, other):
                 answer = asyncio.create_task(each.ask({"do": "listen", "path": "nowhere"}))
+                await asyncio.sleep(0)  # so that it is sent first
                 await asking.ask({"do": "ready"})  # so that it has been asked
                 await place.say(STDOUT, head + said + seal.mark(head, said))
                 assert (await answer)["port"] == 7
