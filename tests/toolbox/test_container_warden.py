@@ -201,10 +201,11 @@ async def test_a_port_that_is_said_twice_ends_no_warden(tmp_path: Path) -> None:
 async def test_a_frame_that_the_toolbox_did_not_mark_ends_the_container(tmp_path: Path) -> None:
     async with contained(tmp_path) as place, place.asking() as asking:
         await asking.ask({"do": "ready"})
+        waiting = asyncio.create_task(asking.ask({"do": "nothing of ours"}))
         said = json.dumps({"say": "ready", "rights": {}}).encode()
         await place.say(STDOUT, HEADER.pack(0, TALK, len(said)) + said + bytes(MARK_BYTES))
         with pytest.raises(EnvironmentBroken, match="did not send"):
-            await asking.ask({"do": "nothing of ours"})
+            await waiting
 
 
 async def test_what_it_printed_is_told_when_it_ends(tmp_path: Path) -> None:
