@@ -104,7 +104,8 @@ async def serving(
             command = [sys.executable, "-B", "-c", MEASURED, command[-1]]
         process = _start(command, listener.fileno())
     try:
-        client = await ToolboxClient.connect(path, variables=variables)
+        async with asyncio.timeout(60):  # one that is started on a busy machine
+            client = await ToolboxClient.connect(path, variables=variables, is_bounded=False)
         try:
             yield Server(process, path, workspace, client)
         finally:
