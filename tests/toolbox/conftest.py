@@ -1,3 +1,4 @@
+import gc
 from collections.abc import Iterator
 from functools import partialmethod
 from pathlib import Path
@@ -23,3 +24,11 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ask", "tell"):
         lasting = partialmethod(getattr(Control, name), timeout_s=60.0)
         monkeypatch.setattr(Control, name, lasting)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Let descriptors that earlier tests left go before or after those that a test counts."""
+    gc.disable()
+    yield
+    gc.enable()

@@ -103,6 +103,7 @@ def test_two_calls_that_end_together_are_looked_at_one_after_the_other(
     assert begun == ["begun", "over"] * 2
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_no_more_folders_are_open_than_lie_above_one_another(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / "tree" / "many" / str(number) / "deep").mkdir(parents=True)

@@ -43,6 +43,7 @@ def test_a_defect_of_ours_is_a_result_too(
     assert operations.PLACES["read_file"] == "files"
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_a_command_that_cannot_start_leaves_no_descriptor(
     tools: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,6 +56,7 @@ def test_a_command_that_cannot_start_leaves_no_descriptor(
     assert descriptors() == before
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_a_shell_in_a_folder_that_is_not_there_leaves_nothing(tools: Operations) -> None:
     before = descriptors()
     args = {"command": "true", "session": "s", "cwd": "none"}

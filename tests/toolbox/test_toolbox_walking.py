@@ -40,6 +40,7 @@ def test_a_folder_that_goes_while_it_is_walked_is_passed_over(top: int, tmp_path
     assert seen == ["a", "b", "b/two", "c"]
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_a_folder_that_cannot_be_listed_leaves_no_descriptor_open(
     top: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
