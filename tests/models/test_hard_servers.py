@@ -24,7 +24,7 @@ from patchyard.models.troubles import Provider
 
 pytestmark = pytest.mark.anyio
 
-HASTY = Waits(connect_s=2, first_byte_s=2, idle_s=2, whole_s=0.2)
+HASTY = Waits(connect_s=60, first_byte_s=60, idle_s=60, whole_s=0.2)
 Behaving = Callable[[Peer], Any]
 
 

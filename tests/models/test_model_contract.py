@@ -51,7 +51,7 @@ WRITE = ToolSpec(
     parameters={"type": "object", "properties": {"path": {"type": "string"}}},
     effect=Effect.WRITE,
 )
-WAITS = Waits(connect_s=5, first_byte_s=5, idle_s=5)
+WAITS = Waits(connect_s=60, first_byte_s=60, idle_s=60)
 
 REPLIES = (
     ScriptedReply(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from models.loopback import Json, LoopbackServer, Peer, Refusal
-from patchyard.clients.http import HttpClient, Waits
+from patchyard.clients.http import HttpClient
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.domain.messages import Message, ModelRequest, Speaker, StopReason
 from patchyard.models.chat_completions import ChatCompletionsModel
@@ -42,7 +42,7 @@ class OddServer(LoopbackServer):
 async def asking(server: OddServer, *, variable: str = "") -> AsyncIterator[ChatCompletionsModel]:
     async with server.running() as url:
         provider = Provider(name="odd", base_url=url, model="m", key=Key(variable=variable))
-        model = ChatCompletionsModel(provider, HttpClient(url, waits=Waits(connect_s=2)))
+        model = ChatCompletionsModel(provider, HttpClient(url))
         yield model
         await model.close()
 

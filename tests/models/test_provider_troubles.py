@@ -29,7 +29,8 @@ pytestmark = pytest.mark.anyio
 
 SECRET = "sk-this-is-a-secret-0123456789"
 ASKED = ModelRequest(messages=(Message(speaker=Speaker.USER, text="hi"),), max_output_tokens=1000)
-QUICK = Waits(connect_s=2, first_byte_s=2, idle_s=0.2)
+PATIENT = Waits(connect_s=60, first_byte_s=60, idle_s=60)
+SOON = Waits(connect_s=60, first_byte_s=60, idle_s=1)  # for a server that falls silent
 
 
 def provider(url: str, *, name: str = "tiny", variable: str = "HOUSE_KEY") -> Provider:
@@ -37,24 +38,24 @@ def provider(url: str, *, name: str = "tiny", variable: str = "HOUSE_KEY") -> Pr
     return Provider(name="house", base_url=url, model=name, key=key)
 
 
-def chat_model(url: str, *, waits: Waits = QUICK, **more: Any) -> ChatCompletionsModel:
+def chat_model(url: str, *, waits: Waits = PATIENT, **more: Any) -> ChatCompletionsModel:
     dialect = Dialect(is_streaming=more.pop("is_streaming", True))
     return ChatCompletionsModel(
         provider(url, **more), HttpClient(url, waits=waits), dialect=dialect
     )
 
 
-def ollama_model(url: str, *, waits: Waits = QUICK, **more: Any) -> OllamaModel:
+def ollama_model(url: str, *, waits: Waits = PATIENT, **more: Any) -> OllamaModel:
     loading = Loading(is_streaming=more.pop("is_streaming", True), poll_s=0.01)
     return OllamaModel(provider(url, **more), HttpClient(url, waits=waits), loading=loading)
 
 
-def messages_model(url: str, *, waits: Waits = QUICK, **more: Any) -> MessagesModel:
+def messages_model(url: str, *, waits: Waits = PATIENT, **more: Any) -> MessagesModel:
     manner = Manner(is_streaming=more.pop("is_streaming", True))
     return MessagesModel(provider(url, **more), HttpClient(url, waits=waits), manner=manner)
 
 
-def responses_model(url: str, *, waits: Waits = QUICK, **more: Any) -> ResponsesModel:
+def responses_model(url: str, *, waits: Waits = PATIENT, **more: Any) -> ResponsesModel:
     bearing = Bearing(is_streaming=more.pop("is_streaming", True))
     return ResponsesModel(provider(url, **more), HttpClient(url, waits=waits), bearing=bearing)
 
@@ -84,7 +85,7 @@ async def broken(fmt: str, *faults: str, **more: Any) -> AsyncIterator[tuple[Any
     ("fault", "words", "retryable"),
     [
         ("cut", "ended in the middle", True),
-        ("silent", "sent nothing for 0.2 s", True),
+        ("silent", "sent nothing for 1 s", True),
         ("drop", "ended in the middle", True),
         ("server-error", "answered 500", True),
         ("late-error", "answered 5", True),
@@ -94,7 +95,7 @@ async def broken(fmt: str, *faults: str, **more: Any) -> AsyncIterator[tuple[Any
 async def test_a_broken_answer_is_one_error_that_says_whether_to_ask_again(
     fmt: str, fault: str, words: str, *, retryable: bool
 ) -> None:
-    async with broken(fmt, fault) as (_, model):
+    async with broken(fmt, fault, waits=SOON if fault == "silent" else PATIENT) as (_, model):
         with pytest.raises(ModelFailed, match=words) as caught:
             await model.complete(ASKED)
         assert caught.value.retryable is retryable
@@ -184,7 +185,7 @@ async def test_a_first_byte_that_never_comes_is_a_time_out(fmt: str) -> None:
 
     server = await asyncio.start_server(mute, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    model = SPEAKERS[fmt][1](url, waits=Waits(connect_s=2, first_byte_s=0.1, idle_s=2))
+    model = SPEAKERS[fmt][1](url, waits=Waits(connect_s=60, first_byte_s=0.1, idle_s=60))
     with pytest.raises(ModelFailed, match="no answer in time") as caught:
         await model.complete(ASKED)
     assert caught.value.retryable

@@ -34,7 +34,8 @@ class Fault:
     hint: str = "`agents plan resume`"
 
 
-SILENT = {"idle_s": 0.2, "first_byte_s": 0.4}
+SILENT = {"idle_s": 1, "first_byte_s": 1}
+PATIENT = {"idle_s": 60, "first_byte_s": 60}
 FAULTS = {
     "dropped in mid-stream": Fault(faults=("cut",), words="ended in the middle"),
     "dropped before the answer": Fault(faults=("drop",), words="ended in the middle"),
@@ -145,6 +146,7 @@ async def test_a_fault_ends_in_a_clear_state_and_the_plan_goes_on(
         assert ended.state.failure is not None
         assert ended.state.failure.message == ended.error.message
         scene.be_well()
+        environ = scene.configure(url, **{**fault.settings, **PATIENT})
         resumed = await scene.carry(environ, ended.plan_id)
     assert resumed.error is None, resumed.words
     assert resumed.state.state is State.COMPLETE
