@@ -19,7 +19,7 @@ from patchyard.toolbox.server import encode_result
 from patchyard.toolbox.settings import Settings
 from patchyard.toolbox.wire import Decoder
 
-__all__ = ["Operations", "Server", "alive", "gone", "serving", "until", "written"]
+__all__ = ["Operations", "Server", "alive", "gone", "serving", "timed_out", "until", "written"]
 
 MEASURED = "import sys; from patchyard.toolbox.server import main; sys.exit(main(sys.argv[1]))"
 
@@ -72,6 +72,15 @@ class Server:
 
     async def command(self, command: str, **args: Any) -> Mapping[str, Any]:
         return await self.run("execute_command", command=command, **args)
+
+
+async def timed_out(server: Server, command: str, *names: str, **args: Any) -> Mapping[str, Any]:
+    """Run what never ends; it has more time where it did not come to write files of these names."""
+    for timeout_s in (1.5, 15.0, 60.0):
+        result = await server.command(command, timeout_s=timeout_s, **args)
+        if all(has_line(server.workspace / name) for name in names):
+            return result
+    raise AssertionError(names)
 
 
 def _start(command: list[str], listening: int) -> "subprocess.Popen[bytes]":

@@ -23,7 +23,7 @@ from patchyard.domain.errors import EnvironmentBroken
 from patchyard.toolbox.wire import MAX_FRAME_BYTES, encode
 from services import python
 from timing import promised
-from toolboxes import Server, alive, gone, serving, written
+from toolboxes import Server, alive, gone, serving, timed_out, written
 
 pytestmark = pytest.mark.anyio
 
@@ -123,10 +123,11 @@ async def test_variables_beyond_a_frame_are_refused(server: Server) -> None:
 
 
 async def test_a_time_out_kills_the_whole_tree(server: Server) -> None:
-    result = await server.command(
-        "(setsid sh -c 'echo $$ > deep; sleep 60' &) ; env -i setsid sh -c 'echo $$ > bare;"
-        " sleep 60' & sleep 60",
-        timeout_s=1.5,
+    result = await timed_out(
+        server,
+        "(setsid sh -c 'echo $$ > deep; sleep 600' &) ; env -i setsid sh -c 'echo $$ > bare;"
+        " sleep 600' & sleep 600",
+        *("deep", "bare"),
     )
     assert (result["success"], result["error"]) == (False, "TIMEOUT")
     assert "timed out after" in result["message"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolboxes import Server, alive, serving
+from toolboxes import Server, alive, serving, timed_out
 
 pytestmark = pytest.mark.anyio
 
@@ -47,8 +47,8 @@ async def test_a_shell_that_ends_says_so_and_the_next_is_new(server: Server) -> 
 
 
 async def test_a_shells_time_out_kills_all_it_started(server: Server) -> None:
-    command = "setsid sh -c 'echo $$ > pid; sleep 60' & echo hi; sleep 60"
-    result = await server.command(command, session="s", timeout_s=1.5)
+    command = "echo hi; setsid sh -c 'echo $$ > pid; sleep 600' & sleep 600"
+    result = await timed_out(server, command, "pid", session="s")
     assert (result["error"], result["stdout"]) == ("TIMEOUT", "hi\n")
     assert "timed out" in result["message"]
     assert not alive(server.workspace / "pid")
