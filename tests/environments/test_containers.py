@@ -367,24 +367,15 @@ async def test_a_lost_container_is_broken_and_leaves_nothing(
     await adapter.end(running.handle)
 
 
-MANY = """
-import subprocess
-started = []
-try:
-    for _ in range(60):
-        started.append(subprocess.Popen(["sleep", "60"]))
-finally:
-    for each in started:
-        each.kill()
-"""
-
-
 @needs_engine
 async def test_an_output_and_its_limits_are_those_of_the_spec(start: Start, yard: Yard) -> None:
     spec = yard.spec()
     tight = replace(spec.limits, processes=40, memory_bytes=256 * 1024**2)
     running = await start(replace(spec, limits=tight))
-    assert "Resource temporarily unavailable" in await running.python(MANY)
+    many = "import subprocess as s\nmade = []\n"
+    many += "try:\n    while len(made) < 60: made += [s.Popen(['sleep', '60'])]\n"
+    many += "finally: [each.kill() for each in made]"
+    assert "Resource temporarily unavailable" in await running.python(many)
     hungry = await running.result("python3 -c 'x = bytearray(1 << 30); print(len(x))'")
     assert hungry["exit_code"] != 0
 
