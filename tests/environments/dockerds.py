@@ -20,7 +20,7 @@ from services import REAL_ENVIRONMENT
 __all__ = ["OwnEngine", "engine", "own_engine"]
 
 START = Path(__file__).parents[2] / "scripts" / "start_dockerd.sh"
-ENDING_S = 20.0
+ENDING_S = 120.0
 NUMBERS = ("pid", "exec/containerd/containerd.pid")
 
 

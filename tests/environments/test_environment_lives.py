@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import patchyard
+from endings import LONGEST_S
 from environments.yards import KINDS, LOCAL, Yard, living, marks_of
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.domain.codec import from_json
@@ -118,7 +119,7 @@ async def run_script(code: str, *arguments: str, prefix: tuple[str, ...] = ()) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LONGEST_S,
     )
     assert done.stdout, done.stderr
     return done.returncode, done.stdout

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import patchyard
+from endings import LONGEST_S
 from environments.limited import COMMAND_S, COUNTED, attacked, limited, reporting
 from environments.yards import Yard, marks_of
 from patchyard.domain.environment import Limits
@@ -91,7 +92,7 @@ def _as_ordinary_user(yard: Yard, kind: str, asked: str) -> dict[str, Any]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=LONGEST_S,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

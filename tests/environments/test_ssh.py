@@ -89,7 +89,7 @@ def by_openssh(yard: Yard, command: str) -> str:
     config = home_of(yard) / ".ssh/config"
     known = home_of(yard) / ".ssh/known_hosts"
     words = ["ssh", "-T", "-F", str(config), "-o", f"UserKnownHostsFile={known}", HOST, command]
-    done = subprocess.run(words, capture_output=True, check=False, text=True, timeout=30)
+    done = subprocess.run(words, capture_output=True, check=False, text=True, timeout=60)
     return done.stdout
 
 

@@ -298,7 +298,8 @@ def died(script: str, yard: Yard) -> EnvironmentHandle:
         str(yard.folder),
         str(yard.station.shelf),
     ]
-    run = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    # Where it is the first, it makes the saved state too.
+    run = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
     assert run.returncode == -signal.SIGKILL, run.stderr
     return from_json(EnvironmentHandle, json.loads(run.stdout.splitlines()[-1]))
 
