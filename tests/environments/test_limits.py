@@ -43,8 +43,8 @@ MANY = 'python3 -c \'import subprocess as s; [s.Popen(["sleep", "5"]) for _ in r
 HOG = "python3 -c 'x = bytearray(1 << 28)'"
 HOGS = (
     "for i in 1 2 3; do"
-    " python3 -c 'import time; x = bytearray(b\"x\") * (30 << 20); time.sleep(3)' & done; wait"
-)
+    " python3 -c 'import time; x = bytearray(b\"x\") * (30 << 20); time.sleep(50)' & done; wait -n"
+)  # each has its memory until all have: one is ended then, or all of them
 WRITER = "while :; do head -c 1000000 /dev/zero >>f$((i++)); done"
 SPINNER = "while :; do :; done"
 CHILD = 'python3 -c \'import subprocess as s; s.run(["sh", "-c", "while :; do :; done"])\'; echo on'
