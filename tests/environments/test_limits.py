@@ -275,10 +275,12 @@ async def test_a_job_that_passes_a_limit_is_ended_and_told_with_the_next_call(
     spec = yard.spec(limits=Limits(disk_bytes=20_000_000))
     async with limited(yard.adapter(kind), spec) as (_, toolbox):
         write = "i=0; while [ $i -lt 60 ]; do head -c 1000000 /dev/zero >f$i; i=$((i+1)); done"
-        job = {"command": f"{write}; sleep 60", "background": True}
+        start = "until [ -e go ]; do sleep 0.05; done"  # else the call that starts it may be told
+        job = {"command": f"{start}; {write}; sleep 60", "background": True}
         begun = await toolbox.call("job", "execute_command", job)
-        wait = f"while kill -0 {begun['pid']}; do sleep 0.1; done"
-        told = await toolbox.call("wait", "execute_command", {"command": wait, "timeout_s": 30})
+        wait = f"touch go; while kill -0 {begun['pid']}; do sleep 0.1; done"
+        asked = {"command": wait, "timeout_s": COMMAND_S}
+        told = await toolbox.call("wait", "execute_command", asked)
         state = await toolbox.call("state", "job_status", {"job_id": "job"})
     assert begun["success"]
     assert (told["limit"], told["limit_seen_by"]) == ("disk", "watch")
