@@ -88,7 +88,7 @@ async def test_a_start_that_hangs_once_is_made_again(
 ) -> None:
     mark = tmp_path / "tried"
     install(f'[ -e {mark} ] && exec /usr/bin/bwrap "$@"; touch {mark}; sleep 300 & wait')
-    monkeypatch.setattr(process, "START_TIMEOUT_S", 3.0)
+    monkeypatch.setattr(process, "START_TIMEOUT_S", 10.0)  # the script has begun by then
     environment = ProcessEnvironment(yard.station)
     starting = asyncio.create_task(environment.start(yard.spec()))
     await comes_true(mark.exists)
