@@ -1,9 +1,11 @@
 """Podman speaks Docker's API with words of its own; the container is the same."""
 
+import contextlib
 import shutil
 import subprocess
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from images import BUSYBOX, WITHOUT_PYTHON, bare_image, image
 from patchyard.clients.build_bounds import Terms
 from patchyard.clients.docker import connected
 from patchyard.clients.mounts import unmount
-from patchyard.clients.process import identify, kill, wait_ended
+from patchyard.clients.process import all_processes, identify, kill, wait_ended
 from patchyard.domain.devcontainer import Build
 from patchyard.domain.environment import ExecutionEnvironment, Limits
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
@@ -27,6 +29,7 @@ from sshds import serving_ssh
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("podman"), pytest.mark.service("docker")]
 START = Path(__file__).parents[2] / "scripts" / "start_podman.sh"
+LOOKS = 3  # in a row that find nobody
 
 
 @pytest.fixture
@@ -47,8 +50,23 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     assert service is not None
     kill(service)
     wait_ended(service, timeout_s=60)
+    _wait_for_those_that_name(folder)
     unmount(folder / "graph" / "overlay")  # which Podman mounts over itself
     shutil.rmtree(folder)
+
+
+def _wait_for_those_that_name(folder: Path) -> None:
+    """What sees to the end of a container comes after it, and writes there."""
+    ends, quiet = time.monotonic() + 120, 0
+    while quiet < LOOKS and time.monotonic() < ends:  # one that is being started names nothing
+        quiet = 0 if any(str(folder).encode() in words for words in _command_lines()) else quiet + 1
+        time.sleep(0.02)
+
+
+def _command_lines() -> Iterator[bytes]:
+    for each in all_processes():
+        with contextlib.suppress(OSError):
+            yield Path(f"/proc/{each.pid}/cmdline").read_bytes()
 
 
 async def test_podman_makes_the_container_that_docker_makes(engine: str, yard: Yard) -> None:
