@@ -59,7 +59,8 @@ async def build(builder: Building, place: Path, lines: str, limits: Limits) -> N
     await builder.build(TAG, made, archive, resource="limits-test", limits=limits)
 
 
-FORKING = "RUN n=0; while [ $n -lt 400 ]; do sleep 60 & n=$((n+1)); done; echo started $n"
+#: More than can be started before a busy machine bounds it.
+FORKING = "RUN n=0; while [ $n -lt 4000 ]; do sleep 60 & n=$((n+1)); done; echo started $n"
 WRITING = "RUN for n in 1 2 3 4 5 6 7 8; do cp {from_} {to}/f$n && sleep 0.2; done"
 
 
