@@ -21,6 +21,16 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     await writer.wait_closed()
 
 
+async def is_open(port: int) -> bool:
+    """Whether anybody listens at that port of this machine."""
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionRefusedError:
+        return False
+    writer.close()
+    return True
+
+
 async def test_the_engine_serves_ports_inside_that_nobody_reaches_from_outside(
     start: Start, adapter: Adapter, yard: Yard
 ) -> None:
@@ -39,8 +49,7 @@ async def test_the_engine_serves_ports_inside_that_nobody_reaches_from_outside(
             said = f"exec 3<>/dev/tcp/127.0.0.1/{port}; echo me >&3; cat <&3"
             assert await running.run(said) == "heard me"
         if adapter.kind == "process":
-            with pytest.raises(ConnectionRefusedError):
-                await asyncio.open_connection("127.0.0.1", ports[0])
+            assert False in [await is_open(port) for port in ports]  # one may be another's here
         for server in opened:
             server.close()
             servers.create_task(server.wait_closed())
