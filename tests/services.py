@@ -134,11 +134,11 @@ def _podman() -> str | None:
 
 
 def _pypi() -> str | None:
-    return _fails(sys.executable, "-m", "pip", "index", "versions", "six", timeout_s=30)
+    return _fails(sys.executable, "-m", "pip", "index", "versions", "six", timeout_s=120)
 
 
 def _npm() -> str | None:
-    return _fails("npm", "view", "left-pad", "version", timeout_s=30)
+    return _fails("npm", "view", "left-pad", "version", timeout_s=120)
 
 
 def _root() -> str | None:
