@@ -146,7 +146,7 @@ async def at_work(
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for what may come back does so for a moment."""
     monkeypatch.setattr(WatchedToolbox, "look_s", 0.2)
-    monkeypatch.setattr(WatchedToolbox, "answer_s", 5.0)
+    monkeypatch.setattr(WatchedToolbox, "answer_s", max(5.0, promised(1.5)))
     monkeypatch.setattr(reattaching, "AGAIN_S", 0.3)
 
 
