@@ -1,15 +1,13 @@
 """A plan held in the middle of a call for as long as a test wants, whatever the machine does."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from engine.worksite import Worksite, call
 from patchyard.engine import control
 from patchyard.engine.equipment import Equipment
 
-__all__ = ["WAITING", "release", "released", "said"]
+__all__ = ["WAITING", "release", "said"]
 
 WAITING = call("execute_command", command="while ! test -e go; do sleep 0.02; done", timeout_s=500)
 """A scripted reply whose call waits for the file `go`."""
@@ -28,19 +26,3 @@ async def said(equipment: Equipment, plan_id: str) -> None:
     ear = asyncio.ensure_future(control.listen(journal, plan_id, lambda _: heard.set(), after=0))
     await heard.wait()
     ear.cancel()
-
-
-@asynccontextmanager
-async def released(site: Worksite) -> AsyncIterator[None]:
-    """Let each call go on that waits during the block, in trees that are made only then, too."""
-
-    async def releasing() -> None:
-        while True:
-            release(site)
-            await asyncio.sleep(0.02)
-
-    work = asyncio.ensure_future(releasing())
-    try:
-        yield
-    finally:
-        work.cancel()

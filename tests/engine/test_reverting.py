@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.held import WAITING, release, released, said
+from engine.held import WAITING, release, said
 from engine.told import ENDING, Recorder, heard, until, with_actor, writing
 from engine.worksite import ADD, Worksite, done
 from patchyard.contracts.actor import Brief, Casting
@@ -135,8 +135,11 @@ async def test_a_paused_plan_goes_back_when_it_is_told_to(site: Worksite) -> Non
         assert heard(site, Paused)
         reverted = await Directing(equipment).revert(plan_id, to=Phase.EXECUTE)
         assert (reverted.phase, reverted.state, reverted.turn) == (Phase.EXECUTE, State.QUEUED, 0)
-        async with released(site):
-            ended = await workflow.resume(plan_id)
+        site.heard.clear()
+        resuming = asyncio.create_task(workflow.resume(plan_id))
+        await until(site, ToolCallRequested)
+        release(site)
+        ended = await resuming
     assert ended.state == State.COMPLETE
 
 
