@@ -114,16 +114,16 @@ def be_away(name: str, text: str) -> None:
 
 
 def work(name: str, text: str) -> None:
-    """Write to the log: `eat` takes memory first, `linger` its time, `wait` waits for a sign."""
+    """Write to the log: `eat` takes memory first, `linger` and `wait` wait for a sign."""
     if name == "eat":
         text = str(len(bytearray(b"x") * int(text)))
     with Path("log.txt").open("a") as file:
         file.write(f"{'once' if name == 'linger' else text}\n")
-    if name == "linger":
-        time.sleep(1.5)
-        work("write", "then")
-    while name == "wait" and not Path(".git/go").exists():
+    signs = {"linger": "again1", "wait": ".git/go"}
+    while name in signs and not Path(signs[name]).exists():
         time.sleep(0.01)
+    if name == "linger":
+        work("write", "then")
 
 
 def said(text: str) -> dict[str, Any]:

@@ -13,10 +13,10 @@ WAITING = call("execute_command", command="while ! test -e go; do sleep 0.02; do
 """A scripted reply whose call waits for the file `go`."""
 
 
-def release(site: Worksite) -> None:
+def release(site: Worksite, sign: str = "go") -> None:
     """Let the calls end that wait there."""
     for root in Path(site.environ["WORKSPACE_DIR"]).glob("tasks/*/root"):
-        (root / "go").touch()
+        (root / sign).touch()
 
 
 async def said(equipment: Equipment, plan_id: str) -> None:

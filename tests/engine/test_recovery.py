@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pytest
 
+from engine.held import release
 from engine.worksite import Worksite, call
 from hostile_mcp import PROGRAM
 from patchyard.clients.berths import from_details
@@ -32,11 +33,19 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.places import Places
 from patchyard.engine.rows import body_of
 from patchyard.engine.tool_runner import ToolRunner
+from patchyard.engine.watching import Watching
+from patchyard.engine.workflow import Workflow
 from patchyard.intake import spec_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
-LINGER = call("execute_command", command="echo once >> log.txt; sleep 1.5; echo then >> log.txt")
+WORD = "while ! test -e {}; do sleep 0.02; done"
+LINGER = call(
+    "execute_command",
+    command=f"echo once >> log.txt; {WORD.format('again1')}; echo then >> log.txt",
+    timeout_s=500,
+)
+"""A call that goes on once it was made again."""
 FOREVER = call("execute_command", command="echo once >> log.txt; sleep 600", timeout_s=500)
 AFTER = call("execute_command", command="echo after >> log.txt")
 
@@ -51,6 +60,17 @@ def told(site: Worksite, kind: type[E]) -> list[E]:
 
 def errors(site: Worksite) -> list[str | None]:
     return [event.error for event in told(site, ToolCallSettled)]
+
+
+def letting(site: Worksite) -> Watching:
+    """Hear all, and let what waits for it go on with each call that is made again."""
+
+    def heard(event: Event) -> None:
+        site.heard.append(event)
+        if isinstance(event, CallRepeated):
+            release(site, f"again{len(told(site, CallRepeated))}")
+
+    return Watching(on_event=heard)
 
 
 async def lose(
@@ -92,10 +112,11 @@ async def ran(
     site: Worksite, spec: PlanSpec, *, times: int = 1, by_call: bool = False
 ) -> list[str]:
     """Run a plan whose environment is lost so often; return the lines that it added."""
-    async with site.open() as (equipment, workflow):
+    async with site.open() as (equipment, _):
+        workflow = Workflow(equipment, watching=letting(site))
         plan_id = await workflow.create(spec)
         losing = asyncio.create_task(lose(equipment, site, plan_id, times, by_call=by_call))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             state = await workflow.run(plan_id)
             await losing
         assert (state.phase, state.state, state.repeats) == (Phase.EXECUTE, State.COMPLETE, {})
@@ -124,7 +145,8 @@ async def test_what_was_written_before_the_call_stays(site: Worksite) -> None:
 async def test_what_a_repeated_call_wrote_stays_when_the_next_one_is_lost_too(
     site: Worksite,
 ) -> None:
-    again = call("execute_command", command="sleep 1.5; echo again >> log.txt")
+    command = f"{WORD.format('again2')}; echo again >> log.txt"
+    again = call("execute_command", command=command, timeout_s=500)
     spec = spec_of(site.asked(LINGER, again), site.environ)
     assert await ran(site, spec, times=2, by_call=True) == ["once", "then", "again"]
     undone = told(site, CallUndone)
@@ -178,7 +200,7 @@ async def test_a_lost_call_of_an_mcp_server_is_made_again_only_where_it_is_said_
 ) -> None:
     shutil.copy(PROGRAM, site.repository / "server.py")
     server = McpServer(
-        name="h", command="python3", args=("server.py",), idempotent=is_idempotent, timeout_s=20
+        name="h", command="python3", args=("server.py",), idempotent=is_idempotent, timeout_s=120
     )
     spec = spec_of(site.asked(call("mcp__h__linger", text=""), AFTER), site.environ)
     added = await ran(site, replace(spec, mcp_servers=(server,)))
@@ -205,10 +227,10 @@ async def test_an_engine_killed_while_it_undoes_a_call_does_the_rest_in_its_next
             await workflow.run(plan_id)
         await losing
         monkeypatch.undo()
-    async with site.open() as (equipment, workflow):
+    async with site.open() as (equipment, _):
         state = (await site.ledger(equipment, plan_id)).state
         assert (len(state.open_calls), bool(state.restoring)) == (1, True)
-        state = await workflow.run(plan_id)
+        state = await Workflow(equipment, watching=letting(site)).run(plan_id)
         assert (state.state, state.restoring) == (State.COMPLETE, "")
         assert await lines(equipment, site, plan_id) == ["once", "then", "after"]
 
