@@ -9,7 +9,6 @@ import pytest
 
 from engine.worksite import ADD, Worksite, call
 from patchyard.contracts.environment import Environment
-from patchyard.domain.budget import PlanLimits
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -21,7 +20,7 @@ from patchyard.domain.errors import (
     EnvironmentBroken,
     LimitReached,
 )
-from patchyard.domain.events import LimitsChanged, Noted, ToolCallSettled
+from patchyard.domain.events import Noted, ToolCallSettled
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
@@ -37,15 +36,20 @@ def settled(site: Worksite) -> list[ToolCallSettled]:
     return [event for event in site.heard if isinstance(event, ToolCallSettled)]
 
 
-async def test_the_time_limit_ends_a_command_that_hangs(site: Worksite) -> None:
-    hang = call("execute_command", command="sleep 600", timeout_s=500)
+async def test_the_time_limit_ends_a_command_that_hangs(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang = call("execute_command", command="touch started; sleep 600", timeout_s=500)
     async with site.open() as (equipment, workflow):
-        plan_id = await site.made(workflow, site.asked(hang))
-        spent = (await workflow.strategize(plan_id)).spent.seconds
-        ledger = await site.ledger(equipment, plan_id)
-        await ledger.record(LimitsChanged(limits=PlanLimits(seconds=spent + 2.0)))
-        with pytest.raises(LimitReached, match="time limit"):
-            await workflow.run(plan_id)
+        plan_id = await site.made(workflow, site.asked(hang, seconds=400))
+        working = asyncio.create_task(workflow.run(plan_id))
+        async with asyncio.timeout(120):
+            await _with_open_call(equipment, site, plan_id, file="started")
+        loop = asyncio.get_running_loop()
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + 400)  # it hangs for that long
+        with pytest.raises(LimitReached, match="time limit of 400 s"):
+            await working
         state = (await site.ledger(equipment, plan_id)).state
     assert (state.open_calls, state.environments) == ({}, {})
     assert settled(site)[-1].error == "CANCELLED"
