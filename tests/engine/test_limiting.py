@@ -15,7 +15,7 @@ from patchyard.domain.events import Event, LimitsChanged, ToolCallRequested
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import RetryPlanned
-from patchyard.engine import control
+from patchyard.engine import control, limiting
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.limiting import set_limits
 from patchyard.engine.timekeeping import Deadline
@@ -46,8 +46,9 @@ async def busy(site: Worksite, **limits: int) -> AsyncIterator[tuple[str, Job]]:
 
 
 async def test_a_limit_that_is_raised_while_the_plan_runs_counts_from_its_next_step(
-    site: Worksite,
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(limiting, "POLLS", round(LONGEST_S / limiting.POLL_S))
     async with busy(site, steps=2) as (plan_id, job), site.open() as (other, _):
         raising = asyncio.ensure_future(
             set_limits(other, plan_id, lambda now: replace(now, steps=9))

@@ -22,6 +22,7 @@ from patchyard.domain.errors import (
 )
 from patchyard.domain.events import Noted, ToolCallSettled
 from patchyard.domain.plan import Phase, State
+from patchyard.engine import owning
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.owning import Cancelled
@@ -56,8 +57,9 @@ async def test_the_time_limit_ends_a_command_that_hangs(
 
 
 async def test_cancel_from_elsewhere_kills_the_tree_and_the_plan_can_go_on(
-    site: Worksite,
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(owning, "CANCEL_POLLS", 2000)  # a busy machine takes its time
     hang = call("execute_command", command="touch started; sleep 600 & sleep 600", timeout_s=500)
     async with site.open() as (equipment, workflow):
         plan_id = await site.made(workflow, site.asked(hang, ADD))
