@@ -1,13 +1,15 @@
 """What the tests of this folder share."""
 
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.clients.identity import agent_identity
 from patchyard.environments.mock import PLACE_FAILURES, TOOL_FAILURES, chance
+from patchyard.execution import CommandResult, ToolExecutor
 
-__all__ = ["Premises", "is_there", "seed_where"]
+__all__ = ["Premises", "is_there", "run_out", "seed_where"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,17 @@ class Premises:
 def is_there(path: str | Path) -> bool:
     """Whether anything has that name, a link that leads nowhere too."""
     return os.path.lexists(path)
+
+
+async def run_out(
+    run: Callable[[float], Awaitable[CommandResult]], tools: ToolExecutor, told: str
+) -> CommandResult:
+    """Run what writes the file `told` and then hangs, in more time where it did not get so far."""
+    for timeout_s in (1.5, 15.0, 60.0):
+        done = await run(timeout_s)
+        if (await tools.read_file(told)).success:
+            break
+    return done
 
 
 def seed_where(*, fails: str, done: bool = False) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from execution.backends import KINDS, backed
-from execution.premises import Premises
+from execution.premises import Premises, run_out
 from patchyard.execution import (
     ExecutionSandbox,
     MockToolExecutor,
@@ -145,7 +145,8 @@ async def test_death_by_a_signal_is_no_exit_code_0(tools: ToolExecutor) -> None:
 
 
 async def test_a_command_is_killed_when_its_time_is_over(tools: ToolExecutor) -> None:
-    done = await tools.execute_command("echo begun; sleep 300", timeout_s=1.5)
+    hangs = "echo begun; echo so > told; sleep 300"
+    done = await run_out(lambda s: tools.execute_command(hangs, timeout_s=s), tools, "told")
     assert (done.success, done.error, done.stdout) == (False, "TIMEOUT", "begun\n")
     assert "timed out after" in done.message
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from environments.yards import IN_CONTAINERS
 from execution.backends import KINDS, backed
-from execution.premises import Premises, is_there
+from execution.premises import Premises, is_there, run_out
 from images import WITH_PYTHON, image
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import (
@@ -71,8 +72,11 @@ async def test_words_are_read_by_no_shell(sandbox: ExecutionSandbox) -> None:
 
 async def test_a_command_has_its_folder_variables_and_time(sandbox: ExecutionSandbox) -> None:
     await sandbox.tools.write_file("sub/a", "")
-    asked = Command(line="pwd; echo $NAME; sleep 300", cwd="sub", env={"NAME": "x"}, timeout_s=1.5)
-    said = await sandbox.execute_command(asked)
+    hangs = "pwd; echo $NAME; echo so > told; sleep 300"
+    asked = Command(line=hangs, cwd="sub", env={"NAME": "x"})
+    said = await run_out(
+        lambda s: sandbox.execute_command(replace(asked, timeout_s=s)), sandbox.tools, "sub/told"
+    )
     assert (said.error, said.stdout) == ("TIMEOUT", f"{sandbox.workspace_path}/sub\nx\n")
     job = await sandbox.execute_command(Command(line="sleep 300", background=True))
     assert (await sandbox.tools.job_kill(job.job_id)).signal == "SIGKILL"
