@@ -76,17 +76,21 @@ class Together(ChatServer):
 async def test_providers_are_asked_for_their_health_together(
     site: Worksite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Together().running() as url, Together().running() as never:
-        rows = {"a": url, "b": url, "mute": never}
+    folder = site.folder / "config" / "patchyard"
+    folder.mkdir(parents=True)
+    own = {"XDG_CONFIG_HOME": str(folder.parent), "OLLAMA_HOST": "127.0.0.1:9"}
+
+    async def health(longest_s: float, **rows: str) -> Mapping[str, str]:
         said = {name: {"base_url": place, "first_byte_s": 60} for name, place in rows.items()}
-        folder = site.folder / "config" / "patchyard"
-        folder.mkdir(parents=True)
         (folder / "models.yaml").write_text(json.dumps({"providers": said}))
-        own = {"XDG_CONFIG_HOME": str(folder.parent), "OLLAMA_HOST": "127.0.0.1:9"}
-        monkeypatch.setattr("patchyard.execution.tasks.LONGEST_LOOK_S", 3.0)
-        health = await ProviderFactory({**site.environ, **own}).health()
-    assert (health["a"], health["b"]) == ("", "")
-    assert health["mute"] == "mute does not answer within 3 s"
+        monkeypatch.setattr("patchyard.execution.tasks.LONGEST_LOOK_S", longest_s)
+        return await ProviderFactory({**site.environ, **own}).health()
+
+    async with Together().running() as url, Together().running() as never:
+        found = await health(60.0, a=url, b=url)
+        assert (found["a"], found["b"]) == ("", "")
+        found = await health(0.5, mute=never)
+        assert found["mute"] == "mute does not answer within 0.5 s"
 
 
 async def test_a_factory_finds_who_is_there(site: Worksite) -> None:
