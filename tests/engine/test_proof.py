@@ -1,12 +1,12 @@
 """The proof: what an actor arranged has no part in it."""
 
-import os
-import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from engine.worksite import ADD, Worksite, call
+from patchyard.clients.process import ProcessRef, kill
 from patchyard.domain.errors import EnvironmentBroken, ProofFailed
 from patchyard.domain.events import EnvironmentStarted, Event, Noted, Validated
 from patchyard.domain.plan import Phase, State
@@ -44,7 +44,10 @@ class Losing:
         self.heard.append(event)
         if isinstance(event, EnvironmentStarted) and event.purpose == "proof" and self.left:
             self.left -= 1
-            os.kill(event.handle.details["init"]["pid"], signal.SIGKILL)
+            init = ProcessRef(**event.handle.details["init"])
+            kill(init)
+            while init.is_alive:  # else its toolbox might still answer
+                time.sleep(0.005)
 
 
 GATE = "test -e new.txt"
