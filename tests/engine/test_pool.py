@@ -170,6 +170,7 @@ async def test_a_place_that_died_is_noticed_and_a_new_one_is_started(spring: Spr
     wish = await spring.filled()
     dead = await spring.waiting(wish)
     kill(init_of(dead))
+    await spring.until(lambda: not init_of(dead).is_alive)
     plan_id = await spring.plan(ADD, done())
     assert [each.is_from_pool for each in await spring.started(plan_id)] == [False]
     await spring.until(lambda: is_gone(dead))
