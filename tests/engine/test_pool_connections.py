@@ -4,14 +4,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from engine.springs import Spring, springing
+from engine.springs import LONGEST_S, Spring, springing
 from engine.worksite import ADD, Worksite, done
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, FencedOff
+from patchyard.engine import pool
 from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a place that is given away may answer late."""
+    monkeypatch.setattr(pool, "ANSWER_S", LONGEST_S)
 
 
 @pytest.fixture
