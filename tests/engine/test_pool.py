@@ -11,6 +11,7 @@ import pytest
 
 from engine.springs import LONGEST_S, Spring, springing
 from engine.worksite import ADD, Worksite, call, done
+from environments.yards import marks_of
 from images import WITH_PYTHON, image
 from janitor.passing import gone, left, swept
 from machines import lend
@@ -77,7 +78,7 @@ def boxed(kind: ExecutionEnvironment) -> dict[str, Any]:
 KINDS = [
     ExecutionEnvironment.PROCESS,
     pytest.param(ExecutionEnvironment.CONTAINER, marks=pytest.mark.service("docker")),
-    pytest.param(ExecutionEnvironment.VM, marks=pytest.mark.service("qemu")),
+    pytest.param(ExecutionEnvironment.VM, marks=marks_of("vm")),
 ]
 
 LEAVING = (
