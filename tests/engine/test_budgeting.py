@@ -162,10 +162,11 @@ async def test_plans_whose_requests_were_lost_do_not_wait_for_each_other(
         plan(site, equipment) as one,
         plan(site, equipment) as other,
     ):
+        both = asyncio.Barrier(2)
 
         async def refused(ledger: Ledger, meter: PlanMeter) -> None:
             await meter.reserve(ASK)
-            await asyncio.sleep(0)
+            await both.wait()
             with pytest.raises(LimitReached) as caught:
                 await meter.reserve(ASK)
             await ledger.record(failure_of(Phase.STRATEGIZE, caught.value))
