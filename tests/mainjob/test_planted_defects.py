@@ -12,6 +12,7 @@ from mainjob.driver import Answer, Desk, git, shell, write
 
 pytestmark = [pytest.mark.service("bubblewrap")]
 
+#: A busy machine may take some times as long; what is planted takes it dozens of times.
 SPEED = "python3 -c 'import shop; [shop.double(n) for n in range(60000)]'"
 GATES = f"""
 gates:
@@ -22,7 +23,7 @@ gates:
   licences: licences
   security: ruff-security
   coverage: coverage
-  speed: {{use: performance, command: "{SPEED}", repeats: 3, threshold: 2}}
+  speed: {{use: performance, command: "{SPEED}", repeats: 3, threshold: 6}}
 """
 SECRET = "hQ7x92" + "Lmz01pTt"  # fmt: skip
 # Each gate has an old defect here: it must not count.
@@ -77,7 +78,7 @@ def old(n: int) -> str:
 def double(n: int) -> int:
     """Return twice n."""
     total = 0
-    for _ in range(500):
+    for _ in range(1000):
         total += n
     return 2 * n + 1
 
