@@ -94,6 +94,9 @@ async def test_plans_wait_for_a_worker_of_their_role(site: Worksite, crew: Worke
     assert "no living worker takes the role developer" in out
     crew.start("d")
     crew.agents("plan", "watch", plan_id)
+    async with site.open() as (equipment, _), asyncio.timeout(LONGEST_S):
+        while await plans_in(equipment.queue):  # noqa: ASYNC110 - its worker lets go of it last
+            await asyncio.sleep(0.02)
     assert crew.status(plan_id)["owner"] is None
     assert crew.status(plan_id)["state"] == "complete"
     rows = crew.agents("role", "list", "--announced")["data"]["workers"]
