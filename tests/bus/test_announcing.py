@@ -49,6 +49,7 @@ async def test_a_worker_announces_when_it_joins_when_that_changes_and_with_each_
     site: Worksite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with site.open() as (equipment, _), equipment.bus.subscribe(TOPIC) as listening:
+        monkeypatch.setattr(herald, "HEARTBEAT_S", 3600.0)  # no beat comes by itself
         voice = Herald(equipment, SKILLS)
         await voice.announce(0)  # nobody yet
         voice.joined(await equipment.crew.join("w", 2))
