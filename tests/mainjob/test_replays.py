@@ -29,7 +29,7 @@ def test_a_replay_needs_no_model_and_comes_to_the_same_tree(desk: Desk) -> None:
         shell("echo 2 >> one.txt; chmod +x one.txt; rm a.txt"),
         call("search_replace", path="one.txt", old_string="1", new_string="one"),
         call("execute_command", command="sleep 0.2; echo late > late.txt", background=True),
-        shell("until test -e late.txt; do sleep 0.02; done"),
+        shell("until test -s late.txt; do sleep 0.02; done"),
         finish("first"),
         shell("grep -q fine fine.txt || echo fine > fine.txt"),
         finish("second"),
@@ -72,9 +72,11 @@ def test_a_refused_call_is_not_made_in_a_replay_either(desk: Desk) -> None:
 
 
 def test_background_jobs_are_found_by_their_new_names(desk: Desk) -> None:
-    desk.script(
-        call("execute_command", command="echo on > on.txt; sleep 60", background=True), finish()
+    begins = (
+        call("execute_command", command="echo on > on.txt; sleep 60", background=True),
+        shell("until test -s on.txt; do sleep 0.02; done"),
     )
+    desk.script(*begins, finish())
     first = run(desk, "--validate", "")
     job = next(
         event["call_id"]
@@ -84,12 +86,7 @@ def test_background_jobs_are_found_by_their_new_names(desk: Desk) -> None:
     assert first.code == 0
     added = desk.agents("plan", "correct", "@last", "--mode", "append", "--guidance", "stop it")
     assert added.code == 0
-    desk.script(
-        call("execute_command", command="echo on > on.txt; sleep 60", background=True),
-        finish(),
-        call("job_kill", job_id=job),
-        finish(),
-    )
+    desk.script(*begins, finish(), call("job_kill", job_id=job), finish())
     assert desk.agents("plan", "resume").code == 0
     again = desk.agents("plan", "replay")
     assert again.data["replay"]["is_same"], again.message
