@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from images import WITH_PYTHON, image
-from mainjob.driver import Desk, call, finish, shell, write
+from mainjob.driver import LONGEST_S, Desk, call, finish, shell, write
 from patchyard.clients.process import all_processes
 from sshds import HOST, SshServer, serving_ssh, with_engine
 
@@ -74,7 +74,7 @@ def test_a_plan_is_made_and_carried_out_behind_walls_there(linked: Desk, server:
 
 
 def test_a_lost_call_is_taken_back_and_made_again(linked: Desk, server: SshServer) -> None:
-    second = shell("cat before.txt >> ran; sleep 2")
+    second = shell("cat before.txt >> ran; while ! test -e .git/go; do sleep 0.02; done")
     script = linked.script(write("before.txt", "before\n"), second, finish("done"))
     words = ("run", "do it", "--model", f"scripted:{script}", "--in", "far")
     killing = threading.Thread(target=kill_once, args=(server, str(linked.repo)))
@@ -89,14 +89,22 @@ def test_a_lost_call_is_taken_back_and_made_again(linked: Desk, server: SshServe
 
 
 def kill_once(server: SshServer, workspace: str) -> None:
-    """Kill the first process of the environment, once its command has written something."""
-    deadline = time.monotonic() + 60
+    """Kill the first process of the environment in mid-call; let the call of the next one end."""
+    lost = at_work(server)
+    (first,) = [pid for each in all_processes() if is_first(pid := each.pid, workspace)]
+    os.kill(first, signal.SIGKILL)
+    (at_work(server, besides=lost) / ".git/go").touch()
+
+
+def at_work(server: SshServer, *, besides: Path | None = None) -> Path:
+    """Return the workspace of the environment whose command has written something."""
+    deadline = time.monotonic() + LONGEST_S
     while time.monotonic() < deadline:
-        if list(server.base.glob("environments/*/workspace/ran")):
-            (first,) = [pid for each in all_processes() if is_first(pid := each.pid, workspace)]
-            os.kill(first, signal.SIGKILL)
-            return
+        for written in server.base.glob("environments/*/workspace/ran"):
+            if written.parent != besides:
+                return written.parent
         time.sleep(0.01)
+    raise AssertionError("no command has written anything")
 
 
 def is_first(pid: int, workspace: str) -> bool:
