@@ -26,18 +26,17 @@ pytestmark = [pytest.mark.service("bubblewrap")]
 
 PATIENCE_S = 60
 SLOW = """#!/bin/sh
-case "$*" in *" {word} "*) if mkdir {mark} 2>/dev/null; then sleep {seconds}; fi;; esac
+case "$*" in *" {word} "*) if mkdir {mark} 2>/dev/null; then {slow}; fi;; esac
 exec {git} "$@"
 """
 
 
-def slow_git(desk: Desk, word: str, *, seconds: float) -> dict[str, str]:
-    """Have git take its time over its first `word`; the folder `slow` is there from then on."""
+def slow_git(desk: Desk, word: str, *, slow: str) -> dict[str, str]:
+    """Have git be `slow` over its first `word`; the folder `slow` is there from then on."""
     place = desk.folder / "bin"
     place.mkdir()
-    text = SLOW.format(
-        word=word, mark=desk.folder / "slow", seconds=seconds, git=shutil.which("git")
-    )
+    mark = desk.folder / "slow"
+    text = SLOW.format(word=word, mark=mark, slow=slow, git=shutil.which("git"))
     (place / "git").write_text(text)
     (place / "git").chmod(0o755)
     return {"PATH": f"{place}:{os.environ['PATH']}"}
@@ -78,9 +77,11 @@ def taken(desk: Desk) -> Iterator[None]:
 @pytest.mark.parametrize(("to", "word"), [("worktree", "cat-file"), ("merge", "update-ref")])
 def test_an_apply_that_is_interrupted_is_done_and_says_so(desk: Desk, to: str, word: str) -> None:
     assert desk.run(write("one.txt", "1"), finish()).code == 0
-    process = begun(desk, "plan", "apply", "@last", "--to", to, **slow_git(desk, word, seconds=0.5))
+    slow = f"while ! test -e {desk.folder}/go; do sleep 0.02; done"
+    process = begun(desk, "plan", "apply", "@last", "--to", to, **slow_git(desk, word, slow=slow))
 
     interrupt(process)
+    (desk.folder / "go").touch()
 
     out, err = ended(process)
     state = desk.agents("plan", "status").data["state"]
@@ -112,7 +113,8 @@ def test_an_apply_that_waits_its_turn_is_left_untouched(desk: Desk) -> None:
 def test_a_worker_that_is_interrupted_leaves_its_plan_at_a_step(desk: Desk) -> None:
     queued = desk.run(write("one.txt", "1"), shell("sleep 1"), finish(), options=("-d",))
     assert queued.code == 0, queued.message
-    process = begun(desk, "worker", "--drain", "100s", **slow_git(desk, "read-tree", seconds=1))
+    environ = slow_git(desk, "read-tree", slow="sleep 1")
+    process = begun(desk, "worker", "--drain", "100s", **environ)
 
     interrupt(process)
 
@@ -125,7 +127,7 @@ def test_a_worker_that_is_interrupted_leaves_its_plan_at_a_step(desk: Desk) -> N
 def test_a_second_interrupt_kills_and_lets_nothing_go_on(desk: Desk) -> None:
     path = desk.script(write("one.txt", "1"), finish())
     words = ("run", "a task", "--model", f"scripted:{path}")
-    process = begun(desk, *words, **slow_git(desk, "read-tree", seconds=300))
+    process = begun(desk, *words, **slow_git(desk, "read-tree", slow="sleep 300"))
     interrupt(process)
     time.sleep(0.5)
     assert process.poll() is None  # git goes on, and with it who waits for it
