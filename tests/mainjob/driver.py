@@ -217,7 +217,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def shell(text: str, *, timeout_s: float = 20) -> dict[str, Any]:
+def shell(text: str, *, timeout_s: float = LONGEST_S) -> dict[str, Any]:
     """One reply: run a shell command."""
     return call("execute_command", command=text, timeout_s=timeout_s)
 
