@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from surroundings import cleaned, home  # noqa: E402 - it lies beside the other scripts
 
-LONGEST_S = 120  # of one command
+LONGEST_S = 300  # of one command, which may begin a virtual machine
 
 #: Runs commands, each a list of words, until one does not exit with 0.
 _SEVERAL = """

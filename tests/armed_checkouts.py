@@ -347,7 +347,7 @@ def fired(armed: Armed, *, thoroughly: bool) -> set[str]:
             input=b"protocol=https\nhost=x.invalid\n\n",
             stdout=screen if words[0] == "log" else subprocess.DEVNULL,  # a pager wants a terminal
             stderr=subprocess.DEVNULL,
-            timeout=30,
+            timeout=120,
         )
     for end in (master, screen):
         with contextlib.suppress(OSError):

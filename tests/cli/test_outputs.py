@@ -16,6 +16,7 @@ from patchyard.cli.lacking import placed
 from patchyard.cli.outcome import error_data, portable
 from patchyard.domain.errors import PatchyardError, Unavailable, UnknownName
 
+LONGEST_S = 120.0  # a hang is a failure; a busy machine is none
 LISTS = f"{sys.executable} -m patchyard plan list --all"
 
 
@@ -23,7 +24,7 @@ def shell(line: str, home: Path) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PATCHYARD_HOME": str(home)}
     words = ["bash", "-c", line]
     return subprocess.run(
-        words, env=environ, capture_output=True, text=True, timeout=30, check=False
+        words, env=environ, capture_output=True, text=True, timeout=LONGEST_S, check=False
     )
 
 

@@ -119,7 +119,7 @@ def test_an_interrupt_that_python_drops_among_imports_stops_the_command(site: Wo
         env=site.environ,
         capture_output=True,
         check=False,
-        timeout=40,
+        timeout=120,
     )
 
     assert b"Exception ignored" in process.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from images import WITH_PYTHON, image
-from mainjob.driver import Desk, finish, git, shell
+from mainjob.driver import LONGEST_S, Desk, finish, git, shell
 from models.certificates import served_as
 from network.hosts import Host, hosting
 
@@ -19,7 +19,7 @@ TOKEN = "t0ken-of-the-tests-0123456789"
 GET = """
 import sys, urllib.request
 try:
-    print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())
+    print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())
 except OSError as error:
     print("failed:", error)
 """
@@ -94,7 +94,7 @@ def test_a_shell_reaches_what_its_plan_was_granted_and_that_is_told(desk: Desk, 
         env=desk.environ,
         input="\n".join(lines).encode(),
         capture_output=True,
-        timeout=60,
+        timeout=LONGEST_S,
         check=False,
     )
     said = shown.stdout.decode().splitlines()

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mainjob.driver import Desk, write
+from mainjob.driver import LONGEST_S, Desk, write
 from terminals import CTRL_C, at_a_terminal
 
 pytestmark = pytest.mark.service("bubblewrap")
@@ -41,7 +41,7 @@ def test_a_pipe_gets_exact_bytes_and_the_last_line_needs_no_end(desk: Desk) -> N
         env=desk.environ,
         input=b"cd /\n\nprintf 'a\\033\\377\\n'\npwd; false",
         capture_output=True,
-        timeout=30,
+        timeout=LONGEST_S,
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, b"a\x1b\xff\n/\n"), done.stderr
