@@ -6,7 +6,7 @@ import pytest
 
 from mainjob.driver import Desk, finish, write
 
-pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.service("bubblewrap")]
 
 
 def test_each_command_that_needs_the_repository_names_a_pipe_in_it(desk: Desk) -> None:
