@@ -44,13 +44,17 @@ def traced(folder: Path) -> str:
 
 
 def what_ran(folder: Path) -> list[Ran]:
-    """Return every process of git that was written down below `folder`."""
-    records = {
-        place.name: [json.loads(line) for line in place.read_text("utf-8").splitlines()]
+    """Return every process of git that was written down below `folder`.
+
+    One that was killed before it said what it was called for has done nothing, and is left out.
+    """
+    records = [
+        [json.loads(line) for line in place.read_text("utf-8").splitlines()]
         for place in (folder / "trace").iterdir()
-    }
-    by_sid = {events[0]["sid"]: _words(events) for events in records.values()}
-    return [_ran(events, by_sid) for events in records.values()]
+    ]
+    begun = [events for events in records if any(each["event"] == "start" for each in events)]
+    by_sid = {events[0]["sid"]: _words(events) for events in begun}
+    return [_ran(events, by_sid) for events in begun]
 
 
 def _ran(events: Sequence[Mapping[str, object]], by_sid: Mapping[str, tuple[str, ...]]) -> Ran:
