@@ -9,7 +9,7 @@ from mainjob.driver import Answer, Desk, write
 from mainjob.test_planted_defects import base, found, gates
 from services import MAVEN, MAVEN_PLUGINS, need, rustup
 
-pytestmark = [pytest.mark.service("bubblewrap")]
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(900)]  # compilers
 
 
 def run(desk: Desk, files: Mapping[str, str]) -> Answer:
