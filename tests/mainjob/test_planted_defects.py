@@ -10,7 +10,7 @@ import pytest
 
 from mainjob.driver import Answer, Desk, git, shell, write
 
-pytestmark = [pytest.mark.service("bubblewrap")]
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(600)]  # eight gates, twice
 
 #: A busy machine may take some times as long; what is planted takes it dozens of times.
 SPEED = "python3 -c 'import shop; [shop.double(n) for n in range(60000)]'"
