@@ -16,6 +16,7 @@ from mainjob.registries import registry
 pytestmark = [
     pytest.mark.service("devcontainers-cli"),
     pytest.mark.service("docker"),
+    pytest.mark.timeout(900),  # several builds each
 ]
 ACCOUNTS = "echo root:x:0:0::/root:/bin/sh > /etc/passwd && echo root:x:0: > /etc/group"
 TOOL: Mapping[str, Any] = {
