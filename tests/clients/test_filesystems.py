@@ -1,5 +1,6 @@
 """A file system has another name each time it is mounted, and the same one meanwhile."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +30,10 @@ def place(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.service("loop-devices")
 def test_each_mount_of_a_disk_has_a_name_of_its_own(place: Path) -> None:
     seen = []
-    for _ in range(3):
-        run("mount", "-o", "loop", place.with_name("image"), place)
+    for number in range(3):
+        # Its own each time: another test's mount namespace may hold the last one mounted meanwhile.
+        disk = shutil.copyfile(place.with_name("image"), place.with_name(f"disk-{number}"))
+        run("mount", "-o", "loop", disk, place)
         seen.append(mount_id(place))
         (place / "below").mkdir(exist_ok=True)
         assert mount_id(place / "below") == seen[-1]
