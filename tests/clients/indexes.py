@@ -154,7 +154,7 @@ class Inside:
 
     def _get(self, path: str, method: str, headers: Mapping[str, str]) -> Got:
         path = path.removeprefix(f"http://127.0.0.1:{self.port}")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request(method, path, headers=dict(headers))
             answer = connection.getresponse()

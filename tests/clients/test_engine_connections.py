@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 VERSION = b'{"ApiVersion": "1.43"}'
 SAID = b'{"errorDetail": {"message": "no"}, "error": "no"}\n'
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 class Endless:

@@ -35,7 +35,10 @@ def program(folder: Path, line: str) -> Path:
     return made
 
 
-async def test_the_old_ones_are_named_with_their_day(tmp_path: Path) -> None:
+async def test_the_old_ones_are_named_with_their_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gvisors, "ANSWER_S", 60.0)
     (tmp_path / "new").mkdir()
     old = program(tmp_path, 'echo "runsc version 0.0~20221219.0"')
     new = program(tmp_path / "new", 'echo "runsc version release-20260901.0"')

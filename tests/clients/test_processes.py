@@ -59,7 +59,7 @@ def test_a_process_whose_number_a_thread_has_now_is_gone() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        ended = ProcessRef(pid=numbers.get(timeout=10), started=1)
+        ended = ProcessRef(pid=numbers.get(timeout=60), started=1)
         assert kill(ended) is False
         assert wait_ended(ended, timeout_s=60) is True
     finally:

@@ -12,13 +12,14 @@ from patchyard.clients.substitution import Substituter, Substitution
 
 pytestmark = pytest.mark.anyio
 
+PATIENT_S = 120.0
 ENDLESS = Substitution(text="a" * 40 + "!", pattern="(a+)+$", replacement="")
 PLAIN = Substitution(text="a\udcff1", pattern=r"(\d)", replacement=r"<\1>")
 
 
 @pytest.fixture
 async def substituter() -> AsyncIterator[Substituter]:
-    made = Substituter(deadline_s=5)
+    made = Substituter(deadline_s=PATIENT_S)
     yield made
     await made.close()
 
@@ -48,7 +49,7 @@ async def test_an_endless_pattern_is_given_up_and_the_next_one_works() -> None:
     substituter = Substituter(deadline_s=0.2)
     assert "longer than" in (await substituter.replace(ENDLESS)).problem
     await substituter.close()
-    again = Substituter()
+    again = Substituter(deadline_s=PATIENT_S)
     assert (await again.replace(PLAIN)).count == 1
     await again.close()
     await again.close()
@@ -76,7 +77,7 @@ async def test_cancelling_ends_the_process(substituter: Substituter) -> None:
 
 
 async def test_a_process_that_ended_by_itself_is_closed_without_ado() -> None:
-    substituter = Substituter()
+    substituter = Substituter(deadline_s=PATIENT_S)
     await substituter.replace(PLAIN)
     process = substituter._process
     assert process is not None
@@ -90,7 +91,7 @@ async def test_an_answer_that_is_longer_than_a_line_may_be_is_a_problem(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(substitution, "LINE_BYTES", 100)
-    substituter = Substituter()
+    substituter = Substituter(deadline_s=PATIENT_S)
     long = Substitution(text="a" * 200_000, pattern="b", replacement="")
     assert "more memory or time" in (await substituter.replace(long)).problem
     await substituter.close()

@@ -229,7 +229,7 @@ async def test_what_is_sent_in_place_of_a_listener_is_closed_and_refused(
     serving.start()
     with pytest.raises(EnvironmentBroken, match="no listening socket"):
         await asyncio.to_thread(toolbox._listen, path)
-    serving.join(10)
+    serving.join(60)
     assert not serving.is_alive()
 
 

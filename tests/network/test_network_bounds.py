@@ -148,7 +148,7 @@ async def test_the_limits_of_a_grant_are_told_as_hits(tmp_path: Path, plain: Hos
 GET = """
 import os, sys, urllib.request
 try:
-    print(len(urllib.request.urlopen(sys.argv[1], timeout=20).read()))
+    print(len(urllib.request.urlopen(sys.argv[1], timeout=120).read()))
 except Exception as error:
     print("failed:", error)
 """

@@ -27,7 +27,7 @@ GET = """
 import sys, urllib.request, urllib.error, ssl
 try:
     context = ssl.create_default_context(cafile="ca.pem")
-    with urllib.request.urlopen(sys.argv[1], timeout=20, context=context) as answer:
+    with urllib.request.urlopen(sys.argv[1], timeout=120, context=context) as answer:
         print(answer.status, answer.read().decode())
 except urllib.error.HTTPError as error:
     print(error.code, error.read().decode())
@@ -55,7 +55,7 @@ print("read many" if read > 10 else "read few")
 
 
 def get(url: str) -> dict[str, Any]:
-    return call("execute_command", command=f"python3 get.py {url}", timeout_s=60)
+    return call("execute_command", command=f"python3 get.py {url}", timeout_s=120)
 
 
 @pytest.fixture
