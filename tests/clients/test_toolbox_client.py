@@ -41,15 +41,13 @@ async def pretending(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         decoder = Decoder()
-        try:
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
                 for message in decoder.feed(data):
                     said = answer(message)
                     if said is None:
                         return
                     writer.write(said)
-        finally:
-            writer.close()
 
     async with await asyncio.start_unix_server(serve, sock=listener):
         yield path
