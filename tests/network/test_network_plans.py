@@ -126,7 +126,7 @@ async def test_a_secret_is_used_by_a_command_and_can_be_read_nowhere(
     data, said = await ran(
         site,
         get(f"http://{secure.place}/echo"),
-        call("execute_command", command=f"env; python3 seek.py {backwards}", timeout_s=60),
+        call("execute_command", command=f"env; python3 seek.py {backwards}", timeout_s=240),
         call("execute_command", command="env > environment.txt; cat get.py > copy.txt"),
         secrets=(f"HOUSE_TOKEN@{secure.place}",),
     )
