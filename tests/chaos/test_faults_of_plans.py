@@ -26,6 +26,7 @@ from chaos.killing import (
     unsettled,
 )
 from chaos.matrix import left_mounted, left_running
+from engine.held import release
 from engine.test_recovery import lines
 from engine.worksite import Worksite, call
 from environments.dockerds import OwnEngine, engine
@@ -52,6 +53,7 @@ __all__ = ["engine"]  # a fixture
 pytestmark = [pytest.mark.service("root")]
 
 COMMAND = "echo begun; echo once >> log.txt; sleep {pause}; echo then >> log.txt"
+HELD = COMMAND.replace("sleep {pause}", "while ! test -e go; do sleep 0.02; done")
 DAY_S = 86_400
 
 
@@ -85,13 +87,18 @@ def begun(
     (yard / "script.json").write_text(json.dumps(body))
     words = ("run", "steps", "--model", f"scripted:{yard}/script.json", *options)
     process = agents(yard, *words, "--stream", "--format", "json")
+    return process, up_to_a_word(process)
+
+
+def up_to_a_word(process: "subprocess.Popen[bytes]") -> list[dict[str, Any]]:
+    """What a plan tells up to the next word of a command."""
     assert process.stdout is not None
     told = []
     for line in map(json.loads, process.stdout):
         told.append(line)
         if line["event"] == "Output":
             break
-    return process, told
+    return told
 
 
 def require_whole(yard: Path) -> None:
@@ -107,8 +114,9 @@ def require_whole(yard: Path) -> None:
 def test_a_plan_whose_container_engine_is_killed_goes_on_when_that_is_back(
     contained: Path, engine: OwnEngine
 ) -> None:
-    process, told = begun(contained, COMMAND.format(pause=1))
+    process, told = begun(contained, HELD)
     engine.kill()
+    release(Worksite(folder=contained))
     told += rest_of(process)[0]
     stopped = next(line for line in told if "exit_code" in line)
     assert stopped["error"]["code"] == "environment_broken"
@@ -124,9 +132,11 @@ def test_a_plan_whose_container_engine_is_killed_goes_on_when_that_is_back(
 def test_a_plan_whose_container_engine_starts_anew_goes_on_in_another_container(
     contained: Path, engine: OwnEngine
 ) -> None:
-    process, told = begun(contained, COMMAND.format(pause=6))
+    process, told = begun(contained, HELD)
     engine.kill()
     engine.start()  # which ends what runs
+    told += up_to_a_word(process)
+    release(Worksite(folder=contained))
     told += rest_of(process)[0]
     assert next(line for line in told if "exit_code" in line)["exit_code"] == 0
     assert sum(line.get("event") == "EnvironmentStarted" for line in told) == 2
