@@ -3,19 +3,24 @@
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from endings import ended
 from engine.worksite import Worksite
+from patchyard.clients.locks import holders
 from patchyard.contracts.queue import Queue
 from patchyard.domain.events import Event
 from patchyard.domain.queue import Errand, job_of
 from patchyard.engine.ledger import load, read_events
+from patchyard.stores.stuck import WRITING
 
 __all__ = ["LONGEST_S", "WorkerCrew", "crewed", "plans_in"]
 
@@ -57,6 +62,18 @@ class WorkerCrew:
         )
         self.spawned.append(process)
         return process
+
+    def stop(self, process: subprocess.Popen[str], plan_id: str) -> None:
+        """Stop the owner of a plan between two writes: in one it would be killed for the others."""
+        database = self.site.folder / "home" / "patchyard.db"
+        locks = {Path(f"{database}-shm"): WRITING, database.with_suffix(".owners") / plan_id: 0}
+        while True:
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if not any(process.pid in holders(path, byte=byte) for path, byte in locks.items()):
+                return
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.02)
 
     def agents(self, *words: str) -> dict[str, Any]:
         """Run one command to its end and return its last JSON object."""

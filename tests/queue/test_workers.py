@@ -180,7 +180,7 @@ async def test_a_stopped_worker_that_comes_back_cannot_write_and_works_on_as_ano
     plan_id = await crew.queue(site.script([*steps(6, seconds=1.5), done()]))
     stopped = crew.start("stopped")
     await crew.until(plan_id, ToolCallRequested, count=2)
-    stopped.send_signal(signal.SIGSTOP)
+    crew.stop(stopped, plan_id)
     silent = time.time()
     crew.start("other")
     await crew.until(plan_id, Taken, count=2)
@@ -201,7 +201,7 @@ async def test_a_stopped_command_that_comes_back_says_that_it_lost_its_plan(
     site: Worksite, crew: WorkerCrew
 ) -> None:
     command, plan_id = at_work(crew, site.script([*steps(5, seconds=1.5), done()]))
-    command.send_signal(signal.SIGSTOP)
+    crew.stop(command, plan_id)
     crew.start("w")
     await crew.until(plan_id, Taken)
     command.send_signal(signal.SIGCONT)
