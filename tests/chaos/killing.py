@@ -35,6 +35,7 @@ __all__ = [
     "started",
     "struck",
     "unsettled",
+    "up_to_a_word",
 ]
 
 STRUCK = """
@@ -138,6 +139,17 @@ def rest_of(process: "subprocess.Popen[bytes]") -> tuple[list[dict[str, Any]], b
     with contextlib.suppress(ValueError):
         told.append(json.loads(last))
     return told, err
+
+
+def up_to_a_word(process: "subprocess.Popen[bytes]") -> list[dict[str, Any]]:
+    """What a plan tells up to the next word of a command."""
+    assert process.stdout is not None
+    told = []
+    for line in map(json.loads, process.stdout):
+        told.append(line)
+        if line.get("event") == "Output":
+            break
+    return told
 
 
 def journalled(yard: Path, plan: str = "@last") -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from chaos.killing import (
     opened,
     rest_of,
     unsettled,
+    up_to_a_word,
 )
 from chaos.matrix import left_mounted, left_running
 from engine.held import release
@@ -88,17 +89,6 @@ def begun(
     words = ("run", "steps", "--model", f"scripted:{yard}/script.json", *options)
     process = agents(yard, *words, "--stream", "--format", "json")
     return process, up_to_a_word(process)
-
-
-def up_to_a_word(process: "subprocess.Popen[bytes]") -> list[dict[str, Any]]:
-    """What a plan tells up to the next word of a command."""
-    assert process.stdout is not None
-    told = []
-    for line in map(json.loads, process.stdout):
-        told.append(line)
-        if line["event"] == "Output":
-            break
-    return told
 
 
 def require_whole(yard: Path) -> None:

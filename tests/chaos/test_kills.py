@@ -23,12 +23,16 @@ from chaos.killing import (
     answered,
     effects,
     opened,
+    rest_of,
     settlements,
     started,
     unsettled,
+    up_to_a_word,
 )
 from chaos.matrix import running_in
 from endings import ended
+from engine.held import release
+from engine.worksite import Worksite
 from patchyard.clients.process import ProcessRef
 
 STEPS = 10
@@ -178,30 +182,27 @@ def test_an_engine_killed_before_its_first_call_was_sent_sends_it_once(
 
 
 def killed_in_call(yard: Path) -> dict[str, Any]:
-    """Kill the engine while a command runs that shows both its beginning and its end."""
-    command = "echo step-begun >> effects.log; sleep 3; echo step-ended >> effects.log"
+    """Kill the engine while a command runs that shows both its beginning and its end.
+
+    The command goes on some seconds after it was released.
+    """
+    command = "echo step-begun >> effects.log; echo begun; while ! test -e go; do sleep 0.02; done"
+    command += "; sleep 3; echo step-ended >> effects.log"
     reply = {"calls": [{"name": "execute_command", "arguments": {"command": command}}]}
     body = {"note": "written by hand", "execute": [reply, *2 * [{"finish": "done"}]]}
     (yard / "long.json").write_text(json.dumps(body))
     process = agents(yard, *run_of(yard, "long.json"), "--stream", "--format", "json")
-    assert process.stdout is not None
-    started: dict[str, Any] = {}
-    for line in process.stdout:
-        event = json.loads(line)
-        if event["event"] == "EnvironmentStarted":
-            started = event["handle"]
-        if event["event"] == "ToolCallRequested":
-            break
-    while not any(each.stat().st_size for each in yard.glob("workspaces/tasks/*/root/effects.log")):
-        assert process.poll() is None
-        threading.Event().wait(0.02)
+    told = up_to_a_word(process)
     process.send_signal(signal.SIGKILL)
     ended(process)
-    return started
+    handles = [event["handle"] for event in told if event["event"] == "EnvironmentStarted"]
+    found: dict[str, Any] = handles[-1]
+    return found
 
 
 def test_a_call_that_was_running_is_taken_up_again(yard: Path) -> None:
     killed_in_call(yard)
+    release(Worksite(folder=yard))
     end = answered(yard, "plan", "resume", "@last")
     assert end["exit_code"] == 0, end["error"]
     assert effects(yard) == ["step-begun", "step-ended"]
@@ -212,8 +213,11 @@ def test_a_call_that_was_running_is_taken_up_again(yard: Path) -> None:
 def test_a_call_whose_toolbox_is_gone_is_undone_and_run_again(yard: Path) -> None:
     handle = killed_in_call(yard)
     os.kill(handle["details"]["init"]["pid"], signal.SIGKILL)
-    end = answered(yard, "plan", "resume", "@last")
-    assert end["exit_code"] == 0, end["error"]
+    process = agents(yard, "plan", "resume", "@last", "--stream", "--format", "json")
+    up_to_a_word(process)
+    release(Worksite(folder=yard))
+    told, _ = rest_of(process)
+    assert told[-1]["exit_code"] == 0, told[-1]["error"]
     assert effects(yard) == ["step-begun", "step-ended"]
     (settled,) = settlements(yard)
     assert (settled["success"], settled["is_reattached"]) == (True, True)
