@@ -234,6 +234,7 @@ async def _struck(
     if target != "owner":
         hit(target, process.pid, told)
         return
-    process.send_signal(signal.SIGSTOP)
-    await asyncio.sleep(1.0)
-    process.send_signal(signal.SIGCONT)
+    with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+        process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(1.0)
+        process.send_signal(signal.SIGCONT)

@@ -30,12 +30,10 @@ def hit(
     inside = _toolboxes(told)
     if target == "engine":
         return _shot(engine)
-    if target == "both":
-        os.kill(engine, signal.SIGSTOP)
+    if target == "both" and not _shot(engine, signal.SIGSTOP):
+        return False
     found = [pid for pid in (map(_parent, inside) if target == "walls" else inside) if _shot(pid)]
-    if target == "both":
-        os.kill(engine, signal.SIGKILL)
-    return bool(found) or target == "both"
+    return bool(found) if target != "both" else _shot(engine)
 
 
 def _toolboxes(told: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -57,10 +55,10 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def _shot(pid: int) -> bool:
+def _shot(pid: int, number: int = signal.SIGKILL) -> bool:
     try:
         if pid > 1:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
     except ProcessLookupError:
         return False
     return pid > 1
