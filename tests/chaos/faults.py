@@ -17,13 +17,13 @@ from typing import Any
 
 from chaos.matrix import badly_settled, left_mounted, left_running, lost
 from chaos.victims import TARGETS, hit
+from endings import LONGEST_S
 from models.scenes import PLAN, Scene, set_up
 from patchyard.models.scripted import ScriptedReply
 
 __all__ = ["CAUSES", "Outcome", "carried_out", "faults_of"]
 
 RESUMES = 4  # after which the person gives up
-LONGEST_S = 120.0  # of one command
 PROVIDER = ("cut", "drop", "late-error", "empty", "silent", "mute", "status:429", "status:503")
 SLIPS: Mapping[str, ScriptedReply] = {
     "unknown tool": ScriptedReply(calls=(("open_browser", {"url": "x"}),)),

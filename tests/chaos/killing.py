@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from endings import ended
+from endings import LONGEST_S, ended
 from engine.worksite import Worksite
 from patchyard.domain.codec import to_json
 from patchyard.engine.finding import find_plan
@@ -120,14 +120,14 @@ def answered(yard: Path, *arguments: str) -> dict[str, Any]:
 
 
 def rest_of(process: "subprocess.Popen[bytes]") -> tuple[list[dict[str, Any]], bytes]:
-    """What a command whose lines were read one by one says until its end; two minutes at most.
+    """What a command whose lines were read one by one says until its end, LONGEST_S at most.
 
     Not by `communicate`: that does not know of what the reader has in its hand already. What a
     kill cut is passed over.
     """
     assert process.stdout is not None
     assert process.stderr is not None
-    watchdog = threading.Timer(120, process.kill)
+    watchdog = threading.Timer(LONGEST_S, process.kill)
     watchdog.start()
     try:
         with process:

@@ -11,6 +11,7 @@ from typing import Any
 
 from chaos.disks import Machine, machine
 from chaos.logged_file import logged_file
+from endings import LONGEST_S
 
 __all__ = [
     "FILES",
@@ -29,7 +30,6 @@ __all__ = [
 FILES = {"README": "a repository\n", "old/one.txt": "one\n", "old/two.txt": "two\n"}
 STREAMED = {"run", "resume", "apply"}
 PATCH = "handed.patch"
-SECONDS = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +144,7 @@ def answer(here: Machine, command: Command, log: Path | None = None) -> Answer:
     process = here.agents(*command.words, *stream, "--format", "json", **command.variables)
     assert process.stdout is not None
     assert process.stderr is not None
-    watchdog = threading.Timer(SECONDS, process.kill)
+    watchdog = threading.Timer(LONGEST_S, process.kill)
     watchdog.start()
     told: list[tuple[int, Mapping[str, Any]]] = []
     body, at = "", 0
