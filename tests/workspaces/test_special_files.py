@@ -16,7 +16,7 @@ from patchyard.domain.errors import UsageError
 from patchyard.workspaces.commits import broken_refs
 from patchyard.workspaces.handover import GitHandOver
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 NAMES = (
     *("HEAD", "config", "config.worktree", "index", "info/attributes", "info/exclude"),
