@@ -5,7 +5,6 @@
 
 import itertools
 import json
-import os
 import random
 import shutil
 import signal
@@ -20,6 +19,8 @@ import pytest
 from chaos.killing import SEED, agents, amount, answered, journalled, opened
 from chaos.matrix import badly_settled, left_running
 from endings import ended
+from patchyard.clients.process import ProcessRef
+from patchyard.clients.process import kill as kill_exactly
 
 PLANS = amount("PATCHYARD_OUTSIDE", sample=2, soak=40)
 STEPS = 12
@@ -64,10 +65,7 @@ def kill(process: Any, told: list[dict[str, Any]], *, is_engine: bool) -> None:
         return
     for event in told:
         if event["event"] == "EnvironmentStarted":
-            try:
-                os.kill(event["handle"]["details"]["root"]["pid"], signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+            kill_exactly(ProcessRef(**event["handle"]["details"]["root"]))
 
 
 def outlived(yard: Path, rng: random.Random, *words: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from patchyard.clients.process import ProcessRef
+
 __all__ = ["FAR_TARGETS", "TARGETS", "hit"]
 
 TARGETS = ("engine", "toolbox", "both", "walls")
@@ -38,14 +40,15 @@ def hit(
 
 def _toolboxes(told: Sequence[Mapping[str, Any]]) -> list[int]:
     """PID 1 of each environment that is up, as seen from here."""
-    up: dict[str, int] = {}
+    up: dict[str, Mapping[str, int]] = {}
     for event in told:
         if event.get("event") == "EnvironmentStarted":
             details = event["handle"]["details"]
-            up[event["handle"]["environment_id"]] = (details.get("init") or details["root"])["pid"]
+            up[event["handle"]["environment_id"]] = details.get("init") or details["root"]
         elif event.get("event") == "EnvironmentEnded":
             up.pop(event["environment_id"], None)
-    return list(up.values())
+    found = [ProcessRef(pid=each["pid"], started=each["started"]) for each in up.values()]
+    return [each.pid for each in found if each.is_alive]  # its number may be another's by now
 
 
 def _parent(pid: int) -> int:
