@@ -52,7 +52,7 @@ from services import kernel_folder
 
 __all__ = ["engine"]  # a fixture
 
-pytestmark = [pytest.mark.service("root")]
+pytestmark = [pytest.mark.service("root"), pytest.mark.timeout(600)]
 
 COMMAND = "echo begun; echo once >> log.txt; sleep {pause}; echo then >> log.txt"
 HELD = COMMAND.replace("sleep {pause}", "while ! test -e go; do sleep 0.02; done")
