@@ -48,7 +48,7 @@ COMMAND = "printf '%s\\0' {x} \"{x}\" '{x}' pre{x}post # a comment isn't read\np
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
 def test_a_value_reaches_the_program_exactly(shell: str, value: str) -> None:
     command = fill_command(COMMAND, {"x": value})
-    ran = subprocess.run([shell, "-c", command], capture_output=True, check=True, timeout=10)
+    ran = subprocess.run([shell, "-c", command], capture_output=True, check=True, timeout=60)
     expected = [value, value, value, f"pre{value}post", value]
     assert ran.stdout.decode().split("\0")[:-1] == expected
     assert ran.stderr == b""

@@ -169,7 +169,7 @@ def answering(place: Path, said: bytes) -> Iterator[str]:
         thread = threading.Thread(target=answer)
         thread.start()
         yield str(place)
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.mark.parametrize("said", [b"", b"\0\0\0\2{}", b"\0\0\0\2[]", b"HTTP/1.1 200 OK"])

@@ -88,7 +88,7 @@ def test_a_shell_takes_a_long_command_through_a_short_pipe(tools: Operations) ->
     assert tools.run("execute_command", command="true", session="s")["success"]
     fcntl.fcntl(tools.room.shells["s"]._commands, fcntl.F_SETPIPE_SZ, 4096)
     command = f"x={'y' * 50_000}; echo ${{#x}}"
-    result = tools.run("execute_command", command=command, session="s", timeout_s=10)
+    result = tools.run("execute_command", command=command, session="s", timeout_s=60)
     assert (result["success"], result["stdout"]) == (True, "50000\n")
 
 

@@ -273,7 +273,7 @@ def test_bytes_are_relayed_until_one_side_ends(tmp_path: Path) -> None:
             relay.stdin.write(b"words")
             relay.stdin.flush()
             said = relay.stdout.read()
-        thread.join(10)
+        thread.join(60)
     assert said == b"\nt {}\nheard words"
     assert relay.returncode == 0
 
