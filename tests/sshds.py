@@ -203,9 +203,6 @@ def serving_ssh(
         try:
             yield server
         finally:
-            server.cut()
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(server.process.pid, signal.SIGKILL)
-            server.process.wait()
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
