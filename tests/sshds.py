@@ -115,6 +115,7 @@ class SshServer:
 
     def stop(self) -> None:
         """End the server; nobody can connect any more."""
+        self.process.send_signal(signal.SIGSTOP)  # whoever comes back at once is served no more
         self.cut()
         self.process.kill()
         self.process.wait()
