@@ -39,7 +39,7 @@ class Plot:
     ending: Call | None  # how the contender's actor says that it is done; None: a plain answer
     opening: tuple[Call, ...] = ()  # answers before the first step, for those who plan first
     leaves_effects: bool = False  # each step adds its line to a file; the last one counts them
-    slow_step: int = 0  # this one takes half a second, to be killed in
+    slow_step: int = 0  # this one takes two seconds, to be killed in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ class ScriptedServer:
     def _command(self, step: int) -> str:
         command = f"echo made-$(({FIRST}+{step}))"
         if step == self.plot.slow_step:
-            command = f"sleep 0.5; {command}"
+            command = f"sleep 2; {command}"
         return f"{command} | tee -a effects" if self.plot.leaves_effects else command
 
 

@@ -26,7 +26,7 @@ __all__ = ["Failed", "Killed", "Trial", "kill_trial", "timed_trial"]
 
 SAMPLE_S = 0.25
 STALL_S = 90.0  # without a request the contender is taken to be stuck
-KILL_AFTER_S = 0.25  # into a command that takes half a second
+KILL_AFTER_S = 0.25  # into a command that takes two seconds
 KILLED_AT = 20  # the step whose command runs when the engine is killed
 KILL_STEPS = 25
 SETTLING_S = 3.0
