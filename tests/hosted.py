@@ -15,13 +15,13 @@ import pytest
 from patchyard.clients.clock import SystemClock
 from patchyard.clients.ssh_talk import code
 from patchyard.clients.toolbox_options import BOOTSTRAP
-from patchyard.toolbox import arriving, ending, hosting
+from patchyard.toolbox import arriving, ending, engines, hosting
 from patchyard.toolbox.wire import Decoder, encode
 
 __all__ = ["ID", "end", "home", "laid", "options", "printed", "request", "spoken", "start"]
 
 ID = SystemClock().new_id()  # an end kills whoever on this machine carries it
-PATIENT_S = 60.0  # with a toolbox that starts, or ends, on a busy machine
+PATIENT_S = 60.0  # with a toolbox that starts or ends, and an engine, on a busy machine
 HELLO = b'{"do":"hello"}'
 
 
@@ -37,7 +37,8 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         return own if uid == os.getuid() else real(uid)
 
     monkeypatch.setattr(pwd, "getpwuid", made_up)
-    for place, name in ((ending, "ENDING_S"), (hosting, "STARTING_S")):
+    waits = ((ending, "ENDING_S"), (engines, "ANSWER_S"), (hosting, "STARTING_S"))
+    for place, name in waits:
         monkeypatch.setattr(place, name, PATIENT_S)
     yield folder
     shutil.rmtree(folder)
