@@ -24,7 +24,7 @@ echo "{\"runtimes\": {$runtimes}}" >"$folder/daemon.json"
 dockerd --config-file "$folder/daemon.json" --data-root "$folder/data" \
   --exec-root "$folder/exec" --pidfile "$folder/pid" --host "unix://$socket" --bridge=none --iptables=false --ip6tables=false \
   >"$folder/log" 2>&1 </dev/null &
-for _ in $(seq 60); do
+for _ in $(seq 240); do
   if DOCKER_HOST=unix://$socket docker version >/dev/null 2>&1; then
     echo "unix://$socket"
     exit 0
@@ -32,5 +32,5 @@ for _ in $(seq 60); do
   sleep 0.5
 done
 tail -n 20 "$folder/log" >&2
-echo "dockerd did not answer within 30 s" >&2
+echo "dockerd did not answer within 2 minutes" >&2
 exit 1

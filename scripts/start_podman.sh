@@ -23,7 +23,7 @@ END
 CONTAINERS_CONF=$folder/containers.conf CONTAINERS_STORAGE_CONF=$folder/storage.conf \
   podman system service --time 0 "unix://$socket" >"$folder/log" 2>&1 </dev/null &
 echo $! >"$folder/pid"
-for _ in $(seq 60); do
+for _ in $(seq 240); do
   if [ -S "$socket" ]; then
     echo "unix://$socket"
     exit 0
@@ -31,5 +31,5 @@ for _ in $(seq 60); do
   sleep 0.5
 done
 tail -n 20 "$folder/log" >&2
-echo "podman did not answer within 30 s" >&2
+echo "podman did not answer within 2 minutes" >&2
 exit 1
