@@ -15,7 +15,12 @@ from probing.halls import Hall, by_verdict
 from services import ordinary_python
 from timing import IS_SOAK
 
-pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap"), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.service("bubblewrap"),
+    pytest.mark.slow,
+    pytest.mark.timeout(900),  # a hundred attacks and their controls, in gVisor too
+]
 
 NOBODY = 65534
 IS_ROOT = os.geteuid() == 0
