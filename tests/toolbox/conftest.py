@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from patchyard.clients.controls import Control
+from patchyard.toolbox import grep, listing
 from toolboxes import Operations
 
 
 @pytest.fixture
-def tools(tmp_path: Path) -> Iterator[Operations]:
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operations]:
+    for place, name in ((grep, "ONE_FILE_S"), (listing, "STEP_LIMIT_S")):
+        monkeypatch.setattr(place, name, 60.0)  # a machine may stop for some seconds
     workspace = tmp_path / "work"
     workspace.mkdir()
     operations = Operations(workspace)
