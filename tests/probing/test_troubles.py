@@ -7,13 +7,15 @@ import secrets
 import socket
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from patchyard.domain.errors import EnvironmentBroken
-from patchyard.probing import bait, listeners
+from patchyard.probing import bait, listeners, running
 from patchyard.probing.aftermath import borrowed, followed, setuid_carried, unnoticed
 from patchyard.probing.attack import Attack, Control, Group, Run, Verdict
 from patchyard.probing.evidence import said
@@ -159,6 +161,26 @@ async def test_a_script_that_had_no_time_to_begin_gets_more(tmp_path: Path) -> N
     run = await Inside(toolbox, lambda: "1").run(ATTACK, scene(tmp_path))
     assert toolbox.given == [10.0, 60.0]
     assert run.text == "began:x\n\nrefused: its time was up\n"
+
+
+async def test_a_control_that_had_no_time_to_begin_gets_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python, real, given = tmp_path / "python", running._end, []
+    python.write_text(f"#!/bin/sh\nuntil [ -e {tmp_path}/go ]; do sleep 0.01; done\necho begun\n")
+    python.chmod(0o755)
+
+    async def end(process: asyncio.subprocess.Process, timeout_s: float) -> str:
+        given.append(timeout_s)
+        said = await real(process, 0 if len(given) == 1 else 60)
+        (tmp_path / "go").touch()
+        return said
+
+    monkeypatch.setattr(running, "_end", end)
+    monkeypatch.setattr(running, "toolbox_interpreter", lambda: SimpleNamespace(path=str(python)))
+    attack = replace(ATTACK, control=Control.PLAIN)
+    run = await run_control(attack, scene(tmp_path), identity=None)
+    assert (run.text, given) == ("begun\n", [10.0, 60.0])
 
 
 async def test_a_control_that_cannot_start_says_so(

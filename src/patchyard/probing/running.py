@@ -20,6 +20,7 @@ from patchyard.probing.scripting import words
 PYTHON = "python3"  # as the place's own PATH finds it
 ANSWER_S = 30.0  # beyond the script's own time; then it counts as hanging
 SLOWER = 6  # times the time, for a script that did not come to its first word: a slow place
+TIME_IS_UP = "\nrefused: its time was up\n"
 KEPT_BYTES = 32 * 1024 * 1024  # of a control's output
 
 
@@ -64,7 +65,7 @@ class Inside:
         if not run.text:  # it never came to its first word
             run.text = f"refused: {result.get('message', '')}\n"
         if result.get("error") == "TIMEOUT":
-            run.text += "\nrefused: its time was up\n"
+            run.text += TIME_IS_UP
 
     async def _calls(self, attack: Attack, run: Run) -> None:
         for call in attack.calls:
@@ -82,7 +83,19 @@ def _filled(value: Any, given: Mapping[str, Any]) -> Any:
 
 
 async def run_control(attack: Attack, scene: Scene, *, identity: tuple[int, int] | None) -> Run:
-    """Run the same by a process without walls; `identity` is the agent's where it is another."""
+    """Run the same by a process without walls; `identity` is the agent's where it is another.
+
+    A script that had no time to begin gets more, as inside.
+    """
+    run = await _run_control(attack, scene, attack.timeout_s, identity=identity)
+    if run.text != TIME_IS_UP:
+        return run
+    return await _run_control(attack, scene, SLOWER * attack.timeout_s, identity=identity)
+
+
+async def _run_control(
+    attack: Attack, scene: Scene, timeout_s: float, *, identity: tuple[int, int] | None
+) -> Run:
     script = attack.control_script or attack.script
     user = identity if attack.control is Control.AGENT else None
     prefix = _namespaces() if attack.control is Control.NAMESPACES else []
@@ -105,7 +118,7 @@ async def run_control(attack: Attack, scene: Scene, *, identity: tuple[int, int]
             )
         except OSError as error:
             return Run(scene=scene, text=f"refused: {error}\n")
-        end = await _end(process, attack.timeout_s)
+        end = await _end(process, timeout_s)
         printed.seek(0)
         text = printed.read(KEPT_BYTES).decode("utf-8", "replace")
     return Run(scene=scene, text=f"{text}{end}")
@@ -117,7 +130,7 @@ async def _end(process: asyncio.subprocess.Process, timeout_s: float) -> str:
         async with asyncio.timeout(timeout_s):
             await process.wait()
     except TimeoutError:
-        return "\nrefused: its time was up\n"
+        return TIME_IS_UP
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGKILL)
@@ -132,4 +145,4 @@ def _namespaces() -> list[str]:
     return [unshare, *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), *own]
 
 
-__all__ = ["ANSWER_S", "KEPT_BYTES", "PYTHON", "SLOWER", "Inside", "run_control"]
+__all__ = ["ANSWER_S", "KEPT_BYTES", "PYTHON", "SLOWER", "TIME_IS_UP", "Inside", "run_control"]
