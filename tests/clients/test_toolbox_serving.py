@@ -244,10 +244,9 @@ async def test_what_a_command_leaves_running_lives_on(server: Server) -> None:
     late = "until [ -e go ]; do sleep 0.01; done; echo late; echo > told"
     result = await server.command(f"(echo $BASHPID > pid; {late}; sleep 600) & echo on")
     assert (result["success"], result["left_running"], result["stdout"]) == (True, True, "on\n")
-    pid = await written(server.workspace / "pid")
     (server.workspace / "go").touch()
     await written(server.workspace / "told")
-    assert alive(pid)
+    assert alive(await written(server.workspace / "pid"))
 
 
 async def test_a_background_job_is_asked_for_and_ended(server: Server) -> None:

@@ -25,7 +25,7 @@ from patchyard.domain.resource import Resource
 from patchyard.domain.retention import DAY_S, START_S, Family
 from patchyard.engine import pool as warm
 from patchyard.engine.adopting import from_pool
-from patchyard.engine.wishing import prepared, spec_at
+from patchyard.engine.wishing import spec_at
 from patchyard.engine.workflow import Workflow
 from patchyard.environments import keeping
 from services import kernel_folder
@@ -359,37 +359,6 @@ async def test_an_engine_killed_while_it_gives_a_place_away_leaves_a_plan_that_g
     await workflow.run(plan_id)
     assert await spring.printed(plan_id) == ["a.txt", "said.txt"]
     assert not init_of(waited).is_alive
-
-
-async def test_what_cannot_be_made_is_told_and_holds_nothing_up(spring: Spring) -> None:
-    wish = await spring.wish(mounts=("/nowhere:ro",))
-    spring.pool.prepare(wish)
-    assert await spring.pool.take(wish) is None
-    assert spring.told.pop()
-    assert left(spring.site) == []
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"environment": "host"},
-        {"setup": ("true",)},
-        {
-            "environment": "box",
-            "resources": (Resource(name="box", type="container-instance", image="none/such:1"),),
-        },
-    ],
-    ids=["of another kind", "before its setup", "without a container engine"],
-)
-async def test_nothing_is_prepared_where_it_cannot_be(
-    spring: Spring, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    wish = await spring.wish()
-    plan_id = await Workflow(spring.equipment).create(spring.spec(ADD, done(), **options))
-    state = (await spring.site.ledger(spring.equipment, plan_id)).state
-    monkeypatch.setattr(spring.pool, "prepare", lambda _: pytest.fail("it was prepared"))
-    await prepared(spring.equipment, state, wish.base)
 
 
 async def test_a_place_that_nobody_reaches_or_that_does_not_end_is_told(
