@@ -5,15 +5,20 @@ import os
 import secrets
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from environments.limited import limited
 from environments.yards import Adapter, Start, Yard
-from patchyard.clients.docker import connected, engine_socket
+from patchyard.clients import container_making
+from patchyard.clients.berths import Berth
+from patchyard.clients.docker import ContainerEngine, connected, engine_socket
 from patchyard.clients.trial_image import trial_image
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
 from patchyard.domain.ids import ulid
 from patchyard.engine import answers
@@ -110,6 +115,64 @@ async def test_a_container_that_is_killed_in_a_command_of_its_start_says_how_it_
     docker("kill", f"patchyard-{next(yard.station.runtime.glob('0*')).name}")
     with pytest.raises(EnvironmentUnavailable, match=r"; its container ended with exit code 137$"):
         await starting
+
+
+async def test_a_container_that_is_made_after_its_engine_was_killed_goes_with_its_folder(
+    adapter: Adapter, yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    berth = Berth(yard.station, yard.station.new_id(), plan_id="")
+    name = f"patchyard-{berth.directory.name}"
+    handle = berth.handle(ExecutionEnvironment.CONTAINER, "/w", {"container": name})
+    berth.close_listener()
+    looked, inspect = asyncio.Event(), ContainerEngine.inspect
+
+    async def noted(self: ContainerEngine, *given: Any, **more: Any) -> Any:
+        found = await inspect(self, *given, **more)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(ContainerEngine, "inspect", noted)
+    monkeypatch.setattr(container_making, "CREATING_S", 60.0)
+    ending = asyncio.create_task(adapter.end(handle))
+    await looked.wait()
+    async with connected(engine_socket(os.environ)) as engine:
+        await engine.create(name, {"Image": yard.image, "Entrypoint": ["/never"]})
+        await ending
+        assert await inspect(engine, name) is None
+    assert not berth.directory.exists()
+
+
+@pytest.mark.parametrize("which", [1, 2], ids=["asked for links", "its own"])
+async def test_a_container_that_is_made_after_its_start_was_cancelled_goes_too(
+    which: int, adapter: Adapter, yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, may_go_on, create = asyncio.Event(), asyncio.Event(), ContainerEngine.create
+    making: list[asyncio.Task[None]] = []
+
+    async def slow(self: ContainerEngine, name: str, config: Mapping[str, Any]) -> None:
+        async def work() -> None:
+            if len(making) == which:
+                asked.set()
+                await may_go_on.wait()
+            async with connected(self.socket) as engine:
+                await create(engine, name, config)
+
+        making.append(asyncio.create_task(work()))
+        await asyncio.shield(making[-1])  # as its engine does, it goes on without who asked
+
+    monkeypatch.setattr(ContainerEngine, "create", slow)
+    monkeypatch.setattr(container_making, "CREATING_S", 60.0)
+    starting = asyncio.create_task(adapter.start(yard.spec()))
+    await asked.wait()
+    (place,) = yard.station.runtime.glob("0*")
+    starting.cancel()
+    await asyncio.sleep(0)
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await making[-1]
+    async with connected(engine_socket(os.environ)) as engine:
+        assert await engine.inspect(f"patchyard-{place.name}") is None
 
 
 async def test_an_image_that_a_killed_check_left_goes_with_the_next_one(

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from patchyard.clients.container_making import made
 from patchyard.clients.containers import Confined
 from patchyard.clients.docker import ContainerEngine
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
@@ -85,7 +86,7 @@ class KnownLinks:
             while True:
                 if (image, path) not in self._known:
                     if not is_made:
-                        await engine.create(name, inside.bare(image))
+                        await made(engine, name, inside.bare(image))
                         is_made = True
                     if len(self._known) >= MOST_KNOWN:
                         self._known.clear()

@@ -37,6 +37,7 @@ from patchyard.clients.berths import (
 )
 from patchyard.clients.carried import carried_python
 from patchyard.clients.container_ends import with_ending
+from patchyard.clients.container_making import made, made_late
 from patchyard.clients.container_wardens import LedToolbox, end_warden
 from patchyard.clients.containers import (
     Equipped,
@@ -183,11 +184,11 @@ class ContainerEnvironment:
                 equipped=self._equipped(spec, identity, berth, way, is_podman=is_podman),
             )
             await require_unmoved(engine, name, asked, self._links)
-            await engine.create(name, asked.config)
-            made = await engine.inspect(name)
-            require_as_asked(made, asked)
-            _require_no_surprise(spec, made)
-            details["id"] = str((made or {}).get("Id") or "")  # which no `docker rename` changes
+            await made(engine, name, asked.config)
+            found = await engine.inspect(name)
+            require_as_asked(found, asked)
+            _require_no_surprise(spec, found)
+            details["id"] = str((found or {}).get("Id") or "")  # which no `docker rename` changes
             details |= await way.prepare(engine, name)
             berth.handle(self.kind, spec.workspace.target, details)
             told = await _answering(engine, name, way, berth, asked.variables)
@@ -266,6 +267,8 @@ class ContainerEnvironment:
         try:
             place = str(handle.details.get("engine") or engine_socket(os.environ))
             async with connected(place) as engine:
+                if not handle.details.get("id"):
+                    await made_late(engine, id_of(handle), directory)
                 await engine.remove(id_of(handle))
         except EnvironmentUnavailable as error:
             raise EnvironmentBroken(
