@@ -173,6 +173,7 @@ async def _tail(equipment: Equipment, ledger: Ledger, *, is_json: bool, after: i
     spoken = SpokenLines()
     told = JsonLines(plan_id=ledger.plan_id)
     seen = ledger.state.version if after is None else after
+    rested_at = -1
     while True:
         for version, at, event in await ledger.events(after=seen):
             if is_json:
@@ -183,8 +184,10 @@ async def _tail(equipment: Equipment, ledger: Ledger, *, is_json: bool, after: i
         state = (await Ledger.open(equipment.store, equipment.clock, ledger.plan_id)).state
         is_running = state.state in {State.PROCESSING, State.QUEUED}
         if state.version == seen and not is_running:
-            return
-        if state.version == seen and not await is_awaited(equipment, ledger.plan_id):
+            if rested_at == seen or not await equipment.claims.holder(ledger.plan_id):
+                return
+            rested_at = seen  # its owner may be between two phases: another look shows that
+        elif state.version == seen and not await is_awaited(equipment, ledger.plan_id):
             return  # nobody works on it: it would be waited for without end
         await asyncio.sleep(FOLLOW_S)
 
