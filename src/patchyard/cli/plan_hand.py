@@ -172,22 +172,24 @@ def _hand(command: str, plan_id: str, output_format: str, do: Do, *, stream: boo
             with seen if stream else nullcontext(Watching()) as watched:
                 if watched.on_event is not None:
                     ledger.listeners.append(watched.on_event)
-                text = await _said(do, ledger, Handing(equipment, ledger))
-                return Outcome(data=await plan_data(ledger), text=text)
+                return await _outcome(do, ledger, Handing(equipment, ledger))
 
     carry_out(command, output_format, work, stream=stream)
 
 
-async def _said(do: Do, ledger: Ledger, handing: Handing) -> str:
+async def _outcome(do: Do, ledger: Ledger, handing: Handing) -> Outcome:
     """Return what is said of a hand-over; one that an interrupt came too late for was done."""
     before = len(ledger.state.handed)
     try:
-        return await do(ledger, handing)
+        text = await do(ledger, handing)
+        data = await plan_data(ledger)
     except asyncio.CancelledError:
         now = len(ledger.state.handed)
         if now == before:
             raise
-        return f"{'applied' if now > before else 'taken back'}: the interrupt came after it"
+        text = f"{'applied' if now > before else 'taken back'}: the interrupt came after it"
+        data = await plan_data(ledger)
+    return Outcome(data=data, text=text)
 
 
 __all__ = ["LISTED", "Do", "apply", "diff", "unapply"]
