@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from engine.worksite import Worksite
+from engine.worksite import ADD, Worksite, done
 from janitor.passing import gone, swept, worked
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.retention import Family
 from patchyard.engine.inspecting import inspect, inspect_around
+from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
 from patchyard.engine.rolling_back import roll_back
+from patchyard.intake import spec_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -54,6 +56,12 @@ async def test_what_is_wrong_around_a_plan_is_named_and_a_sound_one_says_nothing
         await swept(equipment, days=0)
         assert await inspect_around(equipment, plan_id) == []
 
+        changed(site, "UPDATE summaries SET summary = json_set(summary, '$.updated', 9.5)", plan_id)
+        (said,) = await inspect_around(equipment, plan_id)
+        assert "not what its events say" in said
+        await swept(equipment, days=0)
+        assert await inspect_around(equipment, plan_id) == []
+
         changed(site, "DELETE FROM summaries WHERE stream = ?", plan_id)
         (said,) = await inspect(equipment)
         assert "is lost" in said
@@ -64,6 +72,25 @@ async def test_what_is_wrong_around_a_plan_is_named_and_a_sound_one_says_nothing
 
     answer = await agents(site, "plan", "verify", plan_id)
     assert (answer["exit_code"], answer["error"]["code"]) == (1, "journal_broken")
+
+
+async def test_a_plan_that_goes_on_during_a_look_is_not_called_damaged(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with site.open() as (equipment, workflow):
+        plan_id = await workflow.create(spec_of(site.asked(ADD, done()), site.environ))
+        await workflow.strategize(plan_id)
+        real = Ledger.open
+
+        async def amid(*given: Any) -> Ledger:
+            opened = await real(*given)
+            monkeypatch.undo()
+            await workflow.run(plan_id)
+            return opened
+
+        monkeypatch.setattr(Ledger, "open", amid)
+        assert await inspect_around(equipment, plan_id) == []
+        assert await inspect_around(equipment, plan_id) == []
 
 
 async def test_the_doctor_says_that_the_database_was_lost(site: Worksite) -> None:

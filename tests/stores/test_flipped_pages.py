@@ -75,7 +75,7 @@ async def said(path: Path, plan_id: str) -> list[str]:
         found += [f"{each} is not of this journal" for each in listed if each != plan_id]
         found += (await verify(journal, plan_id)).problems
         ledger = await Ledger.open(store_of(journal), SystemClock(), plan_id)
-        if not is_listed(row) or differs(row, ledger.state):
+        if not is_listed(row) or await differs(row, ledger):
             found.append("its line in the list")
     except PatchyardError as error:
         return [error.message]

@@ -9,13 +9,12 @@ from typing import Any
 from patchyard.domain import retention
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.retention import Family
-from patchyard.domain.state import PlanState
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import LISTED
 from patchyard.engine.ledger import Ledger, summary
 
 LINE = "the line of {} in the list is {}: `agents gc` makes it anew"
-OF_EACH_EVENT = "updated"  # a line is not written with each event
+OF_SOME_EVENT = "updated"  # the time of one: a line is not written with each
 WORK = (Family.WORKSPACE, Family.CHECKPOINTS)
 
 
@@ -34,16 +33,22 @@ async def inspect(equipment: Equipment) -> Sequence[str]:
 async def inspect_around(equipment: Equipment, plan_id: str) -> Sequence[str]:
     """Return what is wrong around the events of one plan: the structure, its line in the list."""
     found = list(await equipment.inspection.structure())
-    try:
-        ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
-    except PatchyardError:
-        return found  # a check of the events says why
-    row = dict(await equipment.store.summaries.summaries()).get(plan_id, {})
+    row, seen = await _line(equipment, plan_id), None
+    while row != seen:  # else the plan went on meanwhile
+        try:
+            ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+        except PatchyardError:
+            return found  # a check of the events says why
+        row, seen = await _line(equipment, plan_id), row
     if not is_listed(row):
         found.append(LINE.format(plan_id, "lost"))
-    elif differs(row, ledger.state):
+    elif await differs(row, ledger):
         found.append(LINE.format(plan_id, "not what its events say"))
     return found
+
+
+async def _line(equipment: Equipment, plan_id: str) -> Mapping[str, Any]:
+    return dict(await equipment.store.summaries.summaries()).get(plan_id, {})
 
 
 def is_listed(row: Mapping[str, Any]) -> bool:
@@ -51,10 +56,12 @@ def is_listed(row: Mapping[str, Any]) -> bool:
     return row.keys() >= LISTED
 
 
-def differs(row: Mapping[str, Any], state: PlanState) -> bool:
+async def differs(row: Mapping[str, Any], ledger: Ledger) -> bool:
     """Whether a line of the list says something else than its plan's events do."""
-    shown = summary(state)
-    return any(row[key] != shown[key] for key in (row.keys() & shown.keys()) - {OF_EACH_EVENT})
+    shown = summary(ledger.state)
+    times = {at for _, at, _ in await ledger.events()}
+    keys = (row.keys() & shown.keys()) - {OF_SOME_EVENT}
+    return row[OF_SOME_EVENT] not in times or any(row[key] != shown[key] for key in keys)
 
 
 __all__ = ["differs", "inspect", "inspect_around", "is_listed"]

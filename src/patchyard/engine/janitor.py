@@ -145,7 +145,7 @@ class Janitor:
             store, clock = equipment.store, equipment.clock
             ledger = await Ledger.open(store, clock, plan_id, is_checked=True)
             row = self._unread.pop(plan_id, {})
-            if not self._is_dry and (not is_listed(row) or differs(row, ledger.state)):
+            if not self._is_dry and (not is_listed(row) or await differs(row, ledger)):
                 await ledger.relist()
             has_some = retention.has_leftovers(things, ledger.state, self._now, self._kept)
             if has_some and await equipment.claims.holder(plan_id) is not None:
