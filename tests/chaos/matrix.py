@@ -294,5 +294,5 @@ def running_in(yard: Path) -> list[str]:
 
 def left_mounted(yard: Path) -> list[str]:
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    found = [line.split(" ")[4] for line in mounts.splitlines() if str(yard) in line]
+    found = [line.split(" ")[4] for line in mounts.splitlines() if f"{yard}/" in line]
     return [f"left mounted: {found}"] if found else []
