@@ -54,10 +54,9 @@ async def test_the_values_of_variables_stand_in_no_command_line(start: Start, ya
 def test_an_onlooker_sees_what_stands_in_one() -> None:
     marker = f"tokenish-{secrets.token_hex(8)}"
     words = ["sh", "-c", "echo; read line", marker]
-    with (
-        looking(marker) as onlooker,
-        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
-    ):
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()  # it has no words while it becomes another program
+        with looking(marker) as onlooker:
+            pass  # the last look comes at its end
     assert onlooker.seen == [f"sh -c echo; read line {marker} "]
