@@ -27,7 +27,7 @@ HELLO = b'{"do":"hello"}'
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of the user who runs this, as the user database would say; nobody is in a hurry."""
+    """A home of the user who runs this, as the user database would say; waits are long."""
     folder = Path(tempfile.mkdtemp(prefix="home-", dir="/tmp"))
     folder.chmod(0o755)
     real = pwd.getpwuid

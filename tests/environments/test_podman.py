@@ -29,7 +29,7 @@ from sshds import serving_ssh
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("podman"), pytest.mark.service("docker")]
 START = Path(__file__).parents[2] / "scripts" / "start_podman.sh"
-LOOKS = 3  # in a row that find nobody
+LOOKS = 3  # in a row that find no process
 
 
 @pytest.fixture
