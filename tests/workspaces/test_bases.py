@@ -7,6 +7,7 @@ import tarfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -89,6 +90,27 @@ async def test_a_file_changed_within_a_second_has_another_time_than_before(copyi
     assert (second / "f0").samefile(first / "f0")
     assert (first / "f1").read_text() == "x\n"
     assert (second / "f1").read_text() == "y\n"
+
+
+async def test_a_checkout_that_takes_seconds_has_another_time_than_the_nearest(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copying.write({f"f{number}": "x\n" for number in range(9)})
+    copying.commit()
+    first = await copying.trees.checkout(await copying.base())
+    dated = 1_000_000_000
+    os.utime(first.parent / f".{first.name}.index", (dated, dated))
+    copying.write({"f1": "y\n"})
+
+    def now() -> float:
+        is_written = any(made.read_text() == "y\n" for made in first.parent.glob(".*.new/f1"))
+        return dated + 10.0 if is_written else dated - 1.0
+
+    monkeypatch.setattr(bases, "time", SimpleNamespace(time=now))
+
+    second = await copying.trees.checkout(await copying.base())
+
+    assert int((second / "f1").stat().st_mtime) == dated + 1
 
 
 async def test_the_index_of_a_large_tree_is_not_newer_than_its_files(

@@ -63,8 +63,9 @@ class Bases:
                 run("cp", "-al", "--", str(near), str(made))
                 shutil.copy2(self.folder / f".{near.name}.index", index)
         looking = git.at(git.git_dir, work_tree=made, index=index)
+        begun = int(time.time())
         looking.run("read-tree", "--reset", "-u", tree, cwd=made)
-        if near is not None:
+        if near is not None and begun <= self._dated(near):
             self._set_apart(looking, near, tree, made)
         if os.geteuid() == 0:
             run("chown", "-hR", "--from=0:0", f"{self.uid}:{self.gid}", "--", str(made))
@@ -88,11 +89,13 @@ class Bases:
         is_known = changed.code == 0  # not where the store was made anew
         return near if is_known and changed.out.count(b"\0") * 2 < whole else None
 
+    def _dated(self, near: Path) -> int:
+        """Return the second after which no file of that base was written."""
+        return int((self.folder / f".{near.name}.index").stat().st_mtime)
+
     def _set_apart(self, git: Git, near: Path, tree: str, made: Path) -> None:
         """Give new files another second than the nearest base's, which byte code caches compare."""
-        second = int((self.folder / f".{near.name}.index").stat().st_mtime)
-        if int(time.time()) > second:
-            return
+        second = self._dated(near)
         names = git.run("diff-tree", "-r", "-z", "--name-only", "--diff-filter=AM", near.name, tree)
         for name in names.split(b"\0")[:-1]:
             os.utime(
