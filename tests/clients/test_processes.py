@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from queue import Queue
@@ -17,6 +18,7 @@ from patchyard.clients.disk import LocalDisk
 from patchyard.clients.mounts import is_mounted, unmount
 from patchyard.clients.process import (
     ProcessRef,
+    ProcessStat,
     identify,
     kill,
     kill_tree,
@@ -87,6 +89,21 @@ def test_a_tree_that_does_not_die_in_time_is_said_to_stay(
     monkeypatch.setattr(processes, "kill", lambda *_: True)
     assert kill_tree(None, marker="A=b", timeout_s=0.01) is False
     assert process.is_alive
+
+
+def test_an_orphan_in_the_middle_of_an_exec_is_killed_too(
+    child: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = ref_of(child)
+    until = time.monotonic() + processes.EXEC_S / 2
+
+    def shown(_marker: str, _stats: list[ProcessStat]) -> list[ProcessRef]:
+        return [process] if time.monotonic() > until and process.is_alive else []
+
+    monkeypatch.setattr(processes, "all_processes", list)
+    monkeypatch.setattr(processes, "marked", shown)
+    assert kill_tree(None, marker="A=b", timeout_s=60)
+    assert not process.is_alive
 
 
 def test_a_process_that_does_not_stop_is_killed_all_the_same(

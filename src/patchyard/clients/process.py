@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 STOP_TIMEOUT_S = 1.0
+EXEC_S = 0.01  # in which an exec that has begun shows its new environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +184,8 @@ def kill_tree(root: ProcessRef | None, *, marker: str, timeout_s: float) -> bool
             targets.update(descendants(root.pid, stats))
             targets.discard(root)
         quiet_looks = 0 if targets else quiet_looks + 1
+        if quiet_looks == 1 and not is_root_alive:  # then only its environment gives one away
+            time.sleep(EXEC_S)
         for target in targets:
             kill(target, signal.SIGSTOP)
         for target in targets:
