@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import os
 import secrets
+import signal
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -237,6 +238,15 @@ async def test_a_victim_that_is_gone_has_no_limits(tmp_path: Path) -> None:
     states = [victim.is_alive]
     await victim.end()
     assert [*states, victim.is_alive, victim.is_limited] == [True, False, False]
+    await victim.end()
+
+
+async def test_a_victim_that_was_killed_a_moment_ago_does_not_live(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("canary-1")
+    given = {**scene(tmp_path).given, "secret": f"{tmp_path}/secret", "folder": str(tmp_path)}
+    victim = await start_victim(given, canary="canary-1", identity=None)
+    os.kill(victim.process.pid, signal.SIGKILL)
+    assert not victim.is_alive  # the loop has not heard of its end
     await victim.end()
 
 

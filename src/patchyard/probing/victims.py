@@ -5,15 +5,18 @@ import contextlib
 import ctypes
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from patchyard.clients.interpreters import toolbox_interpreter
+from patchyard.clients.process import identify
 from patchyard.probing.scripting import words
 
 ANSWER_S = 20.0
+DYING_S, LOOK_S = 0.25, 0.005  # for one that was signalled, and between two looks at it
 IPC_RMID = 0
 
 
@@ -26,8 +29,14 @@ class Victim:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
-        return self.process.returncode is None
+        """Whether it still runs. One that was killed a moment ago gets the time to end."""
+        process = None if self.process.returncode is not None else identify(self.process.pid)
+        deadline = time.monotonic() + DYING_S
+        while process is not None and process.is_alive:
+            if time.monotonic() > deadline:
+                return True
+            time.sleep(LOOK_S)
+        return False
 
     @property
     def is_limited(self) -> bool:
