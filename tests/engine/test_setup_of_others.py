@@ -108,7 +108,7 @@ async def test_what_setup_wrote_over_files_of_the_base_does_not_count_and_is_sai
     assert await changed(site, ran, setup=setup, validate=(gate,)) == ["new.txt"]
     await site.clear()
     said = "setup changed files of the base, which stay as they are:"
-    assert noted(site) == [f"{said} e, f.txt, gone.txt, lib.py"]
+    assert noted(site) == [f"{said} d/a.txt, e, f.txt, gone.txt, lib.py"]
 
 
 LOCKED = "ls > seen.txt; git log > log.txt 2>&1; mkdir -p made && cp requirements.txt made"

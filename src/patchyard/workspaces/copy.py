@@ -119,6 +119,9 @@ class CopyWorkspaces(Strategy):
             is_settled = seen != "" and seen == notes.get(path)
             if not is_settled and path != GONE and not _is_alike(checkout / path, root / path):
                 _keep(root, layer, path)
+        for path in sorted(notes.keys() - now.keys()):
+            if os.path.lexists(checkout / path):
+                _note_gone(root, layer, path)
         return layer
 
 
@@ -180,6 +183,20 @@ def _keep(root: Path, layer: Path, path: str) -> None:
     elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
         shutil.copy2(source, target, follow_symlinks=False)
         os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
+
+
+def _note_gone(root: Path, layer: Path, path: str) -> None:
+    """Put into the layer what an overlay puts in place of a deleted file or folder."""
+    above, name = Path(), ""
+    for name in Path(path).parts:  # down to the first that is not there
+        if not os.path.lexists(root / above / name):
+            break
+        above /= name
+        if (root / above).is_symlink() or not (root / above).is_dir():
+            return  # what lies there now hides it
+    (layer / above).mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError, PermissionError):  # the second before Linux 5.8
+        os.mknod(layer / above / name, stat.S_IFCHR)
 
 
 def _lay(layer: Path, root: Path) -> None:

@@ -14,9 +14,8 @@ from pathlib import Path
 from patchyard.clients.removal import remove_tree
 from patchyard.clients.shelves import Shelf
 from patchyard.clients.syncing import put_in_place
-from patchyard.workspaces.sight import Tracked, is_whiteout
+from patchyard.workspaces.sight import OPAQUE, Tracked, is_opaque, is_whiteout
 
-OPAQUE = "trusted.overlay.opaque"
 GONE = ".patchyard-gone"  # in layers of before 0.6: what setup deleted, NUL between the paths
 NO_PART = (".git", GONE)  # of a layer
 
@@ -57,9 +56,13 @@ class LayerCache:
 
 def lying_over(layer: Path, tracked: Tracked) -> list[str]:
     """Return the paths in a layer that would hide a tracked file, or folders with some."""
-    found, waiting = [], [""]
+    found: list[str] = []
+    waiting = [""]
     while waiting:
         folder = waiting.pop()
+        if folder and is_opaque(layer / folder):
+            there = (path for path in tracked.below(folder) if not os.path.lexists(layer / path))
+            found.extend(there)
         for entry in _entries(layer / folder):
             path = f"{folder}/{entry.name}" if folder else entry.name
             is_folder = entry.is_dir(follow_symlinks=False)

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from patchyard.clients.reader import MAX_DEPTH, Reader
 from patchyard.domain.changeset import Finding, FindingKind
@@ -15,6 +16,7 @@ from patchyard.domain.names import is_dot_git
 Entries = Mapping[str, tuple[str, str]]  # mode and blob by path
 Named = tuple[str, os.stat_result, float]  # path, status, when its folder last changed
 GITLINK = "160000"
+OPAQUE = "trusted.overlay.opaque"
 MAX_TOUCHED = 200_000  # files in one change set
 MAX_BYTES = 4 * 1024**3  # read for one change set; holes in files cost an agent nothing
 MAX_PATH_BYTES = 3000  # of a folder; the kernel takes 4096 for the whole path
@@ -152,6 +154,17 @@ def special_kind(status: os.stat_result) -> str:
     return words.get(stat.S_IFMT(status.st_mode), "no regular file")
 
 
+def is_opaque(folder: int | Path) -> bool:
+    """Whether an overlay says that a folder hides all below it.
+
+    `user.` attributes are the agent's to set, and not asked.
+    """
+    try:
+        return os.getxattr(folder, OPAQUE) == b"y"
+    except OSError:
+        return False
+
+
 def is_whiteout(status: os.stat_result) -> bool:
     """Whether an overlay put this entry in place of a deleted one."""
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
@@ -159,12 +172,14 @@ def is_whiteout(status: os.stat_result) -> bool:
 
 __all__ = [
     "GITLINK",
+    "OPAQUE",
     "Entries",
     "Named",
     "Sight",
     "Touched",
     "Tracked",
     "is_content",
+    "is_opaque",
     "is_whiteout",
     "special_kind",
 ]

@@ -17,10 +17,9 @@ from patchyard.contracts.workspace import LookStopped, never
 from patchyard.domain.machine import is_of_machine
 from patchyard.domain.manifest import BELOW, LEFT_OUT, Delta, Entry, Manifest
 from patchyard.workspaces.bulk import MANY, Bulk, count, look_time
-from patchyard.workspaces.sight import is_whiteout
+from patchyard.workspaces.sight import OPAQUE, is_whiteout
 from patchyard.workspaces.whole import TICKS_NS
 
-OPAQUE = "trusted.overlay.opaque"
 OWN_ATTRIBUTES = ("user.", "system.posix_acl_")  # prefixes of what an agent may set itself
 
 Known = Callable[[str, int, os.stat_result], str]
@@ -269,4 +268,4 @@ def _lent(at: int, name: str, flags: int) -> Iterator[tuple[int, os.stat_result]
         os.close(place)
 
 
-__all__ = ["OPAQUE", "Known", "Survey"]
+__all__ = ["Known", "Survey"]

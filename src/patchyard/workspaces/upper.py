@@ -5,9 +5,7 @@ import stat
 
 from patchyard.clients.reader import Reader
 from patchyard.workspaces.ignores import Ignores
-from patchyard.workspaces.sight import Named, Sight, Tracked, is_whiteout
-
-OPAQUE = "trusted.overlay.opaque"
+from patchyard.workspaces.sight import Named, Sight, Tracked, is_opaque, is_whiteout
 
 
 def walk(reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
@@ -27,7 +25,7 @@ def walk(reader: Reader, tracked: Tracked, ignores: Ignores) -> Sight:
 def _listed(reader: Reader, folder: str, tracked: Tracked, sight: Sight) -> list[Named]:
     """Return what is in a folder, and note what an opaque one hides."""
     named = sight.listed(reader, folder)
-    if folder and _is_opaque(reader.folder(folder)):
+    if folder and is_opaque(reader.folder(folder)):
         at = os.fstat(reader.folder(folder)).st_ctime
         for path in tracked.below(folder):
             if path not in sight.touched:
@@ -46,14 +44,6 @@ def _look(path: str, status: os.stat_result, at: float, tracked: Tracked, sight:
         sight.note(tracked, path, status)
         return False
     return sight.enters(tracked, path, status)
-
-
-def _is_opaque(descriptor: int) -> bool:
-    """Whether the overlay says so; `user.` attributes are the agent's to set, and not asked."""
-    try:
-        return os.getxattr(descriptor, OPAQUE) == b"y"
-    except OSError:
-        return False
 
 
 __all__ = ["walk"]
