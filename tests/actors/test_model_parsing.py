@@ -41,6 +41,17 @@ def test_what_has_one_meaning_is_read_and_named(text: str, mended: str) -> None:
     assert bool(parsed.mended) is bool(mended)
 
 
+@pytest.mark.parametrize(
+    "value", [f"0x{'f' * 5000}", "b'x'", "{1, 2}", "...", "1j", "{(1, 2): 3}", "[0o1, b'']"]
+)
+def test_a_literal_that_no_json_can_say_is_no_use(value: str) -> None:
+    parsed = parse_arguments(f"{{'a': {value}}}")
+    assert parsed.arguments is None
+    assert parsed.problem
+    written = f"<tool_call>{{'name': 'read', 'arguments': {value}}}</tool_call>"
+    assert find_calls(written, ["read"]) == []
+
+
 @pytest.mark.parametrize("text", ["", "  ", "null", "None", "{}"])
 def test_nothing_means_no_arguments(text: str) -> None:
     assert parse_arguments(text).arguments == {}

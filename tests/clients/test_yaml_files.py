@@ -33,6 +33,13 @@ def test_reads_plain_values_with_their_places() -> None:
         ("a: !!python/object:os.system x\n", "f:1:1", "tag"),
         ("? [a]\n: 1\n", "f:1:1", "must be text"),
         ("a: " + "[" * 60 + "]" * 60, "f:1:", "deep"),
+        (f"a: 0x{'f' * 5000}", "f:1:1", "longer than a number may be"),
+        (f"a: -0x{'f' * 39}", "f:1:1", "longer than a number may be"),
+        (f"a: [1, 0o{'7' * 5000}]", "f:1:8", "longer than a number may be"),
+        (f"a: {'9' * 4000}", "f:1:1", "longer than a number may be"),
+        (f"a: {'9' * 5000}", "f:1:1", "longer than a number may be"),
+        (f"a: {'9' * 300}.5", "f:1:1", "longer than a number may be"),
+        (f"a: 1e{'9' * 5000}", "f:1:1", "longer than a number may be"),
     ],
 )
 def test_a_mistake_has_a_line_and_a_column(text: str, place: str, words: str) -> None:
@@ -40,6 +47,16 @@ def test_a_mistake_has_a_line_and_a_column(text: str, place: str, words: str) ->
         parse_yaml(text, name="f")
     assert caught.value.message.startswith(place)
     assert words in caught.value.message
+
+
+def test_a_long_number_is_read_where_it_is_text_and_repeated_shortened() -> None:
+    long = "9" * 5000
+    assert parse_yaml(f"a: '{long}'", name="f").value == {"a": long}
+    assert parse_yaml(f"a: {long}", name="f", is_text=lambda _: True).value == {"a": long}
+    assert parse_yaml(f"a: 0x{'f' * 38}", name="f").value == {"a": 16**38 - 1}
+    with pytest.raises(UsageError) as caught:
+        parse_yaml(f"a: {long}", name="f")
+    assert len(caught.value.message) < 300
 
 
 def test_what_is_no_readable_text_file_is_refused(tmp_path: Path) -> None:

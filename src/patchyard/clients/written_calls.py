@@ -148,10 +148,11 @@ def _python_literal(text: str) -> Mapping[str, Any] | None:
     if len(text) > LITERAL_LIMIT or not text.startswith("{"):
         return None
     try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = _as_object(ast.literal_eval(text))
+        json.dumps(value)  # bytes, sets and numbers of thousands of digits are literals, too
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
-    return _as_object(value)
+    return value
 
 
 def _lenient(text: str) -> Mapping[str, Any] | None:

@@ -11,12 +11,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from patchyard.domain.errors import UsageError
+from patchyard.domain.errors import UsageError, quoted
 from patchyard.domain.faults import Fault, Place
 
 FILE_BYTES = 1_000_000
 DEEPEST = 40
 MOST_PARTS = 50_000
+MOST_DIGITS = 40  # characters of one number; Python writes out none of more than 4,300 digits
 
 STANDARD = "tag:yaml.org,2002:"
 PLAIN = frozenset(f"{STANDARD}{kind}" for kind in ("bool", "float", "int"))
@@ -151,6 +152,12 @@ def _scalar(tag: str, text: str, place: Place) -> Any:
 
 
 def _number(kind: str, text: str, place: Place) -> int | float:
+    if len(text) > MOST_DIGITS:
+        raise Fault(
+            place,
+            f"{quoted(text)} is longer than a number may be: {MOST_DIGITS} characters",
+            hint="write a shorter one, or in quotes where it is text",
+        )
     try:
         if kind == "float":
             return float(text.replace(".inf", "inf").replace(".nan", "nan"))
@@ -176,6 +183,7 @@ def flow(value: Any) -> str:
 __all__ = [
     "DEEPEST",
     "FILE_BYTES",
+    "MOST_DIGITS",
     "MOST_PARTS",
     "PLAIN",
     "STANDARD",
