@@ -24,7 +24,8 @@ from patchyard.cli.plan_act import plan_argument, stream_option
 from patchyard.cli.plan_fork import keep_comments
 from patchyard.cli.screen import SIGNS, patch_shown
 from patchyard.cli.working import watching
-from patchyard.domain.errors import UnknownName
+from patchyard.domain.errors import PatchyardError, UnknownName
+from patchyard.domain.state import PlanState
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
 from patchyard.engine.ledger import Ledger
@@ -161,10 +162,18 @@ def unapply(plan_id: str, output_format: str) -> None:
         paths = await handing.unapply()
         return f"taken back: {counted(len(paths), 'file')}"
 
-    _hand("plan unapply", plan_id, output_format, work)
+    _hand("plan unapply", plan_id, output_format, work, is_back=True)
 
 
-def _hand(command: str, plan_id: str, output_format: str, do: Do, *, stream: bool = False) -> None:
+def _hand(
+    command: str,
+    plan_id: str,
+    output_format: str,
+    do: Do,
+    *,
+    stream: bool = False,
+    is_back: bool = False,
+) -> None:
     async def work() -> Outcome:
         is_json = output_format == JSON
         async with owned(plan_id) as (equipment, ledger):
@@ -172,24 +181,39 @@ def _hand(command: str, plan_id: str, output_format: str, do: Do, *, stream: boo
             with seen if stream else nullcontext(Watching()) as watched:
                 if watched.on_event is not None:
                     ledger.listeners.append(watched.on_event)
-                return await _outcome(do, ledger, Handing(equipment, ledger))
+                return await _outcome(do, ledger, Handing(equipment, ledger), is_back=is_back)
 
     carry_out(command, output_format, work, stream=stream)
 
 
-async def _outcome(do: Do, ledger: Ledger, handing: Handing) -> Outcome:
-    """Return what is said of a hand-over; one that an interrupt came too late for was done."""
-    before = len(ledger.state.handed)
+async def _outcome(do: Do, ledger: Ledger, handing: Handing, *, is_back: bool = False) -> Outcome:
+    """Return what is said of a hand-over, or of taking one back.
+
+    One that an interrupt came too late for was done.
+    """
+    before = ledger.state
     try:
         text = await do(ledger, handing)
         data = await plan_data(ledger)
-    except asyncio.CancelledError:
-        now = len(ledger.state.handed)
-        if now == before:
+    except asyncio.CancelledError as cut:
+        is_done = _is_taken_back if is_back else _is_applied
+        if not is_done(before, ledger.state):
             raise
-        text = f"{'applied' if now > before else 'taken back'}: the interrupt came after it"
+        if isinstance(cut.__cause__, PatchyardError):  # it is done but for what this names
+            raise cut.__cause__ from cut
+        text = f"{'taken back' if is_back else 'applied'}: the interrupt came after it"
         data = await plan_data(ledger)
     return Outcome(data=data, text=text)
+
+
+def _is_applied(before: PlanState, now: PlanState) -> bool:
+    return len(now.handed) > len(before.handed)
+
+
+def _is_taken_back(before: PlanState, now: PlanState) -> bool:
+    """Whether a hand-over is gone, or what was begun of one that was cut short."""
+    was_begun = before.intended is not None and now.intended is None
+    return was_begun or len(now.handed) < len(before.handed)
 
 
 __all__ = ["LISTED", "Do", "apply", "diff", "unapply"]

@@ -26,7 +26,7 @@ from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import PatchyardError, ReviewRejected, WorkFailed
 from patchyard.domain.events import BaseRecorded, Event, PlanCreated
-from patchyard.domain.plan import MANUAL, PlanSpec
+from patchyard.domain.plan import MANUAL, PlanSpec, State
 from patchyard.domain.review import Verdict
 from patchyard.domain.state import PlanState
 from patchyard.engine.equipment import Equipment
@@ -153,6 +153,9 @@ async def carried(equipment: Equipment, plan_id: str, work: Awaitable[PlanState]
         error = Interrupted(f"interrupted; `agents plan resume {plan_id}` carries it on")
     ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
     data = await plan_data(ledger)
+    is_done = ledger.state.state == State.APPLIED and ledger.state.intended is None
+    if isinstance(error, Interrupted) and is_done:
+        error = None  # the interrupt came after it
     if error is None and ledger.state.known.requires_changes and not data["changed"]:
         error = WorkFailed("nothing was changed", hint="--require-changes asked for a change")
     if error is None and data["review"] and data["review"]["verdict"] == Verdict.REQUEST_CHANGES:

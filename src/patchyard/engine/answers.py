@@ -92,6 +92,7 @@ async def whole(
 ) -> T:
     """Await `work` to its end even when cancelled, `undo` what it made then, and raise that.
 
+    Where the work failed, its error is the cause of what is raised.
     For what a thread does: it goes on when nobody waits, and what it made would have no owner.
     `hurry` tells it that nobody wants the rest.
     """
@@ -99,10 +100,10 @@ async def whole(
     cut = await _outwaited(task, hurry)
     if cut is None:
         return task.result()
-    is_made = not task.cancelled() and task.exception() is None  # asked, or asyncio prints it
-    if undo is not None and is_made:
+    failure = None if task.cancelled() else task.exception()  # asked, or asyncio prints it
+    if undo is not None and not task.cancelled() and failure is None:
         await _outwaited(asyncio.ensure_future(undo(task.result())))
-    raise cut
+    raise cut from failure
 
 
 async def _outwaited(
