@@ -93,6 +93,38 @@ async def test_a_plan_that_goes_on_during_a_look_is_not_called_damaged(
         assert await inspect_around(equipment, plan_id) == []
 
 
+async def test_a_plan_that_another_engine_begins_during_a_look_is_not_called_lost(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with site.open() as (equipment, workflow):
+        begun: list[str] = []
+        summaries = equipment.store.summaries.summaries
+        removed = equipment.pruning.removed
+
+        async def amid_the_list() -> Any:
+            listed = [*await summaries()]
+            if not begun:
+                begun.append(await worked(site, workflow))
+            return listed
+
+        async def amid_the_removed() -> Any:
+            monkeypatch.undo()
+            gone = await removed()
+            begun.append(await worked(site, workflow))
+            return gone
+
+        monkeypatch.setattr(equipment.store.summaries, "summaries", amid_the_list)
+        assert await inspect(equipment) == []
+        monkeypatch.setattr(equipment.pruning, "removed", amid_the_removed)
+        assert await inspect(equipment) == []
+        begun.clear()
+        monkeypatch.setattr(equipment.store.summaries, "summaries", amid_the_list)
+        assert (await swept(equipment, days=0)).damaged == ()
+        monkeypatch.setattr(equipment.pruning, "removed", amid_the_removed)
+        assert (await swept(equipment, days=0)).damaged == ()
+        assert len(begun) == 2
+
+
 async def test_the_doctor_says_that_the_database_was_lost(site: Worksite) -> None:
     async with site.open() as (_, workflow):
         await worked(site, workflow)

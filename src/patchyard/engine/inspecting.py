@@ -21,11 +21,12 @@ WORK = (Family.WORKSPACE, Family.CHECKPOINTS)
 async def inspect(equipment: Equipment) -> Sequence[str]:
     """Return what is wrong with the journal as a whole, a sentence each."""
     found = [*await equipment.inspection.structure(), *await equipment.inspection.streams()]
+    keepers = [keeper for keeper in equipment.keepers if keeper.family in WORK]
+    # Before the list: what another engine makes meanwhile is of a plan that the list has by then.
+    things = [each for keeper in keepers for each in await keeper.found()]
     listed = dict(await equipment.store.summaries.summaries())
     found += [LINE.format(plan, "lost") for plan, row in listed.items() if not is_listed(row)]
     known = {*listed, *(each.plan_id for each in await equipment.pruning.removed())}
-    keepers = [keeper for keeper in equipment.keepers if keeper.family in WORK]
-    things = [each for keeper in keepers for each in await keeper.found()]
     lost = {each.plan_id for each in things if retention.is_work(each)} - known
     return [*found, *(f"{plan}: {retention.UNKNOWN}" for plan in sorted(lost))]
 

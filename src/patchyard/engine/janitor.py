@@ -84,12 +84,13 @@ class Janitor:
 
     async def sweep(self) -> Sweep:
         """Look at everything, return what may go, and say what became of each thing."""
+        # Before the list: what another engine makes meanwhile is of a plan that the list has then.
+        found = {family: await keeper.found() for family, keeper in self._keepers.items()}
         listed = dict(await self._equipment.store.summaries.summaries())
         self._is_blind = any("repository" not in row for row in listed.values())
         self._unlisted = {plan for plan, row in listed.items() if not is_listed(row)}
         self._unread = dict(listed)
         self._removed = {each.plan_id for each in await self._pruning.removed()}
-        found = {family: await keeper.found() for family, keeper in self._keepers.items()}
         of_plans = _by_plan([each for family in OF_PLANS for each in found.get(family, ())])
         old = {plan for plan, row in listed.items() if self._may_be_due(row)} | self._unlisted
         busy = {plan for plan, row in listed.items() if row.get("state") in UNDER_WAY}
