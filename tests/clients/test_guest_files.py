@@ -141,12 +141,13 @@ def test_the_first_file_system_holds_python_toolbox_and_drivers(tmp_path: Path) 
             assert str(parent) == "." or str(parent) in held
 
 
-def test_a_python_that_does_not_run_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("python", ["/bin/false", "/bin/true"])
+def test_a_python_that_does_not_run_is_said(tmp_path: Path, python: str) -> None:
     kernel(tmp_path)
     found = find_kernel(tmp_path)
     assert found is not None
     with pytest.raises(EnvironmentUnavailable, match="does not run"):
-        initramfs(found, python="/bin/false", code=tmp_path)
+        initramfs(found, python=python, code=tmp_path)
 
 
 def shown(disk: Path, path: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shlex
 import shutil
 import sqlite3
@@ -32,11 +33,13 @@ from patchyard.engine.inspecting import inspect
 from patchyard.models.choosing import QUICK, choose
 from patchyard.models.providers import Catalogue
 from patchyard.stores.reading import is_closed
+from patchyard.toolbox.finding import program
 from patchyard.upkeep import rules
 from patchyard.workspaces.commits import broken_refs
 from patchyard.workspaces.source import top_of
 
 OLDEST_GIT = (2, 30)
+GIT_VERSION = re.compile(r"(?m)^git version (?P<version>(\d{1,9})\.(\d{1,9})\S*)", re.ASCII)
 SHOWN = 5  # of what is wrong with the journal or the checkout
 
 
@@ -129,22 +132,14 @@ def _python() -> Finding:
 
 
 async def _git() -> Finding:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            "git", "--version", stdout=asyncio.subprocess.PIPE, cwd="/"
-        )
-        output, _ = await process.communicate()
-    except OSError:
-        return Finding(
-            name="git", is_good=False, is_needed=True, said="not found", cure="install git"
-        )
-    version = output.decode().split()[2]
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    path, said = await asyncio.to_thread(program, "git", ())
+    found = GIT_VERSION.search(said)
+    version = found["version"] if found else f"{path} does not say its version" if path else ""
     return Finding(
         name="git",
-        is_good=numbers >= OLDEST_GIT,
+        is_good=found is not None and (int(found[2]), int(found[3])) >= OLDEST_GIT,
         is_needed=True,
-        said=version,
+        said=version or "not found",
         cure=f"install git {OLDEST_GIT[0]}.{OLDEST_GIT[1]} or newer",
     )
 
@@ -290,4 +285,4 @@ async def _model(catalogue: Catalogue) -> Finding:
     return _good("model", f"{choice.name} ({choice.reason})")
 
 
-__all__ = ["OLDEST_GIT", "Finding", "doctor", "left_builds"]
+__all__ = ["GIT_VERSION", "OLDEST_GIT", "Finding", "doctor", "left_builds"]

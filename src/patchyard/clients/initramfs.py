@@ -79,9 +79,9 @@ def _held(python: str, code: Path) -> list[str]:
             timeout=LOOK_TIMEOUT_S,
             env={"PATH": os.defpath},
         )
-    except (OSError, subprocess.SubprocessError) as error:
+        found: list[str] = json.loads(said.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise EnvironmentUnavailable(f"{python} does not run: {error}") from error
-    found: list[str] = json.loads(said.stdout)
     return found
 
 

@@ -77,8 +77,8 @@ def find_qemu() -> Qemu:
         )
     try:
         said = subprocess.run(
-            [path, "--version"], capture_output=True, check=True, timeout=10, text=True
-        ).stdout
+            [path, "--version"], capture_output=True, check=True, timeout=10
+        ).stdout.decode("utf-8", "replace")
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentUnavailable(f"{path} does not run: {error}", hint="look at it") from error
     found = re.search(r"version (\S+(?: \([^)]*\))?)", said)
