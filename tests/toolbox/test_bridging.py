@@ -60,6 +60,17 @@ def test_the_session_and_the_version_are_kept(bad: Misbehaving) -> None:
     assert "text/event-stream" in first["accept"]
 
 
+@pytest.mark.parametrize("content", [b"[1]", b"7", b"[" * 50_000, b"no JSON"])
+def test_a_server_that_greets_with_nonsense_ends_no_bridge(
+    bad: Misbehaving, content: bytes
+) -> None:
+    bad.answer = (200, {"Content-Type": "application/json"}, content)
+    out = io.StringIO()
+    Bridge(bad.url, out).run(iter([json.dumps(HELLO) + "\n"]))
+    assert out.getvalue().count("\n") == 1
+    assert content.decode() in out.getvalue() or "cannot be reached" in out.getvalue()
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [

@@ -84,7 +84,9 @@ async def test_who_has_the_turn_is_named_and_the_file_goes_with_it(tmp_path: Pat
 async def test_a_note_of_a_process_that_ended_is_not_believed(tmp_path: Path) -> None:
     stale = {"pid": os.getpid(), "started": 1, "host": os.uname().nodename, "home": "/gone"}
     place = tmp_path / LOCK
-    for note in (json.dumps(stale), "", "[1]", '{"pid": "x"}'):
+    note = '{"pid": %s, "started": 1, "host": "far", "home": "/gone"}'
+    numbers = [note % number for number in ("Infinity", "NaN", "1e400", "9" * 5000)]
+    for note in (json.dumps(stale), "", "[1]", '{"pid": "x"}', "[" * 16_000, *numbers):
         place.write_text(note)
         with place.open() as held:
             fcntl.flock(held, fcntl.LOCK_EX)

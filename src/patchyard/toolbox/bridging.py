@@ -91,7 +91,11 @@ class Bridge:
     def _note(self, message: dict[str, Any], text: str) -> None:
         """Keep the version that was agreed on."""
         if message.get("method") == "initialize":
-            result = json.loads(text).get("result")
+            try:
+                told = json.loads(text)
+            except RecursionError as error:
+                raise ValueError("its answer is nested too deep") from error
+            result = told.get("result") if isinstance(told, dict) else None
             version = result.get("protocolVersion") if isinstance(result, dict) else None
             self._version = version if isinstance(version, str) else ""
 

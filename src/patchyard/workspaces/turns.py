@@ -232,8 +232,8 @@ def _holder(place: Path) -> Holder | None:
             host=str(row["host"]),
             home=str(row["home"]),
         )
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None  # another user may have written anything there
     is_far = found.host != platform.node()
     is_there = ProcessRef(pid=found.pid, started=found.started).is_alive
     return found if is_far or is_there else None
