@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from domain.plain_names import alone
 from patchyard.domain.changeset import FindingKind
+from patchyard.domain.errors import UsageError
 from patchyard.domain.keyfiles import is_key_file
-from patchyard.domain.names import refused_because
+from patchyard.domain.names import chosen_paths, refused_because
 from patchyard.domain.protected import ENTRIES, is_allowed, protection
 
 PATTERNS = [pattern for entry in ENTRIES for pattern in entry.patterns]
@@ -156,3 +157,27 @@ def test_lock_files_and_manifests_are_key_files() -> None:
     assert is_key_file("requirements/dev.txt")
     assert is_key_file("deep/requirements-dev.txt")
     assert not is_key_file("src/requirements.py")
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ((), ()),
+        ((".",), ()),
+        (("./",), ()),
+        (("a", "."), ()),
+        (("a/..",), ()),
+        (("./a", "b/", "c//d", "e/./f", "g/../h"), ("a", "b", "c/d", "e/f", "h")),
+        ((" ", ".a", "..b", "*"), (" ", ".a", "..b", "*")),
+    ],
+)
+def test_paths_that_people_choose_are_named_as_git_names_them(
+    said: tuple[str, ...], meant: tuple[str, ...]
+) -> None:
+    assert chosen_paths(said) == meant
+
+
+@pytest.mark.parametrize("path", ["", "..", "../a", "a/../../b", "/a", "//a"])
+def test_what_is_no_path_of_the_repository_is_refused(path: str) -> None:
+    with pytest.raises(UsageError, match="no path in the repository"):
+        chosen_paths((".", path))

@@ -25,6 +25,7 @@ from patchyard.cli.plan_fork import keep_comments
 from patchyard.cli.screen import SIGNS, patch_shown
 from patchyard.cli.working import watching
 from patchyard.domain.errors import PatchyardError, UnknownName
+from patchyard.domain.names import chosen_paths
 from patchyard.domain.state import PlanState
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
@@ -66,7 +67,8 @@ def diff(
     async def look(equipment: Equipment, ledger: Ledger) -> Outcome:
         base, changeset = await Handing(equipment, ledger).changeset()
         touched = {name for c in changeset.changes for name in (c.path, c.old_path) if name}
-        for path in paths:
+        chosen = chosen_paths(paths)
+        for path in chosen:
             if not any(name == path or _lies_in(name, path) for name in touched):
                 raise UnknownName(f"no change to {path}", hint=_changed(touched))
         if stat:
@@ -75,7 +77,7 @@ def diff(
                 for change in changeset.changes
             ]
             return Outcome(data=(await plan_data(ledger))["changeset"], text="\n".join(lines))
-        patch = await equipment.trees.diff(base, changeset, paths=paths)
+        patch = await equipment.trees.diff(base, changeset, paths=chosen)
         text = patch.decode("utf-8", "backslashreplace")
         data = {"changeset_id": changeset.id, "patch": text}
         is_shown = is_open(sys.stdout) and sys.stdout.isatty()
@@ -85,7 +87,7 @@ def diff(
 
 
 def _lies_in(name: str, folder: str) -> bool:
-    return folder == "." or name.startswith(f"{folder.rstrip('/')}/")
+    return name.startswith(f"{folder}/")
 
 
 def _changed(names: set[str]) -> str:
@@ -124,7 +126,7 @@ def apply(
         if receipt is None:
             return "nothing to apply: the change set is empty"
         where = f" ({receipt.reference})" if receipt.reference else ""
-        proof = _proof(ledger, is_part=bool(paths))
+        proof = _proof(ledger, is_part=bool(chosen_paths(paths)))
         return (
             f"applied to {to}{where}: {counted(len(receipt.touched), 'file')}{proof}\n"
             f"take it back with: agents plan unapply {ledger.plan_id}\n"

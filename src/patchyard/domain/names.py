@@ -1,7 +1,14 @@
-"""Which names git refuses in a tree, and which are one name on some file system, by name alone."""
+"""Which names git refuses in a tree, which are one name on some file system, which people chose.
+
+All by name alone.
+"""
 
 import re
 import unicodedata
+from collections.abc import Sequence
+from posixpath import normpath
+
+from patchyard.domain.errors import UsageError
 
 DOT_GIT = re.compile(r"^(\.git|git~1)[. ]*(:.*)?$", re.IGNORECASE | re.DOTALL)
 DOT_GITMODULES = re.compile(r"^(\.gitmodules|gitmod~[1-4])[. ]*(:.*)?$", re.IGNORECASE | re.DOTALL)
@@ -55,4 +62,20 @@ def refused_because(path: str, *, is_symlink: bool = False) -> str:
     return ""
 
 
-__all__ = ["caseless", "folded", "is_dot_git", "refused_because"]
+def chosen_paths(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return files and folders as people name them (`./a/`, `a//b`) as a change set names them.
+
+    None are all of it, as those with `.` among them are. Raises UsageError for what is no path
+    below the top of a repository.
+    """
+    plain = tuple(normpath(path) if path else path for path in paths)
+    for path, said in zip(plain, paths, strict=True):
+        if not path or path.startswith("/") or path.split("/", 1)[0] == "..":
+            raise UsageError(
+                f"{said!r} is no path in the repository",
+                hint="name files and folders from its top on, without a slash before them",
+            )
+    return () if "." in plain else plain
+
+
+__all__ = ["caseless", "chosen_paths", "folded", "is_dot_git", "refused_because"]

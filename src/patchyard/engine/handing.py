@@ -9,6 +9,7 @@ from patchyard.domain.codec import from_json
 from patchyard.domain.commit_message import commit_message
 from patchyard.domain.errors import GuardRefused, PatchyardError, StateRefusal
 from patchyard.domain.events import Applied, ApplyIntended, Moved, Unapplied
+from patchyard.domain.names import chosen_paths
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.usage import usage_data
 from patchyard.engine.answers import whole
@@ -46,6 +47,7 @@ class Handing:
     ) -> Receipt | None:
         """Hand over and return the receipt; None when there is nothing to hand over.
 
+        `paths` are files and folders from the top of the repository on; none are all of it.
         All or nothing: on Conflict and StateRefusal neither the repository nor the plan changed.
         Applying a second time is harmless: a branch or patch that is gone is made again, and one
         that cannot be read is a StateRefusal. An apply that was cut short is finished.
@@ -63,7 +65,7 @@ class Handing:
             to=to,
             name=name or _name(to, base, state.plan_id),
             message=commit_message(state.known.task, state.summary),
-            paths=tuple(paths),
+            paths=chosen_paths(paths),
             allow_paths=(*state.known.allow_paths, *allow_paths),
         )
         return await self._carry_out(base, changeset, order)

@@ -10,7 +10,7 @@ from patchyard.clients.reader import Reader, git_mode
 from patchyard.clients.scratch import scratch
 from patchyard.clients.treewriter import TreeWriter, chunks_of, empty_tree, hash_blob
 from patchyard.domain.changeset import Change
-from patchyard.domain.errors import Conflict, WorkFailed
+from patchyard.domain.errors import Conflict, UsageError, WorkFailed
 from patchyard.workspaces.sight import GITLINK
 
 Content = tuple[str, str]  # git mode and blob id in our store
@@ -155,6 +155,14 @@ def in_the_way(paths: Sequence[str], why: str = "changed meanwhile") -> Conflict
     )
 
 
+def nothing_at(paths: Sequence[str]) -> UsageError:
+    """Return the error for a choice of paths that the change set has nothing of."""
+    return UsageError(
+        f"the change set has nothing at {', '.join(paths)}",
+        hint="agents plan diff --stat lists what it has",
+    )
+
+
 def keep_present(git: Git, reader: Reader, paths: Iterable[str], *, like: str) -> None:
     """Store what lies at these paths now, so that it can be merged and brought back."""
     rows = sorted(set(paths))
@@ -233,6 +241,7 @@ __all__ = [
     "in_the_way",
     "keep_present",
     "merge_text",
+    "nothing_at",
     "present",
     "require_room",
     "resolve",

@@ -22,7 +22,7 @@ from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal, Unkn
 from patchyard.workspaces import forms, patches
 from patchyard.workspaces.clearance import as_it_lies, require_allowed
 from patchyard.workspaces.commits import UserRepository, commit, tree_with
-from patchyard.workspaces.edits import Edit, Wanted, decode, resolve, wanted
+from patchyard.workspaces.edits import Edit, Wanted, decode, nothing_at, resolve, wanted
 from patchyard.workspaces.landing import Site, onto_checkout
 from patchyard.workspaces.merging import follow, merge, move_index, move_ref, require_as_planned
 from patchyard.workspaces.moves import Moves, new_token, token_of
@@ -122,10 +122,7 @@ class GitHandOver:
         rows = wanted(changeset.changes, order.paths)
         paths = [row.path for row in rows]
         if order.paths and not rows:
-            raise UsageError(
-                f"the change set has nothing at {', '.join(order.paths)}",
-                hint="agents plan diff --stat lists what it has",
-            )
+            raise nothing_at(order.paths)
         with forms.opened(git, base, store.source, entries, paths) as known:
             site = Site(
                 base=base,

@@ -9,6 +9,7 @@ from patchyard.clients.syncing import sync_folders_above
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Conflict, UsageError
+from patchyard.workspaces.edits import nothing_at
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.worktree import require_writable
 
@@ -23,6 +24,8 @@ def plan(trees: GitTrees, base: Base, changeset: ChangeSet, order: Order) -> Rec
         raise UsageError(f"there is no folder {place.parent}", hint="make it, or name another file")
     require_writable([place.parent])
     content = trees.patch(base, changeset, order.paths)
+    if order.paths and not content:
+        raise nothing_at(order.paths)
     digest = hashlib.sha256(content).hexdigest()
     if _digest(place) not in {"", digest}:
         raise Conflict(f"{place} is there already with other content", hint="name another file")
