@@ -178,3 +178,26 @@ async def test_any_earlier_output_can_be_read_again(runner: ToolRunner) -> None:
     asked = {"call_id": last.result.call_id}
     read = await runner.run(Wanted(ref="r", name="read_output", arguments=asked), turn=2)
     assert "output 2" in read.result.data["content"]
+
+
+@pytest.mark.parametrize("gives_up", ["replace", "end"])
+async def test_an_environment_is_ended_though_the_close_of_its_connection_is_cancelled(
+    runner: ToolRunner, monkeypatch: pytest.MonkeyPatch, gives_up: str
+) -> None:
+    closing, close = asyncio.Event(), Metered.close
+
+    async def slowly(self: Metered) -> None:
+        await close(self)
+        closing.set()
+        await asyncio.Event().wait()
+
+    places = runner._places
+    await places.toolbox(HERE)
+    monkeypatch.setattr(Metered, "close", slowly)
+    ways = {"replace": lambda: places.replace(HERE, "it broke"), "end": places.end}
+    ending = asyncio.ensure_future(ways[gives_up]())
+    await closing.wait()
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    assert runner._ledger.state.environments == {}

@@ -144,8 +144,10 @@ async def attached(station: Station, handle: EnvironmentHandle) -> GuestToolbox:
     try:
         await toolbox.recover()
     except BaseException:
-        await client.close()
-        await replica.close()
+        try:
+            await client.close()
+        finally:
+            await replica.close()
         raise
     return toolbox
 

@@ -114,16 +114,20 @@ class Places:
     async def replace(self, site: Site, reason: str) -> None:
         """Give up a broken environment; the next call starts a new one."""
         async with self._lock:
-            handle, toolbox = self._open.pop(site)
-            await toolbox.close()
-            await self._end(handle, reason, toolbox)
+            await self._given_up(*self._open.pop(site), reason)
 
     async def end(self) -> None:
         """End every environment, with what runs there; the next call starts a new one."""
         while self._open:
-            _, (handle, toolbox) = self._open.popitem()
+            _, opened = self._open.popitem()
+            await self._given_up(*opened, "the work is over")
+
+    async def _given_up(self, handle: EnvironmentHandle, toolbox: Metered, reason: str) -> None:
+        """End one, also where the close of its connection is cancelled."""
+        try:
             await toolbox.close()
-            await self._end(handle, "the work is over", toolbox)
+        finally:
+            await self._end(handle, reason, toolbox)
 
     async def _end(
         self, handle: EnvironmentHandle, reason: str, toolbox: Metered | None = None

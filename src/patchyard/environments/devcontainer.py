@@ -31,7 +31,7 @@ from patchyard.domain.environment import (
     Limits,
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
-from patchyard.engine.answers import answer_in_time
+from patchyard.engine.answers import answer_in_time, whole
 from patchyard.engine.ends import health_at_end
 from patchyard.engine.images import building
 from patchyard.environments.container import ContainerEnvironment
@@ -147,21 +147,25 @@ class DevcontainerEnvironment(ContainerEnvironment):
         """Start one and run its lifecycle commands. Raises EnvironmentUnavailable."""
         handle = await super().start(spec)
         try:
+            await self._lived(handle, spec.commands)
+        except BaseException:
+            await whole(self.end(handle))
+            raise
+        return handle
+
+    async def _lived(self, handle: EnvironmentHandle, commands: Sequence[str]) -> None:
+        """Run its lifecycle commands. Raises EnvironmentUnavailable with how it ended."""
+        try:
             toolbox = await self.attach(handle)
             try:
-                for number, command in enumerate(spec.commands):
+                for number, command in enumerate(commands):
                     await _run(toolbox, f"start-{number}", command)
             finally:
                 await toolbox.close()
         except EnvironmentBroken as error:
             health = await health_at_end(self, handle)
-            await self.end(handle)
             said = "; ".join(filter(None, (error.message, health.ending if health else "")))
             raise EnvironmentUnavailable(said, hint=error.hint) from error
-        except BaseException:
-            await self.end(handle)
-            raise
-        return handle
 
 
 async def _run(toolbox: Toolbox, call_id: str, command: str) -> None:
