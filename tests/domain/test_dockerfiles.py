@@ -1,9 +1,13 @@
 """What a Dockerfile would have an engine fetch is found before anything is built."""
 
+import contextlib
+from collections.abc import Callable
+
 import pytest
 
 from patchyard.domain.dockerfile import images_needed, require_others, require_own_triggers
 from patchyard.domain.errors import EnvironmentUnavailable
+from timing import require_linear
 
 
 def needed(text: str, **arguments: str) -> list[str]:
@@ -26,6 +30,8 @@ def needed(text: str, **arguments: str) -> list[str]:
         ("ARG B\nFROM ${B:-else}${B:+-more}\n", ["2 else"]),
         ("# escape=\\\nFROM a\\\n  AS b\nFROM b\n", ["2 a"]),
         ("FROM a\n# a comment\n", ["1 a"]),
+        ("FROM a\nFROM b\nFROM a\nCOPY --from=b /x /\n", ["1 a", "2 b"]),
+        ("ARG B=base  V\tW=1 \nFROM $B:$W\n", ["2 base:1"]),
         ("FROM \\\n# between\n\n  a\n", ["1 a"]),
         ('FROM a\nADD app-${V}.tgz $HOME/\nADD ["x", "/"]\nRUN echo $((1<<2))\n', ["1 a"]),
         ("FROM a\nARG X=\\odd\nRUN true \\", ["1 a"]),
@@ -81,6 +87,9 @@ def test_what_the_build_is_given_counts_before_the_files_own() -> None:
         ("ENV A=x\\\\\nFROM x", "it is unclear whether it goes on"),
         ("\x1c# x", "a control character"),
         ("ENV A=x \\\r\r\nFROM x", "a control character"),
+        (f"COPY --from={'a' * 5000} / /", "cannot be told"),
+        (f"COPY --from={'9' * 5000} / /", "cannot be told"),
+        (f"COPY --from={'9' * 5000}\u0660 / /", "cannot be told"),
     ],
 )
 def test_what_reaches_out_or_cannot_be_followed_is_refused_with_its_line(
@@ -97,6 +106,41 @@ def test_what_reaches_out_or_cannot_be_followed_is_refused_with_its_line(
 def test_an_argument_that_cannot_be_followed_is_refused(argument: str) -> None:
     with pytest.raises(EnvironmentUnavailable, match="D:1: what ARG takes cannot be told"):
         needed(f"ARG {argument}\nFROM a\n")
+
+
+def test_a_number_beyond_all_stages_is_the_name_of_an_image() -> None:
+    assert needed("FROM a\nCOPY --from=1 / /\nCOPY --from=99999 / /\n") == ["1 a", "2 1", "3 99999"]
+
+
+def test_arguments_that_double_each_other_without_end_are_refused() -> None:
+    doubled = "".join(f"ARG A{n + 1}=$A{n}$A{n}\n" for n in range(200))
+    with pytest.raises(EnvironmentUnavailable, match=r"D:\d+: what ARG takes cannot be told"):
+        needed(f"ARG A0=x\n{doubled}FROM a\n")
+
+
+LONG: dict[str, Callable[[int], str]] = {
+    "arguments": lambda n: f"ARG {'a ' * (n * 3)}\nFROM a\n",
+    "flags": lambda n: f"FROM a\nCOPY {'--chown=1 ' * n}a b\n",
+    "flags of RUN": lambda n: f"FROM a\nRUN {'--a ' * n}\n",
+    "stages": lambda n: "FROM a\n" * (n // 4),
+    "named stages": lambda n: "".join(
+        f"FROM a AS b{k}\nCOPY --from=c{k} a b\n" for k in range(n // 8)
+    ),
+    "triggers": lambda n: f"FROM a\nONBUILD COPY {'--chown=1 ' * n}a b\n",
+    "variables": lambda n: f"ARG A={'${B:-' * n}\nFROM a\n",
+    "lines that go on": lambda n: "FROM a\nRUN " + "a \\\n" * n,
+    "backslashes": lambda n: "FROM a\nRUN " + "\\ " * n + "x\n",
+    "sources": lambda n: f"FROM a\nADD {'$a ' * n}/\n",
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_dockerfile_is_read_in_time_that_grows_with_its_length(kind: str) -> None:
+    def read(amount: int) -> None:
+        with contextlib.suppress(EnvironmentUnavailable):
+            images_needed(LONG[kind](amount), path="D", arguments={})
+
+    require_linear(read, 60_000)
 
 
 def test_an_image_whose_triggers_take_what_is_not_the_builds_is_refused() -> None:

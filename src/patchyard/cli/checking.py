@@ -1,8 +1,10 @@
 """What `agents env check` finds out of a kind or a resource, whatever its type."""
 
+import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +203,8 @@ async def _require_parts(environment: Foreseeing, build: Build, top: Path) -> No
             f"there is no file {build.dockerfile} in the checkout", hint="write it, and commit it"
         )
     said = text.decode("utf-8", "surrogateescape")
-    for needed in images_needed(said, path=build.dockerfile, arguments=build.arguments):
+    reading = partial(images_needed, path=build.dockerfile, arguments=build.arguments)
+    for needed in await asyncio.to_thread(reading, said):
         try:
             await environment.foresee(image=needed.image)
         except EnvironmentUnavailable as error:

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,13 +143,14 @@ class ContainerEngine:
     async def _require_images(self, build: Build, archive: Path, on: Collection[str]) -> None:
         """Refuse a build of images that are not here, for which the engine would ask around."""
         text = await asyncio.to_thread(read_dockerfile, archive, build)
-        for needed in images_needed(text, path=build.dockerfile, arguments=build.arguments):
+        reading = partial(images_needed, path=build.dockerfile, arguments=build.arguments)
+        for needed in await asyncio.to_thread(reading, text):
             try:
                 found = await self.image(needed.image)
                 if needed.image not in on:
                     require_others(needed.image)
                 triggers = (found.get("Config") or {}).get("OnBuild") or ()
-                require_own_triggers(triggers, image=needed.image)
+                await asyncio.to_thread(require_own_triggers, triggers, image=needed.image)
             except EnvironmentUnavailable as error:
                 stage = ", and its stage comes later or goes in a circle" * needed.is_stage
                 raise EnvironmentUnavailable(

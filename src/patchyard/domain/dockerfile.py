@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from patchyard.domain.errors import EnvironmentUnavailable
 
@@ -22,7 +23,10 @@ INSTRUCTIONS = frozenset(
 )
 ARGUMENT = re.compile(r"""(\w+)(?:=("[^"\\]*"|'[^'\\$]*'|[^\s"'\\]*))?""", re.ASCII)
 VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:(:[-+])([^{}$]*))?\})", re.ASCII)
-REFERENCE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]*", re.ASCII)
+REFERENCE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,511}", re.ASCII)  # 255, a tag, a digest
+WORD = re.compile(r"([^ ]*) ?")
+BLANKS = re.compile(r"\s*")
+NUMBER = re.compile(r"[0-9]{1,9}")
 STAGE = re.compile(r"(\S+)(?:\s+as\s+(\S+))?", re.IGNORECASE)
 HERE_DOCUMENT = re.compile(r"<<-?[\"']?[A-Za-z_]|(?:^|\s)\d*<<(?!<)")
 CONTROL = re.compile(r"[\x00-\x08\r-\x1f]")  # blank for some, a letter for others
@@ -31,6 +35,7 @@ TWO_ESCAPES = re.compile(r"\\\\[ \t]*$")  # goes on for one engine, ends for ano
 REACHING = frozenset({"ADD", "ARG", "COPY", "FROM", "ONBUILD", "RUN"})
 BRINGING = frozenset({"ADD", "COPY", "RUN"})
 NOT_LATER = frozenset({"FROM", "MAINTAINER", "ONBUILD"})  # what no trigger may be
+MOST_FILLED = 1 << 20  # characters that all variables of one stand for: each may double the last
 COPY_HINT = "a build has no network here: commit it, and COPY it"
 
 
@@ -58,7 +63,9 @@ class _Line:
 
 
 def images_needed(text: str, *, path: str, arguments: Mapping[str, str]) -> Sequence[Needed]:
-    """Return the images that a build takes. `arguments` are the build's; `path` is for messages.
+    """Return the images that a build takes, each once. `arguments` are the build's.
+
+    `path` is for messages. The time it takes grows with the text and no faster.
 
     Raises EnvironmentUnavailable with the line of what reaches out, or cannot be followed.
     """
@@ -102,15 +109,17 @@ class _Reading:
         self._path = path
         self._given = arguments
         self._known: dict[str, str] = {}  # arguments before the first stage
-        self._stages: list[str] = []  # "" for one without a name
-        self._needed: list[Needed] = []
+        self._stages = 0
+        self._names: set[str] = set()  # of stages, "" for one without
+        self._needed: dict[str, int] = {}  # by image, the first line that names it
+        self._filled = 0
 
     def whole(self, text: str) -> Sequence[Needed]:
         for line in self._lines(text):
             self._take(line)
         return [
-            Needed(image=each.image, line=each.line, is_stage=each.image in self._stages)
-            for each in self._needed
+            Needed(image=image, line=line, is_stage=image in self._names)
+            for image, line in self._needed.items()
         ]
 
     def trigger(self, text: str) -> None:
@@ -150,19 +159,20 @@ class _Reading:
         reference = self._expanded(line, found[1].strip("\"'"))
         if not REFERENCE.fullmatch(reference):
             raise self._unclear(line)
-        if reference != NOTHING and reference not in self._stages:
-            self._needed.append(Needed(image=reference, line=line.number))
-        self._stages.append((found[2] or "").lower())
+        if reference != NOTHING and reference not in self._names:
+            self._needed.setdefault(reference, line.number)
+        self._stages += 1
+        self._names.add((found[2] or "").lower())
 
     def _argument(self, line: _Line) -> None:
-        rest = line.rest
-        while rest:
-            found = ARGUMENT.match(rest)
+        rest, at = line.rest, 0
+        while at < len(rest):
+            found = ARGUMENT.match(rest, at)
             if found is None or rest[found.end() : found.end() + 1].strip():
                 raise self._unclear(line)
             value = self._expanded(line, (found[2] or "").strip("\"'"))
             self._known[found[1]] = self._given.get(found[1], value)
-            rest = rest[found.end() :].lstrip()
+            at = cast("re.Match[str]", BLANKS.match(rest, found.end())).end()
 
     def _bringing(self, line: _Line) -> None:
         if HERE_DOCUMENT.search(line.rest):
@@ -178,12 +188,12 @@ class _Reading:
                 self._require_own(line, source)
 
     def _from_elsewhere(self, line: _Line, value: str) -> None:
-        is_number = value.isascii() and value.isdigit() and int(value) < len(self._stages)
-        if is_number or value in self._stages:
+        is_number = NUMBER.fullmatch(value) is not None and int(value) < self._stages
+        if is_number or value in self._names:
             return
         if not REFERENCE.fullmatch(value):
             raise self._unclear(line)
-        self._needed.append(Needed(image=value, line=line.number))
+        self._needed.setdefault(value, line.number)
 
     def _sources(self, line: _Line) -> Sequence[str]:
         if not line.rest.startswith("["):
@@ -205,10 +215,12 @@ class _Reading:
         def value(found: re.Match[str]) -> str:
             if PREDEFINED.fullmatch((found[1] or found[2]).upper()):
                 return "$"  # engines differ in what they hold
-            known = self._known.get(found[1] or found[2], "")
-            if found[3] == ":+":
-                return found[4] if known else ""
-            return known or (found[4] or "")
+            known, other = self._known.get(found[1] or found[2], ""), found[4] or ""
+            stands_for = (other if known else "") if found[3] == ":+" else known or other
+            self._filled += len(stands_for)
+            if self._filled > MOST_FILLED:
+                raise self._unclear(line)
+            return stands_for
 
         filled = VARIABLE.sub(value, text)
         if "$" in filled or "\\" in filled:
@@ -241,13 +253,14 @@ class _Reading:
         word, _, rest = re.sub(r"[\t\v\f ]+", " ", text.strip()).partition(" ")
         if word.upper() in REACHING and OTHER_BLANK.search(text):
             raise self._refused(_at(number), "a blank of another kind", "write spaces")
-        flags = []
-        while rest.startswith("--"):
-            flag, _, rest = rest.partition(" ")
-            flags.append(flag)
-            if re.search(r"[\\\"'`]", flag):
+        flags, at = [], 0
+        while rest.startswith("--", at):
+            flag = cast("re.Match[str]", WORD.match(rest, at))
+            flags.append(flag[1])
+            at = flag.end()
+            if re.search(r"[\\\"'`]", flags[-1]):
                 raise self._unclear(_at(number, word.upper()))
-        return _Line(number=number, word=word.upper(), flags=tuple(flags), rest=rest)
+        return _Line(number=number, word=word.upper(), flags=tuple(flags), rest=rest[at:])
 
     def _refused(self, line: _Line, what: str, hint: str) -> EnvironmentUnavailable:
         return EnvironmentUnavailable(f"{self._path}:{line.number}: {what}", hint=hint)
