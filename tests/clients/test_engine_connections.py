@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from patchyard.clients import build_log, docker
 from patchyard.clients.build_bounds import BuildWatch
 from patchyard.clients.build_log import BuildLog
 from patchyard.clients.docker import ContainerEngine, connected
@@ -18,16 +19,18 @@ from patchyard.domain.errors import EnvironmentUnavailable
 
 pytestmark = pytest.mark.anyio
 
+STEP = b'{"stream": "Step 1/2 : RUN sleep 3600\\n"}\n{"stream": "one\\n"}\n'
 VERSION = b'{"ApiVersion": "1.43"}'
-SAID = b'{"errorDetail": {"message": "no"}, "error": "no"}\n'
+FAILED = b'{"errorDetail": {"message": "no"}, "error": "no"}\n'
 TIMEOUT_S = 120.0
 
 
 class Endless:
-    """An engine whose builds fail at once and never end."""
+    """An engine whose builds say something and never end."""
 
-    def __init__(self) -> None:
+    def __init__(self, said: bytes) -> None:
         self.is_left = asyncio.Event()
+        self.said = said
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer `version`, and a build without an end."""
@@ -41,7 +44,7 @@ class Endless:
             if b"chunked" in headers:
                 await reader.readuntil(b"0\r\n\r\n")
             writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-            writer.write(b"%x\r\n%s\r\n" % (len(SAID), SAID))
+            writer.write(b"%x\r\n%s\r\n" % (len(self.said), self.said))
             await writer.drain()
             await reader.read()
             self.is_left.set()
@@ -49,9 +52,11 @@ class Endless:
 
 
 @asynccontextmanager
-async def endless(directory: Path) -> AsyncIterator[tuple[Endless, ContainerEngine]]:
+async def endless(
+    directory: Path, said: bytes = FAILED
+) -> AsyncIterator[tuple[Endless, ContainerEngine]]:
     """Yield such an engine, and a connection to it."""
-    seen, place = Endless(), str(directory / "engine.sock")
+    seen, place = Endless(said), str(directory / "engine.sock")
     server = await asyncio.start_unix_server(seen.serve, place)
     async with server, connected(place) as engine:
         yield seen, engine
@@ -66,3 +71,55 @@ async def test_a_build_that_failed_is_closed_though_the_engine_goes_on(tmp_path:
             await engine._answer(engine._built({}, archive, BuildLog("Dockerfile"), watch))
         await seen.is_left.wait()
     assert "no" in kept.value.message
+
+
+async def test_a_build_that_takes_too_long_is_told_with_its_time_and_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "context.tar"
+    archive.write_bytes(b"")
+    heard = asyncio.Event()
+
+    class Hearing(BuildLog):
+        def take(self, line: bytes) -> None:
+            super().take(line)
+            if b"one" in line:
+                heard.set()
+
+    async with asyncio.timeout(TIMEOUT_S), endless(tmp_path, STEP) as (seen, engine):
+        watch = BuildWatch(engine, Limits(), name="Dockerfile")
+        timeouts: list[asyncio.Timeout] = []
+        timeout = asyncio.timeout
+
+        def kept(delay: float | None) -> asyncio.Timeout:
+            if delay == docker.BUILD_S:
+                timeouts.append(timeout(delay))
+                return timeouts[-1]
+            return timeout(delay)
+
+        monkeypatch.setattr(asyncio, "timeout", kept)
+        building = asyncio.ensure_future(
+            engine._answer(
+                engine._built({}, archive, Hearing("Dockerfile"), watch), is_bounded=False
+            )
+        )
+        await heard.wait()
+        timeouts[0].reschedule(0.0)  # its half hour is over
+        with pytest.raises(EnvironmentUnavailable) as overdue:
+            await building
+        await seen.is_left.wait()
+    words = "Dockerfile does not build: `RUN sleep 3600`: it takes longer than 30m\none"
+    assert (overdue.value.message, overdue.value.hint) == (words, build_log.OVERDUE_HINT)
+
+
+@pytest.mark.parametrize("is_bounded", [True, False])
+@pytest.mark.parametrize("error", [ConnectionResetError(), TimeoutError()])
+async def test_a_connection_that_broke_off_is_not_called_one_that_was_silent(
+    error: OSError, is_bounded: bool
+) -> None:
+    async def asked() -> None:
+        raise error
+
+    engine = ContainerEngine(None, "/run/docker.sock")
+    with pytest.raises(EnvironmentUnavailable, match="does not answer: the connection broke off"):
+        await engine._answer(asked(), is_bounded=is_bounded)

@@ -1,10 +1,13 @@
 """What a container engine says while it builds an image; what of it explains a failure."""
 
+import asyncio
 import json
 import re
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
 
+from patchyard.domain.durations import duration
 from patchyard.domain.errors import EnvironmentUnavailable
 
 STEP = re.compile(r"step \d+/\d+ ?: ?(?P<text>.+)", re.IGNORECASE)
@@ -22,6 +25,7 @@ NO_NETWORK = re.compile(
     re.IGNORECASE,
 )
 """How programs say that nobody answers out there: curl, apt, pip, npm, git, Go, busybox."""
+OVERDUE_HINT = "let that step do less, or build the image beforehand and name it: an `image`"
 
 
 async def lines_of(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
@@ -67,6 +71,20 @@ class BuildLog:
         while self._chars > KEPT_CHARS:
             self._chars -= len(self._said.popleft())
 
+    @asynccontextmanager
+    async def within(self, longest_s: float) -> AsyncIterator[None]:
+        """Bound the build. Raises EnvironmentUnavailable with the step that runs at its end."""
+        scope = asyncio.timeout(longest_s)
+        try:
+            async with scope:
+                yield
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            failure = self._failure(f"it takes longer than {duration(longest_s)}")
+            failure.hint = OVERDUE_HINT
+            raise failure from error
+
     def _failure(self, said: str) -> EnvironmentUnavailable:
         """Return the step that failed and its last lines; a cure that fits how it failed."""
         lines = "".join(self._said).splitlines()
@@ -94,6 +112,7 @@ __all__ = [
     "LINE_CHARS",
     "NO_NETWORK",
     "OUTPUT_CHARS",
+    "OVERDUE_HINT",
     "STEP",
     "BuildLog",
     "lines_of",

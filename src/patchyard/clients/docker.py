@@ -180,7 +180,7 @@ class ContainerEngine:
     ) -> None:
         with archive.open("rb") as data:
             async with (
-                asyncio.timeout(BUILD_S),
+                log.within(BUILD_S),
                 self._api._query(  # noqa: SLF001 - the library's `build` has no way to switch the network off
                     "build",
                     "POST",
@@ -335,8 +335,9 @@ class ContainerEngine:
         import aiohttp  # noqa: PLC0415 - comes with aiodocker
         from aiodocker import DockerError  # noqa: PLC0415 - an extra
 
+        scope = asyncio.timeout(ANSWER_S if is_bounded else None)
         try:
-            async with asyncio.timeout(ANSWER_S if is_bounded else None):
+            async with scope:
                 return await asked
         except DockerError as error:
             if error.status == NO_CONNECTION:
@@ -345,10 +346,11 @@ class ContainerEngine:
                 f"the container engine refused: {error.message}", hint="`agents doctor` shows more"
             ) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._silent(error) from error
+            said = f"nothing within {ANSWER_S:g} s" if scope.expired() else ""
+            raise self._silent(error, said) from error
 
-    def _silent(self, error: Exception) -> EnvironmentUnavailable:
-        said = str(error) or f"nothing within {ANSWER_S:g} s"
+    def _silent(self, error: Exception, said: str = "") -> EnvironmentUnavailable:
+        said = said or str(error) or "the connection broke off"
         return EnvironmentUnavailable(
             f"the container engine at {self.socket} does not answer: {said}", hint=START_ENGINE
         )
