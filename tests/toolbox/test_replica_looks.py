@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from patchyard.toolbox import replicating
+from patchyard.toolbox import replicating, trees
 from patchyard.toolbox.operations import begin
 from patchyard.toolbox.trees import Look, Tree
 from toolboxes import Operations
@@ -40,6 +40,41 @@ def test_a_look_taken_with_a_call_serves_who_asks_next_alone(tools: Operations) 
     assert told["replica"] == {"is_same": True, "is_busy": True}
     (tools.workspace / "d").touch()
     assert [row[0] for row in tools.run("replica_look")["entries"]] == ["d"]
+
+
+def test_a_look_at_a_file_that_grows_meanwhile_has_an_end(
+    tools: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tools.workspace / "log"
+    log.write_bytes(b"seen")
+    digest_of, pieces = trees.digest_of, []
+
+    class Growing:
+        """Whoever hashes a piece finds as many bytes more behind it."""
+
+        def __init__(self) -> None:
+            self.own = digest_of()
+
+        def update(self, piece: bytes) -> None:
+            self.own.update(piece)
+            pieces.append(piece)
+            assert len(pieces) < 9
+            with log.open("ab") as file:
+                file.write(piece)
+
+        def hexdigest(self) -> str:
+            return self.own.hexdigest()
+
+    def named(content: bytes) -> str:
+        own = digest_of()
+        own.update(content)
+        return own.hexdigest()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trees, "digest_of", Growing)
+        [grown] = tools.run("replica_look")["entries"]
+    [whole] = tools.run("replica_look")["entries"]
+    assert (grown[4:], whole[4:]) == ([4, named(b"seen")], [8, named(b"seenseen")])
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ async def test_what_changes_under_our_eyes_makes_a_checkpoint_fuzzy(
     own(root)
     keep_content = blobs.Writer.keep
 
-    def changing(self: blobs.Writer, source: int) -> str:
-        digest = keep_content(self, source)
+    def changing(self: blobs.Writer, source: int, **further: int | None) -> str:
+        digest = keep_content(self, source, **further)
         (root / "moving").write_text("2\n")
         if (root / "going").exists():
             (root / "going").rmdir()

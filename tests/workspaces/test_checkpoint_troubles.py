@@ -1,6 +1,7 @@
 """Checkpoints where the store, the disk or the agent's tree makes trouble."""
 
 import errno
+import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ from keeping import everything, kept, own
 from laboratory import Lab
 from patchyard.contracts.workspace import LookStopped
 from patchyard.domain.errors import Unavailable
-from patchyard.stores.blobs import Writer
+from patchyard.stores.blobs import CHUNK_BYTES, Writer
 from patchyard.stores.packs import Pack
 from patchyard.workspaces import survey
 
@@ -38,6 +39,30 @@ async def test_a_store_without_room_keeps_nothing_and_says_so(
     assert keeper.manifest == before
     await keeper.keep()
     assert "deep/more.txt" in keeper.manifest
+
+
+async def test_of_a_file_that_grows_while_it_is_kept_no_more_is_kept_than_was_seen(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, root = await kept(lab)
+    log = root / "log"
+    log.write_bytes(b"seen")
+    own(root)
+    keep = Writer.keep
+
+    def growing(writer: Writer, source: int, **further: int | None) -> str:
+        if os.fstat(source).st_size == len(b"seen"):
+            with log.open("ab") as file:
+                file.write(os.urandom(3 * CHUNK_BYTES))
+        return keep(writer, source, **further)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Writer, "keep", growing)
+        delta = await keeper.keep()
+    assert delta.stored < CHUNK_BYTES
+    assert (delta.is_fuzzy, delta.put["log"].size) == (True, len(b"seen"))
+    assert delta.put["log"].digest == hashlib.sha256(b"seen").hexdigest()
+    assert (await keeper.keep()).stored == 4 + 3 * CHUNK_BYTES
 
 
 async def test_what_cannot_be_read_is_not_kept_and_not_gone(
@@ -107,9 +132,9 @@ async def test_a_file_of_many_names_is_read_once(lab: Lab, monkeypatch: pytest.M
     read: list[int] = []
     keep = Writer.keep
 
-    def counted(writer: Writer, source: int) -> str:
+    def counted(writer: Writer, source: int, **further: int | None) -> str:
         read.append(os.fstat(source).st_nlink)
-        return keep(writer, source)
+        return keep(writer, source, **further)
 
     monkeypatch.setattr(Writer, "keep", counted)
     await keeper.keep()

@@ -7,10 +7,10 @@ from typing import Protocol
 class BlobWriter(Protocol):
     """Takes contents in; they are on disk when the block that gave it has ended."""
 
-    def keep(self, source: int) -> str:
-        """Store what the file `source`, a descriptor, holds.
+    def keep(self, source: int, *, until: int | None = None) -> str:
+        """Store what the file `source`, a descriptor, holds, to byte `until` or to its end.
 
-        Return its SHA-256 in hexadecimal.
+        Return the SHA-256 of that in hexadecimal. One that others write has no end.
         """
         ...
 

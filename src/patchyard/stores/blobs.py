@@ -175,9 +175,9 @@ class Writer:
         self._pack: Pack | None = None
         self._added: dict[str, Record] = {}  # that are known once they are synced
 
-    def keep(self, source: int) -> str:
+    def keep(self, source: int, *, until: int | None = None) -> str:
         """See contracts.blobs.BlobWriter."""
-        found, begun, size = pieces(source), [], 0
+        found, begun, size = pieces(source, until=until), [], 0
         for piece in found:
             begun.append(piece)
             size += len(piece)

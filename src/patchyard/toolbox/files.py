@@ -132,7 +132,7 @@ def _old_content(place: Place) -> bytes | None:
         return None
     fd, found = place.open_file()
     with open(fd, "rb") as file:
-        return file.read() if found.st_size <= MAX_FILE_BYTES else b""
+        return file.read(found.st_size) if found.st_size <= MAX_FILE_BYTES else b""
 
 
 def replace(place: Place, content: bytes) -> None:

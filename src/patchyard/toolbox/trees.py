@@ -224,8 +224,8 @@ class Tree(Footing):
             if not stat.S_ISREG(begun.st_mode):
                 raise FileNotFoundError
             digest, size = digest_of(), 0
-            while True:
-                piece = file.read(PIECE_BYTES)
+            while True:  # who writes there meanwhile may do so without end
+                piece = file.read(min(PIECE_BYTES, begun.st_size - size))
                 if not piece:
                     break
                 digest.update(piece)

@@ -174,7 +174,7 @@ class Survey:
             held = self.hashed.get(mark) or self.known(path, descriptor, status)
             if not held and status.st_size > self.writer.room:
                 return self._lacking(status)
-            held = held or self.writer.keep(descriptor)
+            held = held or self.writer.keep(descriptor, until=status.st_size)
             if status.st_nlink > 1:
                 self.hashed[mark] = held
             after = os.fstat(descriptor)
