@@ -121,7 +121,10 @@ class Moves:
     def _write(self, text: str, *, syncs: bool = False) -> None:
         if self._place is None:
             return
-        with self._place.open("ab") as file:
+        with self._place.open("a+b") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+                file.write(b"\n")  # a row that a power cut or a full disk tore would take the next
             file.write(text.encode("ascii"))
             if syncs:
                 file.flush()
