@@ -1,17 +1,21 @@
 """A store of ours whose objects were lost or damaged: made anew from the user's repository."""
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from laboratory import Lab, started
+from patchyard.clients import locks, syncing
 from patchyard.clients.git import text
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Unavailable
-from patchyard.workspaces.mending import mend
+from patchyard.workspaces import mending, snapshot
+from patchyard.workspaces.mending import is_whole, mend
 from patchyard.workspaces.pinned import GitTrees
+from patchyard.workspaces.store import Store
 
 pytestmark = pytest.mark.anyio
 
@@ -121,6 +125,49 @@ async def test_what_other_plans_had_is_read_after_a_mending_that_was_cut_short(
             mend(store, base.tree, base.commit or "", cut)
 
     assert await GitTrees(copying.trees.home).diff(base, changeset) == patch
+
+
+@pytest.mark.parametrize("number", [0, 1])  # the history is put in its place, then the store
+async def test_who_makes_what_is_missing_while_a_store_is_mended_waits_for_it(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    base = await built(copying)
+    assert base.commit is not None
+    for place in objects_in(Path(base.store).parent):
+        place.unlink()
+    store, other = (copying.trees.open_store(copying.repo) for _ in range(2))
+    waits, put, take = threading.Event(), syncing.put_in_place, locks.taken
+    others: list[threading.Thread] = []
+
+    def made() -> None:
+        try:
+            other.ensure()
+            other.history(base.commit or "")
+        finally:
+            waits.set()  # or is done
+
+    def taken(path: Path) -> int | None:
+        found = take(path)
+        if found is None and others and threading.current_thread() is others[0]:
+            waits.set()
+        return found
+
+    def put_late(made_there: Path, place: Path) -> None:
+        if place == (store.history_place(base.commit or ""), store.git_dir)[number]:
+            others.append(threading.Thread(target=made))
+            others[0].start()
+            assert waits.wait(60)
+        put(made_there, place)
+
+    monkeypatch.setattr(mending, "put_in_place", put_late)
+    monkeypatch.setattr(locks, "taken", taken)
+
+    def retake(made_there: Store) -> Base:
+        return snapshot.of_checkout(made_there, base.commit or "", base.branch)
+
+    assert mend(store, base.tree, base.commit, retake)
+    others[0].join()
+    assert is_whole(store.git, base.tree, store.history(base.commit), base.commit)
 
 
 @pytest.mark.parametrize("damage", [lose, spoil])

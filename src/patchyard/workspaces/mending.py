@@ -82,7 +82,8 @@ def mend(store: Store, tree: str, commit: str, retake: Callable[[Store], object]
                     retake(made)
             if not is_whole(made.git, tree, _history(made, commit), commit):
                 return False
-            _exchange(store, made, commit)
+            with store.making():  # what is aside for a moment, others would make
+                _exchange(store, made, commit)
         finally:
             shutil.rmtree(place, ignore_errors=True)
         return True

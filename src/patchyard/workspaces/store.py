@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit, stand_in
@@ -45,12 +45,17 @@ class Store:
         """Open the user's repository under a configuration of ours; see clients.foreign_git."""
         return stand_in(self.source, self.git.home.parent)
 
+    def making(self) -> AbstractContextManager[None]:
+        """Keep all others from putting a store or a history in its place. Raises Conflict."""
+        return locked(self.folder / "lock")
+
     def ensure(self) -> None:
         """Make the store when it is not there."""
-        if self.git_dir.exists():
-            self._have_raw_bytes()
-            return
-        with locked(self.folder / "lock"):
+        with suppress(FileNotFoundError):  # it is exchanged just now
+            if self.git_dir.exists():
+                self._have_raw_bytes()
+                return
+        with self.making():
             if self.git_dir.exists():
                 return
             made = _temporary(self.git_dir)
@@ -87,7 +92,7 @@ class Store:
         if place.exists():
             return place
         self.ensure()
-        with locked(self.folder / "lock"):
+        with self.making():
             if not place.exists():
                 self._fetch(commit, place)
                 self.borrow(self.git_dir)
