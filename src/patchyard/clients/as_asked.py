@@ -71,7 +71,9 @@ class KnownLinks:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str | None] = {}
 
-    async def misplaced(self, engine: ContainerEngine, name: str, asked: Confined) -> Sequence[str]:
+    async def misplaced(
+        self, engine: ContainerEngine, name: str, asked: Confined, berth: Path
+    ) -> Sequence[str]:
         """Return what of `asked` a link of its image moves, as `inside.misplaced`.
 
         What is not known yet is asked of a container `name` of the image alone, which is made for
@@ -86,7 +88,7 @@ class KnownLinks:
             while True:
                 if (image, path) not in self._known:
                     if not is_made:
-                        await made(engine, name, inside.bare(image))
+                        await made(engine, name, inside.bare(image), berth)
                         is_made = True
                     if len(self._known) >= MOST_KNOWN:
                         self._known.clear()
@@ -101,17 +103,17 @@ class KnownLinks:
 
 
 async def require_unmoved(
-    engine: ContainerEngine, name: str, asked: Confined, known: KnownLinks
+    engine: ContainerEngine, name: str, asked: Confined, known: KnownLinks, berth: Path
 ) -> None:
     """Raise UsageError where links of the image lead a mount to a place of the container's own.
 
     So it is for a folder in memory that they lead over something that is shown.
 
-    Asked before the container `name` is made. Raises EnvironmentUnavailable where the engine does
-    not tell.
+    Asked before the container `name` is made, whose folder is `berth`. Raises
+    EnvironmentUnavailable where the engine does not tell.
     """
     try:
-        moved = await known.misplaced(engine, name, asked)
+        moved = await known.misplaced(engine, name, asked, berth)
     except RuntimeError as error:
         moved = [str(error)]
     if moved:

@@ -37,6 +37,10 @@ ANSWER_S = 20.0  # for anything but waiting for an end
 MORE_RUNTIMES = "others are set in its configuration (`runtimes` in /etc/docker/daemon.json)"
 
 
+class EngineBusy(EnvironmentUnavailable):
+    """The container engine does not answer in time: what it was asked for may come about yet."""
+
+
 class ContainerEngine:
     """One connection to a container engine. Made by `connected`."""
 
@@ -341,17 +345,19 @@ class ContainerEngine:
                 return await asked
         except DockerError as error:
             if error.status == NO_CONNECTION:
-                raise self._silent(error) from error
+                raise self._silent(str(error)) from error
             raise EnvironmentUnavailable(
                 f"the container engine refused: {error.message}", hint="`agents doctor` shows more"
             ) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            said = f"nothing within {ANSWER_S:g} s" if scope.expired() else ""
-            raise self._silent(error, said) from error
+            if scope.expired():
+                raise self._silent(f"nothing within {ANSWER_S:g} s", EngineBusy) from error
+            raise self._silent(str(error) or "the connection broke off") from error
 
-    def _silent(self, error: Exception, said: str = "") -> EnvironmentUnavailable:
-        said = said or str(error) or "the connection broke off"
-        return EnvironmentUnavailable(
+    def _silent(
+        self, said: str, kind: type[EnvironmentUnavailable] = EnvironmentUnavailable
+    ) -> EnvironmentUnavailable:
+        return kind(
             f"the container engine at {self.socket} does not answer: {said}", hint=START_ENGINE
         )
 
@@ -378,6 +384,7 @@ __all__ = [
     "PLACES",
     "START_ENGINE",
     "ContainerEngine",
+    "EngineBusy",
     "connected",
     "engine_socket",
 ]

@@ -37,7 +37,7 @@ from patchyard.clients.berths import (
 )
 from patchyard.clients.carried import carried_python
 from patchyard.clients.container_ends import with_ending
-from patchyard.clients.container_making import made, made_late
+from patchyard.clients.container_making import made, taken_back, taken_late
 from patchyard.clients.container_wardens import LedToolbox, end_warden
 from patchyard.clients.containers import (
     Equipped,
@@ -168,7 +168,7 @@ class ContainerEnvironment:
                 self._station, environment_id, plan_id=spec.plan_id, resource=spec.resource
             )
             name = f"patchyard-{environment_id}"
-            undo.push_async_callback(_taken_back, engine, name, berth)
+            undo.push_async_callback(taken_back, engine, name, berth)
             details: dict[str, Any] = {"container": name, "engine": engine.socket}
             if is_gvisor(spec.runtime) and tasks_of(spec):
                 details[TASKS] = tasks_of(spec)
@@ -183,8 +183,8 @@ class ContainerEnvironment:
                 environment_id=environment_id,
                 equipped=self._equipped(spec, identity, berth, way, is_podman=is_podman),
             )
-            await require_unmoved(engine, name, asked, self._links)
-            await made(engine, name, asked.config)
+            await require_unmoved(engine, name, asked, self._links, berth.directory)
+            await made(engine, name, asked.config, berth.directory)
             found = await engine.inspect(name)
             require_as_asked(found, asked)
             _require_no_surprise(spec, found)
@@ -268,7 +268,7 @@ class ContainerEnvironment:
             place = str(handle.details.get("engine") or engine_socket(os.environ))
             async with connected(place) as engine:
                 if not handle.details.get("id"):
-                    await made_late(engine, id_of(handle), directory)
+                    await taken_late(engine, id_of(handle), directory)
                 await engine.remove(id_of(handle))
         except EnvironmentUnavailable as error:
             raise EnvironmentBroken(
@@ -283,19 +283,6 @@ class ContainerEnvironment:
     async def _engine(self) -> AsyncIterator[ContainerEngine]:
         async with connected(engine_socket(os.environ)) as engine:
             yield engine
-
-
-async def _taken_back(engine: ContainerEngine, name: str, berth: Berth) -> None:
-    """Take away what a start that failed has made.
-
-    Where the engine does not answer any more its folder stays: so the janitor finds it again.
-    """
-    try:
-        await engine.remove(name)
-    except EnvironmentUnavailable:
-        berth.close_listener()
-    else:
-        berth.discard()
 
 
 def _require_sources(spec: EnvironmentSpec) -> None:
