@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from patchyard.clients.build_inputs import build_inputs
 from patchyard.clients.glimpse import Glimpse
 from patchyard.clients.inventory import inventory
 from patchyard.clients.yaml import Document, parse_yaml, read_yaml
@@ -23,7 +24,6 @@ from patchyard.domain.effective import (
 )
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
-from patchyard.domain.features import own_metadata
 from patchyard.domain.limit_settings import LIMIT_KEYS
 from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
@@ -43,6 +43,8 @@ FOLDER = ".patchyard"
 REPOSITORY_FILE = f"{FOLDER}/config.yaml"
 MODELS_FILE = f"{FOLDER}/models.yaml"
 MODELS_BYTES = 64 * 1024  # of it: each plan holds a copy
+IN_FOLDER = f"take it out of {FOLDER}/, where only settings belong"
+IN_BUILDS = "let devcontainer.json name plain files, by plain names, or take it out"
 PREFIX = "PATCHYARD_"
 # Not settings: where the state lies, the marks of our processes, what goes wrong in a
 # mock, which part of `models.yaml` counts, and what our own suite reads.
@@ -68,6 +70,7 @@ class RepositoryFiles:
     paths: frozenset[str] = frozenset()  # of all that was hashed
     obstacle: str = ""  # why a settings file that is named there cannot be read
     unhashed: str = ""  # why the whole cannot be trusted: what of it cannot be hashed
+    cure: str = ""  # of that
 
     @property
     def digest(self) -> str:
@@ -91,7 +94,7 @@ class RepositoryFiles:
         if self.unhashed:
             raise UsageError(
                 f"{self.unhashed}: what cannot be hashed is not trusted",
-                hint=f"take it out of {FOLDER}/, where only settings belong",
+                hint=self.cure,
             )
 
     def require_readable(self) -> None:
@@ -142,8 +145,10 @@ class Configuration:
 
 def repository_files(sight: Glimpse) -> RepositoryFiles:
     """Read a repository's settings folder, and what it says of devcontainers."""
-    found, beside = inventory(sight, FOLDER), _devcontainers(sight)
-    files = {**found.files, **beside}
+    found, said = inventory(sight, FOLDER), _devcontainers(sight)
+    texts = {path: data.decode("utf-8", "replace") for path, data in said.items()}
+    built = build_inputs(texts, sight)
+    files = {**found.files, **said}
     for path in (REPOSITORY_FILE, MODELS_FILE):  # of a folder with too much in it they count too
         if path not in files and (data := sight.read(path)) is not None:
             files[path] = data
@@ -151,22 +156,18 @@ def repository_files(sight: Glimpse) -> RepositoryFiles:
     obstacles = (_obstacle(sight, path) or _misnamed(path, files) for path in missing)
     return RepositoryFiles(
         files=files,
-        hashed={**found.hashed(), **beside},
-        paths=found.paths.union(beside),
+        hashed={**built.hashed(), **found.hashed(), **said},
+        paths=found.paths.union(said, built.paths),
         obstacle=next(filter(None, obstacles), ""),
-        unhashed=found.unhashed,
+        unhashed=found.unhashed or built.unhashed,
+        cure=IN_FOLDER if found.unhashed else IN_BUILDS,
     )
 
 
 def _devcontainers(sight: Glimpse) -> Mapping[str, bytes]:
-    """Return each devcontainer.json, and what its repository's own features say, by path."""
-    files: dict[str, bytes] = {}
-    for path in places_in(sight.names(), sight.names):
-        data = sight.read(path)
-        if data is not None:
-            text = data.decode("utf-8", "replace")
-            files |= {path: data, **own_metadata(text, path, sight)}
-    return files
+    """Return each devcontainer.json, by path."""
+    found = {path: sight.read(path) for path in places_in(sight.names(), sight.names)}
+    return {path: data for path, data in found.items() if data is not None}
 
 
 def _obstacle(sight: Glimpse, file: str) -> str:

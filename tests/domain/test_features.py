@@ -12,7 +12,7 @@ from patchyard.domain.features import (
     CREATING,
     WEAKENING,
     commands_in,
-    own_metadata,
+    own_folders,
     parse_metadata,
     weakening_in,
 )
@@ -203,10 +203,9 @@ def test_a_feature_that_is_too_large_is_named() -> None:
 def test_trust_is_bound_to_what_features_of_the_repository_say() -> None:
     there = files(a={"dependsOn": {"./b": {}}}, b={"id": "b"}, c={})
     text = '{"features": {"./a": {}} /* and no more */}'
-    paths = [f".devcontainer/{name}/devcontainer-feature.json" for name in ("a", "b")]
-    assert list(own_metadata(text, PATH, there)) == paths
+    assert own_folders(text, PATH, there) == [".devcontainer/a", ".devcontainer/b"]
     for odd in ('{"features": {"./none": {}}}', '{"features": []}', "[]", "{"):
-        assert own_metadata(odd, PATH, there) == {}
+        assert own_folders(odd, PATH, there) == []
 
 
 def test_commands_of_features_come_first_at_each_hook() -> None:

@@ -30,7 +30,9 @@ def trust(path: str, output_format: str, *, revoke: bool) -> None:
 
     They may then choose environments, mounts, variables, hosts, secrets, MCP servers, weaker limits
     and models (which providers are asked, and which variables hold their keys), but never the kind
-    `host`. All of it is said. Any change below .patchyard/ makes the trust void.
+    `host`. All of it is said. Any change below .patchyard/, of a devcontainer.json or of what its
+    image is built by (Dockerfile, own features) makes the trust void; of files that a Dockerfile
+    copies in it does not.
     """
 
     async def job(catalogue: Catalogue) -> Outcome:

@@ -32,7 +32,10 @@ PATH_FACTS = "X-Docker-Container-Path-Stat"
 LABEL_BUILD = "patchyard.build"
 BUILD_S = 1800.0  # of one image
 UNBOUNDED = "Podman bounds no processes, memory or disk of a build, and this one is not trusted"
-TRUST_IT = "look at what is built, then `agents trust`; or use Docker's engine; or name an `image`"
+TRUST_IT = (
+    "look at the Dockerfile and at all that it copies in, which trust does not cover, then `agents"
+    " trust`; or use Docker's engine; or name an `image`"
+)
 ANSWER_S = 20.0  # for anything but waiting for an end
 MORE_RUNTIMES = "others are set in its configuration (`runtimes` in /etc/docker/daemon.json)"
 

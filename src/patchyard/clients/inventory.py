@@ -1,4 +1,4 @@
-"""All that lies in a folder of a repository, as trust is bound to it: paths, kinds and contents.
+"""All that lies in folders of a repository, as trust is bound to it: paths, kinds and contents.
 
 What cannot be hashed is named, so that nothing is trusted which nothing would make void.
 """
@@ -16,7 +16,7 @@ MOST_FILES = 500  # links and special files among them
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """What lies in one folder."""
+    """What lies in one folder, or in several."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)  # those of FILE_BYTES at most, by path
     links: Mapping[str, bytes] = field(default_factory=dict)  # what each says, by path
@@ -40,20 +40,18 @@ class Inventory:
 
 def inventory(sight: Glimpse, folder: str) -> Inventory:
     """Return all that lies in `folder`, deeper too; empty where there is nothing."""
-    made = _Making(folder)
-    for entry in sight.entries(folder):
-        made.take(entry, sight)
-        if made.is_over:
-            break
+    made = Making(folder)
+    made.take_all(folder, sight)
     return made.whole()
 
 
-class _Making:
-    """An inventory while it is made."""
+class Making:
+    """An inventory while it is made; `what` it is of, for messages."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, what: str) -> None:
         self.is_over = False
-        self._folder = folder
+        self._what = what
+        self._taken: set[str] = set()
         self._entries = self._bytes = 0
         self._others = 0  # than folders
         self._files: dict[str, bytes] = {}
@@ -61,7 +59,22 @@ class _Making:
         self._large: dict[str, bytes] = {}
         self._unhashed: list[str] = []
 
+    def take_all(self, path: str, sight: Glimpse) -> None:
+        """Take what lies at `path`, deeper too."""
+        for entry in sight.entries(path):
+            if self.is_over:
+                break
+            self.take(entry, sight)
+
+    def refuse(self, why: str) -> None:
+        """Note why something cannot be hashed."""
+        self._unhashed.append(why)
+
     def take(self, entry: Entry, sight: Glimpse) -> None:
+        """Take one entry, once; nothing more beyond the bounds."""
+        if entry.path in self._taken or self.is_over:
+            return
+        self._taken.add(entry.path)
         self._entries += 1
         self._bytes += entry.size
         self._others += entry.kind != "folder"
@@ -90,10 +103,11 @@ class _Making:
         passed = [words for is_passed, words in bounds if is_passed]
         if passed:
             self.is_over = True
-            self._unhashed.append(f"{self._folder} holds more than {passed[0]}")
+            self._unhashed.append(f"{self._what} holds more than {passed[0]}")
         return self.is_over
 
     def whole(self) -> Inventory:
+        """Return all that was taken."""
         return Inventory(
             files=self._files,
             links=self._links,
@@ -102,4 +116,4 @@ class _Making:
         )
 
 
-__all__ = ["HASHED_BYTES", "MOST_ENTRIES", "MOST_FILES", "Inventory", "inventory"]
+__all__ = ["HASHED_BYTES", "MOST_ENTRIES", "MOST_FILES", "Inventory", "Making", "inventory"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from posixpath import basename, dirname, join, normpath
 from typing import Any
 
+from patchyard.domain.devcontainer_parts import build_in, leads_out, mapping_in, text_in
 from patchyard.domain.environment import Limits
 from patchyard.domain.environment_limits import EnvironmentLimits
 from patchyard.domain.errors import GuardRefused, UsageError
@@ -120,7 +121,7 @@ def parse_devcontainer(text: str, sight: Sight) -> Devcontainer:
     if not isinstance(body, Mapping):
         raise UsageError(f"{sight.path}: must be an object, not {kind_of(body)}")
     try:
-        asked = features_in(_mapping(body, "features"), sight.path, sight.files)
+        asked = features_in(mapping_in(body, "features"), sight.path, sight.files)
         refused = _refused(body, asked)
         local = [*asked_in(body), *asked.local]
         ordered = elsewhere_in(body.get(ORDER), sight.path, (ORDER,))
@@ -173,10 +174,10 @@ class _Reading:
                 hint="name `image` or `build` in its place",
             )
         known = {*COUNTED, *HARMLESS, *DANGEROUS}
-        said = _mapping(body, NEEDS)
+        said = mapping_in(body, NEEDS)
         needs = host_requirements_of(said)
         unknown = [str(key) for key in body if key not in known]
-        unknown += [f"build.{key}" for key in _mapping(body, "build") if key not in OF_BUILDS]
+        unknown += [f"build.{key}" for key in mapping_in(body, "build") if key not in OF_BUILDS]
         over = [*refused, *sorted([*unknown, *unmet_in(said), *self._beyond(needs)])]
         return Devcontainer(
             path=self._sight.path,
@@ -191,7 +192,7 @@ class _Reading:
             cpus=needs.cpus,
             created=self._commands(CREATING),
             started=self._commands(STARTING),
-            features=tuple(sorted(_mapping(body, "features"))),
+            features=tuple(sorted(mapping_in(body, "features"))),
             extension=self._extension(metadata, is_fetching=is_fetching),
             passed_over=tuple(over),
         )
@@ -204,11 +205,11 @@ class _Reading:
         return [f"{NEEDS}.memory beyond {shown_bytes(most)} (before `agents trust`)"]
 
     def _text(self, key: str) -> str:
-        return self._filled(_text(self._body, key, ()), (key,))
+        return self._filled(text_in(self._body, key, ()), (key,))
 
     def _extension(self, metadata: Mapping[str, str], *, is_fetching: bool) -> Extension | None:
         """Return what the installer of features is told, commands too: it brings them in order."""
-        features = _mapping(self._body, "features")
+        features = mapping_in(self._body, "features")
         if not features:
             return None
         hooks = {hook: self._commands((hook,)) for hook in (*CREATING, *STARTING)}
@@ -233,14 +234,11 @@ class _Reading:
         }
 
     def _build(self) -> Build | None:
-        said = _mapping(self._body, "build")
-        if "dockerFile" in self._body:  # the older way to say it
-            said = {"dockerfile": self._body["dockerFile"], **said}
-            said |= {key: self._body[key] for key in ("context",) if key in self._body}
+        said = build_in(self._body)
         if not said:
             return None
-        dockerfile = self._own_path(_text(said, "dockerfile", ("build",)), "dockerfile")
-        context = self._own_path(_text(said, "context", ("build",)) or ".", "context")
+        dockerfile = self._own_path(text_in(said, "dockerfile", ("build",)), "dockerfile")
+        context = self._own_path(text_in(said, "context", ("build",)) or ".", "context")
         if dockerfile is None:
             raise Fault(("build",), "names no `dockerfile`")
         if context and not dockerfile.startswith(f"{context}/"):
@@ -256,10 +254,10 @@ class _Reading:
             dockerfile=dockerfile,
             context=context or "",
             arguments={
-                name: self._filled(_text(arguments, name, ("build", "args")), ("build", "args"))
+                name: self._filled(text_in(arguments, name, ("build", "args")), ("build", "args"))
                 for name in arguments
             },
-            target=_text(said, "target", ("build",)),
+            target=text_in(said, "target", ("build",)),
         )
 
     def _own_path(self, text: str, key: str) -> str | None:
@@ -267,7 +265,7 @@ class _Reading:
         if not text:
             return None
         path = normpath(join(dirname(self._sight.path), self._filled(text, ("build", key))))
-        if path.startswith(("../", "/")) or path == "..":
+        if leads_out(path):
             raise Fault(("build", key), f"{text} lies outside of the repository")
         return "" if path == "." else path
 
@@ -285,7 +283,7 @@ class _Reading:
 
     def _variables(self, key: str) -> dict[str, str]:
         found = {}
-        for name, value in _mapping(self._body, key).items():
+        for name, value in mapping_in(self._body, key).items():
             if not NAME.fullmatch(name):
                 raise Fault((key, name), f"{name!r} is no name of a variable")
             if value is None:  # takes one away that was never there
@@ -344,24 +342,6 @@ def places_known(checkout: str, folder: str) -> Mapping[str, str]:
         "containerWorkspaceFolderBasename": basename(folder),
         "devcontainerId": "patchyard",
     }
-
-
-def _mapping(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = body.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise Fault((key,), f"must be an object, not {kind_of(value)}")
-    return value
-
-
-def _text(body: Mapping[str, Any], key: str, place: Place) -> str:
-    value = body.get(key)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise Fault((*place, key), f"must be text, not {kind_of(value)}")
-    return value
 
 
 __all__ = [

@@ -82,18 +82,16 @@ def features_in(said: Mapping[str, Any], config: str, files: Files) -> Asked:
     return asked
 
 
-def own_metadata(text: str, config: str, files: Files) -> Mapping[str, bytes]:
-    """Return the files in which a repository's own features say what they ask for, by path.
+def own_folders(text: str, config: str, files: Files) -> Sequence[str]:
+    """Return the folders of a repository's own features that the devcontainer.json `config` needs.
 
     Whatever does not fit is passed over: it is named when the devcontainer is used.
     """
     try:
         body = parse_jsonc(text, name=config)
-        found = features_in(body.get("features") or {}, config, files).folders
+        return list(features_in(body.get("features") or {}, config, files).folders)
     except (AttributeError, UsageError):
-        return {}
-    paths = (f"{folder}/{METADATA}" for folder in found)
-    return {path: data for path in paths if (data := files.read(path)) is not None}
+        return []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,7 +303,7 @@ __all__ = [
     "is_local",
     "is_name",
     "lines_of",
-    "own_metadata",
+    "own_folders",
     "parse_metadata",
     "weakening_in",
 ]
