@@ -7,7 +7,7 @@ without end, or a file without an end. Opens nothing but plain files.
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from patchyard.clients.foreign_git import ForeignGit
@@ -35,42 +35,31 @@ OF_REPOSITORY: Mapping[str, int] = {
     "shallow": MAX_TEXT_BYTES,
 }
 """Files that all work trees share, likewise."""
-FOLDERS = ("logs", "objects", "refs", "reftable")  # with files that git opens by many names
+PARTS = "sharedindex.*"  # of an index, beside it
 HEADS = "worktrees/*/HEAD"  # read to know where a branch is checked out
 INCLUDES = r"^include(if\..*)?\.path$"
 NULL = os.makedev(1, 3)  # the device that files without content are linked to
 MAX_DEPTH = 10  # of files that a configuration includes, as git has it
 
 
-def require_readable(git: ForeignGit, top: Path, *, home: str) -> None:
-    """Raise UsageError naming what lies in the place of a file of git's and is none.
-
-    `top` is the top of a checkout, `home` the user's, to which an included `~/...` belongs. What
-    is not there, or closed to this user, is left to git, which says so itself.
-    """
-    git_dir = _git_dir(top)
-    common_dir = _below(git_dir, _text(git_dir / "commondir")) or git_dir
+def require_files(git_dir: Path, common_dir: Path) -> None:
+    """Raise UsageError naming what lies in the place of a file that git opens by one name."""
     limits = {git_dir / name: most for name, most in OF_WORK_TREE.items()}
     limits |= {common_dir / name: most for name, most in OF_REPOSITORY.items()}
+    limits |= dict.fromkeys(git_dir.glob(PARTS), MAX_INDEX_BYTES)
     limits |= dict.fromkeys(common_dir.glob(HEADS), MAX_TEXT_BYTES)
     for place, most in limits.items():
-        _require_file(place, most)
-    for folder in dict.fromkeys((git_dir / "logs", *(common_dir / name for name in FOLDERS))):
-        for place in _others(folder):
-            _require_file(place)
-    for config in (common_dir / "config", git_dir / "config.worktree"):
-        _require_included(git, config, home, MAX_DEPTH)
+        require_file(place, most)
 
 
-def require_plain(place: Path, status: os.stat_result, *, most: int | None = None) -> None:
+def require_plain(place: str | Path, status: os.stat_result, *, most: int | None = None) -> None:
     """Raise UsageError for what is no file, or has more than `most` bytes."""
-    is_index = "index" in place.name
-    if not stat.S_ISREG(status.st_mode):
-        why = "is no file"
-    elif most is not None and status.st_size > most:
-        why = f"is larger than any {'index' if is_index else place.name}"
-    else:
+    is_plain = stat.S_ISREG(status.st_mode)
+    if is_plain and (most is None or status.st_size <= most):
         return
+    name = Path(place).name
+    is_index = "index" in name
+    why = f"is larger than any {'index' if is_index else name}" if is_plain else "is no file"
     raise UsageError(
         f"{place} {why}",
         hint="move it away; `git reset` there makes the index anew"
@@ -78,6 +67,29 @@ def require_plain(place: Path, status: os.stat_result, *, most: int | None = Non
         else "git would wait for it, or read it without end: look at it and move it away;"
         " `git fsck` there shows what is missing then",
     )
+
+
+def require_file(place: str | Path, most: int | None = None) -> None:
+    """Raise UsageError for what is no file behind its links, or has more than `most` bytes.
+
+    What is not there, or cannot be looked at, is left to git.
+    """
+    try:
+        status = os.stat(place)  # noqa: PTH116 - of a name, of which there may be very many
+    except OSError:
+        return
+    if status.st_rdev != NULL:
+        require_plain(place, status, most=most)
+
+
+def directories_of(top: Path) -> tuple[Path, Path]:
+    """Return the git directory of the checkout at `top`, and the one it shares with others.
+
+    Raises UsageError where a file that names one of them is none.
+    """
+    git_dir = _git_dir(top)
+    require_file(git_dir / "commondir", MAX_TEXT_BYTES)
+    return git_dir, _below(git_dir, content_of(git_dir / "commondir")) or git_dir
 
 
 def named_git_dir(content: bytes, top: Path) -> Path | None:
@@ -91,61 +103,32 @@ def _git_dir(top: Path) -> Path:
     place = top / ".git"
     if place.is_dir():
         return place
-    _require_file(place, MAX_LINK_BYTES)
-    return named_git_dir(_text(place), top) or place
+    require_file(place, MAX_LINK_BYTES)
+    return named_git_dir(content_of(place), top) or place
 
 
 def _below(folder: Path, named: bytes) -> Path | None:
-    line = os.fsdecode(named.rstrip(b"\r\n"))
+    line = os.fsdecode(named.partition(b"\0")[0].rstrip(b"\r\n"))
     return folder / line if line else None
 
 
-def _require_file(place: Path, most: int | None = None) -> None:
+def content_of(place: str | Path, most: int = MAX_TEXT_BYTES) -> bytes:
+    """Return the first `most` bytes of a plain file, nothing where there is none."""
     try:
-        status = place.stat()
-    except OSError:
-        return
-    if status.st_rdev != NULL:
-        require_plain(place, status, most=most)
-
-
-def _text(place: Path) -> bytes:
-    """Return the beginning of a plain file, nothing where there is none."""
-    try:
-        with open(place, "rb", opener=_opened) as file:
-            is_plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            return file.read(MAX_TEXT_BYTES) if is_plain else b""
+        descriptor = os.open(place, OPEN_FILE & ~os.O_NOFOLLOW)
+        try:
+            status = os.fstat(descriptor)
+            is_plain = stat.S_ISREG(status.st_mode)
+            return os.read(descriptor, min(most, status.st_size)) if is_plain else b""
+        finally:
+            os.close(descriptor)
     except OSError:
         return b""
 
 
-def _opened(name: str, _flags: int) -> int:
-    return os.open(name, OPEN_FILE & ~os.O_NOFOLLOW)
-
-
-def _others(folder: Path) -> Iterator[Path]:
-    """Yield what is below a folder, at any depth, and neither file nor folder; enters no link."""
-    waiting = [folder]
-    while waiting:
-        at = waiting.pop()
-        try:
-            with os.scandir(at) as listed:
-                for entry in listed:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(Path(entry.path))
-                    elif not entry.is_file(follow_symlinks=False) and not _leads_to_folder(entry):
-                        yield Path(entry.path)
-        except OSError:
-            continue
-
-
-def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
-    return entry.is_symlink() and entry.is_dir()
-
-
-def _require_included(git: ForeignGit, config: Path, home: str, depth: int) -> None:
+def require_included(git: ForeignGit, config: Path, home: str, depth: int = MAX_DEPTH) -> None:
     """Look at the files that a configuration includes, whether or not their condition holds."""
-    if not depth or not re.search(rb"\[\s*include", _text(config), re.IGNORECASE):
+    if not depth or not re.search(rb"\[\s*include", content_of(config), re.IGNORECASE):
         return
     words = ("config", "--file", str(config), "--no-includes", "-z", "--get-regexp", INCLUDES)
     for row in git.attempt(*words, cwd=Path("/")).out.split(b"\0")[:-1]:
@@ -153,14 +136,19 @@ def _require_included(git: ForeignGit, config: Path, home: str, depth: int) -> N
         if named.startswith("~/"):
             named = home + named[1:]
         place = Path(os.path.realpath(config)).parent / named
-        _require_file(place, MAX_TEXT_BYTES)
-        _require_included(git, place, home, depth - 1)
+        require_file(place, MAX_TEXT_BYTES)
+        require_included(git, place, home, depth - 1)
 
 
 __all__ = [
     "MAX_INDEX_BYTES",
     "MAX_LINK_BYTES",
+    "MAX_TEXT_BYTES",
+    "content_of",
+    "directories_of",
     "named_git_dir",
+    "require_file",
+    "require_files",
+    "require_included",
     "require_plain",
-    "require_readable",
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
-from patchyard.clients.git_files import require_readable
+from patchyard.clients.git_folders import require_readable
 from patchyard.clients.reader import Reader
 from patchyard.clients.treewriter import chunks_of
 from patchyard.domain.errors import UsageError, WorkFailed
@@ -203,8 +203,8 @@ def glimpse(top: Path, ref: str | None) -> Glimpse:
         further={"safe.directory": "*"},
         known=ITS_OWN,
     )
-    require_readable(git, top, home=os.environ.get("HOME", ""))
     name = "HEAD" if ref == "head" else ref
+    require_readable(git, top, home=os.environ.get("HOME", ""), ref=name)
     done = git.attempt(
         "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", cwd=top
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit, opened, stand_in
 from patchyard.clients.git import Finished, Git, by_descriptor, text
-from patchyard.clients.git_files import require_readable
+from patchyard.clients.git_folders import require_readable
 from patchyard.clients.placer import Placer
 from patchyard.clients.syncing import sync_file_system, sync_folder, sync_folders_above
 from patchyard.clients.treewriter import TreeWriter

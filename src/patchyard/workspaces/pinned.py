@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from patchyard.clients import git_files
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
 from patchyard.clients.git import Git, text
+from patchyard.clients.git_folders import require_readable
 from patchyard.clients.scratch import sweep
 from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
@@ -208,7 +208,7 @@ class GitTrees:
             further={"safe.directory": str(top)},
             known=ITS_OWN,
         )
-        git_files.require_readable(asking, top, home=self._environ.get("HOME", ""))
+        require_readable(asking, top, home=self._environ.get("HOME", ""))
         found = source.find(asking, top, self._environ)
         places = {
             HOME_KEY: self._environ.get("HOME", ""),

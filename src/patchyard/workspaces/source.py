@@ -8,6 +8,7 @@ from pathlib import Path
 
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
 from patchyard.clients.git import text
+from patchyard.clients.git_folders import require_named
 from patchyard.domain.errors import UsageError
 from patchyard.domain.git_settings import GitSetting
 from patchyard.domain.retention import store_key
@@ -195,6 +196,7 @@ class UserGit(ForeignGit):
 def head_of(git: ForeignGit, source: Source, ref: str | None) -> tuple[str, str | None]:
     """Return the commit and branch name that `ref` (None or "head": HEAD) means."""
     wanted = "HEAD" if ref is None or ref.lower() == "head" else ref
+    require_named(source.git_dir, source.common_dir, wanted)
     done = git.attempt(
         "rev-parse", "--verify", "--quiet", "--end-of-options", f"{wanted}^{{commit}}",
         cwd=source.top,
