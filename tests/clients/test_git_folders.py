@@ -10,7 +10,8 @@ import pytest
 from laboratory import git
 from patchyard.clients import git_folders
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
-from patchyard.clients.git_files import MAX_TEXT_BYTES
+from patchyard.clients.git import Finished
+from patchyard.clients.git_files import MAX_TEXT_BYTES, MOST_FILES
 from patchyard.clients.git_folders import require_readable
 from patchyard.domain.errors import UsageError
 
@@ -196,3 +197,70 @@ class Deep:
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._at)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Write down each git that is run."""
+    ran: list[str] = []
+    attempt = ForeignGit.attempt
+
+    def noted(self: ForeignGit, *words: str, cwd: Path | None = None) -> Finished:
+        ran.append(words[0])
+        return attempt(self, *words, cwd=cwd)
+
+    monkeypatch.setattr(ForeignGit, "attempt", noted)
+    return ran
+
+
+def test_a_configuration_that_includes_itself_is_read_once(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (top / ".git/config").open("a") as file:
+        file.write("[include]\n" + "\tpath = config\n\tpath = ../.git/config\n" * 4)
+    ran = counted(monkeypatch)
+
+    look(top)
+
+    assert ran == ["config"]
+
+
+def test_a_configuration_that_includes_very_many_is_refused(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(MOST_FILES + 20):
+        said = f"[include]\n\tpath = c{number + 1}\n"
+        (top / ".git" / f"c{number}").write_text(said)
+    git(top, "config", "include.path", "c0")
+    ran = counted(monkeypatch)
+
+    with pytest.raises(UsageError, match=rf"config includes more than {MOST_FILES} files"):
+        look(top)
+    assert len(ran) <= MOST_FILES + 1
+
+
+def test_a_file_that_is_included_early_and_late_is_read_with_all_it_includes(top: Path) -> None:
+    for number in range(12):
+        said = f"[include]\n\tpath = c{number + 1}\n"
+        (top / ".git" / f"c{number}").write_text(said)
+    os.mkfifo(top / ".git/c12")
+    (top / ".git/config").write_text("[include]\n\tpath = c11\n\tpath = c0\n")
+
+    with pytest.raises(UsageError, match="/c12 is no file"):
+        look(top)
+
+
+@pytest.mark.parametrize("named", ["pipe", "~/pipe", "~ann/pipe", "%(prefix)/{}/pipe"])
+def test_included_paths_are_read_as_git_reads_them(
+    top: Path, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(top / ".git/pipe")
+    moved(top / ".git/config", "../../elsewhere")  # relative paths are so to the link, too
+    home = str(top / ".git")
+    expanded = {"~ann/pipe": f"{home}/pipe"}
+    monkeypatch.setattr(os.path, "expanduser", lambda path: expanded.get(path, path))
+    up = "/".join([".."] * 20)
+    path = named.format(f"{up}{home}")
+    git(top, "config", "-f", str(top.parent / "elsewhere"), "includeIf.gitdir:/none.path", path)
+
+    with pytest.raises(UsageError, match="/pipe is no file"):
+        look(top, home=home)

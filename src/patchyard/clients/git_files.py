@@ -6,6 +6,7 @@ without end, or a file without an end. Opens nothing but plain files.
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,7 +40,8 @@ PARTS = "sharedindex.*"  # of an index, beside it
 HEADS = "worktrees/*/HEAD"  # read to know where a branch is checked out
 INCLUDES = r"^include(if\..*)?\.path$"
 NULL = os.makedev(1, 3)  # the device that files without content are linked to
-MAX_DEPTH = 10  # of files that a configuration includes, as git has it
+PREFIX = "%(prefix)/"  # begins paths below the folder that git was installed in
+MOST_FILES = 64  # that one configuration includes, and those include, and so on
 
 
 def require_files(git_dir: Path, common_dir: Path) -> None:
@@ -126,24 +128,55 @@ def content_of(place: str | Path, most: int = MAX_TEXT_BYTES) -> bytes:
         return b""
 
 
-def require_included(git: ForeignGit, config: Path, home: str, depth: int = MAX_DEPTH) -> None:
-    """Look at the files that a configuration includes, whether or not their condition holds."""
-    if not depth or not re.search(rb"\[\s*include", content_of(config), re.IGNORECASE):
-        return
+def require_included(git: ForeignGit, configs: tuple[Path, ...], home: str) -> None:
+    """Look once at each file that configurations include, whether or not its condition holds.
+
+    `home` is the user's, to which an included `~/...` belongs. Raises UsageError naming what is no
+    file, or the configuration that leads to more than MOST_FILES.
+    """
+    for config in configs:
+        waiting, seen = [config], {config}
+        while waiting:
+            at = waiting.pop()
+            for place in _included(git, at, home):
+                require_file(place, MAX_TEXT_BYTES)
+                if place not in seen:
+                    seen.add(place)
+                    waiting.append(place)
+            if len(seen) > MOST_FILES:
+                raise UsageError(
+                    f"{config} includes more than {MOST_FILES} files",
+                    hint="look at its `include.path`, and at those of what it includes",
+                )
+
+
+def _included(git: ForeignGit, config: Path, home: str) -> list[Path]:
+    """Return the files that one file includes: relative to its name, or to where a link leads."""
+    if not re.search(rb"\[\s*include", content_of(config), re.IGNORECASE):
+        return []
     words = ("config", "--file", str(config), "--no-includes", "-z", "--get-regexp", INCLUDES)
-    for row in git.attempt(*words, cwd=Path("/")).out.split(b"\0")[:-1]:
-        named = os.fsdecode(row.partition(b"\n")[2])
-        if named.startswith("~/"):
-            named = home + named[1:]
-        place = Path(os.path.realpath(config)).parent / named
-        require_file(place, MAX_TEXT_BYTES)
-        require_included(git, place, home, depth - 1)
+    rows = git.attempt(*words, cwd=Path("/")).out.split(b"\0")[:-1]
+    folders = dict.fromkeys((config.parent, Path(os.path.realpath(config)).parent))
+    named = (_expanded(os.fsdecode(row.partition(b"\n")[2]), home) for row in rows)
+    places = [folder / path for path in named for folder in folders]
+    return [Path(os.path.realpath(place.parent)) / place.name for place in places]
+
+
+def _expanded(path: str, home: str) -> str:
+    """Return a path of a configuration as git reads it (git-config(1), `pathname`)."""
+    if path.startswith("~/"):
+        return home + path[1:]
+    if path.startswith(PREFIX):
+        program = Path(os.path.realpath(shutil.which("git") or "/usr/bin/git"))
+        return f"{program.parent.parent}/{path.removeprefix(PREFIX)}"
+    return os.path.expanduser(path)  # noqa: PTH111 - ~USER; one that is unknown stays as it is
 
 
 __all__ = [
     "MAX_INDEX_BYTES",
     "MAX_LINK_BYTES",
     "MAX_TEXT_BYTES",
+    "MOST_FILES",
     "content_of",
     "directories_of",
     "named_git_dir",

@@ -52,8 +52,7 @@ def require_readable(git: ForeignGit, top: Path, *, home: str, ref: str = "") ->
     for folder in dict.fromkeys((git_dir / "logs", common_dir / "logs")):
         rest.require(folder)
     _require_objects(rest, common_dir / "objects")
-    for config in (common_dir / "config", git_dir / "config.worktree"):
-        require_included(git, config, home)
+    require_included(git, (common_dir / "config", git_dir / "config.worktree"), home)
 
 
 def require_refs(git_dir: Path, common_dir: Path) -> None:
