@@ -45,6 +45,7 @@ OURS: Mapping[str, str] = {
 
 VIEWED: Mapping[str, str] = {
     "check-attr": "reads attributes, which can only name what our configuration does not have",
+    "check-ignore": "reads which folders are ignored",
     "diff-files": "compares files with a copy of the index; submodules are left out",
     "diff-index": "compares the copy of the index with a commit (--cached)",
     "hash-object": "stores files as git converts them by itself",

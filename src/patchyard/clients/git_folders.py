@@ -162,10 +162,10 @@ class _Folders:
             at, is_led = waiting.pop()
             if not self._is_new(at):
                 continue
-            listed = _listed(at)
+            entries = listed(at)
             if is_led:
-                self._count(len(listed), folder)
-            for entry in listed:
+                self._count(len(entries), folder)
+            for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((entry.path, is_led))
                 elif entry.is_file(follow_symlinks=False):
@@ -197,10 +197,14 @@ class _Folders:
             )
 
 
-def _listed(folder: str) -> list[os.DirEntry[str]]:
+def listed(folder: str) -> list[os.DirEntry[str]]:
+    """Return what lies in a folder, nothing for one that is closed or not there.
+
+    Raises UsageError for a path that is too long to look at.
+    """
     try:
-        with os.scandir(folder) as listed:
-            return list(listed)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError as error:
         _require_short(folder, error)
         return []
@@ -221,4 +225,4 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-__all__ = ["MOST_LED", "require_named", "require_readable", "require_refs"]
+__all__ = ["MOST_LED", "listed", "require_named", "require_readable", "require_refs"]

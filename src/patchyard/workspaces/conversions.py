@@ -19,26 +19,25 @@ from patchyard.workspaces.store import Store, parts
 from patchyard.workspaces.view import View
 
 ATTRIBUTES = ("text", "eol", "ident", "filter", "working-tree-encoding")
-HAS_ATTRIBUTES = re.compile(rb"(^|\0|/)\.gitattributes\0")
+HAS_ATTRIBUTES = re.compile(rb"(^|[\0\t/])\.gitattributes\0")
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 
 
 def in_checkout(shown: View, store: Store, changed: set[str]) -> dict[str, FilteredPair]:
     """Return the pairs of the checkout. `changed`: paths the index does not vouch for."""
-    listed = shown.git.run("ls-files", "-z", cwd=shown.folder)
     settings = shown.conversions
     names = "".join(f"{path}\0" for path in sorted(changed))
     if not (
         settings.get("core.autocrlf", "false").lower() in {"true", "input", "1", "yes", "on"}
         or shown.attributes
-        or HAS_ATTRIBUTES.search(listed)
+        or HAS_ATTRIBUTES.search(shown.index)
         or HAS_ATTRIBUTES.search(os.fsencode(names))
     ):
         return {}
-    tracked = set(parts(listed))
-    rules = rules_for(shown.git, sorted(tracked | changed), settings)
+    index = index_of(shown.index)
+    rules = rules_for(shown.git, sorted(index.keys() | changed), settings)
     doubtful = {path: how for path, how in rules.items() if may_convert(how, store.source)}
-    return _pairs(shown, store, doubtful, changed)
+    return _pairs(shown, store, doubtful, changed, index)
 
 
 def rules_for(
@@ -75,9 +74,12 @@ def driver(how: Mapping[str, str], source: Source) -> str:
 
 
 def _pairs(
-    shown: View, store: Store, doubtful: Mapping[str, Mapping[str, str]], changed: set[str]
+    shown: View,
+    store: Store,
+    doubtful: Mapping[str, Mapping[str, str]],
+    changed: set[str],
+    index: Mapping[str, tuple[str, str]],
 ) -> dict[str, FilteredPair]:
-    index = index_of(shown.git)
     sizes = sizes_of(store.git, {index[path][1] for path in doubtful if path in index})
     pairs = {}
     to_clean: dict[str, str] = {}
@@ -108,10 +110,10 @@ def _pairs(
     return pairs
 
 
-def index_of(git: Git) -> dict[str, tuple[str, str]]:
-    """Return mode and blob of each path in the index."""
+def index_of(listed: bytes) -> dict[str, tuple[str, str]]:
+    """Return mode and blob of each path of an index, as `ls-files --stage -z` says it."""
     found = {}
-    for part in parts(git.run("ls-files", "--stage", "-z", cwd=git.home)):
+    for part in parts(listed):
         head, _, path = part.partition("\t")
         mode, blob, _ = head.split(" ")
         found[path] = (mode, blob)

@@ -15,6 +15,7 @@ from patchyard.clients.git import Git
 from patchyard.clients.git_files import MAX_INDEX_BYTES, require_plain
 from patchyard.clients.scratch import scratch
 from patchyard.domain.errors import UsageError
+from patchyard.workspaces.rule_files import require_readable
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import Store, parts
 
@@ -30,6 +31,7 @@ class View:
 
     git: Git  # looks at the view; objects go to the store
     folder: Path
+    index: bytes  # the copy of the index, as `ls-files --stage -z` says it
     excludes: bytes  # the user's excludes file, then info/exclude
     attributes: bytes  # the user's attributes file, then info/attributes
     withheld: tuple[str, ...]  # which of the two hold a file that the repository itself chose
@@ -50,7 +52,10 @@ class Entry:
 
 @contextlib.contextmanager
 def opened(store: Store) -> Iterator[View]:
-    """Copy the user's index and rule files into a view that lasts as long as the context."""
+    """Copy the user's index and rule files into a view that lasts as long as the context.
+
+    Raises UsageError for an index that cannot be read, and for what git would wait for.
+    """
     source = store.source
     with scratch(store.git.home.parent, "view") as folder:
         for name in ("refs", "objects", "info"):
@@ -72,9 +77,12 @@ def opened(store: Store) -> Iterator[View]:
             extra={"GIT_OBJECT_DIRECTORY": str(store.git_dir / "objects")},
             known=VIEWED,
         )
+        index = git.run("ls-files", "--stage", "-z", cwd=folder)
+        require_readable(git, source.top, index)
         yield View(
             git=git,
             folder=folder,
+            index=index,
             excludes=excludes,
             attributes=attributes,
             withheld=tuple(kind for kind, *row in kinds if _is_chosen_by(source, *row)),
