@@ -1,5 +1,6 @@
 """From what was asked to a plan that is there: for the command line and for who embeds us."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from patchyard.intake import Asked, Intake, take_in
 async def considered(equipment: Equipment, asked: Asked, environ: Mapping[str, str]) -> Intake:
     """Return what a plan would be made of. Raises UsageError, UnknownName, Unavailable."""
     holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
-    intake = take_in(asked, environ, holdings)
+    intake = await asyncio.to_thread(take_in, asked, environ, holdings)  # git may run in it
     require_actor(intake.spec, environ)
     for site in sites_of(intake.spec):
         equipment.environment(site.kind)

@@ -5,12 +5,15 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from endings import LONGEST_S, ended
 from engine.worksite import Worksite, call, done
+from patchyard.clients.process import read_stat
 
 pytestmark = pytest.mark.service("bubblewrap")
 
@@ -77,6 +80,51 @@ def test_a_signal_stops_the_plan_and_says_how_to_go_on(site: Worksite, number: i
     assert (data["phase"], data["state"]) == ("execute", "cancelled")
     why = told(site, "plan", "errors")
     assert b"it was cancelled" in why
+
+
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT], [signal.SIGINT] * 2])
+@pytest.mark.parametrize("options", [[], ["--ref", "main"]])
+def test_a_signal_ends_a_git_that_waits_and_the_command(
+    site: Worksite, tmp_path: Path, numbers: list[signal.Signals], options: list[str]
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    said = programs / "said"
+    (programs / "git").write_text(
+        f"#!/bin/sh\necho $$ >{said}.new\nmv {said}.new {said}\nexec sleep 600\n"
+    )
+    (programs / "git").chmod(0o755)
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "patchyard",
+            "run",
+            "wait",
+            "--model",
+            site.script([done()]),
+            *options,
+        ],
+        cwd=site.repository,
+        env={**site.environ, "PATH": f"{programs}:{site.environ['PATH']}"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    end = time.monotonic() + LONGEST_S
+    while not said.exists():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    git = int(said.read_text())
+
+    for number in numbers:
+        process.send_signal(number)
+
+    _, told_last = ended(process)
+    assert process.returncode == 130, told_last
+    while (found := read_stat(git)) is not None and found.state not in "ZX":
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

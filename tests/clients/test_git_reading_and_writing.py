@@ -1,17 +1,23 @@
+import asyncio
 import os
 import subprocess
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from endings import LONGEST_S
 from patchyard.clients import mounts
 from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.git import Git
 from patchyard.clients.locks import locked
 from patchyard.clients.placer import Placer
+from patchyard.clients.process import read_stat
 from patchyard.clients.reader import Reader
 from patchyard.clients.treewriter import ChangedMeanwhile, TreeWriter, chunks_of, empty_tree
+from patchyard.clients.waited import INTERRUPTS
 from patchyard.domain.errors import Conflict, Unavailable, WorkFailed
 
 NOTHING = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # git's well-known empty tree
@@ -84,6 +90,49 @@ def test_a_missing_git_and_one_that_hangs_are_said_plainly(
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(Unavailable):
         git.attempt("version")
+
+
+@pytest.mark.parametrize("trap", ["true", "trap '' TERM"])
+def test_an_interrupt_ends_a_git_that_waits_with_what_it_began(
+    git: Git, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trap: str
+) -> None:
+    said = tmp_path / "said"
+    (tmp_path / "git").write_text(
+        f"#!/bin/sh\n{trap}\nsleep 600 &\necho $$ $! >{said}.new\nmv {said}.new {said}\nwait\n"
+    )
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(git.attempt, "version")
+        until(said.exists)
+        INTERRUPTS.come()
+        with pytest.raises(asyncio.CancelledError):
+            waiting.result(LONGEST_S)
+
+    pids = [int(pid) for pid in said.read_text().split()]
+    until(lambda: not any(is_running(pid) for pid in pids))
+    assert not INTERRUPTS.groups
+
+
+def test_a_git_that_begins_after_an_interrupt_is_not_ended_by_it(git: Git) -> None:
+    INTERRUPTS.come()
+
+    assert git.run("version").startswith(b"git version")
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + LONGEST_S
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process has not ended; one that nobody has reaped yet has."""
+    found = read_stat(pid)
+    return found is not None and found.state not in "ZX"
 
 
 def test_a_tree_is_written_and_read_back(git: Git) -> None:

@@ -21,6 +21,7 @@ import click
 
 from patchyard.cli.interrupts import EarlyInterrupt
 from patchyard.cli.lacking import placed, refused
+from patchyard.clients.waited import INTERRUPTS
 from patchyard.domain.errors import PatchyardError, Unavailable
 from patchyard.domain.machine import refused_by_machine
 
@@ -111,11 +112,17 @@ async def _stoppable(work: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcom
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     if task is None or threading.current_thread() is not threading.main_thread():
         return await work()
+
+    def stop() -> None:
+        INTERRUPTS.come()
+        task.cancel()
+
     for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, stop)
 
     def interrupt(*_: object) -> None:
         signal.signal(signal.SIGINT, _die)
+        INTERRUPTS.come()
         loop.call_soon_threadsafe(task.cancel)
 
     before = signal.signal(signal.SIGINT, interrupt)
@@ -124,12 +131,14 @@ async def _stoppable(work: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcom
     try:
         return await work()
     finally:
+        INTERRUPTS.come()  # whoever waited for what a thread still does waits no more
         if signal.getsignal(signal.SIGINT) is interrupt:
             signal.signal(signal.SIGINT, before)
 
 
 def _die(*_: object) -> NoReturn:
     """End as by a kill: what a plan needs is on disk, and no thread goes on."""
+    INTERRUPTS.kill()
     with suppress(OSError):
         os.write(2, SHOW_CURSOR * os.isatty(2) + KILLED)
     os._exit(INTERRUPTED)

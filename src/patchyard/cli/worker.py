@@ -5,10 +5,12 @@ import os
 import platform
 import signal
 import sys
+from typing import NoReturn
 
 import click
 
 from patchyard.cli.outcome import Outcome, carry_out, format_option, heard, visible
+from patchyard.clients.waited import INTERRUPTS
 from patchyard.domain.errors import UsageError
 
 KILLED = 137  # as the shell says of a process that SIGKILL ended
@@ -72,7 +74,7 @@ async def _work(concurrency: int, roles: tuple[str, ...], name: str, drain: str)
 
         def end() -> None:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                loop.add_signal_handler(number, os._exit, KILLED)
+                loop.add_signal_handler(number, _die)
             one.drain()
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -80,6 +82,12 @@ async def _work(concurrency: int, roles: tuple[str, ...], name: str, drain: str)
         _say(f"worker {name}: up to {concurrency} at once")
         await one.run(chores)
     return Outcome(data={"worker": name}, text=f"worker {name}: ended")
+
+
+def _die() -> NoReturn:
+    """End as by a kill, with each git that is waited for."""
+    INTERRUPTS.kill()
+    os._exit(KILLED)
 
 
 def _say(text: str) -> None:

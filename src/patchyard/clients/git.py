@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from patchyard.clients.waited import completed
 from patchyard.domain.errors import PatchyardError, Unavailable, WorkFailed
 from patchyard.domain.machine import FREE_SPACE, is_full_disk
 
 UNWRITTEN = "unable to write file"  # of a content git names no cause; only the disk is one
+READING_S, WRITING_S = 1.0, 10.0  # for a git that runs as an interrupt comes
 SETTINGS: Mapping[str, str] = {
     "core.attributesFile": "/dev/null",
     "core.autocrlf": "false",
@@ -132,18 +134,16 @@ class Git:
         """Run git and return what it came to, whatever its exit code.
 
         Raises Unavailable without a git command or on a full disk, WorkFailed when the time is
-        over or the folder to run in is gone.
+        over or the folder to run in is gone, CancelledError where an interrupt ended it.
         """
         try:
-            done = subprocess.run(
+            done = completed(
                 self.command(arguments),
-                input=stdin,
-                capture_output=True,
+                stdin=stdin,
+                timeout_s=timeout_s,
+                patience_s=WRITING_S if self.held else READING_S,
                 cwd=cwd or self.home,
                 env=self.environment(),
-                timeout=timeout_s,
-                check=False,
-                process_group=0,  # Ctrl-C is for us: git ends what it began
                 umask=-1 if self.owner else 0o022,
                 user=self.owner[0] if self.owner else None,
                 group=self.owner[1] if self.owner else None,
