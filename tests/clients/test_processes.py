@@ -35,6 +35,20 @@ def child() -> Iterator["subprocess.Popen[bytes]"]:
     running.wait()
 
 
+def test_processes_that_others_hide_are_not_there(
+    child: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(path: str, mode: str) -> object:
+        if path != f"/proc/{child.pid}/stat":
+            raise PermissionError(1, "Operation not permitted", path)  # as hidepid=1 has it
+        return Path(path).open(mode)
+
+    monkeypatch.setattr(processes, "open", opened, raising=False)
+
+    assert [each.pid for each in processes.all_processes()] == [child.pid]
+    assert identify(1) is None
+
+
 def ref_of(running: "subprocess.Popen[bytes]") -> ProcessRef:
     found = identify(running.pid)
     assert found is not None

@@ -41,11 +41,11 @@ class ProcessStat:
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """Return what /proc says of `pid`, None when there is no such process."""
+    """Return what /proc says of `pid`, None when there is no such process to be seen."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - /proc, many times a call
             text = file.read().decode("ascii", "replace")
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # the last: hidepid, proc(5)
         return None
     fields = text.rpartition(")")[2].split()  # a program's name may hold spaces and parentheses
     return ProcessStat(pid=pid, state=fields[0], parent=int(fields[1]), started=int(fields[19]))
