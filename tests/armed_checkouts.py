@@ -196,6 +196,8 @@ def _edited(armed: Armed) -> None:
     (repo / "armed" / "edited").write_text("by hand\n")
     (repo / "armed" / "plain").write_text("by hand\n")
     (repo / "armed" / "new.y").write_text("new\n")
+    (repo / "armed" / "apart").mkdir()
+    (repo / "armed" / "apart" / "new.y").write_text("new\n")
     (repo / "b.crlf").write_text("one\r\ntwo\r\n")
     (repo / "staged").write_text("staged\n")
     git(repo, "add", "staged")
