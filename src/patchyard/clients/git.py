@@ -14,7 +14,7 @@ from patchyard.domain.errors import PatchyardError, Unavailable, WorkFailed
 from patchyard.domain.machine import FREE_SPACE, is_full_disk
 
 UNWRITTEN = "unable to write file"  # of a content git names no cause; only the disk is one
-READING_S, WRITING_S = 1.0, 10.0  # for a git that runs as an interrupt comes
+READING_S, WRITING_S = 5.0, 30.0  # that a git may still run once an interrupt has come
 SETTINGS: Mapping[str, str] = {
     "core.attributesFile": "/dev/null",
     "core.autocrlf": "false",
