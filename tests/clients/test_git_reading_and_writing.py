@@ -130,7 +130,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process has not ended; one that nobody has reaped yet has."""
+    """Whether a process has not ended; a zombie has."""
     found = read_stat(pid)
     return found is not None and found.state not in "ZX"
 

@@ -23,7 +23,7 @@ SPEC = EnvironmentSpec(
 
 
 class Breaking(DevcontainerEnvironment):
-    """Its connection breaks at the first command; whoever asks how it is waits until told."""
+    """Its connection breaks at the first command; its end is not known until it is told."""
 
     def __init__(self, yard: Yard) -> None:
         super().__init__(yard.station)

@@ -59,7 +59,7 @@ class Starting:
         return self.berth.handle(ExecutionEnvironment.CONTAINER, "/w", details)
 
     async def fails(self) -> None:
-        """Ask, and take back what came of it, as a start does."""
+        """Ask for a container and, where that fails, take it back, as a start does."""
         try:
             await made(self.engine, self.name, {"Image": "it"}, self.berth.directory)
         finally:

@@ -50,7 +50,7 @@ def test_a_look_at_a_file_that_grows_meanwhile_has_an_end(
     digest_of, pieces = trees.digest_of, []
 
     class Growing:
-        """Whoever hashes a piece finds as many bytes more behind it."""
+        """Each piece that is hashed has as many bytes more behind it."""
 
         def __init__(self) -> None:
             self.own = digest_of()

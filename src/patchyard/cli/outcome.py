@@ -131,7 +131,7 @@ async def _stoppable(work: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcom
     try:
         return await work()
     finally:
-        INTERRUPTS.come()  # whoever waited for what a thread still does waits no more
+        INTERRUPTS.come()  # so that no thread waits for a program any more
         if signal.getsignal(signal.SIGINT) is interrupt:
             signal.signal(signal.SIGINT, before)
 

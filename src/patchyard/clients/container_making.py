@@ -1,4 +1,4 @@
-"""Containers whose engine makes them although whoever asked is gone: cancelled, killed, or tired.
+"""Containers that an engine makes although the one that asked is gone: cancelled, killed, or tired.
 
 A container engine goes on with a request whose connection was closed. Who gives one up that was not
 answered leaves a mark in the environment's folder, which stays until nothing can come of it.
