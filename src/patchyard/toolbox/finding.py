@@ -32,6 +32,7 @@ def program(name: str, places: Iterable[str]) -> Tuple[str, str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=True,
+            cwd="/",  # not where a stranger may have prepared something
             timeout=ASK_S,
         )
     except (OSError, subprocess.SubprocessError):
