@@ -24,17 +24,24 @@ def test_a_command_that_lies_below_the_place_is_still_there(tmp_path: Path, top:
     (tmp_path / "lib").mkdir()
     (tmp_path / "repo").mkdir()
     command = tmp_path / "told"
-    command.write_text("#!/bin/sh\npwd\nls -A /srv\n")
+    command.write_text("#!/bin/sh\npwd\nls -A /srv /var/lib\n")
     command.chmod(0o755)
-    words = 'set -e; mount -t tmpfs none "$0"; mkdir "$0/of us" "$0/of others"; '
-    words += 'cp "$1" "$0/of us"; shift; exec "$@" "$0/of us/told"'
+    words = [
+        'set -e; cd "$0"; mount -t tmpfs none "$0"; mkdir "$0/of us" "$0/of others"',
+        'for each in */; do if [ -d "./$each" ]; then mkdir -p "$0/$each"',
+        'mount --no-canonicalize --rbind "./$each" "$0/$each"; fi; done',
+        'cp "$1" "$0/of us"; cd "$2"; shift 2; exec "$@" "$0/of us/told"',
+    ]
+    scripts = str(ROOT / "scripts")
     shown = [sys.executable, "-c", SHOWN, str(tmp_path)]
 
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", words, top, str(command), *shown],
-        check=False, capture_output=True, text=True, cwd=ROOT / "scripts",
+        ["unshare", "--mount", "sh", "-c", "; ".join(words), top, str(command), scripts, *shown],
+        check=False, capture_output=True, text=True,
     )  # fmt: skip
 
-    ours = ["of", "us"] if top == "/srv" else []
     assert done.stderr == ""
-    assert done.stdout.split() == ["/srv/patchyard-fixture/repo", *ours, "patchyard-fixture"]
+    lines = done.stdout.split("\n")
+    assert lines[0] == "/srv/patchyard-fixture/repo"
+    assert "of us" in lines
+    assert "of others" not in lines
