@@ -173,6 +173,7 @@ def _expanded(path: str, home: str) -> str:
 
 
 __all__ = [
+    "HEADS",
     "MAX_INDEX_BYTES",
     "MAX_LINK_BYTES",
     "MAX_TEXT_BYTES",

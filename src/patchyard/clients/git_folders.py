@@ -11,6 +11,7 @@ from pathlib import Path
 
 from patchyard.clients.foreign_git import ForeignGit
 from patchyard.clients.git_files import (
+    HEADS,
     MAX_TEXT_BYTES,
     content_of,
     directories_of,
@@ -20,7 +21,6 @@ from patchyard.clients.git_files import (
 )
 from patchyard.domain.errors import UsageError
 
-HEADS = "worktrees/*/HEAD"
 TABLES = "reftable/tables.list"
 OF_STORE = (
     *("info/alternates", "info/commit-graphs/commit-graph-chain"),
