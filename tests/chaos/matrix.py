@@ -249,11 +249,17 @@ def _name(event: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def badly_settled(events: Sequence[Mapping[str, Any]]) -> list[str]:
-    asked = {event["call_id"] for event in events if event["event"] == "ToolCallRequested"}
+    """Calls that were settled twice, or never though no rollback took them back."""
+    asked: dict[str, int] = {}  # the version of its event by call
+    for version, event in enumerate(events, start=1):
+        if event["event"] == "ToolCallRequested":
+            asked[event["call_id"]] = version
+        elif event["event"] == "RolledBack":
+            asked = {call: at for call, at in asked.items() if at <= event["version"]}
     settled = [event["call_id"] for event in events if event["event"] == "ToolCallSettled"]
     twice = sorted({call for call in settled if settled.count(call) > 1})
     found = [f"settled twice: {twice}"] if twice else []
-    open_calls = sorted(asked - set(settled))
+    open_calls = sorted(asked.keys() - set(settled))
     return [*found, f"never settled: {open_calls}"] if open_calls else found
 
 
