@@ -33,6 +33,9 @@ MOST_PARTS = 500_000
 that without a bound the longest frame takes 1 GB and seconds. An honest one has half of them."""
 
 PART = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[,\[{]', re.DOTALL)
+BEGINNINGS = b'",[{'
+"""What parts begin with; texts may hold the same."""
+SURROGATE = re.compile(r"\\u[dD]")  # as JSON writes one down
 UNPAIRED = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 """Halves of a pair of surrogates that stand alone and are no byte of `surrogateescape` either: no
 encoding has them, so that writing such a text down fails."""
@@ -78,11 +81,12 @@ class Decoder:
 
 def _parse(body: memoryview) -> dict[str, Any]:
     try:
-        text = str(body, "ascii")  # of bytes, json would guess the encoding
-        if len(text) > MOST_PARTS:
-            _require_few(text)
+        said = bytes(body)
+        text = said.decode("ascii")  # of bytes, json would guess the encoding
+        if len(said) > MOST_PARTS:
+            _require_few(said, text)
         message = _JSON.decode(text)
-        if "\\ud" in text or "\\uD" in text:
+        if SURROGATE.search(text):
             message = _paired(message)
     except (ValueError, RecursionError) as error:
         raise WireError("a frame holds no JSON") from error
@@ -91,12 +95,14 @@ def _parse(body: memoryview) -> dict[str, Any]:
     return message
 
 
-def _require_few(text: str) -> None:
+def _require_few(said: bytes, text: str) -> None:
     """Raise WireError for a frame of more parts than there may be, without reading them all.
 
     A text without an end is one part: looked for again behind each of its quotes, it would take
     the square of its length.
     """
+    if len(said) - len(said.translate(None, BEGINNINGS)) <= MOST_PARTS:
+        return  # known at a tenth of the time
     for count, _ in enumerate(PART.finditer(text)):
         if count >= MOST_PARTS:
             raise WireError("a frame of more than %d values came" % MOST_PARTS)
