@@ -17,15 +17,15 @@ COMPLETED: tuple[frozenset[str], ...] = (
     frozenset({"objects", "refs"}),
 )
 PARTS: tuple[str, ...] = (HEAD, *sorted(frozenset[str]().union(*COMPLETED)))
-#: Tells most paths of a large tree apart at once: they have no part, and no letter to be folded.
-PERHAPS = re.compile(rf"(?i)/(?:{'|'.join(PARTS)})|[^\x00-\x7f]")
+PART = re.compile(rf"(?i)/(?:{'|'.join(PARTS)})")
 
 
 def bare_repositories(changes: Iterable[Change], known: Iterable[str]) -> Iterator[Finding]:
     """Yield a finding for each path that is written in a folder which git takes for a repository.
 
-    `known` are further paths that the folders have: those of the base, and of the checkout. What
-    the changes delete still counts among them, since not all of a change has to be applied.
+    `known` are further paths that the folders have: those of the base, and of the checkout. Only
+    those count that `may_name_part`. What the changes delete still counts among them, since not all
+    of a change has to be applied.
     """
     written = [change.path for change in changes if change.mode is not None]
     folders = _taken_for_git((*written, *known))
@@ -40,6 +40,14 @@ def bare_repositories(changes: Iterable[Change], known: Iterable[str]) -> Iterat
             )
 
 
+def may_name_part(path: str) -> bool:
+    """Whether a path may name a part of a git directory; of most it is known at once.
+
+    They have no part, and no letter to be folded.
+    """
+    return not path.isascii() or PART.search(path) is not None
+
+
 def folders_above(path: str) -> Iterator[str]:
     """Yield the folders above a path, the innermost first; the top of the tree is none of them."""
     while path := path.rpartition("/")[0]:
@@ -50,7 +58,7 @@ def _taken_for_git(paths: Iterable[str]) -> frozenset[str]:
     """Return the folders, folded, whose entries make them git directories."""
     parts = {folded(name): name for name in PARTS}
     found: Mapping[str, set[str]] = defaultdict(set)
-    for path in filter(PERHAPS.search, paths):
+    for path in filter(may_name_part, paths):
         names = folded(path).split("/")
         for number, name in enumerate(names[1:], start=1):
             if name in parts:
@@ -68,4 +76,4 @@ def _length(path: str, folder: str) -> int:
     return len("/".join(names))
 
 
-__all__ = ["PARTS", "bare_repositories", "folders_above"]
+__all__ = ["PARTS", "bare_repositories", "folders_above", "may_name_part"]

@@ -52,13 +52,13 @@ class Capture:
         found = compare(self.git, self.base.tree, tree) if tree != self.base.tree else ()
         self._verify(found)
         changes = tuple(self._attributed(change, windows) for change in found)
-        links = links_of(self.git, self.tracked.entries, changes, top=self.base.repository)
+        links = links_of(self.git, self.tracked.links, changes, top=self.base.repository)
         names = TreeNames(changes, links)
         findings = sorted(
             [
                 *sight.findings,
                 *protection(names),
-                *bare_repositories(changes, self.tracked.entries),
+                *bare_repositories(changes, self.tracked.parts_of_git),
                 *_leaving(changes, links),
                 *self._scripts(changes, names),
             ],

@@ -5,7 +5,7 @@ base does not have, and by the user's own git settings, which are read as data.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from patchyard.domain.name_patterns import NamePattern, NamePatterns
 from patchyard.domain.protected import is_allowed, protection
 from patchyard.domain.tree_names import TreeNames
 from patchyard.workspaces.edits import wanted
+from patchyard.workspaces.sight import Tracked
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.treelinks import links_of
 from patchyard.workspaces.view import HOME_KEY
@@ -28,17 +29,15 @@ from patchyard.workspaces.view import HOME_KEY
 OURS = "\0"  # begins names of ours, which no path in a tree has
 
 
-def as_it_lies(
-    git: Git, entries: Mapping[str, tuple[str, str]], changeset: ChangeSet, source: Source
-) -> ChangeSet:
+def as_it_lies(git: Git, tracked: Tracked, changeset: ChangeSet, source: Source) -> ChangeSet:
     """Return the change set with the findings that the checkout adds.
 
-    `git` looks at the store, `entries` are those of the base.
+    `git` looks at the store, `tracked` are the base's entries.
     """
-    links = links_of(git, entries, changeset.changes, top=str(source.top))
+    links = links_of(git, tracked.links, changeset.changes, top=str(source.top))
     links = replace(links, before={**links.before, **_top_links(source, links)})
     known = {finding.path for finding in changeset.findings}
-    lying = (*entries, *_parts_of_git(source, changeset))
+    lying = (*tracked.parts_of_git, *_parts_of_git(source, changeset))
     found = {each.path: each for each in bare_repositories(changeset.changes, lying)}
     found |= {each.path: each for each in _by_settings(changeset, links, source)}
     found |= {each.path: each for each in protection(TreeNames(changeset.changes, links))}

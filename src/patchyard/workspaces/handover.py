@@ -113,8 +113,7 @@ class GitHandOver:
         git = self._trees.git_of(base)
         if order.to != "patch" or is_there(base):
             store = self._trees.store_of(base)
-            entries = self._trees.entries(base, base.tree)
-            changeset = as_it_lies(git, entries, changeset, store.source)
+            changeset = as_it_lies(git, self._trees.tracked(base), changeset, store.source)
         require_allowed(changeset, order)
         if order.to == "patch":
             return patches.plan(self._trees, base, changeset, order)

@@ -326,8 +326,8 @@ class GitTrees:
         )  # fmt: skip
 
     def _links(self, base: Base, changeset: ChangeSet) -> TreeLinks:
-        entries = self.entries(base, base.tree)
-        return links_of(self.git_of(base), entries, changeset.changes, top=base.repository)
+        links = self.tracked(base).links
+        return links_of(self.git_of(base), links, changeset.changes, top=base.repository)
 
     def _grafted(
         self, base: Base, tree: str, entries: Entries, contents: Mapping[str, bytes]

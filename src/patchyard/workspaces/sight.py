@@ -4,13 +4,15 @@ import bisect
 import functools
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchyard.clients.reader import MAX_DEPTH, Reader
+from patchyard.domain.bare_repositories import may_name_part
 from patchyard.domain.changeset import Finding, FindingKind
 from patchyard.domain.errors import LimitReached
+from patchyard.domain.links import LINK
 from patchyard.domain.names import is_dot_git
 
 Entries = Mapping[str, tuple[str, str]]  # mode and blob by path
@@ -42,6 +44,16 @@ class Tracked:
                 found.add(folder)
                 folder = folder.rpartition("/")[0]
         return frozenset(found)
+
+    @functools.cached_property
+    def links(self) -> Mapping[str, str]:
+        """The blobs of the symbolic links by path."""
+        return {path: blob for path, (mode, blob) in self.entries.items() if mode == LINK}
+
+    @functools.cached_property
+    def parts_of_git(self) -> Sequence[str]:
+        """The paths that may name a part of a git directory."""
+        return tuple(filter(may_name_part, self.entries))
 
     def is_folder(self, path: str) -> bool:
         """Whether the base has something below `path`."""

@@ -10,13 +10,13 @@ from patchyard.domain.links import LINK, TreeLinks
 
 
 def links_of(
-    git: Git, entries: Mapping[str, tuple[str, str]], changes: Sequence[Change], *, top: str
+    git: Git, before: Mapping[str, str], changes: Sequence[Change], *, top: str
 ) -> TreeLinks:
-    """Return the links of the base's `entries` and those that the changes make of them.
+    """Return the links of a base and those that the changes make of them.
 
-    `git` looks at the store; `top` is the absolute path of the checkout.
+    `git` looks at the store; `before` has the base's links, the blob by path; `top` is the absolute
+    path of the checkout.
     """
-    before = {path: blob for path, (mode, blob) in entries.items() if mode == LINK}
     after = dict(before)
     for change in changes:
         after.pop(change.old_path or change.path, None)
