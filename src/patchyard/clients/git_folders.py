@@ -166,11 +166,11 @@ class _Folders:
             if is_led:
                 self._count(len(entries), folder)
             for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((entry.path, is_led))
-                elif entry.is_file(follow_symlinks=False):
+                if entry.is_file(follow_symlinks=False):  # most are
                     if with_files:
                         yield entry.path
+                elif entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, is_led))
                 elif _leads_to_folder(entry):
                     waiting.append((entry.path, True))
                 else:

@@ -5,7 +5,6 @@ Git's own conversions run on our view of the rules; a filter program of the user
 
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -19,7 +18,7 @@ from patchyard.workspaces.store import Store, parts
 from patchyard.workspaces.view import View
 
 ATTRIBUTES = ("text", "eol", "ident", "filter", "working-tree-encoding")
-HAS_ATTRIBUTES = re.compile(rb"(^|[\0\t/])\.gitattributes\0")
+RULES = b".gitattributes\0"
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 
 
@@ -30,14 +29,19 @@ def in_checkout(shown: View, store: Store, changed: set[str]) -> dict[str, Filte
     if not (
         settings.get("core.autocrlf", "false").lower() in {"true", "input", "1", "yes", "on"}
         or shown.attributes
-        or HAS_ATTRIBUTES.search(shown.index)
-        or HAS_ATTRIBUTES.search(os.fsencode(names))
+        or _names_rules(shown.index)
+        or _names_rules(os.fsencode(names))
     ):
         return {}
     index = index_of(shown.index)
     rules = rules_for(shown.git, sorted(index.keys() | changed), settings)
     doubtful = {path: how for path, how in rules.items() if may_convert(how, store.source)}
     return _pairs(shown, store, doubtful, changed, index)
+
+
+def _names_rules(listed: bytes) -> bool:
+    """Whether a file of attributes is among paths, each of which a NUL ends."""
+    return listed.startswith(RULES) or any(end + RULES in listed for end in (b"\0", b"\t", b"/"))
 
 
 def rules_for(

@@ -21,7 +21,8 @@ from patchyard.clients.git_folders import listed, require_refs
 
 RULES = frozenset({".gitattributes", ".gitignore"})
 DIRECTORY = ".git"
-SUBMODULE = "160000 "  # begins its line of `ls-files --stage`
+FOLDER = re.compile(rb"\t([^\0]*)/")  # of a path of `ls-files --stage -z`
+SUBMODULE = re.compile(rb"\x00160000 [^\t]*\t([^\0]*)")  # of a line that follows another
 HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")  # of a repository, as git tells one (setup.c)
 HEAD_BYTES = 256
 
@@ -50,15 +51,13 @@ def require_readable(git: Git, top: Path, index: bytes) -> None:
 
 def _tracked(index: bytes) -> tuple[frozenset[str], frozenset[str]]:
     """Return the folders of tracked files, and the paths of submodules."""
-    lines = os.fsdecode(index).split("\0")
-    start = lines[0].find("\t") + 1  # of a path: names of objects are equally long
     folders = {""}
-    for folder in {line[start:].rpartition("/")[0] for line in lines}:
-        above = folder
+    for folder in set(FOLDER.findall(index)):
+        above = os.fsdecode(folder)
         while above not in folders:
             folders.add(above)
             above = above.rpartition("/")[0]
-    submodules = frozenset(line[start:] for line in lines if line.startswith(SUBMODULE))
+    submodules = frozenset(map(os.fsdecode, SUBMODULE.findall(b"\0" + index)))
     return frozenset(folders), submodules
 
 

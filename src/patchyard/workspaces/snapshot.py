@@ -6,6 +6,7 @@ The tree holds the bytes as they lie in the checkout. Nothing is written into th
 import os
 import stat
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from patchyard.clients.git import text
@@ -28,7 +29,7 @@ class _Draft:
 
     store: Store
     shown: View
-    commit: str
+    root: str  # the tree of the commit
     staged: dict[str, Entry]
     touched: dict[str, Entry]
     untracked: set[str]
@@ -55,13 +56,17 @@ def of_checkout(store: Store, commit: str, branch: str | None) -> Base:
     """Return the checkout as it is as a base. Raises UsageError naming what cannot be read."""
     store.history(commit)
     with view.opened(store) as shown:
-        files, nested = view.untracked(shown)
+        with ThreadPoolExecutor() as beside:  # each waits for a git of its own
+            touched = beside.submit(view.touched, shown)
+            staged = beside.submit(view.staged, shown, commit)
+            root = beside.submit(store.git.run, "rev-parse", f"{commit}^{{tree}}")
+            files, nested = view.untracked(shown)
         draft = _Draft(
             store=store,
             shown=shown,
-            commit=commit,
-            staged=view.staged(shown, commit),
-            touched=view.touched(shown),
+            root=text(root.result()),
+            staged=staged.result(),
+            touched=touched.result(),
             untracked=set(files),
             left_out=nested,
         )
@@ -86,11 +91,13 @@ def of_checkout(store: Store, commit: str, branch: str | None) -> Base:
 
 
 def _write(draft: _Draft) -> str:
-    root = text(draft.store.git.run("rev-parse", f"{draft.commit}^{{tree}}"))
     paths = sorted({*draft.staged, *draft.touched, *draft.untracked, *draft.filtered})
     if not paths:
-        return root
-    with Reader(draft.store.source.top) as reader, TreeWriter(draft.store.git, root) as writer:
+        return draft.root
+    with (
+        Reader(draft.store.source.top) as reader,
+        TreeWriter(draft.store.git, draft.root) as writer,
+    ):
         kept = list(_existing(draft, reader, paths))
         gone = sorted(set(paths) - {path for path, _ in kept})
         for path in gone:
