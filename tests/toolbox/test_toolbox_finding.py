@@ -1,4 +1,4 @@
-"""Which Python runs a toolbox on a host."""
+"""Which Python runs a toolbox on a host, and where a program lies."""
 
 import os
 import sys
@@ -49,3 +49,16 @@ def test_one_that_becomes_another_user_runs_on_what_that_user_can_read(
     monkeypatch.setattr(finding, "SYSTEM_PYTHON", str(tmp_path / "none"))
     with pytest.raises(RuntimeError, match="which another user cannot read"):
         finding.python(AGENT)
+
+
+def test_a_program_is_asked_that_a_relative_entry_of_path_leads_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "bin/told"
+    place.parent.mkdir()
+    place.write_text("#!/bin/sh\necho told 1.2\n")
+    place.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "bin")
+
+    assert finding.program("told", ()) == (str(place), "told 1.2")

@@ -43,8 +43,9 @@ async def test_what_is_no_file_of_rules_is_named(
     place.unlink(missing_ok=True)
     make(place)
 
-    with pytest.raises(UsageError, match=f"/{name} is no file"):
+    with pytest.raises(UsageError, match=f"/{name} is no file") as refused:
         await copying.base()
+    assert "fsck" not in refused.value.hint  # which knows of no rules
 
 
 @pytest.mark.parametrize("name", RULES)

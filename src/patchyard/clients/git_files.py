@@ -62,13 +62,13 @@ def require_plain(place: str | Path, status: os.stat_result, *, most: int | None
     name = Path(place).name
     is_index = "index" in name
     why = f"is larger than any {'index' if is_index else name}" if is_plain else "is no file"
-    raise UsageError(
-        f"{place} {why}",
-        hint="move it away; `git reset` there makes the index anew"
-        if is_index
-        else "git would wait for it, or read it without end: look at it and move it away;"
-        " `git fsck` there shows what is missing then",
-    )
+    if is_index:
+        hint = "move it away; `git reset` there makes the index anew"
+    else:
+        hint = "git would wait for it, or read it without end: look at it and move it away"
+        if not name.startswith(".git"):  # a file of rules is missed by nothing
+            hint += "; `git fsck` there shows what is missing then"
+    raise UsageError(f"{place} {why}", hint=hint)
 
 
 def require_file(place: str | Path, most: int | None = None) -> None:

@@ -18,8 +18,8 @@ class Passing:
     def __init__(self, directory: Path, given: socket.socket) -> None:
         self.path = directory / SOCKET_NAME
         self._given = given
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._listener.bind(f"/proc/self/fd/{folder}/{SOCKET_NAME}")
             self.path.chmod(0o666)  # the agent's user connects; its folder is closed to others

@@ -22,9 +22,10 @@ def program(name: str, places: Iterable[str]) -> Tuple[str, str]:
     Without one both are empty; one that does not run says nothing.
     """
     path = next((place for place in places if os.access(place, os.X_OK)), None)
-    path = path or shutil.which(name) or ""
+    path = path or shutil.which(name)
     if not path:
         return "", ""
+    path = os.path.abspath(path)  # an entry of PATH can be relative
     try:
         answer = subprocess.run(  # a few ms
             [path, "--version"],
