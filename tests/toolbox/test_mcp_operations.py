@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +63,14 @@ class Box(Operations):
 
 
 @pytest.fixture
-def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Box:
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
     # The end of a server is waited for, not guessed at after a moment: it says how it came to it.
     monkeypatch.setattr(talking, "STRAGGLER_S", LONGEST_S)
-    return Box(tmp_path)
+    made = Box(tmp_path)
+    yield made
+    for server in made.room.servers.values():
+        server.talker.end("the test is over")
+    made.turn_until(lambda: all(is_gone(each.talker.pid) for each in made.room.servers.values()))
 
 
 def text_of(result: Result) -> str:
