@@ -15,11 +15,19 @@ from pathlib import Path
 from patchyard.clients.syncing import put_in_place
 from patchyard.clients.toolbox_options import TOOLBOX_FOLDER
 
-COMPILE = (
-    "import sys, compileall, py_compile;"
-    " compileall.compile_dir(sys.argv[1], quiet=2,"
-    " invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)"
-)
+COMPILE = """
+import compileall, marshal, os, py_compile, sys
+unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+compileall.compile_dir(sys.argv[1], quiet=2, invalidation_mode=unchecked)
+for entry in os.scandir(os.path.join(sys.argv[1], "__pycache__")):
+    try:
+        with open(entry.path, "rb") as file:
+            marshal.loads(file.read()[16:])
+    except (EOFError, TypeError, ValueError):
+        os.unlink(entry.path)
+"""
+"""What a Python does in a folder. It does not see that a full disk took a part of a file alone
+(importlib looks at no count of bytes), and no later start could read that."""
 COMPILE_TIMEOUT_S = 30.0
 
 
