@@ -39,15 +39,8 @@ def test_byte_code_that_a_full_disk_took_in_part_is_not_kept(tmp_path: Path) -> 
     for name, lines in (("small", 1), ("large", 200)):
         (tmp_path / f"{name}.py").write_text("".join(f"a{n} = {n}\n" for n in range(lines)))
 
-    limited = [
-        "prlimit",
-        f"--fsize={FULL_BYTES}",
-        sys.executable,
-        "-c",
-        copies.COMPILE,
-        str(tmp_path),
-    ]
-    subprocess.run(limited, check=True)
+    limited = ["prlimit", f"--fsize={FULL_BYTES}", sys.executable, "-I", "-S"]
+    subprocess.run([*limited, "-c", copies.COMPILE, str(tmp_path)], check=True)
 
     (kept,) = tmp_path.glob("__pycache__/*.pyc")
     assert kept.name.startswith("small.")
