@@ -6,6 +6,7 @@ bring the user's own pip and npm settings back, for nothing else says where an i
 
 import itertools
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,6 +109,15 @@ def _clean_environment(
         variables["DOCKER_HOST"] = REAL_ENVIRONMENT["DOCKER_HOST"]
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """For tests on a clock that is moved: to them others' temporary folders would look old."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
 
 
 @pytest.fixture

@@ -293,6 +293,7 @@ async def test_where_a_place_cannot_be_given_for_want_of_room_one_is_started(
     assert not init_of(waited).is_alive
 
 
+@pytest.mark.usefixtures("own_temporary_folder")
 async def test_what_a_killed_engine_leaves_ends_by_itself_and_its_folders_go(
     site: Worksite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,11 +312,10 @@ async def test_what_a_killed_engine_leaves_ends_by_itself_and_its_folders_go(
         assert left(site) == []
 
 
+@pytest.mark.usefixtures("own_temporary_folder")
 async def test_the_janitor_leaves_what_waits(spring: Spring) -> None:
     wish = await spring.filled()
-    taken = gone(await swept(spring.equipment, days=2 * START_S / DAY_S))
-    taken.pop(Family.TEMPORARY, None)  # of engines that other tests killed, in the folder of all
-    assert taken == {}
+    assert gone(await swept(spring.equipment, days=2 * START_S / DAY_S)) == {}
     given = await spring.pool.take(wish)
     assert given is not None
     await spring.pool.give_up(given)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from endings import LONGEST_S
-from fixed_place import showing
+from fixed_place import PLACE, showing
 from home_of_version import ENVIRONMENT, HOMES
 from ordinary import NOBODY
 from services import REAL_ENVIRONMENT, ordinary_python
@@ -93,7 +93,7 @@ class Unpacked:
         return subprocess.run(
             showing(self.folder, words, user=self.user),
             check=False, capture_output=True, text=True, input=said, timeout=LONGEST_S,
-            env=ENVIRONMENT, cwd="/", **_as(self.user),
+            env={**ENVIRONMENT, "TMPDIR": f"{PLACE}/tmp"}, cwd="/", **_as(self.user),
         )  # fmt: skip
 
 
@@ -109,6 +109,8 @@ def unpacked(name: str) -> Iterator[Unpacked]:
         words = ["tar", "--xattrs", "--xattrs-include=*", "-x", "-f", "-", "-C", str(folder)]
         archive = lzma.decompress((HOMES / f"{name}.tar.xz").read_bytes())
         subprocess.run(words, check=True, input=archive, **_as(user))
+        (folder / "tmp").mkdir()  # where no process of another machine left anything
+        os.chown(folder / "tmp", user, user)
         yield Unpacked(folder=folder, user=user)
     finally:
         shutil.rmtree(folder)

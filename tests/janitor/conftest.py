@@ -1,6 +1,5 @@
 """A repository and a home whose leftovers are returned."""
 
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,8 +17,5 @@ async def site(tmp_path: Path) -> AsyncIterator[Worksite]:
 
 
 @pytest.fixture(autouse=True)
-def _own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Days pass here in a moment: nobody else's temporary folders may look old."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+def _own_temporary_folder(own_temporary_folder: Path) -> None:
+    """Days pass here in a moment."""
