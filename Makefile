@@ -63,7 +63,7 @@ bench-peers: setup ## Patchyard beside other engines, each installed into its ow
 	$(BIN)/python -m benchmarks.peers $(PEERS)
 
 bench-turns: setup ## the measures here and in the checkout OTHER by turns: medians side by side
-	$(BIN)/python scripts/bench_turns.py $(OTHER) $(PARTS) --turns $(TURNS)
+	$(BIN)/python scripts/bench_turns.py $(OTHER) $(PARTS) --turns $(TURNS) $(HOW)
 
 soak: setup ## the seeded suites for longer: kills, cut power, full disks, faults, workers, budgets, the sloppy model, lies, kinds
 	PATCHYARD_SEED=$(PATCHYARD_SEED) $(BIN)/python scripts/run_soak.py $(SOAK)

@@ -5,11 +5,14 @@ counts as slower where our median lies above all that the other one gave.
 """
 
 import argparse
+import json
+import os
 import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,11 +67,31 @@ def pairs(ours: Iterable[Figures], theirs: Iterable[Figures]) -> list[Pair]:
     ]
 
 
-def taken(checkout: Path, parts: Sequence[str]) -> Figures:
+def taken(checkout: Path, parts: Sequence[str], processors: Collection[int]) -> Figures:
     """Take the measures of a checkout. Raises CalledProcessError where they cannot be taken."""
     words = [f"{checkout}/.venv/bin/python", f"{checkout}/scripts/bench.py", *parts]
+    os.sched_setaffinity(0, processors)  # of this thread, and so of what it starts
     done = subprocess.run(words, check=True, cwd=checkout, capture_output=True, text=True)
     return figures(done.stdout)
+
+
+def turn_of(
+    other: Path, parts: Sequence[str], number: int, *, is_at_once: bool
+) -> tuple[Figures, Figures]:
+    """Take the measures here and there once: one after the other, first there in even turns.
+
+    At once: each on a half of the processors, which they swap with each turn.
+    """
+    every = sorted(os.sched_getaffinity(0))
+    middle = len(every) // 2
+    halves = (every[:middle], every[middle:]) if is_at_once else (every, every)
+    places = [ROOT, other] if number % 2 else [other, ROOT]
+    with ThreadPoolExecutor(max_workers=2 if is_at_once else 1) as both:
+        begun = {
+            place: both.submit(taken, place, parts, half)
+            for place, half in zip(places, halves, strict=True)
+        }
+        return begun[ROOT].result(), begun[other].result()
 
 
 def main() -> int:
@@ -77,19 +100,40 @@ def main() -> int:
     parser.add_argument("other", type=Path, help="the checkout to compare with")
     parser.add_argument("only", nargs="*", help="parts of labels")
     parser.add_argument("--turns", type=int, default=10, help="of each, 10 by default")
+    parser.add_argument(
+        "--at-once", action="store_true", help="both at once, each on a half of the processors"
+    )
+    parser.add_argument(
+        "--kept", type=Path, help="a file that each turn is added to; those in it count as taken"
+    )
     options = parser.parse_args()
     other = options.other.resolve()
     if not (other / ".venv/bin/python").exists() or not (other / "scripts/bench.py").exists():
         print(f"{other} is not set up; cure: make -C {other} setup", file=sys.stderr)
         return 2
-    ours: list[Figures] = []
-    theirs: list[Figures] = []
-    for turn in range(max(options.turns, 1)):
-        turns = [(ROOT, ours), (other, theirs)]
-        for checkout, found in turns if turn % 2 else reversed(turns):
-            found.append(taken(checkout, options.only))
-        print(f"turn {turn + 1} of {options.turns}", file=sys.stderr)
+    if options.at_once and len(os.sched_getaffinity(0)) < 2:
+        print("--at-once needs two processors; leave it out here", file=sys.stderr)
+        return 2
+    turns = _kept(options.kept)
+    for number in range(len(turns), max(options.turns, 1)):
+        turns.append(turn_of(other, options.only, number, is_at_once=options.at_once))
+        if options.kept:
+            with options.kept.open("a") as file:
+                file.write(json.dumps(turns[-1]) + "\n")
+        print(f"turn {number + 1} of {options.turns}", file=sys.stderr)
+    ours, theirs = zip(*turns, strict=True)
     return _print(pairs(ours, theirs), {label for turn in (*ours, *theirs) for label in turn})
+
+
+def _kept(place: Path | None) -> list[tuple[Figures, Figures]]:
+    """Return the turns that a file holds."""
+    if place is None or not place.exists():
+        return []
+    return [
+        ({label: (figure, unit) for label, (figure, unit) in here.items()},
+         {label: (figure, unit) for label, (figure, unit) in there.items()})
+        for here, there in map(json.loads, place.read_text().splitlines())
+    ]  # fmt: skip
 
 
 def _print(found: Sequence[Pair], labels: set[str]) -> int:

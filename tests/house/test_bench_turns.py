@@ -1,5 +1,6 @@
 """`scripts/bench_turns.py`: two checkouts' measures side by side."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -91,6 +92,25 @@ def test_a_measure_of_one_side_is_named(
     said = capsys.readouterr().out
     assert [line for line in said.splitlines() if line.endswith("not taken in each turn of both")]
     assert "SLOWER" not in said
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each side has a processor")
+def test_both_at_once_swap_their_processors_and_kept_turns_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = "sum(2**each for each in __import__('os').sched_getaffinity(0))"
+    here = checkout(tmp_path / "here", where, "")
+    there = checkout(tmp_path / "there", where, "")
+    kept = tmp_path / "kept"
+    words = (str(there), "--at-once", "--kept", str(kept))
+    run(monkeypatch, here, *words, "--turns", "1")
+    run(monkeypatch, here, *words, "--turns", "2")
+    assert len((here / "scripts/turns").read_text()) == 2
+    turns = [json.loads(line) for line in kept.read_text().splitlines()]
+    (first, second) = [[side["a start"][0] for side in turn] for turn in turns]
+    assert first == second[::-1]
+    assert int(first[0]) & int(first[1]) == 0
+    assert "that grows" in capsys.readouterr().out
 
 
 def test_a_checkout_that_is_not_set_up_is_named_with_its_cure(
