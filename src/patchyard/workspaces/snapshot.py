@@ -17,6 +17,7 @@ from patchyard.domain.errors import UsageError, WorkFailed
 from patchyard.domain.machine import is_of_machine, refused_by_machine
 from patchyard.domain.names import refused_because
 from patchyard.workspaces import conversions, view
+from patchyard.workspaces.rule_files import require_readable
 from patchyard.workspaces.store import Store
 from patchyard.workspaces.view import Entry, View
 
@@ -53,13 +54,17 @@ def of_commit(store: Store, commit: str, branch: str | None) -> Base:
 
 
 def of_checkout(store: Store, commit: str, branch: str | None) -> Base:
-    """Return the checkout as it is as a base. Raises UsageError naming what cannot be read."""
+    """Return the checkout as it is as a base.
+
+    Raises UsageError naming what cannot be read, or what git would wait for.
+    """
     store.history(commit)
     with view.opened(store) as shown:
         with ThreadPoolExecutor() as beside:  # each waits for a git of its own
-            touched = beside.submit(view.touched, shown)
             staged = beside.submit(view.staged, shown, commit)
             root = beside.submit(store.git.run, "rev-parse", f"{commit}^{{tree}}")
+            require_readable(shown.git, store.source.top, shown.index)
+            touched = beside.submit(view.touched, shown)
             files, nested = view.untracked(shown)
         draft = _Draft(
             store=store,

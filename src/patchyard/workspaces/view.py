@@ -15,7 +15,6 @@ from patchyard.clients.git import Git
 from patchyard.clients.git_files import MAX_INDEX_BYTES, require_plain
 from patchyard.clients.scratch import scratch
 from patchyard.domain.errors import UsageError
-from patchyard.workspaces.rule_files import require_readable
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import Store, parts
 
@@ -54,7 +53,7 @@ class Entry:
 def opened(store: Store) -> Iterator[View]:
     """Copy the user's index and rule files into a view that lasts as long as the context.
 
-    Raises UsageError for an index that cannot be read, and for what git would wait for.
+    Raises UsageError for an index that cannot be read. The work tree is not looked at yet.
     """
     source = store.source
     with scratch(store.git.home.parent, "view") as folder:
@@ -77,12 +76,10 @@ def opened(store: Store) -> Iterator[View]:
             extra={"GIT_OBJECT_DIRECTORY": str(store.git_dir / "objects")},
             known=VIEWED,
         )
-        index = git.run("ls-files", "--stage", "-z", cwd=folder)
-        require_readable(git, source.top, index)
         yield View(
             git=git,
             folder=folder,
-            index=index,
+            index=git.run("ls-files", "--stage", "-z", cwd=folder),
             excludes=excludes,
             attributes=attributes,
             withheld=tuple(kind for kind, *row in kinds if _is_chosen_by(source, *row)),
@@ -170,7 +167,7 @@ def differences(output: bytes) -> dict[str, Entry]:
 
 
 def staged(view: View, commit: str) -> dict[str, Entry]:
-    """Return where the index differs from the commit."""
+    """Return where the index differs from the commit; opens nothing in the work tree."""
     return differences(
         view.git.run(
             "diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev",
