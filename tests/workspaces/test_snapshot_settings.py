@@ -53,6 +53,27 @@ def test_the_index_is_seen_with_its_own_time(copying: Lab) -> None:
         assert (shown.folder / "index").read_bytes() == index.read_bytes()
 
 
+async def test_of_an_index_that_grows_no_more_is_read_than_it_had(
+    copying: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copying.write({"a": "1\n"})
+    copying.commit()
+    index = copying.repo / ".git/index"
+    before = index.read_bytes()
+
+    def grown(place: Path, *_: object, **__: object) -> None:
+        with Path(place).open("ab") as file:
+            file.write(b"more")
+
+    monkeypatch.setattr(view, "require_plain", grown)
+    with view.opened(copying.trees.open_store(copying.repo)) as shown:
+        assert (shown.folder / "index").read_bytes() == before
+    index.write_bytes(before)
+    monkeypatch.setattr(view, "require_plain", lambda *_, **__: os.truncate(index, 20))
+    with pytest.raises(ChangedMeanwhile), view.opened(copying.trees.open_store(copying.repo)):
+        pass
+
+
 async def test_links_stay_links_where_the_file_system_has_none(copying: Lab) -> None:
     copying.write({"a.txt": "a\n"})
     (copying.repo / "ln").symlink_to("a.txt")

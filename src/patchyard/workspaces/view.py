@@ -14,6 +14,7 @@ from patchyard.clients.foreign_git import VIEWED, ForeignGit
 from patchyard.clients.git import Git
 from patchyard.clients.git_files import MAX_INDEX_BYTES, require_plain
 from patchyard.clients.scratch import scratch
+from patchyard.clients.treewriter import chunks_of
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import Store, parts
@@ -102,12 +103,15 @@ def _copy_index(source: Source, folder: Path) -> None:
 
 
 def _copy(place: Path, target: Path) -> None:
-    """Copy a file with its times. Raises UsageError for what is none, or has no end in sight."""
+    """Copy a file with its times.
+
+    Raises UsageError for what is none, or has no end in sight; ChangedMeanwhile where it shrank.
+    """
     with open(place, "rb", opener=lambda path, flags: os.open(path, flags | WITHOUT_WAIT)) as file:
         status = os.fstat(file.fileno())
         require_plain(place, status, most=MAX_INDEX_BYTES)
         with target.open("wb") as made:
-            shutil.copyfileobj(file, made)
+            made.writelines(chunks_of(file.fileno(), status.st_size))  # no more: it may grow
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
