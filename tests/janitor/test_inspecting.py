@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from engine.worksite import ADD, Worksite, done
-from janitor.passing import gone, swept, worked
+from janitor.passing import gone, stopped, swept, worked
+from patchyard.domain.checkpoint import RolledBack
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.retention import Family
-from patchyard.engine.inspecting import inspect, inspect_around
+from patchyard.engine.inspecting import doubts, inspect, inspect_around
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.restarts import RESTARTED
 from patchyard.engine.rolling_back import roll_back
 from patchyard.intake import spec_of
 
@@ -123,6 +125,36 @@ async def test_a_plan_that_another_engine_begins_during_a_look_is_not_called_los
         monkeypatch.setattr(equipment.pruning, "removed", amid_the_removed)
         assert (await swept(equipment, days=0)).damaged == ()
         assert len(begun) == 2
+
+
+async def test_a_disk_that_was_mounted_anew_is_known_before_a_plan_goes_on(site: Worksite) -> None:
+    """So is what goes on then: from the last checkpoint."""
+    async with site.open() as (equipment, workflow):
+        plan_id = await stopped(site, workflow)
+        assert await doubts(equipment) == {}
+        (noted,) = (site.folder / "workspaces").rglob("own/boot")
+        boot, mount = noted.read_text().splitlines()
+        device, *numbers = mount.split()
+        earlier = [str(int(number) - 1) for number in numbers]
+        if not earlier:
+            pytest.skip("the kernel numbers no mounts of this file system")
+        noted.write_text(f"{boot}\n{' '.join([device, *earlier])}\n")
+        assert await doubts(equipment) == {plan_id: RESTARTED}
+
+    (row,) = [
+        each
+        for each in (await agents(site, "doctor"))["data"]["findings"]
+        if each["name"] == "plan files"
+    ]
+    assert plan_id in row["said"]
+    verified = await agents(site, "plan", "verify", plan_id)
+    assert (verified["exit_code"], verified["data"]["doubted"]) == (0, RESTARTED)
+
+    async with site.open() as (equipment, workflow):
+        await workflow.run(plan_id)
+        assert [each.reason for each in site.heard if isinstance(each, RolledBack)] == [RESTARTED]
+        assert await doubts(equipment) == {}
+    assert (await agents(site, "plan", "verify", plan_id))["data"]["doubted"] == ""
 
 
 async def test_the_doctor_says_that_the_database_was_lost(site: Worksite) -> None:

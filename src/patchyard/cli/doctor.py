@@ -29,7 +29,7 @@ from patchyard.domain.retention import GRACE_S, Family, is_left_build
 from patchyard.domain.sizes import shown_bytes
 from patchyard.engine import trying
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.inspecting import inspect
+from patchyard.engine.inspecting import doubts, inspect
 from patchyard.models.choosing import QUICK, choose
 from patchyard.models.providers import Catalogue
 from patchyard.stores.reading import is_closed
@@ -70,6 +70,7 @@ def doctor(output_format: str) -> None:
                 findings.append(_good("database", f"SQLite {sqlite3.sqlite_version}"))
                 findings.append(_home())
                 findings.append(await _journal(equipment))
+                findings += await _doubts(equipment)
                 findings += await left_builds(equipment)
                 for kind in equipment.environments:
                     ready = await trying.check(equipment, kind)
@@ -164,6 +165,21 @@ async def _journal(equipment: Equipment) -> Finding:
         said="; ".join(found[:SHOWN]) + more if found else "no event is missing or damaged",
         cure="`agents plan verify ID` says more of a plan; restore the database from a backup",
     )
+
+
+async def _doubts(equipment: Equipment) -> list[Finding]:
+    """Name the unfinished plans whose last files may be lost; nothing is said of others."""
+    found = await doubts(equipment)
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    named = "; ".join(f"{plan}: {why}" for plan, why in [*found.items()][:SHOWN])
+    row = Finding(
+        name="plan files",
+        is_good=False,
+        is_needed=False,
+        said=f"what the last calls wrote may be lost: {named}{more}",
+        cure="`agents plan resume ID` goes on from the last checkpoint",
+    )
+    return [row] if found else []
 
 
 async def _checkout() -> list[Finding]:

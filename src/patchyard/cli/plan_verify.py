@@ -14,11 +14,14 @@ from patchyard.domain.errors import JournalBroken, Unavailable, UsageError, Work
 from patchyard.engine.contents import inspect_contents
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.handing import Handing
-from patchyard.engine.inspecting import inspect_around
+from patchyard.engine.inspecting import doubt_of, inspect_around
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.verifying import Verification, verify
 
 SHOWN = 20  # problems that are printed
+DOUBTED = (
+    "what its last calls wrote may be lost; when it goes on, it does so from its last checkpoint"
+)
 WITHOUT_HASHES = "They are of a version of Patchyard that wrote no hashes"
 
 
@@ -39,10 +42,18 @@ def verify_command(plan_id: str, head: str | None, output_format: str) -> None:
             around = await inspect_around(equipment, found)
             checked = replace(checked, problems=(*checked.problems, *around))
             damaged, gone, lost = await _beside(equipment, found, is_whole=not checked.problems)
-        text = "\n".join([f"{_said(checked)}{_found(checked, head)}", *lost, *damaged, *gone])
+            why = "" if checked.problems else await doubt_of(equipment, found)
+        old = [f"{why}: {DOUBTED}"] if why else []
+        said = f"{_said(checked)}{_found(checked, head)}"
         return Outcome(
-            data={**to_json(checked), "damaged": [*damaged], "gone": [*gone], "lost": [*lost]},
-            text=text,
+            data={
+                **to_json(checked),
+                "damaged": [*damaged],
+                "gone": [*gone],
+                "lost": [*lost],
+                "doubted": why,
+            },
+            text="\n".join([said, *lost, *damaged, *gone, *old]),
             error=broken(checked.plan_id, checked.problems) or _lost(lost) or _damaged(damaged),
         )
 

@@ -4,18 +4,22 @@ Nothing is repaired or written: what is wrong is said.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from patchyard.domain import retention
 from patchyard.domain.errors import PatchyardError
+from patchyard.domain.plan import Phase, State
 from patchyard.domain.retention import Family
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.finding import LISTED
 from patchyard.engine.ledger import Ledger, summary
+from patchyard.engine.restarts import doubt
 
 LINE = "the line of {} in the list is {}: `agents gc` makes it anew"
 OF_SOME_EVENT = "updated"  # the time of one: a line is not written with each
 WORK = (Family.WORKSPACE, Family.CHECKPOINTS)
+UNFINISHED = frozenset({State.QUEUED, State.PROCESSING, State.ERRORED, State.CONSTRAINED})
 
 
 async def inspect(equipment: Equipment) -> Sequence[str]:
@@ -48,6 +52,22 @@ async def inspect_around(equipment: Equipment, plan_id: str) -> Sequence[str]:
     return found
 
 
+async def doubts(equipment: Equipment) -> Mapping[str, str]:
+    """Return why files of unfinished plans may be older than their journals, by plan."""
+    found: dict[str, str] = {}
+    for plan_id, row in await equipment.store.summaries.summaries():
+        if row.get("phase") == Phase.EXECUTE and row.get("state") in UNFINISHED:
+            with suppress(PatchyardError):  # a check of its events says why
+                found[plan_id] = await doubt_of(equipment, plan_id)
+    return {plan_id: why for plan_id, why in found.items() if why}
+
+
+async def doubt_of(equipment: Equipment, plan_id: str) -> str:
+    """Return why the files of a plan may be older than its journal; empty for one that is over."""
+    ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
+    return await doubt(equipment, ledger) if ledger.state.state in UNFINISHED else ""
+
+
 async def _line(equipment: Equipment, plan_id: str) -> Mapping[str, Any]:
     return dict(await equipment.store.summaries.summaries()).get(plan_id, {})
 
@@ -65,4 +85,4 @@ async def differs(row: Mapping[str, Any], ledger: Ledger) -> bool:
     return row[OF_SOME_EVENT] not in times or any(row[key] != shown[key] for key in keys)
 
 
-__all__ = ["differs", "inspect", "inspect_around", "is_listed"]
+__all__ = ["differs", "doubt_of", "doubts", "inspect", "inspect_around", "is_listed"]

@@ -27,21 +27,28 @@ LOST = (
 )
 
 
+async def doubt(equipment: Equipment, ledger: Ledger) -> str:
+    """Return why the files of a plan at work may be older than its journal; empty: they are not."""
+    state = ledger.state
+    if state.workspace is None or state.phase != Phase.EXECUTE:
+        return ""
+    if state.restoring or state.steered.is_stale:
+        return ""
+    if state.failure is not None and UNSYNCED in state.failure.details:
+        return FAILED
+    is_old = await equipment.workspaces.outlived(from_json(WorkspaceRef, state.workspace))
+    return RESTARTED if is_old else ""
+
+
 async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
     """Go back to the last checkpoint, files and conversation, where the machine restarted since.
 
     Where calls can reach beyond the workspace nothing is done again, and the plan says so.
     """
-    state, workspaces = ledger.state, equipment.workspaces
-    if state.workspace is None or state.phase != Phase.EXECUTE:
+    state = ledger.state
+    why = await doubt(equipment, ledger)
+    if not why or state.workspace is None:
         return
-    workspace = from_json(WorkspaceRef, state.workspace)
-    has_failed = state.failure is not None and UNSYNCED in state.failure.details
-    if state.restoring or state.steered.is_stale:
-        return
-    if not (has_failed or await workspaces.outlived(workspace)):
-        return
-    why = FAILED if has_failed else RESTARTED
     spec = state.known
     is_confined = general_walls(spec) in CONFINED and not reaches_out(spec)
     own = [m for m in state.checkpoints if m.past.attempt_starts == state.attempt_starts]
@@ -59,7 +66,7 @@ async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
         return
     if state.tool_calls:
         await ledger.record(Noted(text=LOST.format(why)))
-    await workspaces.accept(workspace)
+    await equipment.workspaces.accept(from_json(WorkspaceRef, state.workspace))
 
 
 @asynccontextmanager
@@ -77,4 +84,4 @@ async def distrusting(equipment: Equipment, ledger: Ledger) -> AsyncIterator[Non
         raise
 
 
-__all__ = ["FAILED", "LOST", "RESTARTED", "after_restart", "distrusting"]
+__all__ = ["FAILED", "LOST", "RESTARTED", "after_restart", "distrusting", "doubt"]
