@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from patchyard.domain.manifest_parts import DEPENDENCIES, PARTS
 from patchyard.domain.manifests import changed_parts
+from patchyard.domain.protected_entry import ProtectedEntry
 
 
 @pytest.mark.parametrize(
@@ -76,3 +78,26 @@ def test_a_version_of_a_package_is_no_part_that_runs() -> None:
 def test_scripts_of_composer_run_too() -> None:
     new = b'{"scripts": {"post-install-cmd": "x"}, "require": {"a/b": "1"}}'
     assert changed_parts("composer.json", b"{}", new) == ("scripts",)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_each_part_has_a_tool_and_a_source_and_is_named_where_it_changes(name: str) -> None:
+    for part in PARTS[name]:
+        assert part.tool
+        assert part.does
+        assert part.source.startswith("https://")
+        for key in part.patterns:
+            table, _, within = key.rpartition(".")
+            new = {table: {within: "x"}} if table else {within: "x"}
+            assert changed_parts(name, b"{}", json.dumps(new).encode()) == (key,)
+
+
+@pytest.mark.parametrize("part", DEPENDENCIES, ids=lambda part: part.patterns[0])
+def test_each_table_of_dependencies_has_a_source_and_counts_where_it_names_no_version(
+    part: ProtectedEntry,
+) -> None:
+    assert part.source.startswith("https://")
+    for key in part.patterns:
+        for value, counts in (("1.2", False), ("file:../x", True)):
+            new = json.dumps({key: {"a": value}}).encode()
+            assert changed_parts("package.json", b"{}", new) == ((key,) if counts else ())

@@ -6,24 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from patchyard.domain.manifest_parts import DEPENDENCIES, PARTS
 from patchyard.domain.name_patterns import NamePatterns, below_any
 
-# Keys by manifest; a dot goes into a table. The sources are the pages of npm on package.json and
-# scripts, of Yarn on manifests, of pnpm on settings, of Bun on lifecycle scripts, of Composer on
-# scripts, and those of the hook managers whose names are keys.
 RUNNING: Mapping[str, tuple[str, ...]] = {
-    "package.json": (
-        "scripts", "bin", "directories.bin", "gypfile", "packageManager", "devEngines",
-        "workspaces", "config", "husky", "simple-git-hooks", "gitHooks", "pre-commit", "precommit",
-        "pre-push", "lint-staged", "commitlint", "trustedDependencies", "dependenciesMeta", "pnpm",
-        "allowScripts", "lavamoat", "volta",
-    ),
-    "composer.json": ("scripts", "bin", "config", "repositories", "extra.hooks"),
-}  # fmt: skip
-DEPENDENCIES = (
-    "dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "overrides",
-    "resolutions", "bundleDependencies", "catalog", "catalogs",
-)  # fmt: skip
+    name: tuple(key for part in parts for key in part.patterns) for name, parts in PARTS.items()
+}
+ELSEWHERE_IN = tuple(key for part in DEPENDENCIES for key in part.patterns)
 # A specifier that names a folder, a file, a repository or an address in the place of a version
 # (docs.npmjs.com/cli/using-npm/package-spec); `npm:`, `workspace:` and `catalog:` name packages.
 ELSEWHERE = re.compile(r"(?!npm:|workspace:|catalog:|jsr:)[a-z+.-]+:|[./~]|[^@]*/", re.IGNORECASE)
@@ -60,7 +49,7 @@ def _parts(name: str, manifest: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise ValueError(f"{name} holds no object")  # noqa: TRY004 - of the text, as those of json
     found = {key: _at(body, key) for key in RUNNING[name]}
-    found |= {key: _elsewhere(body.get(key)) for key in DEPENDENCIES}
+    found |= {key: _elsewhere(body.get(key)) for key in ELSEWHERE_IN}
     return {key: value for key, value in found.items() if value}
 
 
@@ -79,4 +68,4 @@ def _elsewhere(found: object) -> list[object]:
     return [[name, rows] for name, each in sorted(found.items()) if (rows := _elsewhere(each))]
 
 
-__all__ = ["DEPENDENCIES", "RUNNING", "changed_parts", "manifest_names"]
+__all__ = ["RUNNING", "changed_parts", "manifest_names"]
