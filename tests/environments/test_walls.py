@@ -96,7 +96,14 @@ def test_path_is_the_layer_then_toolchains_then_the_system() -> None:
     assert (variables["PYENV_ROOT"], variables["CI"]) == ("/x", "1")
 
 
-@pytest.mark.parametrize("target", ["/", "/usr", "/etc", "/home", "/tmp", "/proc", "/run/../dev"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("/", "/usr", "/etc", "/home", "/tmp", "/proc", "/run/../dev"),
+        *("/run", "/run/patchyard/toolbox", "/run/patchyard/toolbox/__pycache__", "/proc/1"),
+        *("//run//patchyard/../patchyard/python", "/dev/shm", "/sys/fs"),
+    ],
+)
 def test_a_workspace_cannot_stand_in_for_the_system(target: str) -> None:
     with pytest.raises(UsageError) as refused:
         view(spec(target))

@@ -86,6 +86,7 @@ def test_a_full_disk_is_named_and_the_plan_goes_on_when_there_is_room(
 def test_a_disk_without_inodes_is_named_by_command_and_plan_and_the_plan_goes_on_with_some(
     desk: Desk, tight: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fewest = room.FEWEST_FILES
     monkeypatch.setattr(room, "FEWEST_FILES", 1)
     for number in range(150):
         (desk.repo / f"{number}").touch()
@@ -95,6 +96,9 @@ def test_a_disk_without_inodes_is_named_by_command_and_plan_and_the_plan_goes_on
     assert (said.code, room.INODES in said.message) == (4, True), said.message
     kept = desk.agents("plan", "errors").data
     assert room.INODES in str(kept)
+    monkeypatch.setattr(room, "FEWEST_FILES", fewest)
+    (few,) = [row for row in desk.agents("doctor").data["findings"] if row["name"] == "disk"]
+    assert (few["is_good"], "more files (`df -i`)" in few["said"]) == (False, True)
     subprocess.run(["mount", "-o", "remount,nr_inodes=0", str(tight)], check=True)
     assert desk.agents("plan", "resume").code == 0
 

@@ -104,6 +104,20 @@ async def test_nothing_is_migrated_below_an_older_worker_that_lives(
     assert version_of(path) == known_version()
 
 
+def test_the_doctor_says_that_an_older_worker_keeps_a_home_from_being_migrated(
+    path: Path,
+) -> None:
+    older_database(path, 5)
+    command = [sys.executable, "-m", "patchyard", "doctor", "--format", "json"]
+    environ = os.environ | {"PATCHYARD_HOME": str(path.parent)}
+    with older_process(path, WORKER) as process:
+        said = subprocess.run(command, env=environ, capture_output=True, check=False)
+        assert said.returncode == 1
+        rows = {row["name"]: row for row in json.loads(said.stdout)["data"]["findings"]}
+        assert f"worker old, process {process.pid} on " in rows["database"]["said"]
+        assert f"`kill {process.pid}`" in rows["database"]["cure"]
+
+
 def announced(version: str) -> dict[str, object]:
     return {
         "id": "m", "worker": "old", "roles": [], "takes_all": True, "capabilities": [],
