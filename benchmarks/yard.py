@@ -1,5 +1,6 @@
 """A home and an engine of its own for a measure, gone afterwards."""
 
+import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator
@@ -32,7 +33,7 @@ async def opened(*, is_nobody: bool = False) -> AsyncIterator[Yard]:
     with tempfile.TemporaryDirectory(prefix="patchyard-bench-") as name:
         folder = Path(name)
         # The agent's user passes through on its way to the workspace.
-        folder.chmod(0o711)  # noqa: ASYNC240 - nothing else runs yet
+        await asyncio.to_thread(folder.chmod, 0o711)
         environ = dict(os.environ) | {"PATCHYARD_HOME": str(folder / "home")}
         work, person = folder / "work", folder / "person"
         work.mkdir()

@@ -133,7 +133,7 @@ def _surroundings(contender: Contender, places: Places) -> dict[str, str]:
 async def _staged(contender: Contender, plot: Plot, venv: Path):
     """Set the stage; everything of it is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="peers-"))
-    folder.chmod(0o711)  # noqa: ASYNC240 - nothing else runs yet
+    await asyncio.to_thread(folder.chmod, 0o711)
     server = ScriptedServer(plot=plot)
     listening = await server.start()
     work = folder / "work"

@@ -32,6 +32,7 @@ from patchyard.domain.pooling import Pooling, PoolState
 from patchyard.domain.queue import Job, Limits
 from patchyard.engine.dispatcher import Chores, Dispatcher, Told
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.janitor import Janitor
 from patchyard.engine.ledger import Store
 from patchyard.engine.pool import Shown, WarmPool
 from patchyard.engine.trying import trial_of
@@ -137,7 +138,6 @@ async def open_worker(
     environ: Mapping[str, str], terms: Terms, *, told: Told
 ) -> AsyncIterator[tuple[Worker, Sequence[Job]]]:
     """Yield a worker of this installation, and the jobs that are always there."""
-    from patchyard.engine.janitor import Janitor  # noqa: PLC0415 - only workers and `gc` need it
 
     async def clean(equipment: Equipment) -> None:
         kept = rules(environ).retention

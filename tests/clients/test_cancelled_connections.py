@@ -16,7 +16,6 @@ pytestmark = pytest.mark.anyio
 async def test_copies_of_the_configuration_are_deleted_once_they_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("asyncssh")
     begun, goes_on = threading.Event(), threading.Event()
     written: list[Path] = []
 

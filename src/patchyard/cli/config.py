@@ -69,8 +69,8 @@ def check(output_format: str) -> None:
         seen = await settings_here(catalogue)
         everything = repository_settings(seen.top, trust=Trust(is_given=True), project=seen.project)
         everything.files.require_readable()
-        from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
-        from patchyard.intake_names import require_names  # noqa: PLC0415 - heavy, and only for this
+        from patchyard.casting import model_catalogue  # noqa: PLC0415 - only for this
+        from patchyard.intake_names import require_names  # noqa: PLC0415 - only for this
         from patchyard.intake_roles import cast, role_folder  # noqa: PLC0415 - likewise
         from patchyard.roles.library import role_names  # noqa: PLC0415 - likewise
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option
+from patchyard.clients.room import require_writable
 from patchyard.config import places
 
 TASK = "The tests of inventory.stock fail: pages() loses the last page. Mend it."
@@ -32,7 +33,6 @@ def demo(output_format: str, kind: str | None) -> None:
 
 async def _demo(*, kind: str | None, is_json: bool) -> Outcome:
     from patchyard.cli.working import run_plan  # noqa: PLC0415 - heavy, and only now needed
-    from patchyard.clients.room import require_writable  # noqa: PLC0415 - likewise
     from patchyard.clients.temporaries import MARK  # noqa: PLC0415 - likewise
     from patchyard.intake import Asked  # noqa: PLC0415 - likewise
 

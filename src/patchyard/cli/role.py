@@ -29,6 +29,7 @@ from patchyard.domain.announcing import TOPIC, Announcement, announcement_of
 from patchyard.domain.codec import to_json
 from patchyard.domain.limit_settings import LIMIT_KEYS, shown
 from patchyard.domain.role import Role
+from patchyard.storage import open_storage
 
 NO_CHAIN = "the first that is there; `roles` in models.yaml names some"
 
@@ -53,7 +54,7 @@ def list_roles(output_format: str, *, announced: bool, follow: bool) -> None:
         return
 
     async def work() -> Outcome:
-        from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
+        from patchyard.casting import model_catalogue  # noqa: PLC0415 - only for this
         from patchyard.intake_roles import role_folder, tool_names  # noqa: PLC0415 - likewise
         from patchyard.roles.library import all_roles, strays  # noqa: PLC0415 - likewise
 
@@ -81,8 +82,6 @@ def _chained(models: Sequence[str]) -> list[str]:
 
 async def _announced() -> Outcome:
     """Return what the living workers say of themselves, oldest first."""
-    from patchyard.storage import open_storage  # noqa: PLC0415 - heavy, and only for this
-
     async with open_storage(os.environ) as stores:
         found = [each.announced for each in await stores.queue.members() if each.announced]
     text = "\n".join(map(_said, found)) or "no worker is alive: start one with `agents worker`"
@@ -91,8 +90,6 @@ async def _announced() -> Outcome:
 
 async def _followed(output_format: str) -> Outcome:
     """Print the living workers, then what each tells on the bus that is another than before."""
-    from patchyard.storage import open_storage  # noqa: PLC0415 - heavy, and only for this
-
     known: dict[str, Announcement] = {}
 
     def tell(said: Announcement, at: float) -> None:
@@ -131,7 +128,7 @@ def show(name: str, output_format: str) -> None:
     """Show role NAME: its policy, the models it is given, and its prompt."""
 
     async def work() -> Outcome:
-        from patchyard.casting import model_catalogue  # noqa: PLC0415 - heavy, and only for this
+        from patchyard.casting import model_catalogue  # noqa: PLC0415 - only for this
         from patchyard.intake_roles import role_folder, tool_names  # noqa: PLC0415 - likewise
         from patchyard.roles.library import role_named  # noqa: PLC0415 - likewise
 

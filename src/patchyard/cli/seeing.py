@@ -21,6 +21,7 @@ from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
 from patchyard.domain.trust import Trust, warning
 from patchyard.engine.catalogue import Catalogue
+from patchyard.storage import open_storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +85,6 @@ async def models_here() -> str:
     One that is not trusted is named and counts as none. Raises UsageError for one that cannot be
     read.
     """
-    from patchyard.storage import open_storage  # noqa: PLC0415 - heavy, and only for this
-
     try:
         top = checkout_of(".")
     except UsageError:
@@ -108,7 +107,6 @@ async def model_and_role_here() -> tuple[str, str]:
     Outside of a checkout they are those of the user. Raises UsageError.
     """
     from patchyard.intake_roles import cast  # noqa: PLC0415 - heavy, and only for this
-    from patchyard.storage import open_storage  # noqa: PLC0415 - likewise
 
     try:
         checkout_of(".")

@@ -183,7 +183,7 @@ def _unlock(name: str, at: int) -> None:
     flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, dir_fd=at)
     try:
-        os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IRWXU)  # noqa: PTH101 - a descriptor
+        Path(f"/proc/self/fd/{descriptor}").chmod(stat.S_IRWXU)
     finally:
         os.close(descriptor)
 

@@ -49,7 +49,7 @@ def _began(pid: int) -> float | None:
     stat = read_stat(pid)
     if stat is None:
         return None
-    with open("/proc/stat", "rb") as file:  # noqa: PTH123 - /proc
+    with Path("/proc/stat").open("rb") as file:
         booted = next(int(line.split()[1]) for line in file if line.startswith(b"btime"))
     return booted + stat.started / os.sysconf("SC_CLK_TCK")
 

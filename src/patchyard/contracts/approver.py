@@ -45,9 +45,8 @@ class Answering(Protocol):
 class Nobody:
     """The approver of a plan that runs without anybody to ask."""
 
-    async def ask(self, asked: ApprovalAsked) -> Verdict | None:  # noqa: ARG002 - the seam's shape
+    async def ask(self, asked: ApprovalAsked) -> Verdict | None:
         """Answer that nobody is there."""
-        return None
 
 
 __all__ = ["Answering", "Approver", "Nobody", "Reply", "Verdict"]

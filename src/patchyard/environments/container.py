@@ -226,7 +226,9 @@ class ContainerEnvironment:
             python=carried_python(shelf, python),
             passing=way.socket,
             is_podman=is_podman,
-            profile="" if is_gvisor(spec.runtime) else _profile(berth.directory, is_podman),
+            profile=""
+            if is_gvisor(spec.runtime)
+            else _profile(berth.directory, is_podman=is_podman),
             is_watched=True,
             etc=_written(berth.directory, etc_files(identity, home_of(spec), user=spec.user)),
         )
@@ -352,7 +354,7 @@ async def _running(
     return {"init": to_details(init), "group": list(cgroups.groups_of(membership))}
 
 
-def _profile(directory: Path, is_podman: bool) -> str:  # noqa: FBT001 - whose words
+def _profile(directory: Path, *, is_podman: bool) -> str:
     """Return the filter as the engine takes it: Docker its text, Podman the name of a file."""
     if not is_podman:
         return engine_profile()

@@ -29,8 +29,8 @@ class Circuits:
 
     def among(self, places: Mapping[str, str]) -> "Circuits":
         """Return the same, for somebody to whom some names of providers mean other `places`."""
-        seen = copy(self)
-        seen._places = places  # noqa: SLF001 - of a copy of itself
+        seen: Circuits = copy(self)
+        seen._places = places
         return seen
 
     def _names(self, model: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ class BaitTerminal:
         self._screen, self._keys = os.openpty()
         tty.setraw(self._keys)
         self.path = os.ttyname(self._keys)
-        os.chmod(self.path, 0o666)  # noqa: PTH101, S103 - the wall is to be tried, not the mode
+        os.fchmod(self._keys, 0o666)
         for descriptor in (self._screen, self._keys):
             os.set_blocking(descriptor, False)
 

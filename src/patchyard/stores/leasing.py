@@ -147,8 +147,8 @@ def seat_here() -> Seat:
 
 def bury(connection: Connection, member: Member) -> None:
     """Take from a dead member what it owned. Its jobs wait again, its other plans are orphans."""
-    owned = "SELECT job FROM leases WHERE member = ?"
-    connection.execute(f"DELETE FROM slots WHERE job IN ({owned})", (member.member_id,))  # noqa: S608 - ours
+    owned = "DELETE FROM slots WHERE job IN (SELECT job FROM leases WHERE member = ?)"
+    connection.execute(owned, (member.member_id,))
     connection.execute(
         "UPDATE leases SET errand = '' WHERE member = ? AND job IN (SELECT job FROM jobs)",
         (member.member_id,),

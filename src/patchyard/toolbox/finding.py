@@ -10,13 +10,13 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterable, Tuple
+    from typing import Iterable
 
 ASK_S = 10.0
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
-def program(name: str, places: Iterable[str]) -> Tuple[str, str]:
+def program(name: str, places: Iterable[str]) -> tuple[str, str]:
     """Return where a program lies, in `places` first, and what it says of its version.
 
     Without one both are empty; one that does not run says nothing.

@@ -199,7 +199,7 @@ class Server:
             self._register.forget(str(name))
 
     def _on_listen(self, connection: Connection, _message: dict[str, Any]) -> None:
-        from .listening import open_listener  # noqa: PLC0415 - only setup needs it
+        from .listening import open_listener  # noqa: PLC0415 - only where a network is granted
 
         try:
             with open_listener() as listener:

@@ -72,7 +72,7 @@ def _folders_in(top: Path, at: str, *, is_tracked: bool) -> Sequence[str]:
     for entry in dotted:
         name = entry.name.lower()  # a file system may take the one for the other
         if name in RULES:
-            if not os.path.isdir(entry.path):  # noqa: PTH112 - a link in a circle is none
+            if not os.path.isdir(entry.path):  # noqa: PTH112 - one that is closed to us is none
                 require_file(entry.path, MAX_TEXT_BYTES)
         elif name == DIRECTORY:
             if at and _is_repository(top / at) and not is_tracked:

@@ -127,7 +127,7 @@ def shed_marks(given: Given) -> None:
         except OSError as error:
             print("refused: %s" % error)
     life = "import time; time.sleep(%d)" % LIFE_S
-    os.execve(sys.executable, [sys.executable, "-I", "-c", life, given["token"]], {})  # noqa: S606 - the same program, with nothing to know it by
+    os.execve(sys.executable, [sys.executable, "-I", "-c", life, given["token"]], {})  # noqa: S606 - the same program, without variables to know it by
 
 
 def _leave() -> bool:
