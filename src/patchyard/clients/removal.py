@@ -88,7 +88,7 @@ class _Removal:
         if not stat.S_ISDIR(facts.st_mode):
             self._unlink(name, at)
             return
-        top = self._enter(name, at, _mount_of(at))
+        top = self._enter(name, at, mount_of(at))
         try:
             while self._clear(top, top, 0):
                 continue  # what was brought up from the depth
@@ -112,7 +112,7 @@ class _Removal:
     def _clear(self, at: int, top: int, depth: int) -> bool:
         """Empty the folder `at`; return whether something was brought up to `top`."""
         is_more = False
-        mount = _mount_of(at)
+        mount = mount_of(at)
         with os.scandir(at) as listed:
             entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listed]
         for name, is_folder in entries:
@@ -137,7 +137,7 @@ class _Removal:
         except PermissionError:
             _unlock(name, at)
             inner = os.open(name, OPEN_FOLDER, dir_fd=at)
-        if _mount_of(inner) != mount:
+        if mount_of(inner) != mount:
             shown = _path_of(inner)
             os.close(inner)
             raise MountedInside(self._place, shown)
@@ -168,7 +168,7 @@ class _Removal:
             return
 
 
-def _mount_of(descriptor: int) -> int:
+def mount_of(descriptor: int) -> int:
     """Return the number of the mount that a descriptor lies on."""
     text = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii")
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("mnt_id"))
@@ -222,6 +222,7 @@ __all__ = [
     "DEEPEST",
     "GONE",
     "MountedInside",
+    "mount_of",
     "mounts_below",
     "remove_tree",
     "set_aside",

@@ -6,7 +6,6 @@
 import asyncio
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from typing import Any
 
 from patchyard.clients.git import Git
 from patchyard.clients.reader import OPEN_FOLDER
+from patchyard.clients.stages import sweep
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Conflict, PatchyardError, StateRefusal, UnknownName, UsageError
@@ -288,7 +288,7 @@ def _sweep(git_dir: int) -> None:
         with os.scandir(at) as listed:
             names = [entry.name for entry in listed if STAGE.fullmatch(entry.name)]
         for name in names:
-            shutil.rmtree(name, ignore_errors=True, dir_fd=at)  # enters no link
+            sweep(name, at)
     finally:
         os.close(at)
 
