@@ -202,35 +202,6 @@ def test_a_disk_is_made_of_an_archive(tmp_path: Path) -> None:
         source.fill(tree)
 
 
-@pytest.mark.parametrize("has_filters", [True, False], ids=["by filter", "by hand"])
-def test_an_archive_is_unpacked_within_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_filters: bool
-) -> None:
-    """Debian 12 has Python 3.11.2, whose tarfile knows no filters."""
-    if not has_filters:
-        monkeypatch.delattr(tarfile, "tar_filter", raising=False)
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    (tmp_path / "tool").write_text("it")
-    (tmp_path / "tool").chmod(0o4777)
-    for number, name in enumerate(("/usr/bin/tool", "../out", "link/out")):
-        with tarfile.open(tmp_path / ARCHIVE, "w") as archive:
-            link = tarfile.TarInfo("link")
-            link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
-            archive.addfile(link)
-            member = archive.gettarinfo(tmp_path / "tool")
-            member.name = name
-            with (tmp_path / "tool").open("rb") as content:
-                archive.addfile(member, content)
-        if number:
-            with pytest.raises(EnvironmentUnavailable, match="cannot be unpacked"):
-                disk_of(tmp_path).fill(tree)
-        else:
-            disk_of(tmp_path).fill(tree)
-    assert stat.S_IMODE((tree / "usr/bin/tool").stat().st_mode) == 0o755
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_machine_without_debian_packages_is_told_what_to_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

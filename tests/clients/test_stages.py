@@ -100,7 +100,8 @@ def test_a_folder_of_another_user_is_left_with_all_of_ours_in_it(tmp_path: Path)
         assert swept(tmp_path / "stage") == ["in", "in/0"]
 
 
-@pytest.mark.service("root", "mount")
+@pytest.mark.service("root")
+@pytest.mark.service("mount")
 def test_what_is_mounted_in_it_is_not_entered(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()

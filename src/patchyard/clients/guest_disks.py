@@ -4,7 +4,6 @@ Of Debian packages that are installed here and all they stand on, or of an archi
 made. Nothing of /etc is taken but what `process` shows of it too.
 """
 
-import copy
 import hashlib
 import lzma
 import os
@@ -17,6 +16,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from patchyard.clients.archives import unpack
 from patchyard.clients.walls import ETC, ETC_BEGINNINGS
 from patchyard.domain.errors import EnvironmentUnavailable, UsageError
 
@@ -38,9 +38,11 @@ TOOL_PLACES = "/usr/sbin:/sbin:/usr/bin:/bin"
 TOOL_TIMEOUT_S = 300.0
 FIELDS = "${Package}\t${db:Status-Status}\t${Pre-Depends}, ${Depends}\t${Provides}\t${Version}\n"
 PERMISSIONS = 0o777  # no setuid bit enters
-BROKEN = (OSError, EOFError, tarfile.TarError, zlib.error, lzma.LZMAError)
+BROKEN = (
+    *(OSError, EOFError, ValueError, OverflowError),
+    *(tarfile.TarError, zlib.error, lzma.LZMAError),
+)
 """What tarfile raises where an archive is damaged, or ends within its packing."""
-PLAIN_MODE = 0o755  # what an archive may say of a file
 
 
 def disk_of(image: Path | None) -> "Packages | Archive":
@@ -122,7 +124,7 @@ class Archive:
         """Put all its files into `folder`. Raises EnvironmentUnavailable."""
         try:
             with tarfile.open(self._path) as archive:
-                _unpack(archive, folder)
+                unpack(archive, folder)
                 _read_to_the_end(archive)
         except BROKEN as error:
             raise EnvironmentUnavailable(
@@ -134,23 +136,6 @@ def _read_to_the_end(archive: tarfile.TarFile) -> None:
     """Check the packing's checksum, which stands there. Raises one of BROKEN."""
     while archive.fileobj.read(CHECKED_BYTES):
         pass
-
-
-def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
-    """Unpack all but devices, nothing of it outside of the folder. Raises OSError, TarError."""
-    members = (member for member in archive if not member.isdev())
-    if hasattr(tarfile, "tar_filter"):
-        archive.extractall(folder, members=members, filter="tar")
-        return
-    # Python 3.11.2, which Debian 12 has, knows no filters: the same by hand
-    top = os.path.realpath(folder)
-    for member in members:
-        place = os.path.realpath(f"{top}/{member.name}")
-        if place != top and not place.startswith(f"{top}/"):
-            raise tarfile.ExtractError(f"{member.name} leads out of it")
-        inside = copy.copy(member)
-        inside.name, inside.mode = member.name.lstrip("/"), member.mode & PLAIN_MODE
-        archive.extract(inside, top)
 
 
 class _Package:
