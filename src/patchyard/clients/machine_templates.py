@@ -3,6 +3,7 @@
 All lies in one folder by content hash. A state is saved before any workspace or secret came.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -70,8 +71,8 @@ class Templates:
         python, code = self._code()
         self._folder.mkdir(mode=0o711, parents=True, exist_ok=True)
         async with locked_patiently(self._folder / ".lock"):
-            disk, said = self._disk(image)
-            first = self._initramfs(kernel, python, code)
+            disk, said = await asyncio.to_thread(self._disk, image)
+            first = await asyncio.to_thread(self._initramfs, kernel, python, code)
             machine = Machine(
                 kernel=kernel.path,
                 initramfs=first,
