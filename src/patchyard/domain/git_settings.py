@@ -15,13 +15,17 @@ PATHS = re.compile(
     r"|((fetch|receive)\.)?fsck\.skiplist|blame\.ignorerevsfile"
 )
 # Settings with a command that git runs without being asked for it by name (git-config(1)).
-COMMANDS = re.compile(
-    r"core\.(alternaterefscommand|askpass|editor|fsmonitor|gitproxy|pager|sshcommand)"
-    r"|sequence\.editor|credential\.(.*\.)?helper|diff\.external|diff\..*\.(command|textconv)"
-    r"|filter\..*\.(clean|process|smudge)|gc\.recentobjectshook|gpg\.(.*\.)?program"
-    r"|gpg\.ssh\.defaultkeycommand|hook\..*\.command|interactive\.difffilter|merge\..*\.driver"
-    r"|pager\..*|remote\..*\.(receivepack|uploadpack)|submodule\..*\.update|tar\..*\.command|trailer\..*\.(cmd|command)|uploadpack\.packobjectshook"
-)
+# `*` stands for any name.
+COMMANDS: tuple[str, ...] = (
+    "core.alternaterefscommand", "core.askpass", "core.editor", "core.fsmonitor", "core.gitproxy",
+    "core.pager", "core.sshcommand", "credential.*.helper", "credential.helper", "diff.*.command",
+    "diff.*.textconv", "diff.external", "filter.*.clean", "filter.*.process", "filter.*.smudge",
+    "gc.recentobjectshook", "gpg.*.program", "gpg.program", "gpg.ssh.defaultkeycommand",
+    "hook.*.command", "interactive.difffilter", "merge.*.driver", "pager.*", "remote.*.receivepack",
+    "remote.*.uploadpack", "sequence.editor", "submodule.*.update", "tar.*.command",
+    "trailer.*.cmd", "trailer.*.command", "uploadpack.packobjectshook",
+)  # fmt: skip
+IS_COMMAND = re.compile("|".join(re.escape(row).replace(r"\*", ".*") for row in COMMANDS))
 # What a shell puts in the place of these leads, from the top of a checkout, to the checkout.
 PUT_IN = re.compile(r"(?:\$\([^()]*\)|`[^`]*`|\$\{?(?!HOME\b|XDG_)\w+\}?)/")
 BETWEEN = re.compile(r"[\s;|&(){}<>`\"']+")  # words of a command that stands in a word
@@ -65,7 +69,7 @@ def obeyed(settings: Iterable[GitSetting], *, home: str) -> Iterator[Obeyed]:
             if setting.key.startswith("include"):
                 path = str(PurePosixPath(setting.file).parent / path)
             yield Obeyed(key=setting.key, value=setting.value, path=path)
-        elif COMMANDS.fullmatch(setting.key):
+        elif IS_COMMAND.fullmatch(setting.key):
             for path in _files(setting.value):
                 expanded = _expanded(path, home)
                 yield Obeyed(key=setting.key, value=setting.value, path=expanded)
@@ -110,4 +114,4 @@ def _of_words(words: Sequence[str]) -> Iterator[str]:
         before = word
 
 
-__all__ = ["HOOKS", "HOOKS_PATH", "GitSetting", "Obeyed", "obeyed"]
+__all__ = ["COMMANDS", "HOOKS", "HOOKS_PATH", "GitSetting", "Obeyed", "obeyed"]
