@@ -1,103 +1,36 @@
-"""Checkouts in which everything is armed that git can be made to run, and proof that it is live.
+"""Checkouts in which everything is armed that git can be made to run.
 
 Each vector leaves a mark of its own name when its program runs. A shape says where the settings and
-attributes stand and what kind of checkout it is; `fired` uses plain git as a person would.
+attributes stand and what kind of checkout it is; `armed_controls` proves that they are live.
 """
 
-import contextlib
 import os
-import pty
 import shutil
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from armed_settings import (
+    ATTRIBUTES,
+    HOOK,
+    MARKS,
+    NESTED,
+    PLAIN,
+    SETTINGS,
+    script_of,
+)
 from laboratory import git
 
-__all__ = ["SHAPES", "Armed", "arm", "expected", "fired"]
+__all__ = ["LAZY", "SHAPES", "TEMPLATE", "Armed", "arm"]
 
 FUTURE = 2**31 - 1000  # a file of that time is newer than each index that names it
-HOOKS = (
-    *("commit-msg", "post-checkout", "post-commit", "post-index-change", "post-receive"),
-    *("post-update", "pre-commit", "pre-push", "pre-receive", "prepare-commit-msg"),
-    *("reference-transaction", "update"),
-)
-SETTINGS: Mapping[str, str] = {  # {NAME} is the program that leaves the mark NAME
-    "alias.trap": "!{alias}",
-    "core.alternateRefsCommand": "{alternate-refs}",
-    "core.askPass": "{ask-pass}",
-    "core.editor": "{editor}",
-    "core.fsmonitor": "{fsmonitor}",
-    "core.gitProxy": "{git-proxy}",
-    "core.pager": "{pager}",
-    "core.sshCommand": "{ssh-command}",
-    "credential.helper": "!{credential-helper}",
-    "diff.external": "{diff-external}",
-    "diff.x.command": "{diff-command}",
-    "diff.y.textconv": "{textconv}",
-    "filter.lfs.clean": "{lfs-clean}",
-    "filter.lfs.smudge": "{lfs-smudge}",
-    "filter.x.clean": "{clean}",
-    "filter.x.smudge": "{smudge}",
-    "filter.y.process": "{process}",
-    "gpg.program": "{gpg}",
-    "merge.x.driver": "{merge-driver} %A",
-    "remote.ext.url": "ext::{ext}",
-    "remote.served.receivepack": "{receive-pack}",
-    "remote.served.uploadpack": "{upload-pack}",
-    "remote.served.url": "file://{repo}",
-    "sequence.editor": "{sequence-editor}",
-    "tar.trap.command": "{archive}",
-    "trailer.trap.command": "{trailer}",
-    "url.ext::{instead-of} .insteadOf": "trap:",
-}
-PLAIN: Mapping[str, str] = {  # what makes them count
-    "core.checkStat": "minimal",  # as the user of a copy out of an archive has it
-    "core.trustctime": "false",
-    "protocol.allow": "always",
-    "protocol.ext.allow": "always",
-    "submodule.recurse": "false",
-}
-ATTRIBUTES = (
-    "armed/** filter=x diff=x merge=x\narmed/*.y filter=y\narmed/*.lfs filter=lfs\n"
-    "armed/plain filter=x !diff\narmed/*.t !filter diff=y\n*.crlf text eol=crlf\n"
-)
 ORIGIN = "https://example.invalid/armed.git"
-NESTED = "vendor/nested"
 LAZY = "lazy-fetch"
 LOST = "lost.txt"
-SCRIPTS = {
-    **dict.fromkeys(("clean", "lfs-clean", "lfs-smudge", "smudge"), "cat"),
-    "process": "printf '0016git-filter-server\\n000eversion=2\\n00000000'\nexec cat > /dev/null",
-}
-HOME_ONLY = "pack-objects-hook"
-MARKS = frozenset(
-    part.strip("{}!")
-    for value in (*SETTINGS.values(), *SETTINGS)
-    for part in value.replace("::", " ").split()
-    if part.startswith(("{", "!{")) and part != "{repo}"
-) - {"repo"}
-CONTROLS: Sequence[Sequence[str]] = (
-    *(["trap"], ["rev-list", "--alternate-refs"], ["status"], ["ls-remote", "ext"]),
-    *(["ls-remote", "git://127.0.0.1:1/x"], ["ls-remote", "ssh://127.0.0.1:1/x"]),
-    *(["ls-remote", "trap:x"], ["ls-remote", "served"], ["push", "served", "HEAD:refs/heads/q"]),
-    *(["diff", "HEAD", "--", "armed/edited"], ["diff", "HEAD", "--", "armed/plain"]),
-    ["cat-file", "--textconv", "HEAD:armed/some.t"],
-    *(["archive", "--format=tar", "HEAD", "armed"], ["hash-object", "--path=armed/y.y", "--stdin"]),
-    ["hash-object", "--path=armed/l.lfs", "--stdin"],
-    *(["merge-tree", "--write-tree", "left", "right"], ["archive", "--format=trap", "HEAD"]),
-    *(["interpret-trailers", "--trailer", "trap=x"], ["config", "--edit"], ["log", "-1"]),
-    *(["commit", "-S", "--allow-empty", "-m", "signed"], ["rebase", "--autostash", "-i", "HEAD~1"]),
-    *(["commit", "--no-gpg-sign", "--allow-empty", "-m", "x"], ["checkout", "-q", "-b", "other"]),
-    *(["credential", "fill"], ["-c", "credential.helper=", "credential", "fill"]),
-    *(["push", "file://{repo}", "HEAD:refs/heads/pushed"], ["clone", "file://{repo}", "{clone}"]),
-    *(["update-index", "--add", "--cacheinfo", "100644,{lost},racy"], ["cat-file", "-e", "{lost}"]),
-)
-BRIEF: Sequence[Sequence[str]] = (
-    *(["status"], ["cat-file", "-e", "{lost}"], ["clone", "file://{repo}", "{clone}"]),
-)
-ROLES = ("AUTHOR", "COMMITTER")
+SUBMODULE = f'[submodule "nested"]\n\tpath = {NESTED}\n\turl = ./{NESTED}\n'
+TEMPLATE = "template-hook"
+# Blobs of these have names that begin with 17: by the number of those git counts loose objects.
+SEEDS = (b"32", b"119", b"334")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,11 +70,21 @@ class Armed:
         """The blob that a partial clone has not."""
         return git(self.folder, "hash-object", "--stdin", stdin=f"{LOST}\n".encode()).strip()
 
-    def program(self, name: str, *, script: str = "exit 1") -> Path:
+    @property
+    def object(self) -> Path:
+        """Where that blob lies in a whole repository."""
+        return self.git_dir / "objects" / self.lost[:2] / self.lost[2:]
+
+    @property
+    def kept(self) -> Path:
+        """Where it lies beside a partial clone."""
+        return self.folder / "kept"
+
+    def program(self, name: str) -> Path:
         """Write a program that leaves its mark."""
         place = self.folder / "programs" / name
         place.parent.mkdir(exist_ok=True)
-        place.write_text(f"#!/bin/sh\n: > '{self.marks}/{name}'\n{script}\n")
+        place.write_text(f"#!/bin/sh\n: > '{self.marks}/{name}'\n{script_of(name)}\n")
         place.chmod(0o755)
         return place
 
@@ -149,7 +92,8 @@ class Armed:
         """Return a text with the programs' places in it."""
         for name in sorted(MARKS, key=len, reverse=True):
             text = text.replace(f"{{{name}}}", str(self.folder / "programs" / name))
-        known = {"clone": self.folder / "clone", "lost": self.lost, "repo": self.repo}
+        places = {name: self.folder / name for name in ("clone", "linked", "repo")}
+        known = {"lost": self.lost, **places}
         for name, value in known.items():
             text = text.replace(f"{{{name}}}", str(value))
         return text
@@ -166,6 +110,7 @@ def _committed(armed: Armed) -> None:
     (repo / "a.txt").write_text("one\n")
     (repo / "b.crlf").write_text("one\n")
     (repo / LOST).write_text(f"{LOST}\n")
+    (repo / ".gitmodules").write_text(SUBMODULE)
     (repo / ".patchyard").mkdir()
     (repo / ".patchyard" / "config.yaml").write_text("# nothing\n")
     (repo / "far").mkdir()
@@ -210,7 +155,7 @@ def _edited(armed: Armed) -> None:
 def _set(armed: Armed, config: Path) -> None:
     """Write every setting into one file of configuration."""
     for name in MARKS:
-        armed.program(name, script=SCRIPTS.get(name, "exit 1"))
+        armed.program(name)
     with config.open("a") as file:
         for key, value in {**SETTINGS, **PLAIN}.items():
             file.write(_line(armed.filled(key), armed.filled(value)))
@@ -225,13 +170,13 @@ def _line(key: str, value: str) -> str:
 
 def _hook(armed: Armed, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    for name in HOOKS:
-        shutil.copyfile(armed.program(f"hook-{name}", script="exit 0"), folder / name)
+    for name, mark in HOOK.items():
+        shutil.copyfile(armed.program(mark), folder / name)
         (folder / name).chmod(0o755)
 
 
 def _nested_armed(armed: Armed) -> None:
-    program = armed.program("nested", script="exit 1")
+    program = armed.program("nested")
     git(armed.repo / NESTED, "config", "core.fsmonitor", str(program))
 
 
@@ -250,6 +195,15 @@ def _included(armed: Armed) -> None:
     git(armed.repo, "commit", "-q", "-m", "attributes", "--", ".gitattributes")
     git(armed.repo, "update-index", "--split-index")
     _set(armed, armed.git_dir / "always")
+    watchman = armed.git_dir / "hooks" / "fsmonitor-watchman"
+    git(
+        armed.repo,
+        "config",
+        "--file",
+        str(armed.git_dir / "always"),
+        "core.fsmonitor",
+        str(watchman),
+    )
     shutil.copyfile(armed.git_dir / "always", armed.git_dir / "sometimes")
     _hook(armed, armed.git_dir / "hooks")
     git(armed.repo, "config", "include.path", "always")
@@ -270,10 +224,13 @@ def _at_home(armed: Armed) -> None:
     (armed.home / "attributes").write_text(ATTRIBUTES)
     _hook(armed, armed.folder / "hooks")
     _set(armed, config)
+    template = armed.folder / "template" / "hooks"
+    template.mkdir(parents=True)
+    shutil.copy(armed.program(TEMPLATE), template / "post-checkout")
     for key, value in {
         "core.attributesFile": armed.home / "attributes",
         "core.hooksPath": armed.folder / "hooks",
-        "uploadpack.packObjectsHook": armed.program(HOME_ONLY, script='exec "$@"'),
+        "init.templateDir": template.parent,
     }.items():
         git(armed.folder, "config", "--file", str(config), key, str(value))
 
@@ -281,7 +238,7 @@ def _at_home(armed: Armed) -> None:
 def _partly(armed: Armed) -> None:
     """A partial clone, of which a file is not here and would be fetched by a program."""
     _plainly(armed)
-    program = armed.program(LAZY, script="exit 1")
+    program = armed.program(LAZY)
     for key, value in {
         "core.repositoryFormatVersion": "1",
         "extensions.partialClone": "lazy",
@@ -291,7 +248,7 @@ def _partly(armed: Armed) -> None:
         "remote.lazy.url": f"file://{armed.repo}",
     }.items():
         git(armed.repo, "config", key, value)
-    (armed.git_dir / "objects" / armed.lost[:2] / armed.lost[2:]).unlink()
+    armed.object.rename(armed.kept)
 
 
 SHAPES: Mapping[str, Callable[[Armed], None]] = {
@@ -301,15 +258,6 @@ SHAPES: Mapping[str, Callable[[Armed], None]] = {
     "per work tree": _per_work_tree,
     "plain": _plainly,
 }
-BASIC = frozenset({"clean", "fsmonitor", "nested"})
-NOT_LIVE = {"per work tree": {"alias"}}  # git looks for aliases before it knows the work tree
-OWN = {"partial": {LAZY}, "at home": {HOME_ONLY}}
-
-
-def expected(shape: str, *, thoroughly: bool) -> set[str]:
-    """Return the marks that plain git leaves in such a checkout."""
-    every = {*MARKS, *(f"hook-{name}" for name in HOOKS), *BASIC} - NOT_LIVE.get(shape, set())
-    return (every if thoroughly else {*BASIC}) | OWN.get(shape, set())
 
 
 def arm(folder: Path, shape: str) -> Armed:
@@ -322,36 +270,11 @@ def arm(folder: Path, shape: str) -> Armed:
     lender = folder / "lender"
     git(folder, "init", "-q", "--bare", str(lender))
     (armed.git_dir / "objects" / "info" / "alternates").write_text(f"{lender}/objects\n")
+    for seed in SEEDS:
+        git(armed.repo, "hash-object", "-w", "--stdin", stdin=seed)
     _edited(armed)
     SHAPES[shape](armed)
     _nested_armed(armed)
     for mark in armed.marks.iterdir():
         mark.unlink()
     return armed
-
-
-def fired(armed: Armed, *, thoroughly: bool) -> set[str]:
-    """Use plain git in the checkout, which is spoilt by it, and return the marks that were left."""
-    environ = {
-        **{f"GIT_{role}_{part}": "a@b" for role in ROLES for part in ("NAME", "EMAIL")},
-        "PATH": os.environ["PATH"],
-        "HOME": str(armed.home),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "TERM": "xterm",
-    }
-    master, screen = pty.openpty()
-    for words in CONTROLS if thoroughly else BRIEF:
-        subprocess.run(
-            ["git", "-c", "safe.directory=*", *map(armed.filled, words)],
-            cwd=armed.repo,
-            env=environ,
-            check=False,
-            input=b"protocol=https\nhost=x.invalid\n\n",
-            stdout=screen if words[0] == "log" else subprocess.DEVNULL,  # a pager wants a terminal
-            stderr=subprocess.DEVNULL,
-            timeout=120,
-        )
-    for end in (master, screen):
-        with contextlib.suppress(OSError):
-            os.close(end)
-    return armed.ran

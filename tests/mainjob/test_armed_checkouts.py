@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from armed_checkouts import SHAPES, Armed, arm, expected, fired
+from armed_checkouts import SHAPES, Armed, arm
+from armed_controls import expected, fired
 from git_traces import Ran, traced, what_ran
 from mainjob.driver import LONGEST_S, Desk, write
 from patchyard.clients.foreign_git import ITS_OWN, OURS, SERVED, VIEWED
