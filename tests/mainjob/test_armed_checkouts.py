@@ -7,110 +7,52 @@ of another user's. What git ran is compared with the tables of `clients.foreign_
 
 import json
 import os
-import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+import armed_program
 from armed_checkouts import SHAPES, Armed, arm
+from armed_commands import CHAPTERS, LOSING, UNTOUCHING, commands, named, steps
 from armed_controls import expected, fired
 from git_traces import Ran, traced, what_ran
-from mainjob.driver import LONGEST_S, Desk, write
+from hostile_mcp import PROGRAM as SERVER
+from mainjob.driver import LONGEST_S, Desk, finish, write
 from patchyard.clients.foreign_git import ITS_OWN, OURS, SERVED, VIEWED
 from services import need, ordinary_python
 from timing import IS_SOAK
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.service("bubblewrap")]
 
 NOBODY = 65534
 OURSELVES, ORDINARY, FOREIGN = "ourselves", "an ordinary user", "root over a user's checkout"
 USERS = (OURSELVES, ORDINARY, FOREIGN)
-QUICK = {  # of the product, outside of a soak
-    "at home": OURSELVES,
-    "included": ORDINARY,
-    "partial": OURSELVES,
-    "per work tree": FOREIGN,
-    "plain": OURSELVES,
+PARTIAL = "partial"
+QUICK: Mapping[tuple[str, str], Collection[str]] = {  # of the product, outside of a soak
+    ("at home", OURSELVES): ("handing over", "naming", "serving"),
+    ("included", ORDINARY): ("handing over", "looking", "naming", "steering"),
+    (PARTIAL, OURSELVES): ("handing over", "looking"),
+    ("per work tree", FOREIGN): ("handing over", "following", "beginning anew", "steering"),
+    ("plain", OURSELVES): ("handing over", "looking", "following", "beginning anew", "asking"),
 }
+PAIRS: Mapping[tuple[str, str], Collection[str]] = (
+    dict.fromkeys(((shape, user) for shape in SHAPES for user in USERS), tuple(CHAPTERS))
+    if IS_SOAK
+    else QUICK
+)
+WHOLE = ("plain", OURSELVES)  # the pair in which everything runs that the tables list
 TABLES: Mapping[str, Mapping[str, str]] = {
     "ITS_OWN": ITS_OWN, "OURS": OURS, "SERVED": SERVED, "VIEWED": VIEWED
 }  # fmt: skip
 STARTED = {  # by git itself
     *("git for-each-ref", "git index-pack", "git pack-objects", "git rev-list", "git-upload-pack"),
 }
-RUN = "run task --model scripted:{script} --validate 'test -e made'"
-MERGED = """
-plan apply --to merge
-plan unapply
-"""
-SHORT = f"""
-{RUN} --in host
-plan diff
-plan apply
-plan unapply
-{MERGED}
-"""
-LONG = f"""
-doctor
-init --force
-trust
-config show
-resource add git-checkout shop --path {{repo}}
-resource show shop
-project list
-role list
-mcp list
-{SHORT}
-plan apply --to branch --name side
-plan unapply
-plan apply --to patch --name {{folder}}/patch
-plan unapply
-plan apply --to merge
-plan status
-plan list
-plan verify
-plan route
-plan export --to {{folder}}/plan.json
-plan resume
-{RUN} --in host --ref HEAD
-{RUN} --in process --allow-host git --detach
-gc
-disk
-trust --revoke
-"""
-LONGEST = f"""
-{LONG}
-{RUN} --in host --role developer
-plan replay --yes
-plan fork
-{RUN} --in host --base head
-"""
-PROGRAM = """
-import contextlib, io, json, os, sys
-from pathlib import Path
-import click
-from patchyard.cli.main import agents
-from patchyard.execution.cloning import TaskConfig, clone
-given, said = json.load(sys.stdin), []
-for words in given["commands"]:
-    out, code = io.TextIOWrapper(io.BytesIO()), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        try:
-            code = agents.main(args=words, prog_name="agents", standalone_mode=False)
-        except click.ClickException as error:
-            error.show(out)
-            code = 2
-    out.seek(0)
-    said.append([words, code or 0, out.read()[-500:] if code else ""])
-task = TaskConfig(id="t", repo_url=given["repo"])
-with contextlib.suppress(Exception):  # a partial clone cannot be cloned
-    clone(task, Path(given["place"]), home=Path(os.environ["PATCHYARD_HOME"]), environ=os.environ)
-print(json.dumps(said))
-"""
+ACTION = "name: trial\ngoal: make it\nvalidate: ['test -e made']\n"
 
 
 @pytest.fixture
@@ -121,13 +63,12 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
-def carried_out(armed: Armed, user: str, commands: str) -> list[tuple[str, str]]:
-    """Carry out the commands in a process of that user; return those that failed and why."""
+def carried_out(armed: Armed, user: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Carry out the commands of texts as that user; return those that failed and why."""
     desk = Desk(folder=armed.folder, repo=armed.repo)
-    script = desk.script(write("made", "made\n"))
+    values = _furnished(armed)
     path = traced(armed.folder)
-    known = {"folder": str(armed.folder), "repo": str(armed.repo), "script": str(script)}
-    words = [shlex.split(line) for line in commands.format(**known).splitlines() if line]
+    taken = [step for text in texts for step in steps(text, values)]
     is_switched = user == ORDINARY and os.geteuid() == 0
     if is_switched:
         _give(armed.folder)
@@ -135,22 +76,43 @@ def carried_out(armed: Armed, user: str, commands: str) -> list[tuple[str, str]]
         _give(armed.repo)
     python = ordinary_python() if is_switched else (sys.executable,)
     done = subprocess.run(
-        [*python, "-c", PROGRAM],
+        [*python, "-c", Path(armed_program.__file__).read_text()],
         cwd=armed.repo,
         env={**desk.environ, "PATH": path},
         input=json.dumps(
-            {"commands": words, "repo": str(armed.repo), "place": str(armed.folder / "cloned")}
+            {
+                "steps": [step.known for step in taken],
+                "repo": str(armed.repo),
+                "place": str(armed.folder / "cloned"),
+            }
         ).encode(),
         capture_output=True,
         check=False,
-        timeout=4 * LONGEST_S,
+        timeout=6 * LONGEST_S,
         user=NOBODY if is_switched else None,
         group=NOBODY if is_switched else None,
         extra_groups=[] if is_switched else None,
     )
     desk.clear()
     assert done.returncode == 0, done.stderr.decode()
-    return [(" ".join(each), said) for each, code, said in json.loads(done.stdout) if code]
+    ended = zip(taken, json.loads(done.stdout), strict=True)
+    return [(" ".join(words), said) for step, (words, code, said) in ended if code != step.code]
+
+
+def _furnished(armed: Armed) -> Mapping[str, str]:
+    """Write what the commands take beside the repository; return the values of their words."""
+    folder, desk = armed.folder, Desk(folder=armed.folder, repo=armed.repo)
+    action, settings = folder / "action.yaml", folder / "settings" / "patchyard" / "config.yaml"
+    action.write_text(ACTION)
+    server = shutil.copy(SERVER, folder / "server.py")
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"mcp_servers: {{h: {{command: python3, args: [{server}]}}}}\n")
+    values = {"action": action, "folder": folder, "repo": desk.repo}
+    values |= {"kept": armed.kept, "object": armed.object}
+    made = write("made", "made\n")
+    values["script"] = desk.script(made)
+    values["longer"] = desk.script(made, *[finish()] * 4, name="longer")
+    return {name: str(place) for name, place in values.items()}
 
 
 def _give(folder: Path) -> None:
@@ -185,7 +147,7 @@ def unlisted(armed: Armed) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return new, old
 
 
-def checked(folder: Path, shape: str, user: str, commands: str) -> Armed:
+def checked(folder: Path, shape: str, user: str, chapters: Collection[str]) -> Armed:
     """Carry the commands out in an armed checkout and see that nothing of it ran."""
     if user == FOREIGN:
         need("root")
@@ -193,30 +155,42 @@ def checked(folder: Path, shape: str, user: str, commands: str) -> Armed:
         need("ordinary-user")
     armed = arm(folder, shape)
 
-    failed = carried_out(armed, user, commands)
+    texts = [LOSING] if shape == PARTIAL else []
+    failed = carried_out(armed, user, [*texts, *(CHAPTERS[chapter] for chapter in chapters)])
 
     assert armed.ran == set()
     assert {name for ran in what_ran(folder) for name in ran.started} <= STARTED
-    if shape == "partial":
-        assert "the history of" in failed[0][1]
-    else:
-        assert failed == []
+    if shape == PARTIAL:
+        (_, said), *failed = failed
+        assert "the history of" in said
+    assert failed == []
     new, _ = unlisted(armed)
     assert not any(new.values()), f"say in clients.foreign_git why these are safe: {new}"
     return armed
 
 
-@pytest.mark.parametrize(
-    ("shape", "user"), [(s, u) for s in SHAPES for u in USERS if IS_SOAK or QUICK[s] == u]
-)
+@pytest.mark.parametrize(("shape", "user"), PAIRS)
 def test_no_command_runs_what_an_armed_checkout_names(folder: Path, shape: str, user: str) -> None:
-    commands = LONGEST if IS_SOAK else LONG if shape == "plain" else SHORT
+    armed = checked(folder, shape, user, PAIRS[shape, user])
 
-    armed = checked(folder, shape, user, commands)
-
-    if shape == "plain":
+    if (shape, user) == WHOLE:
         _, old = unlisted(armed)
         assert not any(old.values()), f"the tables list what does not run any more: {old}"
+
+
+@pytest.mark.parametrize("pairs", [QUICK, PAIRS], ids=["quick", "this run"])
+def test_every_shape_user_and_command_comes(
+    folder: Path, pairs: Mapping[tuple[str, str], Collection[str]]
+) -> None:
+    values = _furnished(Armed(folder=folder, shape=PARTIAL))
+    taken = {chapter for chapters in pairs.values() for chapter in chapters}
+    words = [step.words for chapter in taken for step in steps(CHAPTERS[chapter], values)]
+    carried = {named(each) for each in words if each != ("end",)}
+
+    assert {shape for shape, _ in pairs} == {*SHAPES}
+    assert {user for _, user in pairs} == {*USERS}
+    assert carried <= commands() - {*UNTOUCHING}
+    assert commands() - carried == {*UNTOUCHING}, "carry it out, or say why it touches nothing"
 
 
 @pytest.mark.parametrize("shape", SHAPES)
