@@ -24,7 +24,7 @@ __all__ = ["VARIABLES", "end", "is_wanted", "left_out", "said", "serving"]
 VARIABLES = ("DOCKER_HOST", "PATCHYARD_VM_IMAGE", "REQUIRE_SERVICES")
 PACKAGES = (
     *("nodejs", "npm", "docker.io", "podman", "openssh-server", "openssh-client"),
-    *("qemu-system-x86", "busybox-static", "runsc", "e2fsprogs", "mount"),
+    *("qemu-system-x86", "busybox-static", "runsc", "e2fsprogs", "mount", "iproute2"),
 )
 #: The devcontainers CLI of a Node below 20 (Debian 12 has 18), and of any newer one.
 CLI_VERSIONS = ("0.80.0", "0.89.0")

@@ -22,6 +22,7 @@ for package in "$@"; do
   case $package in
     nodejs) want nodejs has node ;;
     npm) want npm has npm ;;
+    iproute2) want iproute2 has ip ;;
     e2fsprogs) want e2fsprogs test -x /sbin/mke2fs ;;
     busybox-static) want busybox-static has busybox ;;
     docker.io) want docker.io has dockerd ;;

@@ -28,6 +28,8 @@ settings.load_profile("patchyard")
 
 USERS = Path("/etc/passwd")
 INDEX_SERVICES = frozenset({"npm-index", "pypi-index"})
+#: Services of tests without the fence: they need the world, or have a watched network of their own.
+UNFENCED = INDEX_SERVICES | {"network-namespaces"}
 CONTAINERS = {"docker", "runsc", "runsc-current", "runsc-systrap"}
 INDEX_PREFIXES = (
     *("PIP_", "NPM_CONFIG_", "NODE_EXTRA_", "SSL_CERT_", "REQUESTS_CA_"),
@@ -46,7 +48,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if INDEX_SERVICES.intersection(_services(request.node)):
+    if UNFENCED.intersection(_services(request.node)):
         return
 
     fence(monkeypatch)

@@ -141,6 +141,10 @@ def _npm() -> str | None:
     return _fails("npm", "view", "left-pad", "version", timeout_s=120)
 
 
+def _network_namespaces() -> str | None:
+    return _root() or _fails("unshare", "--net", "ip", "link", "set", "lo", "up")
+
+
 def _root() -> str | None:
     return None if os.geteuid() == 0 else f"runs as user {os.geteuid()}"
 
@@ -263,6 +267,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "maven": _maven,
     "mount": lambda: _fails("mount", "--version"),
     "mke2fs": lambda: None if shutil.which("mke2fs", path=SBIN) else "mke2fs is not installed",
+    "network-namespaces": _network_namespaces,
     "node": lambda: _fails("node", "--version"),
     "node-20": _newer_node,
     "npm-index": _npm,
@@ -301,6 +306,7 @@ CURES = {
     "maven": "apt-get install maven junit4 libsurefire-java",
     "mke2fs": "apt-get install e2fsprogs",
     "mount": "apt-get install mount",
+    "network-namespaces": "run as root; apt-get install iproute2",
     "node": "apt-get install nodejs",
     "node-20": "Node 20 or newer; Debian 12 has 18",
     "npm-index": "apt-get install npm; an index that `npm view` reaches",
