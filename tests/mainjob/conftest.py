@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from mainjob.driver import Desk, git
+from mainjob.watched_engines import WatchedEngine, watched_engine
+from network_watch import watched_network
 from services import need
 
 NOBODY = 65534
@@ -51,3 +53,20 @@ def plain_desk() -> Iterator[Desk]:
     need("ordinary-user")
     user = NOBODY if os.geteuid() == 0 else None
     yield from _emptied(Path(tempfile.mkdtemp(prefix="patchyard-desk-")), user)
+
+
+@pytest.fixture(scope="session")
+def watched_docker() -> Iterator[WatchedEngine]:
+    """A container engine whose network is watched, for all tests that need one."""
+    with watched_network() as network, watched_engine(network) as engine:
+        yield engine
+
+
+@pytest.fixture
+def engine_in_use(
+    watched_docker: WatchedEngine, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[WatchedEngine]:
+    """That engine as the one of `agents`; afterwards it has no container."""
+    monkeypatch.setenv("DOCKER_HOST", watched_docker.host)
+    yield watched_docker
+    assert watched_docker.left == []

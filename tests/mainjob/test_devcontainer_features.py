@@ -12,13 +12,13 @@ from images import WITHOUT_PYTHON, image
 from mainjob.devcontainers import described, linked, notes, ran, state
 from mainjob.driver import Desk
 from mainjob.registries import registry
+from mainjob.watched_engines import ACCOUNTS
 
 pytestmark = [
     pytest.mark.service("devcontainers-cli"),
     pytest.mark.service("docker"),
     pytest.mark.timeout(900),  # several builds each
 ]
-ACCOUNTS = "echo root:x:0:0::/root:/bin/sh > /etc/passwd && echo root:x:0: > /etc/group"
 TOOL: Mapping[str, Any] = {
     "id": "tool",
     "version": "1.0.0",

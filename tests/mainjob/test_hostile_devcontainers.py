@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 
-from mainjob.devcontainers import linked, ran
-from mainjob.driver import Answer, Desk, git
+from mainjob.devcontainers import linked
+from mainjob.driver import Desk, finish, shell
 from mainjob.hostile_devcontainers import (
     CASES,
     CONFIG,
     FEATURE_KEYS,
-    IMAGE,
     KEYS,
     PASSED_OVER,
     Case,
 )
+from mainjob.hostile_repositories import committed, said, written
+from mainjob.watched_plans import LIMIT_S, Watched, told, watched
+from network_watch import NetworkWatch, watched_network
 from patchyard.clients.containers import stands_in_container
 from patchyard.domain.devcontainer import Devcontainer, Sight, parse_devcontainer
 from patchyard.domain.dockerfile import images_needed
@@ -29,6 +31,9 @@ from timing import IS_SOAK
 from written import Written
 
 NOT_HAD = 4  # the exit code of what cannot be had here
+#: In CI every so many of the files gets a whole plan; what each comes to is shown without one, too.
+BEFORE_TRUST, AFTER_TRUST = 2, 12
+PATIENCE_S = 3000
 
 
 class Engine(socketserver.ThreadingUnixStreamServer):
@@ -79,32 +84,6 @@ def engine(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
         thread.join()
 
 
-def written(case: Case) -> str:
-    """The text of its devcontainer.json; one that names nothing to start gets an image."""
-    if isinstance(case.body, str):
-        return case.body
-    has_own = case.body.keys() & {"image", "build", "dockerFile", "dockerComposeFile"}
-    return json.dumps(case.body if has_own else {"image": IMAGE, **case.body})
-
-
-def committed(desk: Desk, case: Case) -> None:
-    """Commit the files of a case, and none of another."""
-    git(desk.repo, "rm", "-rqf", "--ignore-unmatch", ".devcontainer")
-    files = {CONFIG: written(case).replace("$CANARY", str(desk.canary)), **case.files}
-    for path, content in files.items():
-        place = desk.repo / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(content)
-    for path, target in case.links.items():
-        (desk.repo / path).symlink_to(target)
-    git(desk.repo, "add", "-A")
-    git(desk.repo, "commit", "-q", "--allow-empty", "-m", "devcontainer")
-
-
-def said(answer: Answer) -> str:
-    return f"{answer.message}\n{answer.err}"
-
-
 def test_every_key_of_the_published_schemas_is_tried() -> None:
     tried = {case.key for case in CASES}
     assert not KEYS - tried
@@ -152,56 +131,74 @@ def test_a_hostile_file_is_refused_by_name_and_after_trust_takes_no_wall_away(ca
         assert isinstance(after, PatchyardError)
 
 
-def wrong(case: Case, answer: Answer, engine: Engine, *, code: int) -> str:
+def wrong(case: Case, done: Watched, engine: Engine, *, code: int) -> str:
     """Say what is wrong with an answer, and with what an engine was asked for; empty: nothing."""
-    text = said(answer)
+    text = said(done.answer)
     missing = [word for word in case.named if word not in text]
     changing = [asked for asked in engine.asked if not asked.startswith("GET ")]
     is_early = not engine.asked or code == NOT_HAD  # what is refused by what it says asks no engine
-    if answer.code == code and not missing and not changing and is_early:
+    excess = done.excess()
+    if done.answer.code == code and not missing and not changing and is_early and not excess:
         return ""
-    return f"{case.tries} ({case.key}): {answer.code}, {missing}, {engine.asked}: {text[:300]}"
+    told = f"{done.answer.code}, {missing}, {engine.asked}, {excess}"
+    return f"{case.tries} ({case.key}): {told}: {text[:300]}"
 
 
-#: In CI a few whole plans; what each file comes to is shown on all of them, without a plan.
-TRIED = CASES if IS_SOAK else CASES[::15]
+@pytest.fixture
+def network() -> Iterator[NetworkWatch]:
+    with watched_network() as watch:
+        yield watch
 
 
-@pytest.mark.timeout(600)
+def planned(desk: Desk, network: NetworkWatch) -> Watched:
+    """Run a plan of one command in the devcontainer."""
+    script = desk.script(shell("echo x > x.txt"), finish("done"))
+    words = ["--model", f"scripted:{script}", "--in", "co-devcontainer", "--timeout"]
+    return watched(desk, network, "run", "do it", *words, f"{LIMIT_S:g}s")
+
+
+@pytest.mark.service("network-namespaces")
+@pytest.mark.timeout(PATIENCE_S)
 def test_before_trust_nothing_runs_reaches_out_or_is_mounted_and_the_key_is_named(
-    desk: Desk, engine: Engine
+    desk: Desk, engine: Engine, network: NetworkWatch
 ) -> None:
     committed(desk, CASES[0])
     linked(desk)
-    found, asked = [], 0
-    for case in TRIED:
+    found, asked, plans = [], 0, []
+    for case in CASES if IS_SOAK else CASES[1::BEFORE_TRUST]:
         committed(desk, case)
         engine.asked.clear()
-        answer = ran(desk, "--in", "co-devcontainer")
-        found.append(wrong(case, answer, engine, code=case.code or NOT_HAD))
+        done = planned(desk, network)
+        plans.append(done)
+        found.append(wrong(case, done, engine, code=case.code or NOT_HAD))
         asked += len(engine.asked)
-        assert "sk-very-secret" not in said(answer)
+        assert "sk-very-secret" not in said(done.answer)
+    told("before trust", plans)
     assert not any(found), "\n".join(filter(None, found))
     assert asked, "whatever asks the engine is seen"
     assert desk.ran == []
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.service("network-namespaces")
+@pytest.mark.timeout(PATIENCE_S)
 def test_after_trust_no_wall_falls_and_what_is_granted_or_passed_over_is_named(
-    desk: Desk, engine: Engine
+    desk: Desk, engine: Engine, network: NetworkWatch
 ) -> None:
     committed(desk, CASES[0])
     linked(desk)
-    found = []
-    for case in TRIED:
+    found, plans = [], []
+    for case in CASES if IS_SOAK else CASES[::AFTER_TRUST]:
         committed(desk, case)
         trusted = desk.agents("trust")
         engine.asked.clear()
-        answer = ran(desk, "--in", "co-devcontainer")
-        text = f"{said(answer)}{said(trusted)}{trusted.out.decode()}"
+        done = planned(desk, network)
+        plans.append(done)
+        text = f"{said(done.answer)}{said(trusted)}{trusted.out.decode()}"
         missing = [word for word in case.named if case.after == "over" and word not in text]
         changing = [asked for asked in engine.asked if not asked.startswith("GET ")]
-        if answer.code not in {2, 3, NOT_HAD} or missing or changing:
-            found.append(f"{case.tries} ({case.key}): {answer.code} {missing} {text[:400]}")
+        if done.answer.code not in {2, 3, NOT_HAD} or missing or changing or done.excess():
+            told_of = f"{done.answer.code} {missing} {done.excess()}"
+            found.append(f"{case.tries} ({case.key}): {told_of} {text[:400]}")
+    told("after trust", plans)
     assert not found, "\n".join(found)
     assert desk.ran == []
