@@ -9,6 +9,7 @@ SOAK ?= tests/chaos tests/queue tests/budgets tests/sloppy tests/stores tests/ac
 	tests/environments/test_many_at_once.py tests/environments/test_environment_contract.py tests/probing/test_kinds.py \
 	tests/environments/test_command_lines.py tests/environments/test_lying_toolboxes.py \
 	tests/mainjob/test_armed_checkouts.py tests/mainjob/test_hostile_devcontainers.py \
+	tests/mainjob/test_devcontainers_that_start.py tests/mainjob/test_endless_devcontainers.py \
 	tests/mainjob/test_shared_checkouts.py tests/toolbox/test_toolbox_searching.py
 PATCHYARD_SEED ?= 20261121
 TURNS ?= 10
