@@ -10,7 +10,7 @@ from timing import IS_SOAK, promised
 
 __all__ = ["LIMIT_S", "Watched", "told", "watched"]
 
-LIMIT_S = promised(20)  # that a plan is given
+LIMIT_S = promised(60)  # that a plan is given
 BESIDES_S = promised(10)  # that it may take to end, once its limit is over
 #: That an engine may grow by: the longest file that it reads, as bytes, as text and as values.
 MOST_GROWTH = 64 * 1024 * 1024
