@@ -1,5 +1,6 @@
 """Who has the turn in a checkout, and what happens where the lock cannot be had as usual."""
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -22,6 +23,9 @@ from patchyard.workspaces.handover import GitHandOver
 from patchyard.workspaces.turns import LOCK, turn_in
 
 pytestmark = pytest.mark.anyio
+
+#: What a turn that was killed leaves.
+LEFT = json.dumps({"pid": 1, "started": 1, "host": "far", "home": "/gone"})
 
 
 @pytest.fixture
@@ -114,7 +118,7 @@ async def test_users_with_homes_of_their_own_wait_for_each_other(tmp_path: Path)
                 async with turn_in(shared, home=Path("/homes/bob"), instead=instead):
                     raise AssertionError
     with acting_as(4001):
-        (shared / LOCK).write_text("left by a kill")
+        (shared / LOCK).write_text(LEFT)
     with acting_as(4002):
         async with turn_in(shared, home=Path("/homes/bob"), instead=instead) as is_alone:
             assert is_alone
@@ -244,3 +248,89 @@ async def test_nothing_stays_where_a_link_led_that_took_turns_with_the_git_direc
 
     assert not list(others.iterdir())
     assert not given_away
+
+
+async def test_a_lock_that_was_left_is_replaced_and_not_written_to(tmp_path: Path) -> None:
+    place = tmp_path / LOCK
+    for text in (LEFT, ""):
+        place.write_text(text)
+        with place.open() as left:
+            async with turn_in(tmp_path, home=tmp_path, instead=tmp_path / "instead"):
+                assert json.loads(place.read_text())["home"] == str(tmp_path)
+            assert left.read() == text
+    assert not place.exists()
+
+
+@pytest.mark.service("root")
+async def test_a_lock_that_was_left_in_a_closed_folder_is_taken_as_it_is(tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.name.startswith(("pytest-", "popen-", "test_")):
+            folder.chmod(0o711)
+    shared, instead = tmp_path / "git", tmp_path / "instead"
+    shared.mkdir(mode=0o755)
+    (shared / LOCK).write_text(LEFT)
+    with acting_as(4001):
+        async with turn_in(shared, home=tmp_path, instead=instead) as held:
+            assert held is not None
+            assert holders(shared / LOCK) == [os.getpid()]
+    assert (shared / LOCK).read_text() == LEFT
+
+
+@pytest.mark.parametrize("text", ["secret\n", LEFT + "\n" * turns.MAX_NOTE_BYTES])
+async def test_a_private_file_that_was_moved_to_the_place_of_the_lock_is_left_as_it_is(
+    tmp_path: Path, text: str
+) -> None:
+    folder = tmp_path / "git"
+    place = folder / LOCK
+    folder.mkdir()
+    place.write_text(text)
+    place.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(folder, 65534, 65534)
+    before = place.stat()
+
+    with pytest.raises(StateRefusal, match="is no lock file") as caught:
+        async with turn_in(folder, home=tmp_path, instead=tmp_path / "instead"):
+            raise AssertionError
+
+    assert f"mv {place} " in (caught.value.hint or "")
+    assert place.stat() == before
+    assert place.read_text() == text
+
+
+@pytest.mark.service("root")
+async def test_an_empty_file_of_a_third_user_is_left_as_it_is(tmp_path: Path) -> None:
+    place = tmp_path / LOCK
+    place.touch(0o600)
+    os.chown(place, 65534, 65534)
+    before = place.stat()
+
+    with pytest.raises(StateRefusal, match="is no lock file"):
+        async with turn_in(tmp_path, home=tmp_path, instead=tmp_path / "instead"):
+            raise AssertionError
+
+    assert place.stat() == before
+
+
+async def test_a_private_file_that_takes_turns_with_the_lock_is_not_opened_to_others(
+    tmp_path: Path,
+) -> None:
+    folder, instead = tmp_path / "git", tmp_path / "instead"
+    folder.mkdir()
+    private, empty = folder / "private", folder / "empty"
+    if os.geteuid() == 0:
+        os.chown(folder, 65534, 65534)
+    for _ in range(100):
+        private.write_text("secret\n")
+        private.chmod(0o600)
+        with private.open() as held:
+            empty.touch()
+            empty.rename(folder / LOCK)
+            with exchanging(private, folder / LOCK), contextlib.suppress(StateRefusal):
+                async with turn_in(folder, home=tmp_path, instead=instead):
+                    pass
+            status = os.fstat(held.fileno())
+            assert (status.st_mode & 0o777, status.st_uid) == (0o600, os.geteuid())
+            assert held.read() == "secret\n"
+        for each in list(folder.iterdir()):
+            each.unlink()

@@ -2,7 +2,9 @@
 
 The kernel frees the lock when its holder ends. The file names the holder, and goes with the turn.
 The git directory may be another user's, who can put a link to elsewhere in its place: it is opened
-once for a turn, and the lock is made, given away and deleted in the folder that was opened.
+once for a turn, and the lock is made, given away and deleted in the folder that was opened. That
+user can put anybody's file in the place of the lock, too: only a file that was made for the turn
+is written to or given away, and only what reads as a lock that somebody left makes room for it.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 import shlex
 import stat
 import time
@@ -28,10 +31,13 @@ STOPPED_S = 10.0  # how long a holder that is stopped is waited for
 BUSY_S = 600.0  # how long a holder at work is waited for
 STOPPED = "Tt"  # states of a process that waits for SIGCONT or its tracer, proc(5)
 MAX_NOTE_BYTES = 16 * 1024
+MOVES = 100  # how often what lies there may change before the next pause
+NOTE = re.compile(rb'\{"pid": \d+, "started": \d+, "host": ".*", "home": ".*"\}')
 CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 OCCUPIED = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a folder, a link, a socket lies there
 #: What flock(2) says on file systems that lock nothing, or no file that is open for reading.
 UNSUPPORTED = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+MADE = os.O_CREAT | os.O_EXCL
 OPENED = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # works where its names cannot be listed, too
 
@@ -56,21 +62,59 @@ class _Lock:
 
     file: int
     folder: int
+    is_new: bool  # whether this process made it
 
     def is_taken(self) -> bool:
-        """Take the lock, and say whether this is possible now."""
+        """Take the lock, and say whether this is possible now. Raises Unlockable."""
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+            if self.is_new:
+                self.delete()
+            raise Unlockable from error
         return True
 
-    def delete(self) -> None:
-        """Delete the file, unless another one has its name by now."""
-        with contextlib.suppress(OSError):
+    def is_settled(self, place: Path) -> bool:
+        """Whether the taken lock can be kept; one that was left is deleted for a new one.
+
+        One that cannot be deleted is kept as it is. Raises StateRefusal for what is no lock.
+        """
+        if not is_at(self.file, place):  # another file, or another folder, has its place by now
+            if self.is_new:
+                self.delete()
+            return False
+        if self.is_new:
+            return True
+        if not self._is_left():
+            raise _no_lock(place)
+        return not self.delete()
+
+    def _is_left(self) -> bool:
+        """Whether the file is one that a turn left behind: a note, or an empty file of ours."""
+        status = os.fstat(self.file)
+        if not status.st_size:
+            return status.st_uid in (os.geteuid(), os.fstat(self.folder).st_uid)
+        if status.st_size > MAX_NOTE_BYTES:
+            return False
+        with contextlib.suppress(OSError):  # the time of the last reading stays, where we may
+            fcntl.fcntl(self.file, fcntl.F_SETFL, os.O_NOATIME)
+        return NOTE.fullmatch(os.pread(self.file, MAX_NOTE_BYTES, 0)) is not None
+
+    def delete(self) -> bool:
+        """Delete the file, unless another has its name by now; False where it is kept from us."""
+        try:
             there = os.stat(LOCK, dir_fd=self.folder, follow_symlinks=False)
             if os.path.samestat(os.fstat(self.file), there):
                 os.unlink(LOCK, dir_fd=self.folder)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
 
     def close(self) -> None:
         """Let go of the lock."""
@@ -97,7 +141,9 @@ async def turn_in(git_dir: Path, *, home: Path, instead: Path) -> AsyncIterator[
             yield None
         return
     try:
-        _sign(lock.file, home)
+        if lock.is_new:
+            _sign(lock.file, home)
+            _share(lock.file, os.fstat(lock.folder))
         yield lock.folder
     finally:
         lock.delete()
@@ -124,61 +170,57 @@ async def _taken(place: Path) -> _Lock:
 
 def _attempt(place: Path) -> _Lock | None:
     """Take the lock, None while another has it."""
-    while True:
-        folder = os.open(place.parent, FOLDER)
-        try:
-            file = _opened(place, folder)
-        except BaseException:
-            os.close(folder)
-            raise
-        if file is None:
-            os.close(folder)
+    for _ in range(MOVES):
+        lock = _opened(place)
+        if lock is None:
             return None
-        lock = _Lock(file=file, folder=folder)
-        try:
-            is_taken = lock.is_taken()
-            if is_taken and is_at(file, place):
+        with contextlib.ExitStack() as closing:
+            closing.callback(lock.close)
+            if not lock.is_taken():
+                return None
+            if lock.is_settled(place):
+                closing.pop_all()
                 return lock
+    return None
+
+
+def _opened(place: Path) -> _Lock | None:
+    """Open the lock file, made when missing; None for one that is closed to us or goes just now."""
+    folder = os.open(place.parent, FOLDER)
+    with contextlib.ExitStack() as closing:
+        closing.callback(os.close, folder)
+        is_new = True
+        try:
+            file = os.open(LOCK, os.O_RDWR | MADE | OPENED, 0o600, dir_fd=folder)
         except OSError as error:
-            is_made = _is_ours_unsigned(file)
-            if error.errno in UNSUPPORTED:
-                if is_made:
-                    lock.delete()
-                lock.close()
-                raise Unlockable from error
-            lock.close()
-            raise
-        if is_taken:  # another file, or another folder, has its place by now
-            lock.delete()
-        lock.close()
-        if not is_taken:
-            return None
+            if error.errno not in (errno.EEXIST, *CLOSED):
+                raise
+            is_new = False
+            try:
+                file = _found(place, folder)
+            except FileNotFoundError:
+                if error.errno in CLOSED:
+                    raise Unlockable from None
+                return None
+            except PermissionError:
+                return None
+        closing.pop_all()
+    return _Lock(file=file, folder=folder, is_new=is_new)
 
 
-def _is_ours_unsigned(file: int) -> bool:
-    status = os.fstat(file)
-    return (status.st_size, status.st_uid) == (0, os.geteuid())
-
-
-def _opened(place: Path, folder: int) -> int | None:
-    """Open the lock file, made when missing; None for one that is closed to us as it is made."""
+def _found(place: Path, folder: int) -> int:
+    """Open what lies in the place of the lock; for writing where NFS locks nothing else."""
     try:
-        descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT | OPENED, 0o600, dir_fd=folder)
+        try:
+            descriptor = os.open(LOCK, os.O_RDWR | OPENED, dir_fd=folder)
+        except OSError as error:
+            if error.errno not in (errno.ETXTBSY, *CLOSED):
+                raise
+            descriptor = os.open(LOCK, os.O_RDONLY | OPENED, dir_fd=folder)
     except OSError as error:
         if error.errno in OCCUPIED:
             raise _no_lock(place) from error
-        if error.errno not in CLOSED:
-            raise
-    else:
-        _require_plain(descriptor, place)
-        _share(descriptor, os.fstat(folder))
-        return descriptor
-    try:
-        descriptor = os.open(LOCK, os.O_RDONLY | OPENED, dir_fd=folder)  # another user's
-    except FileNotFoundError:
-        raise Unlockable from None
-    except PermissionError:
-        return None
+        raise
     _require_plain(descriptor, place)
     return descriptor
 
@@ -193,31 +235,27 @@ def _require_plain(descriptor: int, place: Path) -> None:
 
 def _no_lock(place: Path) -> StateRefusal:
     return StateRefusal(
-        f"{place} is no lock file of Patchyard's, nothing was changed: it is a link, a folder or"
-        " something else",
+        f"{place} is no lock file of Patchyard's, nothing was changed: it is a link, a folder,"
+        " or another file that was put there",
         hint=f"look at it, and move it away: mv {shlex.quote(str(place))} ELSEWHERE",
         details={"place": str(place)},
     )
 
 
 def _share(descriptor: int, folder: os.stat_result) -> None:
-    """Let those open the file who may enter the folder, and leave it to the folder's owner."""
-    status = os.fstat(descriptor)
-    bits = folder.st_mode & 0o666
+    """Let those open the new file who may enter the folder, and leave it to the folder's owner."""
     with contextlib.suppress(OSError):
-        if status.st_mode & 0o777 != bits and status.st_uid == os.geteuid():
-            os.fchmod(descriptor, bits)
-        if os.geteuid() == 0 and status.st_uid != folder.st_uid:
+        os.fchmod(descriptor, folder.st_mode & 0o666)
+        if os.geteuid() == 0:
             os.fchown(descriptor, folder.st_uid, folder.st_gid)
 
 
 def _sign(descriptor: int, home: Path) -> None:
-    """Say in the lock file who has it; one of another user's stays unsigned."""
+    """Say in the new lock file who has it."""
     own = identify(os.getpid())
     started = 0 if own is None else own.started
     holder = Holder(pid=os.getpid(), started=started, host=platform.node(), home=os.fspath(home))
     with contextlib.suppress(OSError):
-        os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(asdict(holder)).encode("ascii"), 0)
 
 
