@@ -13,11 +13,11 @@ from patchyard.domain.errors import Conflict, JournalBroken, PatchyardError, Usa
 from patchyard.domain.events import EnvironmentEnded, WorkspaceRemoved
 from patchyard.domain.plan import State
 from patchyard.domain.retention import Family, Found, Retention, Verdict
-from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.inspecting import differs, is_listed
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.parting import in_time
 
 OF_PLANS = (Family.ENVIRONMENT, Family.MOUNT, Family.WORKSPACE, Family.CHECKPOINTS)
 UNREAD = "a plan may need it whose journal cannot be read"
@@ -275,7 +275,7 @@ class Janitor:
         done, obstacle = False, ""
         if verdict.may_go and not self._is_dry:
             try:
-                done = await whole(keeper.give_back(found, unused_since=found.used))
+                done = await in_time(keeper.give_back(found, unused_since=found.used))
             except (PatchyardError, OSError) as error:
                 obstacle = error.message if isinstance(error, PatchyardError) else str(error)
             else:

@@ -37,6 +37,7 @@ from patchyard.domain.state import PlanState
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger, Listener
+from patchyard.engine.parting import stopping_first
 
 _BEGIN = (Phase.STRATEGIZE, State.QUEUED)
 _EXECUTED = (Phase.EXECUTE, State.COMPLETE)
@@ -179,7 +180,8 @@ async def begin(ledger: Ledger, phase: Phase) -> None:
 async def settling(ledger: Ledger, phase: Phase, room: Room) -> AsyncIterator[None]:
     """Turn what ends a phase early into the plan's state, with the reason (B7, B8)."""
     try:
-        yield
+        with stopping_first():
+            yield
     except (ApprovalNeeded, PlanPaused):
         await ledger.flush()
         raise  # the plan is held where it is

@@ -13,6 +13,7 @@ from patchyard.engine.colleagues import Carry
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.lifecycle import PlanLifecycleService
+from patchyard.engine.parting import is_told_to_stop, parting, present
 from patchyard.engine.plan_executor import PlanExecutor
 from patchyard.engine.steering import Steering, leave_pause, limits_of
 from patchyard.engine.stopping import stop
@@ -47,6 +48,12 @@ class Owner:
         `carry` carries another plan to its end. Raises Conflict where another process owns it,
         Cancelled where somebody says so, and whatever the work ends with.
         """
+        with parting():
+            return await self._done(plan_id, work, errand, carry=carry, ends_pause=ends_pause)
+
+    async def _done(
+        self, plan_id: str, work: Work, errand: Errand, *, carry: Carry, ends_pause: bool
+    ) -> PlanState:
         said = await control.words(self.equipment.store.journal, plan_id, before=self.since)
         lifecycle = PlanLifecycleService(self.equipment)
         listener = self.watching.on_event
@@ -71,10 +78,11 @@ class Owner:
             except asyncio.CancelledError:
                 job.cancel()
                 await asyncio.wait([job])
-                if _is_interrupted() and ledger.is_of_a_worker:
+                if is_told_to_stop() and ledger.is_of_a_worker:
                     raise  # it stays as it is, for the next worker
+                present().begin()
                 await stop(self.equipment, ledger, "cancelled")
-                if _is_interrupted():
+                if is_told_to_stop():
                     raise
                 raise Cancelled(hint=f"`agents plan resume {plan_id}` carries it on") from None
             finally:
@@ -111,15 +119,10 @@ class Owner:
                 if not await equipment.claims.holder(plan_id):
                     break
                 await asyncio.sleep(0.05)
-        async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
-            await stop(equipment, ledger, "cancelled")
-            return ledger.state
-
-
-def _is_interrupted() -> bool:
-    """Whether this very task was cancelled (Ctrl-C), not only the job it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+        with parting():
+            async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
+                await stop(equipment, ledger, "cancelled")
+                return ledger.state
 
 
 __all__ = ["CANCEL_POLLS", "Cancelled", "Owner", "Work"]

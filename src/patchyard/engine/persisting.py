@@ -8,6 +8,7 @@ from patchyard.domain.retry import is_outage, spread_of, wait_before
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import RetryPlanned
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.parting import stopping_first
 from patchyard.engine.steering import Steering
 
 T = TypeVar("T")
@@ -21,12 +22,14 @@ async def persisting(
 ) -> T:
     """Do `work`, again after each failure that `passes`, for as often as the plan allows a step.
 
-    A provider's outage does not count: it is waited for as long as the plan's time allows.
+    A provider's outage does not count: it is waited for as long as the plan's time allows. Nothing
+    is tried again once that is over, or the plan was told to stop: that is what is raised then.
     """
     number = counted = 0
     while True:
         try:
-            return await work()
+            with stopping_first():
+                return await work()
         except PatchyardError as error:
             number += 1
             most = _most(error, ledger.state)

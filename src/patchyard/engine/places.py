@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from patchyard.contracts.environment import Environment, Leaving, Toolbox
@@ -13,15 +14,17 @@ from patchyard.domain.left_out import bounded
 from patchyard.domain.plan import Phase
 from patchyard.domain.usage import NOTHING, Usage
 from patchyard.engine.activation import activating, deactivated
-from patchyard.engine.answers import whole
 from patchyard.engine.entrusting import entrusted
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered, as_bounded, used_in_all
+from patchyard.engine.parting import in_time, let_go, present
 from patchyard.engine.strays import end_strays
 
 AGAIN = "an environment of `{}` broke at its first contact and is started once more: {}"
 SAID = 1000  # characters kept of why
+SILENT = "it gave no answer in the few seconds that a stop leaves it"
+STAYS = "environment {} is not known to have ended, and is left to a later pass: {}"
 UNHELD = "nothing holds the limit `{}` of {}: it counts for nothing there"
 
 Specs = Callable[[], Awaitable[Mapping[Site, EnvironmentSpec]]]
@@ -125,7 +128,7 @@ class Places:
     async def _given_up(self, handle: EnvironmentHandle, toolbox: Metered, reason: str) -> None:
         """End one, also where the close of its connection is cancelled."""
         try:
-            await toolbox.close()
+            await let_go(toolbox.close())
         finally:
             await self._end(handle, reason, toolbox)
 
@@ -159,7 +162,8 @@ async def started(
     try:
         await ledger.record(*started_events(handle, spec.purpose))
     except BaseException:
-        await environment.end(handle)
+        with suppress(EnvironmentBroken):  # the janitor finds it again
+            await in_time(environment.end(handle))
         raise
     return handle
 
@@ -199,6 +203,8 @@ async def ended(
 ) -> None:
     """End an environment and journal that. Raises EnvironmentBroken when it stays: it is open.
 
+    Once the plan was told to stop, one that stays is only noted, and left to a later pass.
+
     `calls` is what its commands are known to have used, `left_out` what of the workspace stays.
 
     Raises FencedOff, and leaves it, when another owner of the plan may be using it.
@@ -206,7 +212,19 @@ async def ended(
     environment = equipment.environment(handle.kind)
     async with ledger.sole():
         usage = used_in_all(environment, handle, calls)
-        await whole(environment.end(handle))
+        ending = asyncio.ensure_future(environment.end(handle))
+        try:
+            await in_time(ending)
+        except (EnvironmentBroken, asyncio.CancelledError) as error:
+            if not present().has_begun:
+                raise
+            if ending.cancelled() or ending.exception() is not None:
+                said = "" if ending.cancelled() else str(ending.exception())
+                why = " ".join(said.split())[:SAID] or SILENT
+                await ledger.record(Noted(text=STAYS.format(handle.environment_id, why)))
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            return
     over = EnvironmentEnded(
         environment_id=handle.environment_id,
         reason=reason,
@@ -220,6 +238,8 @@ async def ended(
 __all__ = [
     "AGAIN",
     "SAID",
+    "SILENT",
+    "STAYS",
     "UNHELD",
     "Places",
     "Specs",

@@ -7,6 +7,7 @@ engine leaves environments that end by themselves after their grace time, and tr
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from patchyard.domain.retention import pooled_name
 from patchyard.domain.state import PlanState
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.parting import in_time
 from patchyard.engine.wishing import prepared, spec_at
 
 ANSWER_S = 5.0  # for one that is given away
@@ -116,7 +118,7 @@ class WarmPool:
         if toolbox is not None:
             await _quietly(toolbox.close())
         try:
-            await whole(environment.end(pooled.handle))
+            await in_time(environment.end(pooled.handle))
             await whole(self._equipment.workspaces.remove(pooled.workspace))
         except PatchyardError as error:
             self._told(f"pool: {error.message}")
@@ -243,7 +245,8 @@ async def _reached(environment: Environment, handle: EnvironmentHandle) -> Toolb
     try:
         return await environment.attach(handle)
     except BaseException:
-        await whole(environment.end(handle))
+        with suppress(EnvironmentBroken):  # why nobody could attach is what counts
+            await in_time(environment.end(handle))
         raise
 
 

@@ -4,9 +4,9 @@ import math
 
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.events import Noted
-from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.parting import in_time
 
 
 async def end_strays(equipment: Equipment, ledger: Ledger) -> None:
@@ -19,7 +19,7 @@ async def end_strays(equipment: Equipment, ledger: Ledger) -> None:
         for keeper in equipment.of_plans:
             for found in await keeper.found_of(ledger.plan_id, besides=known):
                 try:
-                    await whole(keeper.give_back(found, unused_since=math.inf))
+                    await in_time(keeper.give_back(found, unused_since=math.inf))
                 except PatchyardError as error:
                     await ledger.record(Noted(text=error.message))
 

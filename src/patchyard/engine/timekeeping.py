@@ -13,6 +13,7 @@ from patchyard.domain.booking import SetAside, Settled
 from patchyard.domain.budget import Amount
 from patchyard.domain.errors import LimitReached, PatchyardError
 from patchyard.engine.ledger import Ledger
+from patchyard.engine.parting import FAILURES
 
 SLICE_MS = 20_000
 LEAST_MS = 1_000  # a shorter slice is not begun
@@ -43,7 +44,7 @@ class Deadline:
                 self.set(self._ledger.state.limits.seconds)
                 async with _alongside(self._keep()):
                     yield
-        except TimeoutError as error:
+        except FAILURES as error:  # also of what could not be ended: the limit led to that
             if not scope.expired():
                 raise
             raise self._end() from error

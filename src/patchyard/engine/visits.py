@@ -8,6 +8,7 @@ from patchyard.domain.usage import NOTHING
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered, metered
+from patchyard.engine.parting import let_go
 from patchyard.engine.places import ended, started
 from patchyard.engine.sites import general_site, specs_for
 
@@ -31,7 +32,7 @@ async def visit(
         try:
             yield toolbox
         finally:
-            await toolbox.close()
+            await let_go(toolbox.close())
             calls = toolbox.calls
     finally:
         await ended(equipment, ledger, handle, calls=calls)

@@ -5,6 +5,7 @@ commands run inside.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -31,9 +32,10 @@ from patchyard.domain.environment import (
     Limits,
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable
-from patchyard.engine.answers import answer_in_time, whole
+from patchyard.engine.answers import answer_in_time
 from patchyard.engine.ends import health_at_end
 from patchyard.engine.images import building
+from patchyard.engine.parting import in_time
 from patchyard.environments.container import ContainerEnvironment
 
 COMMAND_S = 600.0  # of one lifecycle command
@@ -149,7 +151,8 @@ class DevcontainerEnvironment(ContainerEnvironment):
         try:
             await self._lived(handle, spec.commands)
         except BaseException:
-            await whole(self.end(handle))
+            with contextlib.suppress(EnvironmentBroken):  # the janitor finds it again
+                await in_time(self.end(handle))
             raise
         return handle
 

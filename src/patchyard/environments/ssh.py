@@ -55,7 +55,7 @@ from patchyard.domain.environment import (
 )
 from patchyard.domain.errors import EnvironmentBroken, EnvironmentUnavailable, UsageError
 from patchyard.domain.resource import LOCALHOST
-from patchyard.engine.answers import whole
+from patchyard.engine.parting import in_time
 from patchyard.environments.host import HostEnvironment
 from patchyard.toolbox.twins import Twin
 
@@ -161,7 +161,7 @@ class SSHEnvironment:
         While the host is away its folder here stays: so the janitor finds it again.
         """
         with contextlib.suppress(EnvironmentBroken):
-            await self.end(handle)
+            await in_time(self.end(handle))
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one, and make the workspace equal on both sides.
@@ -320,13 +320,13 @@ async def _made(
     where = Address.parse(spec.address)
     if spec.carries is None:
         own = {"options": bare_options(spec), "variables": bare_variables(spec)}
-        made = await whole(talk.ask("start", id=environment_id, bootstrap=BOOTSTRAP, **own))
+        made = await in_time(talk.ask("start", id=environment_id, bootstrap=BOOTSTRAP, **own))
         refuse_unanswered(where.host, made)
         return made, {}
     if spec.carries == ExecutionEnvironment.CONTAINER:
         return await _contained(talk, spec, environment_id), {}
     host = far_host(where, await talk.ask("look", id=environment_id, **ASKED))
-    made = await whole(talk.ask("start", id=environment_id, walls=walls_on(host, spec)))
+    made = await in_time(talk.ask("start", id=environment_id, walls=walls_on(host, spec)))
     refuse_failed(host, made)
     return made, counted_on(host)
 
@@ -340,11 +340,11 @@ async def _contained(
     host = far_engine(where, told, spec.image)
     asked, etc = container_on(host, spec, environment_id), etc_on(host, spec)
     engine = {"id": environment_id, "engine": host.socket}
-    made = await whole(talk.ask("create", config=asked.config, accounts=etc, **engine))
+    made = await in_time(talk.ask("create", config=asked.config, accounts=etc, **engine))
     require_as_asked(made.get("made"), asked)
     is_closed = not spec.workspace.is_writable
     asked_for = {"is_podman": host.is_podman, "is_closed": is_closed}
-    made = await whole(talk.ask("run", variables=asked.variables, **asked_for, **engine))
+    made = await in_time(talk.ask("run", variables=asked.variables, **asked_for, **engine))
     refuse_unstarted(host, made)
     return made
 
