@@ -43,6 +43,7 @@ SAID_BYTES = 16 * 1024
 SAID_PIECES = 64  # that are read of them; a pipe holds 1 MiB at most
 NOTE = "handle.json"  # in an environment's folder
 ADOPTED = "adopted.json"  # the same, of the plan that it was given to
+FOLDER = "folder"  # detail of a handle: which folder it was started in, by `identify_folder`
 MARK = "PATCHYARD_ENVIRONMENT"
 """Variable that names an environment to its processes, so that what left its tree is found."""
 CHILD_PID = re.compile(rb'"child-pid":\s*(\d+)\D')
@@ -91,7 +92,7 @@ class Noted:
             environment_id=self.directory.name,
             kind=kind,
             workspace_path=workspace_path,
-            details={"boot": boot_id(), **details},
+            details={"boot": boot_id(), FOLDER: identify_folder(self.directory), **details},
             resource=self.resource,
         )
         write_note(self.directory, handle, plan_id=self.plan_id)
@@ -125,6 +126,12 @@ class Berth(Noted):
         """Remove the folder."""
         self.listener.close()
         super().discard()
+
+
+def identify_folder(directory: Path) -> Mapping[str, str | int]:
+    """Return which folder it is, as no copy of it shares. Raises FileNotFoundError."""
+    status = directory.stat()
+    return {"boot": boot_id(), "device": status.st_dev, "inode": status.st_ino}
 
 
 def write_note(directory: Path, handle: EnvironmentHandle, *, plan_id: str) -> None:
@@ -345,6 +352,7 @@ class Pipe:
 
 __all__ = [
     "ADOPTED",
+    "FOLDER",
     "LISTEN_FD",
     "MARK",
     "NOTE",
@@ -358,6 +366,7 @@ __all__ = [
     "first_contact",
     "from_details",
     "group_of",
+    "identify_folder",
     "identify_started",
     "read_child_pid",
     "read_note",

@@ -52,6 +52,7 @@ class Found:
     plan_id: str = ""  # whose it is; empty: of no single plan
     used: float = 0.0  # seconds since the epoch: when it was last made use of
     is_live: bool = False  # something works there at this moment
+    is_copy: bool = False  # of another home's: what runs there is not this home's to end
     is_labelled: bool = True  # its label names this installation; else only its plan tells
     resource: str = ""  # of an environment: the linked one that it is reached through
     details: Mapping[str, Any] = field(default_factory=dict)  # the keeper's own
@@ -200,6 +201,9 @@ def judged_environment(found: Found, state: PlanState | None, now: float) -> Ver
         is_old = now - found.used > START_S and not found.is_live  # alive it will end by itself
         reason = "no plan knows of it" if is_old else "it may just have been started"
         return Verdict(found=found, may_go=is_old, reason=reason)
+    if found.is_copy:
+        reason = "it was copied from another home: what runs there is left alone"
+        return Verdict(found=found, may_go=True, reason=reason)
     if found.is_live and is_under_way(state):
         return Verdict(found=found, may_go=False, reason="its plan can still be taken up there")
     return Verdict(found=found, may_go=True, reason="nobody works there any more")

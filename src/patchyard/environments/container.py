@@ -21,6 +21,7 @@ from patchyard.clients.as_asked import (
     require_filtered,
     require_unmoved,
 )
+from patchyard.clients.belonging import is_own, require_own
 from patchyard.clients.berths import (
     Berth,
     Station,
@@ -235,6 +236,7 @@ class ContainerEnvironment:
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one. Raises EnvironmentBroken when it is gone."""
+        require_own(self._station, handle)
         cgroups.thaw(group_of(handle))  # an engine that froze it may have died
         toolbox = await connect(self._station, handle, "init")
         if MONITOR not in handle.details:
@@ -262,6 +264,9 @@ class ContainerEnvironment:
         Its first process is killed from here, and so all in it, whatever its engine is at.
         """
         directory = berth_directory(self._station, handle.environment_id)
+        if not is_own(self._station, handle):
+            remove_berth(directory)
+            return
         init, monitor = from_details(handle, "init"), from_details(handle, MONITOR)
         if init is not None:
             kill(init)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients import cgroups
+from patchyard.clients.belonging import is_own, require_own
 from patchyard.clients.berths import (
     LISTEN_FD,
     MARK,
@@ -147,6 +148,7 @@ class HostEnvironment:
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one. Raises EnvironmentBroken when it is gone."""
+        require_own(self._station, handle)
         cgroups.thaw(group_of(handle))  # an engine that froze it may have died
         return await connect(self._station, handle, "root")
 
@@ -167,6 +169,9 @@ class HostEnvironment:
     async def end(self, handle: EnvironmentHandle) -> None:
         """Kill every process of it, also what left its session. Raises EnvironmentBroken."""
         directory = berth_directory(self._station, handle.environment_id)
+        if not is_own(self._station, handle):
+            remove_berth(directory)
+            return
         if not await asyncio.to_thread(_kill, handle):
             raise EnvironmentBroken(
                 f"environment {handle.environment_id} did not end in time", hint="try again"

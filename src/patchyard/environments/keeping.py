@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchyard.clients.berths import Station, berth_directory, read_note, write_adoption
+from patchyard.clients.belonging import is_own
+from patchyard.clients.berths import FOLDER, Station, berth_directory, read_note, write_adoption
 from patchyard.clients.freezing import is_frozen
 from patchyard.clients.removal import size_of
 from patchyard.clients.vitals import answers
@@ -46,7 +47,9 @@ class EnvironmentKeeper:
             names = sorted(filter(is_ulid, (place.name for place in runtime.iterdir())))
         except FileNotFoundError:
             return []
-        seen = (_one(runtime / name, plan_id) for name in names if name not in besides)
+        seen = (
+            _one(self._station, runtime / name, plan_id) for name in names if name not in besides
+        )
         return [each for each in seen if each is not None]
 
     async def size(self, found: Found) -> int:
@@ -65,7 +68,7 @@ class EnvironmentKeeper:
         return True
 
 
-def _one(berth: Path, wanted: str | None) -> Found | None:
+def _one(station: Station, berth: Path, wanted: str | None) -> Found | None:
     """Return what is known of one.
 
     None when it is not of the plan that is wanted, or its own engine has removed it meanwhile.
@@ -73,6 +76,7 @@ def _one(berth: Path, wanted: str | None) -> Found | None:
     plan_id, handle = _noted(berth)
     if wanted is not None and plan_id != wanted:
         return None
+    is_copy = FOLDER in handle.details and not is_own(station, handle)
     try:
         return Found(
             family=Family.ENVIRONMENT,
@@ -81,7 +85,9 @@ def _one(berth: Path, wanted: str | None) -> Found | None:
             plan_id=plan_id,
             resource=handle.resource,
             used=berth.stat().st_mtime,
-            is_live=not _stands_still(handle)
+            is_copy=is_copy,
+            is_live=not is_copy
+            and not _stands_still(handle)
             and any(answers(path) for path in berth.iterdir() if path.is_socket()),
         )
     except FileNotFoundError:

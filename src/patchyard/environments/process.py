@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients import cgroups
+from patchyard.clients.belonging import is_own, require_own
 from patchyard.clients.berths import (
     LISTEN_FD,
     MARK,
@@ -181,6 +182,7 @@ class ProcessEnvironment:
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one. Raises EnvironmentBroken when it is gone."""
+        require_own(self._station, handle)
         cgroups.thaw(group_of(handle))  # an engine that froze it may have died
         return await connect(self._station, handle, "init")
 
@@ -201,6 +203,9 @@ class ProcessEnvironment:
     async def end(self, handle: EnvironmentHandle) -> None:
         """Kill PID 1 of its namespace, and so all in it. Raises EnvironmentBroken if it stays."""
         directory = berth_directory(self._station, handle.environment_id)
+        if not is_own(self._station, handle):
+            remove_berth(directory)
+            return
         init, monitor = from_details(handle, "init"), from_details(handle, "monitor")
         group = group_of(handle)
         if init is None and monitor is None:  # its engine was killed before it knew them

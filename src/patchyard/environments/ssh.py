@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchyard.clients.as_asked import require_as_asked
+from patchyard.clients.belonging import is_own, require_own
 from patchyard.clients.berths import Noted, Station, agent_of, berth_directory, remove_berth
 from patchyard.clients.far_bare import bare_options, bare_variables, refuse_unanswered
 from patchyard.clients.far_claims import LONGEST_PLACE, bounds_of, checked_start
@@ -170,6 +171,7 @@ class SSHEnvironment:
         """
         if _is_local(handle):
             return MappedToolbox(await self._host.attach(_as_host(handle)), _mapping(handle))
+        require_own(self._station, handle)
         line = _Line(handle, self._station.home)
         reattaching = ReattachingToolbox(await self._met(handle, line), line.dialled, line.hung_up)
         details = handle.details
@@ -243,7 +245,7 @@ class SSHEnvironment:
             await self._host.end(_as_host(handle))
             return
         directory = berth_directory(self._station, handle.environment_id)
-        if handle.details.get("address"):
+        if handle.details.get("address") and is_own(self._station, handle):
             try:
                 async with self._conversing(_address(handle)) as talk:
                     await _ended(talk, handle)

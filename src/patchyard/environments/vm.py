@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.clients import cgroups
+from patchyard.clients.belonging import is_own, require_own
 from patchyard.clients.berths import (
     MARK,
     Berth,
@@ -194,6 +195,7 @@ class VmEnvironment:
 
     async def attach(self, handle: EnvironmentHandle) -> Toolbox:
         """Connect to a started one. Raises EnvironmentBroken when it is gone."""
+        require_own(self._station, handle)
         init = from_details(handle, "init")
         if init is None or not init.is_alive:
             raise EnvironmentBroken("the vm environment has ended")
@@ -216,6 +218,9 @@ class VmEnvironment:
     async def end(self, handle: EnvironmentHandle) -> None:
         """Kill the machine. Raises EnvironmentBroken if it stays."""
         directory = berth_directory(self._station, handle.environment_id)
+        if not is_own(self._station, handle):
+            remove_berth(directory)
+            return
         init, monitor = from_details(handle, "init"), from_details(handle, "monitor")
         if init is None and monitor is None:  # its engine was killed before it knew them
             mark = f"{MARK}={handle.environment_id}"
