@@ -46,6 +46,7 @@ async def torn(folder: Path) -> tuple[Path, int, int]:
     return copy, begins, ends
 
 
+@pytest.mark.timeout(1200)  # a soak takes four minutes beside other work
 async def test_a_commit_cut_off_at_any_byte_is_gone_as_a_whole_and_nothing_else(
     tmp_path: Path,
 ) -> None:
