@@ -352,6 +352,7 @@ ENGINE: Mapping[str, object] = {
     **{name: FACTS[name] for name in ("machine", "ids", "agent", "code", "folder")},
     "engine": "/run/docker.sock",
     "version": {"Components": [{"Name": "Podman Engine"}]},
+    "info": {"CgroupDriver": "systemd"},
     "image": {"Id": "sha256:1"},
     "python": {
         "folder": "/base/python-1",
@@ -366,6 +367,8 @@ ENGINE: Mapping[str, object] = {
     [
         ({"machine": "pdp11"}, "it is pdp11"),
         ({"image": {"Architecture": "pdp11"}}, "is for linux/pdp11"),
+        ({"info": {"CgroupDriver": "none"}}, "Cgroup Driver: none"),
+        ({"info": "nonsense"}, "what cannot be"),
         ({"python": {}}, "what cannot be"),
         ({"processors": "many"}, "what cannot be"),
     ],

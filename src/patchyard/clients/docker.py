@@ -18,6 +18,7 @@ from typing import Any
 from patchyard.clients.build_bounds import BuildWatch, Terms, bounds_of, plain_id
 from patchyard.clients.build_log import BuildLog, lines_of
 from patchyard.clients.dockerfiles import place_in, read_dockerfile
+from patchyard.clients.engine_groups import require_groups
 from patchyard.clients.engine_sockets import PLACES, START_ENGINE, engine_socket
 from patchyard.clients.local_images import no_image, require_runnable
 from patchyard.domain.devcontainer import Build
@@ -77,6 +78,10 @@ class ContainerEngine:
                 details={"name": name, "known": known},
             )
 
+    async def require_groups(self) -> None:
+        """Raise EnvironmentUnavailable where it holds no limits; see `engine_groups`."""
+        require_groups(await self._answer(self._api.system.info()))
+
     async def image(self, reference: str) -> Mapping[str, Any]:
         """Return what is known of a local image.
 
@@ -104,6 +109,7 @@ class ContainerEngine:
         untrusted build that nothing would bound.
         """
         await self._require_images(build, archive, terms.on)
+        await self.require_groups()
         is_podman = await self.is_podman()
         if is_podman and not terms.is_trusted:
             raise EnvironmentUnavailable(UNBOUNDED, hint=TRUST_IT)

@@ -12,6 +12,7 @@ from typing import Any
 from patchyard.clients.carried import CarriedPython, carried_at
 from patchyard.clients.containers import Confined, Equipped, confined, etc_files, home_of
 from patchyard.clients.docker import PLACES, START_ENGINE
+from patchyard.clients.engine_groups import require_groups
 from patchyard.clients.far_walls import hearing, identity_of
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.local_images import no_image, require_runnable
@@ -67,6 +68,7 @@ def _read(where: Address, said: Mapping[str, Any], reference: str) -> FarEngine:
             "no container engine runs there that its user may speak to",
             hint=f"{START_ENGINE.partition(',')[0]}, and put the user into its group",
         )
+    require_groups(said["info"])
     image = said["image"]
     if image is None:
         raise no_image(reference)

@@ -51,6 +51,7 @@ from patchyard.clients.containers import (
 )
 from patchyard.clients.copies import compiled_toolbox
 from patchyard.clients.docker import ContainerEngine, connected, engine_socket
+from patchyard.clients.engine_groups import require_held
 from patchyard.clients.freezing import frozen
 from patchyard.clients.gvisors import day_of_runtime
 from patchyard.clients.holding import CHECKED, GATEWAYS, SIZE, held_by
@@ -149,6 +150,7 @@ class ContainerEnvironment:
         async with self._engine() as engine:
             if runtime:
                 await engine.require_runtime(runtime)
+            await engine.require_groups()
             await engine.image(image)
 
     async def programs(self, checkout: str, *, image: str = "") -> Mapping[str, str]:  # noqa: ARG002 - all of it is the image's
@@ -164,6 +166,7 @@ class ContainerEnvironment:
         async with self._engine() as engine, contextlib.AsyncExitStack() as undo:
             if spec.runtime:
                 await engine.require_runtime(spec.runtime)
+            await engine.require_groups()
             image = await engine.image(spec.image)
             berth = Berth(
                 self._station, environment_id, plan_id=spec.plan_id, resource=spec.resource
@@ -194,6 +197,7 @@ class ContainerEnvironment:
             berth.handle(self.kind, spec.workspace.target, details)
             told = await _answering(engine, name, way, berth, asked.variables)
             details |= await _running(engine, name, way, identity, told)
+            require_held(int(details["init"]["pid"]), asked)
             undo.pop_all()
             way.close()
         return berth.handle(self.kind, spec.workspace.target, details)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from . import carrying, engines, inside, walled
+from . import bounded, carrying, engines, inside, walled
 from .wire import Decoder, WireError, encode
 
 TYPE_CHECKING = False
@@ -46,7 +46,11 @@ def look(request: dict[str, Any], base: str, code: str) -> dict[str, Any]:
     if not socket_path:
         return facts
     engine = engines.Engine(socket_path)
-    found = {"version": engine.version(), "image": engine.image(request["image"])}
+    found = {
+        "version": engine.version(),
+        "info": engine.info(),
+        "image": engine.image(request["image"]),
+    }
     return {**facts, **found, "python": _carried(base, code)}
 
 
@@ -113,6 +117,7 @@ class Container:
         self._engine = engines.Engine(request["engine"])
         self._name = name_of(request)
         self._is_podman = bool(request["is_podman"])
+        self._asked: dict[str, Any] = {}
         self.pid = 0  # its first process, as this host counts
 
     def start(self, folder: str, given: list[int]) -> bool:
@@ -141,7 +146,9 @@ class Container:
 
     def has_ended(self) -> bool:
         """Whether its first process is no more."""
-        state = self._engine.inspect(self._name).get("State") or {}
+        found = self._engine.inspect(self._name)
+        state = found.get("State") or {}
+        self._asked = found.get("HostConfig") or {}  # which was compared before the start
         self.pid = int(state.get("Pid") or 0)
         return not state.get("Running")
 
@@ -155,6 +162,8 @@ class Container:
         told = told if isinstance(told, dict) else {}
         missing = walled.missing(self.pid, filters=LEAST_FILTERS, namespaces=names, told=told)
         missing += walled.filter_missing(told)
+        unheld = bounded.unheld(self.pid, bounded.bounds_of(self._asked))
+        missing += ["a control group for " + name for name in unheld]
         if not said.get("shell"):
             missing.append("shell")
         return ", ".join(missing)

@@ -60,6 +60,11 @@ class Engine:
         found: dict[str, Any] = self._asked("GET", "/version")
         return found
 
+    def info(self) -> dict[str, Any]:
+        """Return what it says it can do."""
+        found: dict[str, Any] = self._asked("GET", "/info")
+        return found
+
     def image(self, reference: str) -> Any:
         """Return all that it knows of an image; None without one."""
         path = "/images/%s/json" % urllib.parse.quote(reference, safe="/:")
