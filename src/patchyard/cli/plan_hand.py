@@ -24,6 +24,7 @@ from patchyard.cli.plan_act import plan_argument, stream_option
 from patchyard.cli.plan_fork import keep_comments
 from patchyard.cli.screen import SIGNS, patch_shown
 from patchyard.cli.working import watching
+from patchyard.clients.own_links import resolved
 from patchyard.domain.errors import PatchyardError, UnknownName
 from patchyard.domain.names import chosen_paths
 from patchyard.domain.state import PlanState
@@ -151,7 +152,7 @@ def _named(to: str, name: str, plan_id: str) -> str:
     if to != "patch":
         return name
     path = Path.cwd() / (name or f"{plan_id}.patch")
-    return str(path.parent.resolve() / path.name)
+    return str(resolved(path.parent) / path.name)
 
 
 @click.command(epilog="Example: agents plan unapply @last")

@@ -244,8 +244,8 @@ class GitHandOver:
 
     def _take_back(self, base: Base, receipt: Receipt) -> Sequence[str]:
         if receipt.to == "patch":
-            patches.remove(receipt)
-            return receipt.touched
+            is_back = patches.remove(receipt) or not receipt.is_done
+            return receipt.touched if is_back else ()
         return self._reverse(base, receipt, self._trees.store_of(base))
 
     def _reverse(self, base: Base, receipt: Receipt, store: Store) -> Sequence[str]:
