@@ -1,6 +1,8 @@
 """How much memory this process takes at most while a test does something, above what it had.
 
-What was freed before is given back to the kernel first, or it would be taken again unseen.
+What was freed before is given back to the kernel first, or it would be taken again unseen. Room
+between what is in use within a page cannot be given back: a process that has grown counts a few
+megabytes too little.
 """
 
 import ctypes
