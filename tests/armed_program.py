@@ -1,7 +1,7 @@
 """A program: carries out commands of `agents` where it runs, and says how they ended.
 
 It takes `steps`, `repo` and `place` (for a clone) as JSON on standard input. Most commands run in
-this process, which saves the time to start one; those that serve somebody are processes of their
+this process, which saves the time to start one; those that serve a client are processes of their
 own.
 """
 

@@ -30,7 +30,7 @@ GUARD_S = 120
 
 
 class Silent:
-    """An environment kind that lets nobody in, and whose places do not end either for a while."""
+    """An environment kind that refuses each connection, and whose environments end late."""
 
     def __init__(self, inner: Environment, ending: Callable[[], Any]) -> None:
         self.reached = asyncio.Event()

@@ -80,7 +80,7 @@ async def test_a_copy_of_a_start_that_was_cut_off_ends_nothing(kind: str, yard: 
 
 
 @pytest.mark.parametrize("kind", LOCAL)
-async def test_a_note_of_an_older_version_counts_where_somebody_answers(
+async def test_a_note_of_an_older_version_counts_where_its_socket_answers(
     kind: str, yard: Yard
 ) -> None:
     adapter = yard.adapter(kind)

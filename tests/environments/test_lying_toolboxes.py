@@ -66,8 +66,8 @@ LATER_S = 10.0  # beyond these at most
 #: frame, as bytes and as text, and half a million values of it.
 MOST_GROWTH = 224 * 1024 * 1024
 OVER_SSH = (*SSH, *CARRIED)
-CARRIED_FOR_NOBODY = "ssh-process-nobody"
-EVERY = [*KINDS, pytest.param(CARRIED_FOR_NOBODY, marks=marks_of(CARRIED_FOR_NOBODY))]
+CARRIED_ORDINARY = "ssh-process-nobody"
+EVERY = [*KINDS, pytest.param(CARRIED_ORDINARY, marks=marks_of(CARRIED_ORDINARY))]
 CHEAP = [pytest.param(kind, marks=marks_of(kind)) for kind in ("process", "container")]
 
 

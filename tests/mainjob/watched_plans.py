@@ -18,7 +18,7 @@ MOST_GROWTH = 64 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """What came of one command, and what it took."""
+    """The answer of one command, and the time and memory it took."""
 
     answer: Answer
     took_s: float

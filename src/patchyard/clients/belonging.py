@@ -14,7 +14,7 @@ def is_own(station: Station, handle: EnvironmentHandle) -> bool:
     """Whether an environment was started in the very folder that this home has of it.
 
     Only then its processes, control groups, containers and far folders may be touched. A note of
-    an older version does not say which folder that was: there it counts whether somebody answers.
+    an older version does not say which folder that was: there its socket has to answer.
     """
     directory = berth_directory(station, handle.environment_id)
     noted = handle.details.get(FOLDER)

@@ -69,7 +69,7 @@ def _clear(name: str, at: int) -> None:
 
 @contextlib.contextmanager
 def _own(name: str, at: int) -> Iterator[int]:
-    """Hold a folder of ours open, which nobody else may write and nothing is mounted at.
+    """Hold a folder of ours open, which no other user may write and nothing is mounted at.
 
     Raises OSError for any other.
     """

@@ -98,7 +98,7 @@ async def in_time(work: Awaitable[T]) -> T:
 
 
 async def let_go(closing: Awaitable[None]) -> None:
-    """Close a connection; one that will not close holds nobody up who was told to stop."""
+    """Close a connection; once the plan was told to stop, wait for a short time only."""
     own = present()
     left_s = own.left_s
     try:

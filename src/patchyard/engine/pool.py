@@ -245,7 +245,7 @@ async def _reached(environment: Environment, handle: EnvironmentHandle) -> Toolb
     try:
         return await environment.attach(handle)
     except BaseException:
-        with suppress(EnvironmentBroken):  # why nobody could attach is what counts
+        with suppress(EnvironmentBroken):  # the failure to attach is the one to tell
             await in_time(environment.end(handle))
         raise
 

@@ -3,8 +3,8 @@
 The kernel frees the lock when its holder ends. The file names the holder, and goes with the turn.
 The git directory may be another user's, who can put a link to elsewhere in its place: it is opened
 once for a turn, and the lock is made, given away and deleted in the folder that was opened. That
-user can put anybody's file in the place of the lock, too: only a file that was made for the turn
-is written to or given away, and only what reads as a lock that somebody left makes room for it.
+user can move any file to the place of the lock, too: only a file that was made for the turn is
+written to or given away, and only a file that reads as the lock of an ended turn is replaced.
 """
 
 import asyncio
