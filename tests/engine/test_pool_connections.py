@@ -1,6 +1,8 @@
 """The connection that the pool made to a place: a plan goes on with it, and none is left open."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +11,7 @@ from engine.worksite import ADD, Worksite, done
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, FencedOff
-from patchyard.engine import pool
+from patchyard.engine import parting, pool
 from patchyard.engine.workflow import Workflow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
@@ -73,3 +75,38 @@ async def test_a_connection_is_closed_where_its_plan_ends_before_it_asks(
     assert spring.pool.connection(pooled.handle.environment_id) is None
     with pytest.raises(EnvironmentBroken):
         await ready.toolbox.attach("any")
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"), [("waiting", "few seconds"), ("ending", "did not end in time")]
+)
+async def test_a_place_that_never_ends_does_not_hold_up_the_end_of_its_pool(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch, moment: str, expected: str
+) -> None:
+    monkeypatch.setattr(parting, "PARTING_S", 0.2)
+    monkeypatch.setattr(parting, "LEAST_S", 0.1)
+    monkeypatch.setattr(pool, "PARTING_S", 0.2)
+    async with springing(site) as spring:
+        wish = await spring.filled()
+        process = spring.equipment.environment(ExecutionEnvironment.PROCESS)
+        end, asked, left = process.end, asyncio.Event(), list[EnvironmentHandle]()
+
+        async def never(handle: EnvironmentHandle) -> None:
+            left.append(handle)
+            asked.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(process, "end", never)
+        if moment == "ending":
+            (ready,) = spring.ready
+            spring.pool.prepare(replace(wish, programs={"other": "1"}))
+            await asked.wait()
+            assert ready not in spring.ready
+        async with asyncio.timeout(LONGEST_S):
+            await spring.pool.close()
+        assert asked.is_set()
+        assert not spring.ready
+        assert any(expected in text for text in spring.told)
+        spring.told.clear()
+        for each in left:
+            await end(each)

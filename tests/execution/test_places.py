@@ -16,6 +16,7 @@ from patchyard.domain.environment import (
     Readiness,
 )
 from patchyard.domain.errors import EnvironmentBroken
+from patchyard.engine import parting
 from patchyard.execution.place import LostCall, Place
 from toolboxes import comes_true
 
@@ -77,6 +78,7 @@ class ScriptedEnvironment:
         self.live: list[str] = []
         self.attaching: asyncio.Event | None = None
         self.stays = False
+        self.is_silent = False
 
     async def check(self) -> Readiness:
         return Readiness(kind=self.kind, is_ready=True)
@@ -96,6 +98,8 @@ class ScriptedEnvironment:
         return self.toolboxes[-1]
 
     async def end(self, handle: EnvironmentHandle) -> None:
+        if self.is_silent:
+            await asyncio.Event().wait()
         if self.stays:
             raise EnvironmentBroken
         self.live.remove(handle.environment_id)
@@ -196,5 +200,21 @@ async def test_what_does_not_end_stays_known_until_it_does(
     assert not await place.close()
     assert len(environment.live) == 1
     environment.stays = False
+    assert await place.close()
+    assert environment.live == []
+
+
+async def test_one_that_is_silent_does_not_hold_up_its_end(
+    place: Place, environment: ScriptedEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parting, "PARTING_S", 0.2)
+    monkeypatch.setattr(parting, "LEAST_S", 0.1)
+    await place.start()
+    environment.is_silent = True
+    monkeypatch.setattr(environment.toolboxes[0], "close", asyncio.Event().wait)
+    async with asyncio.timeout(60):
+        assert not await place.close()
+    assert len(environment.live) == 1
+    environment.is_silent = False
     assert await place.close()
     assert environment.live == []

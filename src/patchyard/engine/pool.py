@@ -22,7 +22,7 @@ from patchyard.domain.retention import pooled_name
 from patchyard.domain.state import PlanState
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.parting import in_time
+from patchyard.engine.parting import LEAST_S, PARTING_S, in_time, let_go, parting
 from patchyard.engine.wishing import prepared, spec_at
 
 ANSWER_S = 5.0  # for one that is given away
@@ -94,7 +94,7 @@ class WarmPool:
             if coming:
                 await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
         while (found := self._alike(wish)) is not None:
-            self._ready.remove(found)  # before anything is waited for: nobody else gets it
+            self._ready.remove(found)  # before anything is waited for: no other plan gets it
             asyncio.get_running_loop().call_later(SHOWN_S, self._show)  # a plan waits
             is_given = False
             try:
@@ -124,16 +124,26 @@ class WarmPool:
             self._told(f"pool: {error.message}")
 
     async def close(self) -> None:
-        """End all that waits or is being made. Idempotent."""
+        """End all that waits or is being made, within some seconds. Idempotent.
+
+        What has not ended by then ends by itself after its grace time, or a later pass ends it.
+        """
         self._is_open = False
-        making = list(self._making)
-        for task in making:
+        for task in self._making:
             task.cancel()
-        await asyncio.gather(*making, return_exceptions=True)
         ready, self._ready = self._ready, []
-        await asyncio.gather(*map(self._end, ready), *self._errands, return_exceptions=True)
         given, self._given = self._given, {}
-        await asyncio.gather(*(_quietly(toolbox.close()) for toolbox in given.values()))
+        with parting() as own:
+            own.begin()
+            ending = [asyncio.create_task(self._end(each)) for each in ready]
+            ending += [asyncio.create_task(_quietly(toolbox.close())) for toolbox in given.values()]
+            running = {*self._making, *self._errands, *ending}
+            if running:
+                _, late = await asyncio.wait(running, timeout=PARTING_S + LEAST_S)
+                for task in late:
+                    task.cancel()  # an end that was begun before has PARTING_S from here
+                    self._told("pool: a place did not end in time; it ends by itself later")
+                await asyncio.gather(*late, return_exceptions=True)
 
     def _alike(self, wish: Wish) -> Ready | None:
         return next((each for each in reversed(self._ready) if each.wish == wish), None)
@@ -237,8 +247,10 @@ class WarmPool:
         return handle, await _reached(environment, handle)
 
     async def _end(self, ready: Ready) -> None:
-        await _quietly(ready.toolbox.close())
-        await self.give_up(ready.pooled)
+        try:
+            await _quietly(ready.toolbox.close())
+        finally:
+            await self.give_up(ready.pooled)
 
 
 async def _reached(environment: Environment, handle: EnvironmentHandle) -> Toolbox:
@@ -261,10 +273,8 @@ async def _is_up(ready: Ready) -> bool:
 
 async def _quietly(work: Awaitable[None]) -> None:
     """Await the end of a connection whose environment ends now anyway."""
-    try:
-        await work
-    except EnvironmentBroken:
-        return
+    with suppress(EnvironmentBroken):
+        await let_go(work)
 
 
 __all__ = ["ANSWER_S", "NEVER", "SHOWN_S", "Ready", "Shown", "Told", "WarmPool"]

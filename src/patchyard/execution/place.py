@@ -13,6 +13,7 @@ from patchyard.contracts.environment import Environment, Toolbox
 from patchyard.domain.environment import EnvironmentHandle, EnvironmentSpec
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.engine.answers import answer_in_time, whole
+from patchyard.engine.parting import in_time, let_go, parting
 from patchyard.execution.cloning import give_to
 
 CANCEL_S = 2.0
@@ -67,14 +68,14 @@ class Place:
     async def _given_up(self, opened: Open) -> None:
         handle, toolbox = opened
         self._leaving.append(handle)
-        await toolbox.close()
+        await let_go(toolbox.close())
         await self._end_leaving()
 
     async def call(self, op: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
         """Carry out one operation, once, and return the toolbox's answer.
 
         Raises EnvironmentUnavailable or EnvironmentBroken where nothing was sent, LostCall where
-        nobody knows what became of it. Cancelled, it kills what the call has started.
+        it is not known whether it was carried out. Cancelled, it kills what the call has started.
         """
         opened = await self._running()
         toolbox, call_id = opened[1], self._new_id()
@@ -97,17 +98,22 @@ class Place:
                 await whole(self._given_up(opened))
 
     async def close(self) -> bool:
-        """End all that was started; False when something is left, then it may be called again."""
+        """End all that was started, within some seconds; False when something is left.
+
+        Then it may be called again.
+        """
         async with self._lock:
             opened, self._open = self._open, None
-            await whole(self._given_up(opened) if opened else self._end_leaving())
+            with parting() as own:
+                own.begin()
+                await whole(self._given_up(opened) if opened else self._end_leaving())
             return not self._leaving
 
     async def _end_leaving(self) -> None:
         """End what was given up; what does not end stays known."""
         for handle in list(self._leaving):
             with contextlib.suppress(EnvironmentBroken):
-                await self._environment.end(handle)
+                await in_time(self._environment.end(handle))
                 self._leaving.remove(handle)
 
 
