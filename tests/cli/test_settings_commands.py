@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from laboratory import AGENT
 from patchyard.cli.config import config
-from patchyard.cli.init import init
+from patchyard.cli.init import init, settings_text
 from patchyard.cli.project import project
 from patchyard.cli.trust import trust
 from patchyard.domain.durations import duration
@@ -70,6 +72,27 @@ def test_init_does_not_trust_what_others_put_there(top: Path) -> None:
     settings_file(top, "").with_name("models.yaml").write_text("providers: {}\n")
     assert typed("init", "--force").exit_code == 0
     assert not data("config", "show")["trusted"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who works in checkouts of others")
+def test_what_root_writes_into_a_checkout_belongs_to_its_owner(top: Path) -> None:
+    os.chown(top, AGENT, AGENT)
+    assert typed("init").exit_code == 0
+    made = [top / ".patchyard", top / ".patchyard/config.yaml"]
+    assert [each.stat().st_uid for each in made] == [AGENT] * 2
+
+
+def test_init_writes_through_no_link_that_comes_while_it_works(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*args: Any, **options: Any) -> str:
+        (top / ".patchyard").symlink_to(tmp_path, target_is_directory=True)
+        return settings_text(*args, **options)
+
+    monkeypatch.setattr(sys.modules["patchyard.cli.init"], "settings_text", late)
+    result = typed("init")
+    assert (result.exit_code, "config.yaml cannot be written" in result.stderr) == (3, True)
+    assert not (tmp_path / "config.yaml").exists()
 
 
 def test_init_writes_through_no_link(top: Path, tmp_path: Path) -> None:

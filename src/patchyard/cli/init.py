@@ -11,6 +11,7 @@ from patchyard.assembly import open_equipment
 from patchyard.cli.cataloguing import checkout_of
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.clients.glimpse import CheckoutGlimpse
+from patchyard.clients.placer import Placer
 from patchyard.clients.room import require_writable
 from patchyard.config import places
 from patchyard.configuration import REPOSITORY_FILE, repository_files
@@ -120,8 +121,7 @@ def _write(top: Path, text: str, *, force: bool) -> None:
     if os.path.lexists(file) and not force:
         raise Conflict(f"{file} is there already", hint="--force overwrites it")
     try:
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        Placer(top, inherits=os.geteuid() == 0).put(REPOSITORY_FILE, "100644", [text.encode()])
     except OSError as error:
         raise StateRefusal(
             f"{file} cannot be written: {error.strerror}", hint="make the checkout writable"

@@ -1,9 +1,13 @@
-"""Writes into a tree that may hold links somebody hostile made: by descriptors, following none."""
+"""Writes into a tree that another user may change meanwhile: by descriptors, following no link."""
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
+from patchyard.clients.own_links import ENTRY
 from patchyard.clients.reader import OPEN_FOLDER
 
 FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -76,16 +80,18 @@ class Placer:
     def _make(self, at: int, name: str, mode: str, chunks: Iterable[bytes]) -> None:
         if mode == "120000":
             os.symlink(b"".join(chunks), os.fsencode(name), dir_fd=at)
-        else:
-            bits = 0o777 if mode == "100755" else 0o666
-            with os.fdopen(os.open(name, FRESH, bits, dir_fd=at), "wb") as file:
-                file.writelines(chunks)
-                if self._is_exact:
-                    os.fchmod(file.fileno(), 0o755 if mode == "100755" else 0o644)
-                if self._syncs:
-                    file.flush()
-                    os.fsync(file.fileno())
-        self._own(at, name)
+            self._own(at, name, stat.S_IFLNK)
+            return
+        bits = 0o777 if mode == "100755" else 0o666
+        with os.fdopen(os.open(name, FRESH, bits, dir_fd=at), "wb") as file:
+            file.writelines(chunks)
+            if self._is_exact:
+                os.fchmod(file.fileno(), 0o755 if mode == "100755" else 0o644)
+            if (owner := self._owner_in(at)) is not None:
+                os.fchown(file.fileno(), *owner)
+            if self._syncs:
+                file.flush()
+                os.fsync(file.fileno())
 
     @contextlib.contextmanager
     def _folder(self, path: str, *, makes: bool = False) -> Iterator[tuple[int, str]]:
@@ -107,17 +113,40 @@ class Placer:
             os.mkdir(folder, dir_fd=at)
         except FileExistsError:
             return
-        if self._is_exact:
-            os.chmod(folder, FOLDER_BITS, dir_fd=at)
-        self._own(at, folder)
+        self._own(at, folder, stat.S_IFDIR)
 
-    def _own(self, at: int, name: str) -> None:
-        owner = self._owner
-        if owner is None and self._inherits:
+    def _own(self, at: int, name: str, kind: int) -> None:
+        """Give away the folder or link that was just made, and nothing put in its place since."""
+        owner = self._owner_in(at)
+        has_bits = self._is_exact and kind == stat.S_IFDIR
+        if owner is None and not has_bits:
+            return
+        made = os.open(name, ENTRY, dir_fd=at)
+        own = Path(f"/proc/self/fd/{made}")
+        try:
+            if stat.S_IFMT(os.fstat(made).st_mode) != kind or not _is_empty(made):
+                raise OSError(errno.ESTALE, "something else was put there meanwhile", name)
+            if has_bits:
+                own.chmod(FOLDER_BITS)
+            if owner is not None:
+                os.chown(own, *owner)
+        finally:
+            os.close(made)
+
+    def _owner_in(self, at: int) -> tuple[int, int] | None:
+        """Return who gets what is made in the folder `at`; None: whose process this is."""
+        if self._owner is None and self._inherits:
             above = os.fstat(at)
-            owner = (above.st_uid, above.st_gid)
-        if owner is not None:
-            os.chown(name, *owner, dir_fd=at, follow_symlinks=False)
+            return above.st_uid, above.st_gid
+        return self._owner
+
+
+def _is_empty(held: int) -> bool:
+    """Whether an entry has nothing in it; a link never has."""
+    if not stat.S_ISDIR(os.fstat(held).st_mode):
+        return True
+    with os.scandir(f"/proc/self/fd/{held}") as entries:
+        return next(entries, None) is None
 
 
 __all__ = ["FRESH", "Placer"]
