@@ -1,9 +1,17 @@
+"""The sight of a repository: a checkout as it lies there, and one commit of it."""
+
+import hashlib
 import os
 from pathlib import Path
 
+import pytest
+
 from laboratory import git
+from memory import Growth
 from patchyard.clients.glimpse import FILE_BYTES, glimpse
 from patchyard.clients.inventory import MOST_ENTRIES, MOST_FILES, inventory
+
+MIB = 1024 * 1024
 
 
 def test_small_plain_files_alone_are_read_and_nothing_stays_open(tmp_path: Path) -> None:
@@ -66,6 +74,35 @@ def test_a_checkout_and_its_commit_have_the_same_inventory(tmp_path: Path) -> No
     assert here.unhashed == ""
     assert here.paths == {"d/e/f", "d/large", "d/link", "d/way"}
     assert here.links == {"d/link": b"../nowhere", "d/way": b"e"}
+
+
+@pytest.mark.parametrize("ref", [None, "head"])
+def test_a_large_file_is_hashed_by_pieces(tmp_path: Path, ref: str | None) -> None:
+    git(tmp_path, "init", "-q")
+    large = os.urandom(48 * MIB)
+    (tmp_path / "large").write_bytes(large)
+    expected = hashlib.sha256(large).digest()
+    del large
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    growth = Growth()
+    found = inventory(glimpse(tmp_path, ref), "large")
+    assert growth.most < 16 * MIB
+    assert found.large == {"large": expected}
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "large").write_bytes(bytes(FILE_BYTES + 1))
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    blob = git(tmp_path, "rev-parse", "HEAD:large").strip()
+    here, there = glimpse(tmp_path, None), glimpse(tmp_path, "head")
+    (listed,), (kept,) = here.entries("large"), there.entries("large")
+    (tmp_path / "large").write_bytes(bytes(FILE_BYTES + 2))
+    (tmp_path / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    assert here.digest(listed) is here.content(listed) is None
+    assert there.digest(kept) is there.content(kept) is None
 
 
 def test_a_submodule_in_a_commit_cannot_be_hashed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Self, cast
 
@@ -23,15 +24,15 @@ def batched(items: Iterable[str], size: int) -> Iterator[Sequence[str]]:
 class BlobReader:
     """A running cat-file; a context manager. One blob is read at a time, to its end."""
 
-    def __init__(self, git: Git) -> None:
-        """Start it; `git` looks at the store."""
+    def __init__(self, git: Git, *, cwd: Path | None = None) -> None:
+        """Start it; `git` looks at the store, which without a `git_dir` is that of `cwd`."""
         self._process = subprocess.Popen(
             git.command(["cat-file", "--batch"]),
             stdin=subprocess.PIPE,
             process_group=0,  # Ctrl-C is for us
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=git.home,
+            cwd=cwd or git.home,
             env=git.environment(),
         )
         self._in = cast("IO[bytes]", self._process.stdin)  # both were asked for

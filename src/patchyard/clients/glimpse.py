@@ -3,17 +3,19 @@
 Everything is read as data: no link is followed, nothing is opened that could block.
 """
 
+import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
 from patchyard.clients.git_folders import require_readable
 from patchyard.clients.reader import Reader
-from patchyard.clients.treewriter import chunks_of
+from patchyard.clients.treewriter import ChangedMeanwhile, chunks_of
 from patchyard.domain.errors import UsageError, WorkFailed
 
 FILE_BYTES = 1_000_000  # a larger file is passed over
@@ -52,6 +54,10 @@ class Glimpse(Protocol):
 
     def content(self, entry: Entry) -> bytes | None:
         """Return all of a file, or what a link says; None when it cannot be read."""
+        ...
+
+    def digest(self, entry: Entry) -> bytes | None:
+        """Return the SHA-256 of a file, read by pieces; None when it cannot be read."""
         ...
 
 
@@ -108,15 +114,25 @@ class CheckoutGlimpse:
     def content(self, entry: Entry) -> bytes | None:
         """See Glimpse."""
         try:
-            with Reader(self.top) as reader:
-                if entry.kind == "link":
+            if entry.kind == "link":
+                with Reader(self.top) as reader:
                     return reader.target(entry.path)
-                with reader.opened(entry.path) as (descriptor, status):
-                    # one that grew meanwhile is not what was listed
-                    is_same = status.st_size == entry.size
-                    return b"".join(chunks_of(descriptor, entry.size)) if is_same else None
+            return b"".join(self._chunks(entry))
         except (OSError, WorkFailed):
             return None
+
+    def digest(self, entry: Entry) -> bytes | None:
+        """See Glimpse."""
+        try:
+            return _sha256(self._chunks(entry))
+        except (OSError, WorkFailed):
+            return None
+
+    def _chunks(self, entry: Entry) -> Iterator[bytes]:
+        with Reader(self.top) as reader, reader.opened(entry.path) as (descriptor, status):
+            if status.st_size != entry.size:
+                raise ChangedMeanwhile  # it grew, and is not what was listed
+            yield from chunks_of(descriptor, entry.size)
 
 
 def _walk(reader: Reader, path: str, status: os.stat_result) -> Iterator[Entry]:
@@ -134,6 +150,13 @@ def _walk(reader: Reader, path: str, status: os.stat_result) -> Iterator[Entry]:
             continue
         yield Entry(path=at, kind=kind)
         waiting += [(f"{at}/{name}", each) for name, each in inside]
+
+
+def _sha256(chunks: Iterable[bytes]) -> bytes:
+    made = hashlib.sha256()
+    for chunk in chunks:
+        made.update(chunk)
+    return made.digest()
 
 
 def _kind_of(mode: int) -> str:
@@ -186,6 +209,14 @@ class CommitGlimpse:
                 size=int(size) if size.isdigit() else 0,
                 blob=blob.decode("ascii"),
             )
+
+    def digest(self, entry: Entry) -> bytes | None:
+        """See Glimpse."""
+        try:
+            with BlobReader(self.git, cwd=self.top) as blobs:
+                return _sha256(blobs.chunks(entry.blob))
+        except WorkFailed:
+            return None
 
     def content(self, entry: Entry) -> bytes | None:
         """See Glimpse."""

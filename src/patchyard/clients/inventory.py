@@ -3,7 +3,6 @@
 What cannot be hashed is named, so that nothing is trusted which nothing would make void.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -83,13 +82,14 @@ class Making:
         if entry.kind not in {"file", "link"}:
             self._unhashed.append(f"{entry.path} is a {entry.kind}")
             return
-        content = sight.content(entry)
+        is_large = entry.kind == "file" and entry.size > FILE_BYTES
+        content = sight.digest(entry) if is_large else sight.content(entry)
         if content is None:
             self._unhashed.append(f"{entry.path} is closed to this user, or changes just now")
         elif entry.kind == "link":
             self._links[entry.path] = content
-        elif entry.size > FILE_BYTES:
-            self._large[entry.path] = hashlib.sha256(content).digest()
+        elif is_large:
+            self._large[entry.path] = content
         else:
             self._files[entry.path] = content
 
