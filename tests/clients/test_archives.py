@@ -1,14 +1,18 @@
 """A tar that a stranger made touches nothing outside of the folder that it is unpacked into."""
 
 import contextlib
+import errno
 import io
+import shutil
 import stat
+import subprocess
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from patchyard.clients import archives
 from patchyard.clients.archives import unpack
 
 Member = tuple[str, bytes | str, str]  # name, type or content, where a link leads
@@ -23,7 +27,7 @@ def tree(tmp_path: Path) -> Iterator[Path]:
     assert {path.name for path in tmp_path.iterdir()} <= {"outside", "tree"}
 
 
-def unpacked(folder: Path, *members: Member, mode: int = 0o777) -> None:
+def unpacked(folder: Path, *members: Member, mode: int = 0o777, spare_bytes: int = 0) -> None:
     """Make an archive of members and unpack it."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as archive:
@@ -36,7 +40,45 @@ def unpacked(folder: Path, *members: Member, mode: int = 0o777) -> None:
             archive.addfile(entry, io.BytesIO(content))
     written.seek(0)
     with tarfile.open(fileobj=written) as archive:
-        unpack(archive, folder)
+        unpack(archive, folder, spare_bytes=spare_bytes)
+
+
+def test_what_does_not_fit_on_the_disk_is_not_begun(tree: Path) -> None:
+    entry = tarfile.TarInfo("large")
+    entry.size = 1 << 50
+    header = io.BytesIO(entry.tobuf(tarfile.GNU_FORMAT))
+    with tarfile.open(fileobj=header) as archive, pytest.raises(OSError, match="space") as raised:
+        unpack(archive, tree)
+    assert raised.value.errno == errno.ENOSPC
+    assert list(tree.iterdir()) == []
+
+
+def test_some_room_stays_free(tree: Path) -> None:
+    usage = shutil.disk_usage(tree)
+    for spare, fits in ((0, True), (usage.total, False)):
+        with contextlib.nullcontext() if fits else pytest.raises(OSError, match="space"):
+            unpacked(tree, ("small", "it", ""), spare_bytes=spare)
+
+
+def test_there_is_a_bound_for_how_many_there_are(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "MOST_ENTRIES", 2)
+    unpacked(tree, ("a", "", ""), ("b", "", ""))
+    with pytest.raises(tarfile.ExtractError, match="more than 2 entries"):
+        unpacked(tree, ("c", "", ""), ("d", "", ""), ("e", "", ""))
+
+
+def test_a_file_with_holes_needs_the_room_of_what_it_holds(tree: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    with (outside / "log").open("wb") as log:
+        log.truncate(1 << 40)
+    packing = ["tar", "-C", str(outside), "-Scf", str(outside / "root.tar"), "log"]
+    subprocess.run(packing, check=True)
+    with tarfile.open(outside / "root.tar") as archive:
+        unpack(archive, tree)
+    assert (tree / "log").stat().st_size == 1 << 40
 
 
 def test_a_system_with_links_is_unpacked_as_it_is(tree: Path) -> None:

@@ -202,6 +202,15 @@ def test_a_disk_is_made_of_an_archive(tmp_path: Path) -> None:
         source.fill(tree)
 
 
+def test_an_archive_that_does_not_fit_is_told_with_a_cure(tmp_path: Path) -> None:
+    entry = tarfile.TarInfo("large")
+    entry.size = 1 << 50
+    (tmp_path / ARCHIVE).write_bytes(entry.tobuf(tarfile.GNU_FORMAT))
+    with pytest.raises(EnvironmentUnavailable, match="does not fit") as refused:
+        disk_of(tmp_path).fill(tmp_path)
+    assert "free space" in refused.value.hint
+
+
 def test_a_machine_without_debian_packages_is_told_what_to_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,30 +1,39 @@
 """Unpacks a tar that a stranger may have made: nothing outside of its folder is read or written."""
 
 import copy
+import errno
 import os
 import posixpath
+import shutil
 import stat
 import tarfile
 from pathlib import Path
+from typing import cast
 
 from patchyard.toolbox import inside
 
 PLAIN_MODE = 0o755  # what an archive may say of a file: no setuid bit enters
+MOST_ENTRIES = 1_000_000  # a whole Debian desktop has some 300,000
 
 
-def unpack(archive: tarfile.TarFile, folder: Path) -> None:
+def unpack(archive: tarfile.TarFile, folder: Path, *, spare_bytes: int = 0) -> None:
     """Unpack all but devices and pipes into `folder`, which no other process may write.
 
-    Links on the way to a member, and to the file that a hard link names, lead as they do where
-    `folder` is the root. Raises OSError, ValueError, OverflowError and tarfile.TarError.
+    `spare_bytes` of its disk stay free. Links on the way to a member, and to the file that a hard
+    link names, lead as they do where `folder` is the root. Raises OSError (ENOSPC where it does not
+    fit), ValueError, OverflowError and tarfile.TarError.
     """
     # Of names that were looked at; Python 3.11.2, which Debian 12 has, knows no filters.
     archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
     top = Path(os.path.realpath(folder))
     folders = []
-    for member in archive:
+    for number, member in enumerate(archive):
+        if number >= MOST_ENTRIES:
+            raise tarfile.ExtractError(f"it holds more than {MOST_ENTRIES:,} entries")
         if member.isdev():
             continue
+        if _size(member) > shutil.disk_usage(top).free - spare_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), member.name)
         entry = copy.copy(member)
         entry.mode = member.mode & PLAIN_MODE
         if member.isdir():
@@ -37,6 +46,14 @@ def unpack(archive: tarfile.TarFile, folder: Path) -> None:
         archive.chown(entry, place, numeric_owner=False)
         archive.utime(entry, place)
         archive.chmod(entry, place)
+
+
+def _size(member: tarfile.TarInfo) -> int:
+    """Return how many bytes of a member are written; holes are none."""
+    if member.sparse is not None:
+        pieces = cast("list[tuple[int, int]]", member.sparse)  # offset and length of each
+        return sum(length for _, length in pieces)
+    return member.size if member.isreg() else 0
 
 
 def _put(archive: tarfile.TarFile, entry: tarfile.TarInfo, top: Path) -> None:
@@ -90,4 +107,4 @@ def _link(top: Path, path: str) -> str | None:
     return posixpath.join(posixpath.dirname(path), os.fspath(place.readlink()))
 
 
-__all__ = ["PLAIN_MODE", "unpack"]
+__all__ = ["MOST_ENTRIES", "PLAIN_MODE", "unpack"]

@@ -4,6 +4,7 @@ Of Debian packages that are installed here and all they stand on, or of an archi
 made. Nothing of /etc is taken but what `process` shows of it too.
 """
 
+import errno
 import hashlib
 import lzma
 import os
@@ -124,9 +125,14 @@ class Archive:
         """Put all its files into `folder`. Raises EnvironmentUnavailable."""
         try:
             with tarfile.open(self._path) as archive:
-                unpack(archive, folder)
+                unpack(archive, folder, spare_bytes=SPARE_BYTES)
                 _read_to_the_end(archive)
         except BROKEN as error:
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise EnvironmentUnavailable(
+                    f"{self._path} does not fit on the disk of {folder} once it is unpacked",
+                    hint="free space there, or set PATCHYARD_HOME elsewhere",
+                ) from error
             raise EnvironmentUnavailable(
                 f"{self._path} cannot be unpacked: {error}", hint="make it anew"
             ) from error
