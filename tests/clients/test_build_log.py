@@ -9,6 +9,7 @@ import pytest
 from patchyard.clients import build_log
 from patchyard.clients.build_log import KEPT_CHARS, LAST_LINES, LINE_CHARS, BuildLog
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.machine import ENGINE_ROOM
 
 NETWORK = "a build has no network here"
 
@@ -85,6 +86,17 @@ def test_what_fails_before_any_step_is_said_as_it_is() -> None:
 )
 def test_a_build_that_reached_out_is_told_that_it_has_no_network(said: str) -> None:
     assert NETWORK in failed("STEP 1/1: RUN fetch", said).hint
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("dd: error writing '/x': No space left on device", "it returned a non-zero code: 1"),
+        ("", "write /var/lib/docker/tmp/layer: no space left on device"),
+    ],
+)
+def test_a_build_on_a_full_disk_is_told_where_to_free_space(line: str, error: str) -> None:
+    assert failed("STEP 1/1: RUN fill", line, error=error).hint == ENGINE_ROOM
 
 
 @pytest.mark.anyio

@@ -123,3 +123,21 @@ async def test_a_connection_that_broke_off_is_not_called_one_that_was_silent(
     engine = ContainerEngine(None, "/run/docker.sock")
     with pytest.raises(EnvironmentUnavailable, match="does not answer: the connection broke off"):
         await engine._answer(asked(), is_bounded=is_bounded)
+
+
+@pytest.mark.parametrize(
+    ("said", "cure"),
+    [
+        ("mkdir /var/lib/docker/overlay2/x: no space left on device", "docker system prune"),
+        ("invalid reference format", "agents doctor"),
+    ],
+)
+async def test_what_the_engine_refuses_has_a_cure_that_fits(said: str, cure: str) -> None:
+    from aiodocker import DockerError  # noqa: PLC0415 - an extra
+
+    async def asked() -> None:
+        raise DockerError(500, {"message": said})
+
+    with pytest.raises(EnvironmentUnavailable, match=said) as refused:
+        await ContainerEngine(None, "/run/docker.sock")._answer(asked())
+    assert cure in refused.value.hint

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from patchyard.domain.durations import duration
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.machine import ENGINE_ROOM, is_full_disk
 
 STEP = re.compile(r"step \d+/\d+ ?: ?(?P<text>.+)", re.IGNORECASE)
 LAST_LINES, LINE_CHARS = 8, 300
@@ -96,6 +97,8 @@ class BuildLog:
         hint = "mend that step; what it printed last stands above" if own else "mend that step"
         if NO_NETWORK.search("\n".join([*own, said])):
             hint = "a build has no network here: bring what it needs in its images"
+        if is_full_disk("\n".join([*own, said])):
+            hint = ENGINE_ROOM
         return EnvironmentUnavailable(
             "\n".join([f"{self._name} does not build: {where}{said}", *own[-LAST_LINES:]]),
             hint=hint,

@@ -24,6 +24,7 @@ from patchyard.clients.local_images import no_image, require_runnable
 from patchyard.domain.devcontainer import Build
 from patchyard.domain.dockerfile import images_needed, require_others, require_own_triggers
 from patchyard.domain.errors import EnvironmentUnavailable
+from patchyard.domain.machine import ENGINE_ROOM, is_full_disk
 
 NOT_FOUND, IN_PROGRESS, ENGINE_FAILED = 404, 409, 500
 NO_CONNECTION = 900  # the library's own
@@ -355,8 +356,10 @@ class ContainerEngine:
         except DockerError as error:
             if error.status == NO_CONNECTION:
                 raise self._silent(str(error)) from error
+            is_full = is_full_disk(str(error.message))
             raise EnvironmentUnavailable(
-                f"the container engine refused: {error.message}", hint="`agents doctor` shows more"
+                f"the container engine refused: {error.message}",
+                hint=ENGINE_ROOM if is_full else "`agents doctor` shows more",
             ) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if scope.expired():

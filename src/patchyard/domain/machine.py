@@ -20,7 +20,11 @@ CURES = {
 FILES_OWN = frozenset({errno.EACCES, errno.EPERM})  # more often of one file than of the machine
 OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 FREE_SPACE = f"{ROOM}, then do the same again; nothing is lost"
-FULL_DISK = ("No space left on device", "Disk quota exceeded", "Out of diskspace")
+FULL_DISK = ("no space left on device", "disk quota exceeded", "out of diskspace")
+ENGINE_ROOM = (
+    "free some space where the container engine keeps its data: `docker system df` shows it, and"
+    " `docker system prune` returns what no container uses"
+)
 
 
 FAILING_DISK = ("Input/output error", "disk I/O error", "or a failing disk")
@@ -69,7 +73,7 @@ def is_of_machine(error: OSError) -> bool:
 
 def is_full_disk(said: str) -> bool:
     """Whether a program that failed says that there was no room left."""
-    return any(words in said for words in FULL_DISK)
+    return any(words in said.lower() for words in FULL_DISK)
 
 
 def refused_by_machine(error: OSError) -> Unavailable:
@@ -100,6 +104,7 @@ def _number_in(text: str) -> int:
 
 __all__ = [
     "CURES",
+    "ENGINE_ROOM",
     "FAILING_DISK",
     "FREE_SPACE",
     "FULL_DISK",
