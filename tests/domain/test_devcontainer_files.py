@@ -107,7 +107,7 @@ def test_what_counts_is_read() -> None:
             "remoteUser": "vscode",
             "hostRequirements": {"cpus": 2, "memory": "1gb", "storage": "512 mb"},
             "onCreateCommand": "one",
-            "postCreateCommand": {"a": ["two", "a b"], "b": "three"},
+            "postCreateCommand": {"a": ["two", "a b"], "b": "three", "c": "${containerEnv:NONE}"},
             "postStartCommand": ["four"],
             "postAttachCommand": None,
             "customizations": {"vscode": {}},

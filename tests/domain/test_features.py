@@ -215,6 +215,7 @@ def test_commands_of_features_come_first_at_each_hook() -> None:
         {"postCreateCommand": {"0": "own"}, "onCreateCommand": {"0": "own on"}},
     ]
     metadata = parse_metadata(json.dumps([*said, "no entry"]))
+    said.append({"onCreateCommand": " ", "postCreateCommand": "${localEnv:NONE}"})
     known = {"containerWorkspaceFolder": "/w"}
     expected = ("b on", "own on", "b made", "a /w ${HOME} d", "own")
     assert commands_in(metadata, CREATING, known) == expected

@@ -20,7 +20,7 @@ from patchyard.clients.build_log import BuildLog, lines_of
 from patchyard.clients.dockerfiles import place_in, read_dockerfile
 from patchyard.clients.engine_groups import require_groups
 from patchyard.clients.engine_sockets import PLACES, START_ENGINE, engine_socket
-from patchyard.clients.local_images import no_image, require_runnable
+from patchyard.clients.local_images import no_image, require_reference, require_runnable
 from patchyard.domain.devcontainer import Build
 from patchyard.domain.dockerfile import images_needed, require_others, require_own_triggers
 from patchyard.domain.errors import EnvironmentUnavailable
@@ -90,7 +90,7 @@ class ContainerEngine:
         """
         if not reference:  # its engine would take the empty name for that of the list
             raise EnvironmentUnavailable("a container needs an image", hint="name one by `--image`")
-        found: Mapping[str, Any] | None = await self._found(self._api.images.inspect(reference))
+        found = await self.known_image(reference)
         if found is None:
             raise no_image(reference)
         require_runnable(reference, found)
@@ -98,7 +98,7 @@ class ContainerEngine:
 
     async def has_image(self, reference: str) -> bool:
         """Whether there is such an image here."""
-        return await self._found(self._api.images.inspect(reference)) is not None
+        return await self.known_image(reference) is not None
 
     async def build(self, image: str, build: Build, archive: Path, terms: Terms) -> None:
         """Build `image` of a tar of its context, without a network and without anything of ours.
@@ -212,9 +212,13 @@ class ContainerEngine:
                     response.close()  # the library leaves what is not read to its end open
 
     async def known_image(self, name: str) -> Mapping[str, Any] | None:
-        """Return what is known of an image, None where there is none."""
+        """Return what is known of an image, None where there is none.
+
+        Raises EnvironmentUnavailable for what can be no image.
+        """
         if not name:
             return None
+        require_reference(name)
         found: Mapping[str, Any] | None = await self._found(self._api.images.inspect(name))
         return found
 

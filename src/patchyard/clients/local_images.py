@@ -1,6 +1,7 @@
 """Images that are on a machine, or are not, or are made for another one."""
 
 import platform
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,8 @@ from patchyard.domain.errors import EnvironmentUnavailable
 
 ARCHITECTURES = {"aarch64": "arm64", "armv7l": "arm", "x86_64": "amd64"}
 """How images call what the kernel calls otherwise."""
+REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:/@-]{0,511}", re.ASCII)
+"""A name with a registry, a tag and a digest, or an image's id."""
 
 
 def require_runnable(reference: str, image: Mapping[str, Any]) -> None:
@@ -23,6 +26,15 @@ def require_runnable(reference: str, image: Mapping[str, Any]) -> None:
         )
 
 
+def require_reference(name: str) -> None:
+    """Raise EnvironmentUnavailable for what can be no image, before it stands in an address."""
+    is_plain = REFERENCE.fullmatch(name) is not None
+    if not is_plain or any(part in {"", ".", ".."} for part in name.split("/")):
+        raise EnvironmentUnavailable(
+            f"{name!r} is no name of an image", hint="write NAME, NAME:TAG or NAME@DIGEST"
+        )
+
+
 def no_image(name: str) -> EnvironmentUnavailable:
     """Return the refusal of an image that is not there."""
     return EnvironmentUnavailable(
@@ -30,4 +42,4 @@ def no_image(name: str) -> EnvironmentUnavailable:
     )
 
 
-__all__ = ["ARCHITECTURES", "no_image", "require_runnable"]
+__all__ = ["ARCHITECTURES", "REFERENCE", "no_image", "require_reference", "require_runnable"]

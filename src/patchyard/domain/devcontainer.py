@@ -298,7 +298,7 @@ class _Reading:
         for key in keys:
             said = lines_of(self._body.get(key), (key,))
             found += [self._filled(text, (key,)) for text in said]
-        return tuple(found)
+        return tuple(text for text in found if text.strip())  # a variable may hold nothing
 
     def _filled(self, text: str, place: Place) -> str:
         """Put what is known in the place of `${...}`."""

@@ -250,7 +250,7 @@ def commands_in(
     for hook in hooks:
         for entry in metadata:
             found += [filled(text, known) for text in lines_of(entry.get(hook), (hook,))]
-    return tuple(found)
+    return tuple(text for text in found if text.strip())  # a variable may hold nothing
 
 
 def lines_of(said: Any, place: Place) -> Sequence[str]:

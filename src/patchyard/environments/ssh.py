@@ -35,6 +35,7 @@ from patchyard.clients.far_walls import (
 from patchyard.clients.growth import HomeMeter
 from patchyard.clients.holding import held_there, unheld_there
 from patchyard.clients.home_room import HomeRoom
+from patchyard.clients.local_images import require_reference
 from patchyard.clients.mapped import MappedToolbox
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.reattaching import Gone, ReattachingToolbox
@@ -338,6 +339,8 @@ async def _contained(
 ) -> Mapping[str, Any]:
     """Have a toolbox in a container there. Raises EnvironmentUnavailable."""
     where = Address.parse(spec.address)
+    if spec.image:
+        require_reference(spec.image)
     told = await talk.ask("look", id=environment_id, places=PLACES, image=spec.image)
     host = far_engine(where, told, spec.image)
     asked, etc = container_on(host, spec, environment_id), etc_on(host, spec)
