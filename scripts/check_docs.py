@@ -1,7 +1,8 @@
 """The documents keep their word: links lead somewhere, marked examples run, the CLI page is true.
 
 An example is run where its fence says so: `sh run` or `python run`. Those of a page run one after
-the other in one folder, empty at first, with an empty home; each must end with 0 within a minute.
+the other as in one terminal: in a folder that is empty at first, each in the folder where the one
+before it ended, with an empty home; each must end with 0 within a minute.
 """
 
 import os
@@ -48,11 +49,13 @@ def examples(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def failures(page: Path) -> Iterator[str]:
-    """Runs the examples of a page one after the other in one folder; what went wrong."""
+    """Runs the examples of a page one after the other, as in one terminal; what went wrong."""
     with tempfile.TemporaryDirectory(prefix="patchyard-docs-") as folder:
         Path(folder).chmod(0o711)  # an agent's own user passes through to its workspace
         for name in ("home", "work", "tmp"):
             Path(folder, name).mkdir()
+        at = Path(folder, "at")  # the folder where the next one begins
+        at.symlink_to("work")
         for number, (language, text) in enumerate(examples(page), 1):
             if why := _failure(language, text, Path(folder)):
                 yield f"{page}: example {number}: {why}"
@@ -70,6 +73,7 @@ def _unmount_below(folder: str) -> None:
 def _failure(language: str, text: str, folder: Path) -> str | None:
     """What went wrong with one example, or None."""
     command = ["sh", "-eu"] if language == "sh" else [sys.executable, "-"]
+    text += f'ln -sfn "$PWD" {folder / "at"}\n' if language == "sh" else ""
     here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     home = folder / "home"
     try:
@@ -79,7 +83,7 @@ def _failure(language: str, text: str, folder: Path) -> str | None:
             input=text,
             capture_output=True,
             text=True,
-            cwd=folder / "work",
+            cwd=(folder / "at").resolve(),
             env={
                 "PATH": here,
                 "HOME": str(home),

@@ -269,7 +269,7 @@ async def test_without_its_library_the_extra_is_named(
     monkeypatch.setattr(builtins, "__import__", lacking)
     monkeypatch.delitem(sys.modules, "asyncssh", raising=False)
     readiness = await SSHEnvironment(yard.station).check()
-    assert readiness.cure == "pip install 'patchyard[ssh]'"
+    assert readiness.cure == "in Patchyard's clone: pip install '.[ssh]'"
     assert "not installed" in (await refused(yard)).message
 
 

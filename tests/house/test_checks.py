@@ -248,7 +248,8 @@ def test_only_examples_marked_so_are_run_and_failures_are_told(tmp_path: Path) -
 
 
 def test_the_examples_of_a_page_go_on_from_each_other(tmp_path: Path) -> None:
-    text = "```sh run\necho here >a\n```\n\nThen:\n\n```sh run\ngrep -q here a\n```\n"
+    begun = "```sh run\nmkdir d && cd d\necho here >a\n```\n\nThen:\n\n"
+    text = begun + "```python run\nopen('a').close()\n```\n\n```sh run\ngrep -q here a\n```\n"
     assert list(check_docs.failures(_write(tmp_path, "a.md", text))) == []
 
 

@@ -24,7 +24,9 @@ def server_of(tools: Mapping[str, Offered]) -> Any:
         from pydantic import ValidationError  # noqa: PLC0415 - comes with it
     except ImportError as error:
         missing = "the MCP library is not installed"
-        raise EnvironmentUnavailable(missing, hint="pip install 'patchyard[mcp]'") from error
+        raise EnvironmentUnavailable(
+            missing, hint="in Patchyard's clone: pip install '.[mcp]'"
+        ) from error
 
     class Strict(Tool):
         """A tool that takes the arguments it names and no others."""

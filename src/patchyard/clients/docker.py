@@ -386,7 +386,7 @@ async def connected(socket: str) -> AsyncIterator[ContainerEngine]:
     except ImportError as error:
         raise EnvironmentUnavailable(
             "the library for container engines is not installed",
-            hint="pip install 'patchyard[docker]'",
+            hint="in Patchyard's clone: pip install '.[docker]'",
         ) from error
     api = aiodocker.Docker(url=f"unix://{socket}")
     try:

@@ -43,7 +43,9 @@ def library() -> Any:
     try:
         import asyncssh  # noqa: PLC0415 - 270 ms that only this kind needs
     except ImportError as error:
-        raise EnvironmentUnavailable(MISSING, hint="pip install 'patchyard[ssh]'") from error
+        raise EnvironmentUnavailable(
+            MISSING, hint="in Patchyard's clone: pip install '.[ssh]'"
+        ) from error
     return asyncssh
 
 

@@ -69,7 +69,7 @@ def _said(entry: str) -> Said:
     try:
         import keyring  # noqa: PLC0415 - an extra, for those who use it
     except ImportError as error:
-        cure = "`pip install 'patchyard[keyring]'`"
+        cure = "`pip install '.[keyring]'` in Patchyard's clone"
         return "", _refused(f"{entry} lies in the keyring, which needs an extra", cure, error)
     service, _, user = entry.rpartition("/")
     try:
