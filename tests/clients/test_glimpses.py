@@ -10,6 +10,7 @@ from laboratory import git
 from memory import Growth
 from patchyard.clients.glimpse import FILE_BYTES, glimpse
 from patchyard.clients.inventory import MOST_ENTRIES, MOST_FILES, inventory
+from patchyard.domain.errors import UsageError
 
 MIB = 1024 * 1024
 
@@ -103,6 +104,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / ".git/objects" / blob[:2] / blob[2:]).unlink()
     assert here.digest(listed) is here.content(listed) is None
     assert there.digest(kept) is there.content(kept) is None
+
+
+@pytest.mark.parametrize("ref", ["head", "HEAD"])
+def test_a_repository_without_a_commit_is_named_with_the_cure(tmp_path: Path, ref: str) -> None:
+    git(tmp_path, "init", "-q")
+    with pytest.raises(UsageError, match="has no commit yet") as refused:
+        glimpse(tmp_path, ref)
+    assert "git -C" in refused.value.hint
 
 
 def test_a_submodule_in_a_commit_cannot_be_hashed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option
+from patchyard.clients.git import no_git
 from patchyard.clients.room import require_writable
 from patchyard.config import places
 
@@ -78,7 +79,10 @@ def _prepared(project: Path) -> Path:
         ["add", "-A"],
         [*identity, "-c", "commit.gpgsign=false", "commit", "-q", "-m", "feat: count the stock"],
     ):
-        subprocess.run(["git", *arguments], cwd=repository, check=True)
+        try:
+            subprocess.run(["git", *arguments], cwd=repository, check=True)
+        except FileNotFoundError as error:
+            raise no_git() from error
     return repository
 
 

@@ -150,7 +150,7 @@ def set_value(words: tuple[str, ...], output_format: str) -> None:
 
     Keys: execution_environment, execution_env_priority, execution_env_discovery, validate, gates,
     setup, protected_paths, limits (of each plan), environment_limits (memory, cpus, disk … of each
-    environment), budget (of all plans together), automation_profile, network, secrets.
+    environment), budget (of all plans together), automation_profile, network, secrets, mcp_servers.
     Priority and discovery take the chain with six levels: docs/reference/execution_environment.md.
     """
 

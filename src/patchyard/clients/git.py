@@ -153,7 +153,7 @@ class Git:
         except FileNotFoundError as error:
             if error.filename != "git":
                 raise WorkFailed(f"{error.filename} is gone", hint="bring it back") from error
-            raise Unavailable("there is no git command", hint="apt install git") from error
+            raise no_git() from error
         except subprocess.TimeoutExpired as error:
             raise WorkFailed(
                 f"git {arguments[0]} took longer than {timeout_s:.0f} s",
@@ -177,6 +177,11 @@ class Git:
         if done.code != 0:
             raise failure(arguments, done.code, done.err)
         return done.out
+
+
+def no_git() -> Unavailable:
+    """Return the refusal of a machine without git."""
+    return Unavailable("there is no git command", hint="apt install git")
 
 
 def failure(arguments: Sequence[str], code: int, err: str) -> PatchyardError:
@@ -214,4 +219,4 @@ def text(output: bytes) -> str:
     return os.fsdecode(output).rstrip("\n")
 
 
-__all__ = ["SETTINGS", "Finished", "Git", "by_descriptor", "failure", "text"]
+__all__ = ["SETTINGS", "Finished", "Git", "by_descriptor", "failure", "no_git", "text"]

@@ -224,6 +224,14 @@ class CommitGlimpse:
         return done.out if done.code == 0 else None
 
 
+def no_commit_yet(top: Path) -> UsageError:
+    """Return the refusal of a repository whose branch has no commit."""
+    return UsageError(
+        f"{top} has no commit yet",
+        hint=f"git -C {top} add -A && git -C {top} commit -m 'First commit'",
+    )
+
+
 def glimpse(top: Path, ref: str | None) -> Glimpse:
     """Return the sight of a checkout, or of commit `ref` ("head" is HEAD). Raises UsageError."""
     if ref is None:
@@ -239,6 +247,8 @@ def glimpse(top: Path, ref: str | None) -> Glimpse:
     done = git.attempt(
         "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", cwd=top
     )
+    if done.code != 0 and name == "HEAD":
+        raise no_commit_yet(top)
     if done.code != 0:
         raise UsageError(f"there is no commit {ref} in {top}", hint="git log shows those there are")
     return CommitGlimpse(top=top, commit=done.out.decode("ascii").strip(), git=git)
@@ -253,4 +263,5 @@ __all__ = [
     "Entry",
     "Glimpse",
     "glimpse",
+    "no_commit_yet",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
 from patchyard.clients.git import text
 from patchyard.clients.git_folders import require_named
+from patchyard.clients.glimpse import no_commit_yet
 from patchyard.domain.errors import UsageError
 from patchyard.domain.git_settings import GitSetting
 from patchyard.domain.retention import store_key
@@ -220,10 +221,7 @@ def _no_commit(git: ForeignGit, source: Source, wanted: str) -> UsageError:
             hint="git fsck there shows what is missing",
         )
     if wanted == "HEAD":
-        return UsageError(
-            f"{source.top} has no commit yet",
-            hint=f"git -C {source.top} add -A && git -C {source.top} commit -m 'First commit'",
-        )
+        return no_commit_yet(source.top)
     return UsageError(
         f"{source.top} has no commit {wanted!r}",
         hint=f"git -C {source.top} branch --all lists the branches",
