@@ -163,7 +163,9 @@ async def test_who_makes_what_is_missing_while_a_store_is_mended_waits_for_it(
     monkeypatch.setattr(locks, "taken", taken)
 
     def retake(made_there: Store) -> Base:
-        return snapshot.of_checkout(made_there, base.commit or "", base.branch)
+        return snapshot.of_checkout(
+            made_there, base.commit or "", base.branch, home=copying.trees.home
+        )
 
     assert mend(store, base.tree, base.commit, retake)
     others[0].join()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from laboratory import Lab, bytes_below, fingerprint, git
+from laboratory import Lab, bytes_below, fingerprint, git, lab_at
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.pinned import GitTrees
 
@@ -271,6 +271,21 @@ async def test_a_later_commit_borrows_from_the_earlier_history(copying: Lab) -> 
     assert str(first.commit) in lent.read_text()
     assert str(unrelated.commit) not in lent.read_text()
     git(await copying.trees.history(second), "fsck", "--full")
+
+
+@pytest.mark.parametrize("name", ["state", "ä b/state"])
+async def test_a_home_within_the_checkout_is_no_part_of_a_base(tmp_path: Path, name: str) -> None:
+    lab = lab_at(tmp_path, "copy")
+    lab.write({"a": "1\n"})
+    lab.commit()
+    within = GitTrees(lab.repo / name, uid=lab.trees.uid, gid=lab.trees.gid)
+    with pytest.raises(UsageError, match="lies in the checkout") as refused:
+        await within.snapshot(lab.repo)
+    assert "PATCHYARD_HOME" in refused.value.hint
+    lab.write({".gitignore": "state/\n"})
+    base = await within.snapshot(lab.repo)
+    assert all(not path.startswith(name) for path in within.entries(base, base.tree))
+    assert (await within.snapshot(lab.repo, ref="HEAD")).commit == base.commit
 
 
 @pytest.mark.parametrize(

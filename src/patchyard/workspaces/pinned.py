@@ -1,6 +1,7 @@
 """Trusted git: bases read from the user's checkout into our own store, and what is made of them."""
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -251,7 +252,7 @@ class GitTrees:
 
         def taken() -> Base:
             if ref is None:
-                return _patiently(lambda: snapshot.of_checkout(store, commit, branch))
+                return self._taken(store, commit, branch)
             return snapshot.of_commit(store, commit, branch)
 
         try:
@@ -278,12 +279,15 @@ class GitTrees:
             store = self.store_of(base)
             store.history(commit)
             if not _holds(store, needed):
-                _patiently(lambda: snapshot.of_checkout(store, commit, base.branch))
+                self._taken(store, commit, base.branch)
             is_whole = os.fspath(store.git_dir) == base.store and _holds(store, needed)
         except (UsageError, WorkFailed) as error:
             raise _gone(base) from error
         if not is_whole:
             raise _gone(base)
+
+    def _taken(self, store: Store, commit: str, branch: str | None) -> Base:
+        return _patiently(lambda: snapshot.of_checkout(store, commit, branch, home=self.home))
 
     def _mended(self, base: Base, work: Callable[[], T]) -> T:
         """Do `work` on the store of a base; once more after what is damaged there was made anew.
@@ -300,7 +304,7 @@ class GitTrees:
             store = self.store_of(base)
 
             def retake(made: Store) -> Base:
-                return _patiently(lambda: snapshot.of_checkout(made, commit, base.branch))
+                return self._taken(made, commit, base.branch)
 
             if not mending.mend(store, base.tree, commit, retake):
                 raise _damaged(base, mending.lost_of(git, base.tree)) from None
@@ -387,10 +391,8 @@ def _lost_result(base: Base, tree: str, lost: Sequence[str]) -> Unavailable:
 def _patiently(take: Callable[[], Base]) -> Base:
     """Take a snapshot again when the user wrote a file while it was read."""
     for _ in range(ATTEMPTS - 1):
-        try:
+        with contextlib.suppress(ChangedMeanwhile):
             return take()
-        except ChangedMeanwhile:
-            continue
     return take()
 
 

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from patchyard.clients.git import text
 from patchyard.clients.reader import Reader, git_mode
@@ -53,10 +54,11 @@ def of_commit(store: Store, commit: str, branch: str | None) -> Base:
     )
 
 
-def of_checkout(store: Store, commit: str, branch: str | None) -> Base:
+def of_checkout(store: Store, commit: str, branch: str | None, *, home: Path) -> Base:
     """Return the checkout as it is as a base.
 
-    Raises UsageError naming what cannot be read, or what git would wait for.
+    Raises UsageError naming what cannot be read, or what git would wait for, and where files of
+    our `home` would be a part of it.
     """
     store.history(commit)
     with view.opened(store) as shown:
@@ -75,6 +77,7 @@ def of_checkout(store: Store, commit: str, branch: str | None) -> Base:
             untracked=set(files),
             left_out=nested,
         )
+        _require_apart(draft, home)
         pairs = conversions.in_checkout(shown, store, {*draft.touched, *files})
         draft.filtered.update(pairs)
         tree = _write(draft)
@@ -92,6 +95,20 @@ def of_checkout(store: Store, commit: str, branch: str | None) -> Base:
             withheld=shown.withheld,
             conversions=store.source.conversions,
             left_out=tuple(sorted(draft.left_out)),
+        )
+
+
+def _require_apart(draft: _Draft, home: Path) -> None:
+    top, place = (os.path.realpath(each) for each in (draft.store.source.top, home))
+    if not Path(place).is_relative_to(top):
+        return
+    below = "" if place == top else f"{os.path.relpath(place, top)}/"
+    paths = (*draft.untracked, *draft.staged, *draft.touched)
+    if any(path.startswith(below) for path in paths):
+        raise UsageError(
+            f"the home {home} lies in the checkout {top}, and its files would be a part of what"
+            " plans start from",
+            hint="set PATCHYARD_HOME outside of it, or have git ignore it",
         )
 
 
