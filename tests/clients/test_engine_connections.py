@@ -136,7 +136,7 @@ async def test_what_the_engine_refuses_has_a_cure_that_fits(said: str, cure: str
     from aiodocker import DockerError  # noqa: PLC0415 - an extra
 
     async def asked() -> None:
-        raise DockerError(500, {"message": said})
+        raise DockerError(500, said)
 
     with pytest.raises(EnvironmentUnavailable, match=said) as refused:
         await ContainerEngine(None, "/run/docker.sock")._answer(asked())
