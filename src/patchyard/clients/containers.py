@@ -12,7 +12,7 @@ from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox_options import ToolboxOptions, bootstrap
-from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home
+from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home, stands_in
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -20,7 +20,7 @@ from patchyard.domain.environment import (
     Mount,
     is_gvisor,
 )
-from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.toolbox import inside
 
 LISTEN_FD = 3
@@ -226,10 +226,7 @@ def _refuse_reserved(spec: EnvironmentSpec) -> None:
     for mount in (spec.workspace, *spec.mounts):
         target = normpath(mount.target)
         if stands_in_container(target):
-            raise UsageError(
-                f"{target} would stand in for a part of the container",
-                hint="move the checkout to a folder of its own, or take another kind",
-            )
+            raise stands_in(target, "container", is_workspace=mount is spec.workspace)
 
 
 def _refuse_volumes(spec: EnvironmentSpec, image: Mapping[str, Any]) -> None:

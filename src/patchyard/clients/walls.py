@@ -243,10 +243,15 @@ def _refuse_reserved(spec: EnvironmentSpec) -> None:
     for mount in (spec.workspace, *spec.mounts):
         target = normpath(mount.target)
         if inside.stands_in(target, kept=KEPT, held=RESERVED):
-            raise UsageError(
-                f"{target} would stand in for a part of the sandbox",
-                hint="move the checkout to a folder of its own, or take another kind",
-            )
+            raise stands_in(target, "sandbox", is_workspace=mount is spec.workspace)
+
+
+def stands_in(target: str, part_of: str, *, is_workspace: bool) -> UsageError:
+    """Return the refusal of a workspace or a mount that would hide what the kind itself shows."""
+    hint = f"show a folder below it (`--mount {target.rstrip('/')}/NAME`), or take another kind"
+    if is_workspace:
+        hint = "move the checkout to a folder of its own, or take another kind"
+    return UsageError(f"{target} would stand in for a part of the {part_of}", hint=hint)
 
 
 def _variables(
@@ -298,6 +303,7 @@ __all__ = [
     "describe",
     "free_home",
     "read_machine",
+    "stands_in",
     "surveyed",
     "with_parents",
 ]
