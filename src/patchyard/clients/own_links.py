@@ -64,4 +64,4 @@ def _of_another(link: Path, uid: int) -> StateRefusal:
     )
 
 
-__all__ = ["resolved"]
+__all__ = ["ENTRY", "MAX_LINKS", "resolved"]
