@@ -3,7 +3,7 @@
 import pytest
 
 from patchyard.clients.docker import ContainerEngine
-from patchyard.clients.local_images import require_reference
+from patchyard.clients.local_images import as_reference
 from patchyard.domain.errors import EnvironmentUnavailable
 
 DIGEST = f"sha256:{'0' * 64}"
@@ -12,12 +12,12 @@ DIGEST = f"sha256:{'0' * 64}"
 @pytest.mark.parametrize(
     "name",
     [
-        *("debian", "debian:12", "house/x__y:v1.0-a_b", "registry.example:5000/a/b@" + DIGEST),
+        *("", "debian", "debian:12", "house/x__y:v1.0-a_b", "registry.example:5000/a/b@" + DIGEST),
         *("Registry.example/a", "localhost/a", DIGEST, "0123abcdef"),
     ],
 )
 def test_a_name_of_an_image_is_taken(name: str) -> None:
-    require_reference(name)
+    assert as_reference(name) == name
 
 
 @pytest.mark.anyio

@@ -230,12 +230,8 @@ def test_another_user_and_a_missing_container_are_refused() -> None:
 
 @pytest.mark.parametrize("target", ["/", "/proc", "/dev", "/sys", "/tmp", "/run/patchyard", "/run"])
 def test_no_mount_stands_in_for_a_part_of_the_container(target: str) -> None:
-    with pytest.raises(UsageError, match="stand in") as refused:
+    with pytest.raises(UsageError, match="stand in"):
         asked(replace(SPEC, mounts=(Mount(source="/data", target=target),)))
-    assert "--mount" in refused.value.hint
-    with pytest.raises(UsageError, match="stand in") as refused:
-        asked(replace(SPEC, workspace=Mount(source="/data", target=target)))
-    assert "checkout" in refused.value.hint
 
 
 def test_the_images_own_path_and_variables_stay() -> None:

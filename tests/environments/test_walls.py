@@ -35,6 +35,17 @@ def spec(
     )
 
 
+@pytest.mark.parametrize("target", ["/usr", "/proc"])
+def test_what_would_hide_a_part_of_the_walls_is_refused_with_a_cure_of_its_own(target: str) -> None:
+    for wanted, cure in (
+        (spec("/w", Mount(source="/data", target=target)), f"`--mount {target}/NAME`"),
+        (spec(target), "move the checkout"),
+    ):
+        with pytest.raises(UsageError, match=f"{target} would stand in") as refused:
+            view(wanted)
+        assert cure in refused.value.hint
+
+
 def view(wanted: EnvironmentSpec, toolchains: Toolchains | None = None) -> View:
     return build_view(
         wanted,

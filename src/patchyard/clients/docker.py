@@ -20,11 +20,11 @@ from patchyard.clients.build_log import BuildLog, lines_of
 from patchyard.clients.dockerfiles import place_in, read_dockerfile
 from patchyard.clients.engine_groups import require_groups
 from patchyard.clients.engine_sockets import PLACES, START_ENGINE, engine_socket
-from patchyard.clients.local_images import no_image, require_reference, require_runnable
+from patchyard.clients.engine_words import refused, silence
+from patchyard.clients.local_images import as_reference, no_image, require_runnable
 from patchyard.domain.devcontainer import Build
 from patchyard.domain.dockerfile import images_needed, require_others, require_own_triggers
 from patchyard.domain.errors import EnvironmentUnavailable
-from patchyard.domain.machine import ENGINE_ROOM, is_full_disk
 
 NOT_FOUND, IN_PROGRESS, ENGINE_FAILED = 404, 409, 500
 NO_CONNECTION = 900  # the library's own
@@ -216,9 +216,8 @@ class ContainerEngine:
 
         Raises EnvironmentUnavailable for what can be no image.
         """
-        if not name:
+        if not as_reference(name):
             return None
-        require_reference(name)
         found: Mapping[str, Any] | None = await self._found(self._api.images.inspect(name))
         return found
 
@@ -360,11 +359,7 @@ class ContainerEngine:
         except DockerError as error:
             if error.status == NO_CONNECTION:
                 raise self._silent(str(error)) from error
-            is_full = is_full_disk(str(error.message))
-            raise EnvironmentUnavailable(
-                f"the container engine refused: {error.message}",
-                hint=ENGINE_ROOM if is_full else "`agents doctor` shows more",
-            ) from error
+            raise refused(str(error.message)) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if scope.expired():
                 raise self._silent(f"nothing within {ANSWER_S:g} s", EngineBusy) from error
@@ -373,9 +368,7 @@ class ContainerEngine:
     def _silent(
         self, said: str, kind: type[EnvironmentUnavailable] = EnvironmentUnavailable
     ) -> EnvironmentUnavailable:
-        return kind(
-            f"the container engine at {self.socket} does not answer: {said}", hint=START_ENGINE
-        )
+        return kind(silence(self.socket, said), hint=START_ENGINE)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from patchyard.clients.docker import PLACES, START_ENGINE
 from patchyard.clients.engine_groups import require_groups
 from patchyard.clients.far_walls import hearing, identity_of
 from patchyard.clients.identity import AgentIdentity
-from patchyard.clients.local_images import no_image, require_runnable
+from patchyard.clients.local_images import as_reference, no_image, require_runnable
 from patchyard.clients.seccomp_profiles import engine_profile
 from patchyard.clients.ssh import one_line
 from patchyard.domain.address import Address
@@ -39,6 +39,11 @@ class FarEngine:
     toolbox: str
     python: CarriedPython
     processors: int
+
+
+def looked_for(spec: EnvironmentSpec) -> Mapping[str, Any]:
+    """Return what a host is asked for an engine and an image. Raises EnvironmentUnavailable."""
+    return {"places": PLACES, "image": as_reference(spec.image)}
 
 
 def far_engine(where: Address, said: Mapping[str, Any], reference: str) -> FarEngine:
@@ -137,5 +142,6 @@ __all__ = [
     "container_on",
     "etc_on",
     "far_engine",
+    "looked_for",
     "refuse_unstarted",
 ]

@@ -26,13 +26,19 @@ def require_runnable(reference: str, image: Mapping[str, Any]) -> None:
         )
 
 
-def require_reference(name: str) -> None:
-    """Raise EnvironmentUnavailable for what can be no image, before it stands in an address."""
+def as_reference(name: str) -> str:
+    """Return the name of an image, before it stands in an address; an empty one as it is.
+
+    Raises EnvironmentUnavailable for what can be no image.
+    """
+    if not name:
+        return name
     is_plain = REFERENCE.fullmatch(name) is not None
     if not is_plain or any(part in {"", ".", ".."} for part in name.split("/")):
         raise EnvironmentUnavailable(
             f"{name!r} is no name of an image", hint="write NAME, NAME:TAG or NAME@DIGEST"
         )
+    return name
 
 
 def no_image(name: str) -> EnvironmentUnavailable:
@@ -42,4 +48,4 @@ def no_image(name: str) -> EnvironmentUnavailable:
     )
 
 
-__all__ = ["ARCHITECTURES", "REFERENCE", "no_image", "require_reference", "require_runnable"]
+__all__ = ["ARCHITECTURES", "REFERENCE", "as_reference", "no_image", "require_runnable"]

@@ -22,6 +22,7 @@ from patchyard.clients.far_containers import (
     container_on,
     etc_on,
     far_engine,
+    looked_for,
     refuse_unstarted,
 )
 from patchyard.clients.far_walls import (
@@ -35,7 +36,6 @@ from patchyard.clients.far_walls import (
 from patchyard.clients.growth import HomeMeter
 from patchyard.clients.holding import held_there, unheld_there
 from patchyard.clients.home_room import HomeRoom
-from patchyard.clients.local_images import require_reference
 from patchyard.clients.mapped import MappedToolbox
 from patchyard.clients.path_mapping import PathMapping
 from patchyard.clients.reattaching import Gone, ReattachingToolbox
@@ -339,16 +339,13 @@ async def _contained(
 ) -> Mapping[str, Any]:
     """Have a toolbox in a container there. Raises EnvironmentUnavailable."""
     where = Address.parse(spec.address)
-    if spec.image:
-        require_reference(spec.image)
-    told = await talk.ask("look", id=environment_id, places=PLACES, image=spec.image)
+    told = await talk.ask("look", id=environment_id, **looked_for(spec))
     host = far_engine(where, told, spec.image)
     asked, etc = container_on(host, spec, environment_id), etc_on(host, spec)
     engine = {"id": environment_id, "engine": host.socket}
     made = await in_time(talk.ask("create", config=asked.config, accounts=etc, **engine))
     require_as_asked(made.get("made"), asked)
-    is_closed = not spec.workspace.is_writable
-    asked_for = {"is_podman": host.is_podman, "is_closed": is_closed}
+    asked_for = {"is_podman": host.is_podman, "is_closed": not spec.workspace.is_writable}
     made = await in_time(talk.ask("run", variables=asked.variables, **asked_for, **engine))
     refuse_unstarted(host, made)
     return made
