@@ -20,6 +20,7 @@ __all__ = ["NetworkWatch", "watched_network"]
 CLONE_NEWNET = 0x40000000  # sched.h
 ETH_P_ALL = 3  # if_ether.h
 IPV4, IPV6, TCP, UDP, ICMP, ICMP6 = 0x0800, 0x86DD, 6, 17, 1, 58
+SYN, ACK = 0x02, 0x10  # RFC 9293
 NAMES = {TCP: "TCP", UDP: "UDP", ICMP: "ICMP", ICMP6: "ICMP"}
 LARGEST = 65536
 SETTING_UP = (
@@ -65,7 +66,7 @@ class NetworkWatch:
 
 
 def _told(kind: int, packet: bytes) -> str:
-    """Name where an Ethernet frame was to go; empty for an answer that the kernel gives."""
+    """Name where an Ethernet frame was to go; empty for an answer, and within a connection."""
     packet = packet[14:]
     if kind == IPV4:
         start, protocol = (packet[0] & 15) * 4, packet[9]
@@ -78,7 +79,7 @@ def _told(kind: int, packet: bytes) -> str:
     body = packet[start:]
     if protocol in {ICMP, ICMP6} and body[0] in {1, 3}:  # unreachable, RFC 4443 and RFC 792
         return ""
-    if protocol == TCP and body[13] & 0x04:  # a reset, RFC 9293
+    if protocol == TCP and body[13] & (SYN | ACK) != SYN:  # of a connection whose opening was seen
         return ""
     name = NAMES.get(protocol, f"protocol {protocol}")
     if protocol not in {TCP, UDP}:

@@ -9,6 +9,16 @@ from network_watch import watched_network
 
 pytestmark = [pytest.mark.service("network-namespaces")]
 
+TALK = """
+import socket
+with socket.create_server(("127.0.0.1", 5000)) as server:
+    client = socket.create_connection(server.getsockname(), timeout=5)
+    peer, _ = server.accept()
+    peer.sendall(b"x")
+    assert client.recv(1) == b"x"
+    peer.close()
+    client.close()
+"""
 CONNECT = "import socket\nsocket.create_connection({place!r}, timeout=0.5)"
 ASK = "import socket\nsocket.socket(socket.{family}, socket.SOCK_DGRAM).sendto(b'x', {place!r})"
 
@@ -18,6 +28,7 @@ ASK = "import socket\nsocket.socket(socket.{family}, socket.SOCK_DGRAM).sendto(b
     [
         (CONNECT.format(place=("192.0.2.7", 443)), "TCP to 192.0.2.7 port 443"),
         (CONNECT.format(place=("127.0.0.1", 5000)), "TCP to 127.0.0.1 port 5000"),
+        (TALK, "TCP to 127.0.0.1 port 5000"),
         (CONNECT.format(place=("2001:db8::1", 80)), "TCP to 2001:db8::1 port 80"),
         (ASK.format(family="AF_INET", place=("192.0.2.53", 53)), "UDP to 192.0.2.53 port 53"),
         (ASK.format(family="AF_INET6", place=("2001:db8::1", 53)), "UDP to 2001:db8::1 port 53"),
