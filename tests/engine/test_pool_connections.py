@@ -85,7 +85,6 @@ async def test_a_place_that_never_ends_does_not_hold_up_the_end_of_its_pool(
 ) -> None:
     monkeypatch.setattr(parting, "PARTING_S", 0.2)
     monkeypatch.setattr(parting, "LEAST_S", 0.1)
-    monkeypatch.setattr(pool, "PARTING_S", 0.2)
     async with springing(site) as spring:
         wish = await spring.filled()
         process = spring.equipment.environment(ExecutionEnvironment.PROCESS)

@@ -22,7 +22,7 @@ from patchyard.domain.retention import pooled_name
 from patchyard.domain.state import PlanState
 from patchyard.engine.answers import whole
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.parting import LEAST_S, PARTING_S, in_time, let_go, parting
+from patchyard.engine.parting import LEAST_S, Parting, in_time, let_go, parting
 from patchyard.engine.wishing import prepared, spec_at
 
 ANSWER_S = 5.0  # for one that is given away
@@ -131,19 +131,24 @@ class WarmPool:
         self._is_open = False
         for task in self._making:
             task.cancel()
-        ready, self._ready = self._ready, []
-        given, self._given = self._given, {}
         with parting() as own:
             own.begin()
-            ending = [asyncio.create_task(self._end(each)) for each in ready]
-            ending += [asyncio.create_task(_quietly(toolbox.close())) for toolbox in given.values()]
-            running = {*self._making, *self._errands, *ending}
-            if running:
-                _, late = await asyncio.wait(running, timeout=PARTING_S + LEAST_S)
-                for task in late:
-                    task.cancel()  # an end that was begun before has PARTING_S from here
-                    self._told("pool: a place did not end in time; it ends by itself later")
-                await asyncio.gather(*late, return_exceptions=True)
+            await self._outwait(own, {*self._making})
+            ready, self._ready = self._ready, []
+            given, self._given = self._given, {}
+            ending = {asyncio.create_task(self._end(each)) for each in ready}
+            ending |= {asyncio.create_task(_quietly(toolbox.close())) for toolbox in given.values()}
+            await self._outwait(own, {*self._errands, *ending})
+
+    async def _outwait(self, own: Parting, tasks: set[asyncio.Task[None]]) -> None:
+        """Await the end of tasks for as long as the parting leaves, and cancel those that stay."""
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=(own.left_s or 0.0) + LEAST_S)
+        for task in late:
+            task.cancel()  # an end that was begun before has PARTING_S from here
+            self._told("pool: a place did not end in time; it ends by itself later")
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _alike(self, wish: Wish) -> Ready | None:
         return next((each for each in reversed(self._ready) if each.wish == wish), None)
