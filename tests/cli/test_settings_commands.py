@@ -74,7 +74,7 @@ def test_init_does_not_trust_what_others_put_there(top: Path) -> None:
     assert not data("config", "show")["trusted"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who works in checkouts of others")
+@pytest.mark.service("root")
 def test_what_root_writes_into_a_checkout_belongs_to_its_owner(top: Path) -> None:
     os.chown(top, AGENT, AGENT)
     assert typed("init").exit_code == 0

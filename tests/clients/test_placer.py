@@ -10,7 +10,7 @@ import pytest
 from laboratory import AGENT
 from patchyard.clients.placer import Placer
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who alone gives away")
+pytestmark = pytest.mark.service("root")
 
 
 @pytest.fixture
