@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,26 @@ def test_frames_arrive_whole_in_whatever_pieces(
     for start in range(0, len(stream), size):
         arrived += decoder.feed(stream[start : start + size])
     assert arrived == messages
+
+
+def test_a_decoder_keeps_little_room_after_a_large_frame_and_nothing_of_the_next_is_lost() -> None:
+    large = {"x": "y" * (2 * wire.KEPT_BYTES)}
+    for following in ({"x": "z"}, {"x": "z" * wire.KEPT_BYTES}, large):
+        first, second = wire.encode(large), wire.encode(following)
+        decoder = wire.Decoder()
+        assert decoder.feed(first + second[:-1]) == [large]
+        assert sys.getsizeof(decoder._buffer) <= max(wire.KEPT_BYTES, len(second)) * 9 // 8 + 100
+        assert decoder.feed(second[-1:] + first[:2]) == [following]
+        assert sys.getsizeof(decoder._buffer) <= wire.KEPT_BYTES * 9 // 8 + 100
+        assert decoder.feed(first[2:]) == [large]
+
+
+@pytest.mark.parametrize("padding", [0, 1, wire.PIECE_BYTES - 1])
+def test_parts_are_counted_over_each_piece_of_a_frame(padding: int) -> None:
+    numbers = {"p": "y" * padding, "x": [0] * (wire.MOST_PARTS - 5)}  # three texts, `{`, `[`
+    assert wire.Decoder().feed(wire.encode(numbers)) == [numbers]
+    with pytest.raises(wire.WireError, match="more than"):
+        wire.Decoder().feed(wire.encode({**numbers, "x": [0] * (wire.MOST_PARTS + 1)}))
 
 
 def test_a_frame_over_the_limit_is_refused_on_both_sides() -> None:

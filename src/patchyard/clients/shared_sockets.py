@@ -20,6 +20,8 @@ ACCEPT_PAUSE_MS = 100  # after an accept that failed
 CLOSE_S = 0.05  # a close that is not over by then is left alone
 ENDING_S = 1.0  # for an accept to end; one that does not is woken from outside of the loop
 DESCRIPTORS = 253  # of one message, at most (SCM_MAX_FD, unix(7))
+DESCRIPTORS_ROOM = socket.CMSG_SPACE(DESCRIPTORS * array.array("i").itemsize)  # bytes
+CLOSED_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)  # an enum's own `|` takes longer than a small read
 NO_LINGER = struct.pack("ii", 0, 0)
 SO_PASSRIGHTS = 83  # since Linux 6.16: whether descriptors may come; asm-generic/socket.h
 
@@ -70,8 +72,9 @@ class ToolboxSocket(SharedSocket):
 
 def received(peer: socket.socket, size: int, flags: int = 0) -> tuple[bytes, list[int]]:
     """Return data and the descriptors that came with it: all, so that the kernel drops none."""
-    room = socket.CMSG_SPACE(DESCRIPTORS * array.array("i").itemsize)
-    data, ancillary, _, _ = peer.recvmsg(size, room, flags | socket.MSG_CMSG_CLOEXEC)
+    data, ancillary, _, _ = peer.recvmsg(size, DESCRIPTORS_ROOM, flags | CLOSED_ON_EXEC)
+    if not ancillary:
+        return data, []
     found = array.array("i")
     for level, kind, said in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
@@ -178,8 +181,10 @@ class Acceptor:
 
 __all__ = [
     "ACCEPT_PAUSE_MS",
+    "CLOSED_ON_EXEC",
     "CLOSE_S",
     "DESCRIPTORS",
+    "DESCRIPTORS_ROOM",
     "ENDING_S",
     "NO_LINGER",
     "SO_PASSRIGHTS",

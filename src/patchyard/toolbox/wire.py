@@ -35,6 +35,10 @@ that without a bound the longest frame takes 1 GB and seconds. An honest one has
 PART = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[,\[{]', re.DOTALL)
 BEGINNINGS = b'",[{'
 """What parts begin with; texts may hold the same."""
+PIECE_BYTES = 64 * 1024
+"""Of a frame whose parts are counted: a copy of the whole would cost it new pages of memory."""
+KEPT_BYTES = 2 * 1024 * 1024
+"""Of a connection's room for frames: what it keeps for the next one, so that pages stay its own."""
 SURROGATE = re.compile(r"\\u[dD]")  # as JSON writes one down
 UNPAIRED = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 """Halves of a pair of surrogates that stand alone and are no byte of `surrogateescape` either: no
@@ -61,30 +65,43 @@ class Decoder:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._end = 0  # of what came; behind it lies what earlier frames left
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
         """Add `data` and return each message that is now whole. Raises WireError on garbage."""
-        self._buffer += data
+        self._buffer[self._end : self._end + len(data)] = data
+        self._end += len(data)
         messages = []
-        while len(self._buffer) >= HEADER.size:
-            (length,) = HEADER.unpack_from(self._buffer)
-            if length > MAX_FRAME_BYTES:
-                raise WireError("a frame of %d bytes was announced" % length)
-            end = HEADER.size + length
-            if len(self._buffer) < end:
-                break
-            with memoryview(self._buffer) as view, view[HEADER.size : end] as body:
-                messages.append(_parse(body))
-            del self._buffer[:end]
+        start = 0
+        with memoryview(self._buffer) as view:
+            while self._end - start >= HEADER.size:
+                (length,) = HEADER.unpack_from(view, start)
+                if length > MAX_FRAME_BYTES:
+                    raise WireError("a frame of %d bytes was announced" % length)
+                body = start + HEADER.size
+                if self._end < body + length:
+                    break
+                start = body + length
+                with view[body:start] as part:
+                    messages.append(_parse(part))
+        if start:
+            self._drop(start)
         return messages
+
+    def _drop(self, count: int) -> None:
+        """Forget the first `count` bytes, and room beyond what is kept."""
+        rest = self._end - count
+        self._buffer[:rest] = self._buffer[count : self._end]
+        self._end = rest
+        if len(self._buffer) > KEPT_BYTES:
+            del self._buffer[max(rest, KEPT_BYTES) :]
 
 
 def _parse(body: memoryview) -> dict[str, Any]:
     try:
-        said = bytes(body)
-        text = said.decode("ascii")  # of bytes, json would guess the encoding
-        if len(said) > MOST_PARTS:
-            _require_few(said, text)
+        text = str(body, "ascii")  # of bytes, json would guess the encoding
+        if len(body) > MOST_PARTS:
+            _require_few(body, text)
         message = _JSON.decode(text)
         if SURROGATE.search(text):
             message = _paired(message)
@@ -95,13 +112,16 @@ def _parse(body: memoryview) -> dict[str, Any]:
     return message
 
 
-def _require_few(said: bytes, text: str) -> None:
+def _require_few(body: memoryview, text: str) -> None:
     """Raise WireError for a frame of more parts than there may be, without reading them all.
 
     A text without an end is one part: looked for again behind each of its quotes, it would take
     the square of its length.
     """
-    if len(said) - len(said.translate(None, BEGINNINGS)) <= MOST_PARTS:
+    pieces = (
+        bytes(body[start : start + PIECE_BYTES]) for start in range(0, len(body), PIECE_BYTES)
+    )
+    if sum(len(piece) - len(piece.translate(None, BEGINNINGS)) for piece in pieces) <= MOST_PARTS:
         return  # known at a tenth of the time
     for count, _ in enumerate(PART.finditer(text)):
         if count >= MOST_PARTS:
@@ -132,9 +152,11 @@ _JSON = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 __all__ = [
     "HEADER",
+    "KEPT_BYTES",
     "MAX_FRAME_BYTES",
     "MOST_PARTS",
     "PART",
+    "PIECE_BYTES",
     "PROTOCOL",
     "REPLACEMENT",
     "UNPAIRED",
