@@ -35,7 +35,6 @@ from patchyard.engine.equipment import Equipment
 from patchyard.engine.janitor import Janitor
 from patchyard.engine.ledger import Store
 from patchyard.engine.pool import Shown, WarmPool
-from patchyard.engine.trying import trial_of
 from patchyard.engine.worker import Terms, Worker
 from patchyard.registry import ENVIRONMENTS, READERS, SCANNERS, load
 from patchyard.storage import CHECKPOINTS, make_home, open_storage
@@ -50,7 +49,6 @@ from patchyard.tools.mcp import served
 from patchyard.tools.toolset import toolset
 from patchyard.upkeep import rules
 from patchyard.workspaces.analyst import GitAnalyst
-from patchyard.workspaces.handover import GitHandOver
 from patchyard.workspaces.layers import LayerCache
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.selection import plan_folder, select_workspaces, vacant_folder
@@ -59,6 +57,7 @@ from patchyard.workspaces.subjects import GitSubjects
 if TYPE_CHECKING:
     from patchyard.probing.probe import Prober
 
+HAND_OVER = "patchyard.workspaces.handover:GitHandOver"  # loaded by the first who hands over
 PINS = "mcp"  # folder in the home
 RUNTIME = "run"  # likewise, of environments
 JANITOR_S = 3600.0  # between two passes by workers
@@ -101,7 +100,7 @@ async def open_equipment(
             workspaces=select_workspaces(trees, folder),
             blobs=FileBlobSpaces(where.home / CHECKPOINTS),
             layers=LayerCache(folder / ".layers", str(where.home)),
-            handover=GitHandOver(trees),
+            handing_over=functools.cache(lambda: load(HAND_OVER)(trees)),
             environments=environments,
             keepers=_keepers(where, folder, station, environments),
             pruning=SQLitePruning(journal),
@@ -176,7 +175,8 @@ async def open_prober(
 
     Raises UnknownName.
     """
-    from patchyard.probing.probe import Prober, Surroundings  # noqa: PLC0415 - only `env probe`
+    from patchyard.engine.trying import trial_of  # noqa: PLC0415 - only `env probe`
+    from patchyard.probing.probe import Prober, Surroundings  # noqa: PLC0415 - likewise
     from patchyard.probing.trees import Ground  # noqa: PLC0415 - likewise
 
     agent, home = agent_identity(), places(environ).home

@@ -20,11 +20,9 @@ from patchyard.domain.analysis_settings import MapSettings
 from patchyard.domain.automation import known_profile
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS, Trigger
 from patchyard.domain.detection import detect
-from patchyard.domain.durations import seconds_of
 from patchyard.domain.environment import Priority
 from patchyard.domain.environment_limits import of_words
 from patchyard.domain.errors import UnknownName, UsageError, quoted
-from patchyard.domain.faults import Fault
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.limit_settings import LimitSettings
@@ -369,20 +367,11 @@ def _variables(given: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, 
     return variables
 
 
-def parse_duration(text: str) -> float:
-    """Return the seconds of `90s`, `30m`, `1h`. Raises UsageError."""
-    try:
-        return seconds_of(text, ())
-    except Fault as fault:
-        raise UsageError(fault.problem, hint=fault.hint) from fault
-
-
 __all__ = [
     "DESTINATIONS",
     "UNPROVEN",
     "Asked",
     "Intake",
-    "parse_duration",
     "spec_of",
     "take_in",
 ]

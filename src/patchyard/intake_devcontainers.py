@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from patchyard.clients.containers import stands_in_container
 from patchyard.clients.glimpse import Glimpse
 from patchyard.domain.devcontainer import Devcontainer, Sight, parse_devcontainer, without_effect
 from patchyard.domain.errors import PatchyardError, UsageError
@@ -14,6 +13,7 @@ from patchyard.domain.reach import looks_secret
 from patchyard.domain.resource import DEVCONTAINER_INSTANCE, Resource
 from patchyard.domain.routing import route_of, sites_of
 from patchyard.domain.trust import Trust
+from patchyard.toolbox.inside import stands_in_container
 
 
 def discovered_in(holdings: Holdings, checkout: str) -> Resource | None:

@@ -7,13 +7,12 @@ from urllib.parse import urlsplit, urlunsplit
 
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
 from patchyard.clients.git import text
-from patchyard.clients.git_gateway import repository_rule
 from patchyard.clients.keeping_secrets import require_secret
 from patchyard.configuration import Configuration
 from patchyard.domain.addresses import Misnamed
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault
-from patchyard.domain.network import GATEWAY, GIT, NetworkGrant, rule_of, secret_of
+from patchyard.domain.network import GATEWAY, GIT, NetworkGrant, repository_rule, rule_of, secret_of
 from patchyard.domain.network_settings import NetworkSettings, network_of, secrets_of
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.routing import route_of

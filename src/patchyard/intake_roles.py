@@ -2,11 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 from patchyard.configuration import Configuration, user_file
-from patchyard.domain.announcing import Skills
 from patchyard.domain.effective import Setting
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault
@@ -16,7 +14,7 @@ from patchyard.domain.plan import PlanSpec
 from patchyard.domain.role import Output, Role
 from patchyard.domain.routing import sites_of
 from patchyard.engine.removal_proof import UNNOTICED, commands_of
-from patchyard.roles.library import FOLDER, role_named, role_names
+from patchyard.roles.library import FOLDER, role_named
 
 
 def role_folder(environ: Mapping[str, str]) -> Path:
@@ -89,23 +87,6 @@ def _amiss(role: Role, spec: PlanSpec) -> str:
     return next((k for k in kinds if role.environments and k not in role.environments), "")
 
 
-def skills_of(environ: Mapping[str, str], named: Sequence[str]) -> Skills:
-    """Return what a worker for the `named` roles (none: all there are) says that it can do.
-
-    Raises UnknownName, UsageError for a role that cannot be read.
-    """
-    folder = role_folder(environ)
-    names = tuple(dict.fromkeys(named)) or role_names(folder)
-    roles = [role_named(name, folder, tools=tool_names()) for name in names]
-    return Skills(
-        roles=names,
-        takes_all=not named,
-        capabilities=tuple(dict.fromkeys(word for each in roles for word in each.capabilities)),
-        expertise=tuple(dict.fromkeys(word for each in roles for word in each.expertise)),
-        version=version("patchyard"),
-    )
-
-
 def lacking_servers(spec: PlanSpec) -> tuple[str, ...]:
     """Return a sentence for each tool that a role may use and no server there is offers."""
     known = [server.name for server in spec.mcp_servers]
@@ -161,7 +142,6 @@ __all__ = [
     "lacking_servers",
     "require_role_fits",
     "role_folder",
-    "skills_of",
     "tool_names",
     "with_askable",
 ]

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from patchyard.cli.config import config
 from patchyard.cli.trust import trust
-from patchyard.clients.dockerfiles import DOCKERFILE_BYTES, LINKS
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import repository_files
+from patchyard.domain.dockerfile import DOCKERFILE_BYTES, LINKS
 from patchyard.domain.trust import void_because
 
 OWN = ".devcontainer"

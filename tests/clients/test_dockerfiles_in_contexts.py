@@ -9,8 +9,8 @@ import pytest
 
 from patchyard.clients.build_bounds import Terms
 from patchyard.clients.docker import ContainerEngine
-from patchyard.clients.dockerfiles import DOCKERFILE_BYTES
 from patchyard.domain.devcontainer import Build
+from patchyard.domain.dockerfile import DOCKERFILE_BYTES
 from patchyard.domain.environment import Limits
 from patchyard.domain.errors import EnvironmentUnavailable
 

@@ -133,7 +133,7 @@ async def test_an_unapply_that_is_stopped_in_the_middle_is_journalled_whole(site
             return paths
 
         stub = SimpleNamespace(take_back=take_back, turn=equipment.handover.turn)
-        slow = replace(equipment, handover=cast("HandOver", stub))
+        slow = replace(equipment, handing_over=lambda: cast("HandOver", stub))
         taking = asyncio.create_task(Handing(slow, ledger).unapply())
         await done.wait()
         taking.cancel()

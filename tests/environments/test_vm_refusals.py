@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from environments.yards import VM, Adapter, Yard
-from patchyard.clients import machine_templates, qemu
+from patchyard.clients import machine_shelf, machine_templates, qemu
 from patchyard.clients.berths import MARK
 from patchyard.clients.guests import LEAST_MIB
 from patchyard.clients.process import ProcessRef, all_processes
@@ -162,7 +162,7 @@ async def test_a_damaged_saved_state_is_named_and_made_anew_by_the_next_start(
     await VmEnvironment(yard.station).programs("/srv/shop")  # the files are there
     shelf = tmp_path / "shelf"
     shutil.copytree(yard.station.prepare(), shelf, copy_function=os.link)
-    states = list((shelf / machine_templates.MACHINES).glob("state-*"))
+    states = list((shelf / machine_shelf.MACHINES).glob("state-*"))
     for state in states:
         saved = state.read_bytes()[:left]
         state.unlink()  # of all its names only this one is damaged

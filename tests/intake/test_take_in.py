@@ -11,6 +11,7 @@ from intake.taking_in import held, taken
 from patchyard.clients.glimpse import glimpse
 from patchyard.configuration import repository_files, user_file
 from patchyard.domain.action import parse_action
+from patchyard.domain.durations import parse_duration
 from patchyard.domain.environment import ExecutionEnvironment as Kind
 from patchyard.domain.errors import UsageError
 from patchyard.domain.holdings import Holdings
@@ -18,7 +19,6 @@ from patchyard.domain.invariant import Invariant, Scope
 from patchyard.domain.limit_settings import LimitSettings
 from patchyard.domain.project import Project
 from patchyard.engine.sites import general_kind
-from patchyard.intake import parse_duration
 
 
 def written(top: Path, text: str) -> Path:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.worksite import Worksite
 from janitor.passing import gone, running, stopped, swept, worked
-from patchyard.clients.machine_templates import MACHINES
+from patchyard.clients.machine_shelf import MACHINES
 from patchyard.clients.removal import set_aside
 from patchyard.domain.keeping import keep_of, rules_of
 from patchyard.domain.retention import Family

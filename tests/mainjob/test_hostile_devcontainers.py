@@ -23,10 +23,10 @@ from mainjob.hostile_devcontainers import (
 from mainjob.hostile_repositories import committed, said, written
 from mainjob.watched_plans import LIMIT_S, Watched, told, watched
 from network_watch import NetworkWatch, watched_network
-from patchyard.clients.containers import stands_in_container
 from patchyard.domain.devcontainer import Devcontainer, Sight, parse_devcontainer
 from patchyard.domain.dockerfile import images_needed
 from patchyard.domain.errors import PatchyardError, UsageError
+from patchyard.toolbox.inside import stands_in_container
 from timing import IS_SOAK
 from written import Written
 

@@ -9,11 +9,11 @@ from patchyard.cli.opening import opened
 from patchyard.cli.outcome import Outcome, carry_out, format_option
 from patchyard.cli.plan_act import plan_argument
 from patchyard.domain.budget import PlanLimits, raised
+from patchyard.domain.durations import parse_duration
 from patchyard.domain.errors import UsageError
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.limiting import set_limits
 from patchyard.engine.report import plan_data
-from patchyard.intake import parse_duration
 
 LATER = "its owner is in the middle of a step: the limits count from the next one"
 

@@ -10,6 +10,7 @@ from typing import IO, Any
 import click
 
 from patchyard.cli.outcome import JSON, Outcome, carry_out, format_option, is_open
+from patchyard.domain.durations import parse_duration
 from patchyard.domain.errors import UsageError
 
 ADDRESS = re.compile(r"https?://\S+")
@@ -80,7 +81,7 @@ def run(output_format: str, **options: Any) -> None:
 
 async def _run(options: dict[str, Any], *, is_json: bool, stream: bool) -> Outcome:
     from patchyard.cli.working import run_plan  # noqa: PLC0415 - heavy, and only now needed
-    from patchyard.intake import Asked, parse_duration  # noqa: PLC0415 - likewise
+    from patchyard.intake import Asked  # noqa: PLC0415 - likewise
 
     asked = Asked(
         task=read_task(options["task"]),

@@ -11,6 +11,7 @@ import click
 
 from patchyard.cli.outcome import Outcome, carry_out, format_option, heard, visible
 from patchyard.clients.waited import INTERRUPTS
+from patchyard.domain.durations import parse_duration
 from patchyard.domain.errors import UsageError
 
 KILLED = 137  # as the shell says of a process that SIGKILL ended
@@ -57,8 +58,7 @@ def worker(
 async def _work(concurrency: int, roles: tuple[str, ...], name: str, drain: str) -> Outcome:
     from patchyard.assembly import open_worker  # noqa: PLC0415 - heavy, and only now needed
     from patchyard.engine.worker import Terms  # noqa: PLC0415 - likewise
-    from patchyard.intake import parse_duration  # noqa: PLC0415 - likewise
-    from patchyard.intake_roles import skills_of  # noqa: PLC0415 - likewise
+    from patchyard.intake_skills import skills_of  # noqa: PLC0415 - likewise
 
     if not 1 <= concurrency <= MOST:
         raise UsageError(f"--concurrency must be 1 to {MOST}, not {concurrency}")

@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping
 from posixpath import dirname, join, normpath
 
-from patchyard.clients.dockerfiles import DOCKERFILE_BYTES, LINKS
 from patchyard.clients.glimpse import Glimpse
 from patchyard.clients.inventory import Inventory, Making
 from patchyard.domain.devcontainer_parts import dockerfile_in, leads_out
+from patchyard.domain.dockerfile import DOCKERFILE_BYTES, LINKS
 from patchyard.domain.faults import Fault
 from patchyard.domain.features import own_folders
 

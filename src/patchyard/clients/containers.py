@@ -27,7 +27,6 @@ LISTEN_FD = 3
 PASSED_AT = f"{TOOLBOX_PLACE}/pass.sock"
 PYTHON_PLACE = f"{TOOLBOX_PLACE}/python"
 LOG_BYTES = "64k"
-IN_MEMORY = ("/tmp", "/var/tmp")  # noqa: S108 - inside, where they are its own
 IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 USERS = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n"
 AGENT = "agent"
@@ -212,27 +211,22 @@ def _in_memory(
     common = f"rw,nosuid,nodev,exec,size={spec.limits.temporary_bytes}"
     own = f"mode=0700,uid={identity.uid},gid={identity.gid}"
     return {
-        **dict.fromkeys(IN_MEMORY, f"{common},mode=1777"),
+        **dict.fromkeys(inside.IN_MEMORY, f"{common},mode=1777"),
         home_of(spec): f"{common},{'mode=1777' if is_podman else own}",
     }
-
-
-def stands_in_container(target: str) -> bool:
-    """Whether what is mounted there would take the place of a part of any container."""
-    return inside.stands_in(target, kept=inside.KEPT, held=IN_MEMORY)
 
 
 def _refuse_reserved(spec: EnvironmentSpec) -> None:
     for mount in (spec.workspace, *spec.mounts):
         target = normpath(mount.target)
-        if stands_in_container(target):
+        if inside.stands_in_container(target):
             raise stands_in(target, "container", is_workspace=mount is spec.workspace)
 
 
 def _refuse_volumes(spec: EnvironmentSpec, image: Mapping[str, Any]) -> None:
     """Refuse what an engine would make writable, on its own disk and without a bound."""
     shown = {normpath(mount.target) for mount in (spec.workspace, *spec.mounts)}
-    taken = {*shown, *IN_MEMORY, home_of(spec)}
+    taken = {*shown, *inside.IN_MEMORY, home_of(spec)}
     declared = (image.get("Config") or {}).get("Volumes") or {}
     for path in sorted(declared):
         if normpath(path) not in taken:
@@ -299,7 +293,7 @@ def described(spec: EnvironmentSpec) -> list[dict[str, str]]:
         }
         for mount in mounts
     ]
-    places = (*IN_MEMORY, home_of(spec))
+    places = (*inside.IN_MEMORY, home_of(spec))
     empty = [{"path": path, "access": "empty, in memory", "source": ""} for path in places]
     return [{"path": "/", "access": "read-only", "source": f"image {spec.image}"}, *rows, *empty]
 
@@ -317,7 +311,6 @@ __all__ = [
     "etc_files",
     "home_of",
     "id_of",
-    "stands_in_container",
     "tasks_of",
     "variables_of",
 ]

@@ -5,10 +5,9 @@ from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
 
 from patchyard.domain.devcontainer import Build
+from patchyard.domain.dockerfile import DOCKERFILE_BYTES, LINKS
 from patchyard.domain.errors import EnvironmentUnavailable
 
-DOCKERFILE_BYTES = 1 << 20  # of one at most
-LINKS = 16  # that lead to one
 PREPROCESSED = ".in"  # by cpp(1), which includes files of this machine
 
 
@@ -50,4 +49,4 @@ def place_in(build: Build) -> str:
     return relpath(build.dockerfile, build.context or ".")
 
 
-__all__ = ["DOCKERFILE_BYTES", "LINKS", "PREPROCESSED", "place_in", "read_dockerfile"]
+__all__ = ["PREPROCESSED", "place_in", "read_dockerfile"]

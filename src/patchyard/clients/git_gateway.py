@@ -3,12 +3,10 @@
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
 from patchyard.clients.gateway_server import Refused
 from patchyard.clients.proxy_head import Head, Target
-from patchyard.domain.addresses import Misnamed, parted
-from patchyard.domain.network import HostRule, NetworkGrant
+from patchyard.domain.network import NetworkGrant, repository_rule
 from patchyard.domain.permits import Permit, Permits
 
 FOLDER = "/git/"
@@ -17,22 +15,6 @@ READ = re.compile(
     re.escape(f"{FOLDER}{NAME}") + r"(/info/refs\?service=git-upload-pack|/git-upload-pack)"
 )
 UPLOAD = "application/x-git-upload-pack-request"
-WEB_PORTS = {"http": 80, "https": 443}
-
-
-def repository_rule(grant: NetworkGrant) -> tuple[HostRule, str]:
-    """Return where the repository lies, and its path there. Raises Misnamed."""
-    parts = urlsplit(grant.repository)
-    if parts.scheme not in WEB_PORTS or parts.username is not None:
-        raise Misnamed(f"{grant.repository!r} is no web address")
-    host, port = parted(parts.netloc)
-    rule = HostRule(
-        host=host,
-        port=port or WEB_PORTS[parts.scheme],
-        is_plain=parts.scheme == "http",
-        near=grant.repository_near,
-    )
-    return rule, parts.path.rstrip("/")
 
 
 def git_target(head: Head, permits: Permits) -> tuple[Target, Permit]:
@@ -70,8 +52,6 @@ __all__ = [
     "NAME",
     "READ",
     "UPLOAD",
-    "WEB_PORTS",
     "git_target",
     "git_variables",
-    "repository_rule",
 ]

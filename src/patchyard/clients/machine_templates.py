@@ -24,6 +24,7 @@ from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.initramfs import digest_facts, initramfs
 from patchyard.clients.interpreters import toolbox_interpreter
 from patchyard.clients.locks import locked_patiently
+from patchyard.clients.machine_shelf import KINDS
 from patchyard.clients.qemu import KVM, TCG, Machine, find_qemu, has_kvm
 from patchyard.clients.toolbox import bind_listener
 from patchyard.clients.wardens import Runner, Start
@@ -34,8 +35,6 @@ BOOT_TIMEOUT_S = 120.0  # without it, on a busy machine
 SAVE_TIMEOUT_S = 60.0
 KEPT_S = 14 * 24 * 3600.0  # that a file stays which no machine starts from
 SYSTEM = Path("/")
-KINDS = ("disk-", "initramfs-", "kvm-", "state-")
-MACHINES = "vm"  # the folder of these, on the shelf of compiled toolboxes
 FOR_ALL = 0o644  # the agent's user reads it
 UNLOADABLE = "load of migration failed"  # QEMU's words for a state that it cannot read
 SPARE_BYTES = 1024**3  # that the disk must have left
@@ -262,9 +261,7 @@ def _digest(*facts: object) -> str:
 
 __all__ = [
     "BOOT_TIMEOUT_S",
-    "KINDS",
     "KVM_TIMEOUT_S",
-    "MACHINES",
     "SAVE_TIMEOUT_S",
     "UNLOADABLE",
     "Template",

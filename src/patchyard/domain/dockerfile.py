@@ -13,6 +13,8 @@ from typing import cast
 
 from patchyard.domain.errors import EnvironmentUnavailable
 
+DOCKERFILE_BYTES = 1 << 20  # of one at most
+LINKS = 16  # that lead to one
 NOTHING = "scratch"
 ADDRESSES = ("http://", "https://", "git://", "ssh://", "git@")
 ESCAPE = re.compile(r"\s*#\s*escape\s*=\s*(?!\\)", re.IGNORECASE)  # lines would go on elsewhere
@@ -270,4 +272,12 @@ class _Reading:
         return self._refused(line, what, "write it plainly: a name, or an ARG with a plain default")
 
 
-__all__ = ["OWN_IMAGE", "Needed", "images_needed", "require_others", "require_own_triggers"]
+__all__ = [
+    "DOCKERFILE_BYTES",
+    "LINKS",
+    "OWN_IMAGE",
+    "Needed",
+    "images_needed",
+    "require_others",
+    "require_own_triggers",
+]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from patchyard.domain.errors import quoted
+from patchyard.domain.errors import UsageError, quoted
 from patchyard.domain.faults import Fault, Place
 from patchyard.domain.numerals import number_of
 
@@ -20,6 +20,14 @@ def seconds_of(value: Any, place: Place) -> float:
     return seconds
 
 
+def parse_duration(text: str) -> float:
+    """Return the seconds of `90s`, `30m`, `1h`. Raises UsageError."""
+    try:
+        return seconds_of(text, ())
+    except Fault as fault:
+        raise UsageError(fault.problem, hint=fault.hint) from fault
+
+
 def duration(seconds: float) -> str:
     """Return seconds as people write them: 90s, 30m, 1h; the largest unit that is whole."""
     units = {"h": 3600, "m": 60}
@@ -27,4 +35,4 @@ def duration(seconds: float) -> str:
     return f"{seconds / units.get(unit, 1):g}{unit}"
 
 
-__all__ = ["duration", "seconds_of"]
+__all__ = ["duration", "parse_duration", "seconds_of"]

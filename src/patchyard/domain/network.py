@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from patchyard.domain.addresses import Misnamed, Nearness, literal, nearness, parted, shown
 
@@ -17,6 +18,7 @@ GATEWAY = re.compile(r"index|git(?:=(?:private|loopback))?")  # where the reposi
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 READING = ("GET", "HEAD")
 SCHEMES = ("basic", "bearer", "token")
+WEB_PORTS = {"http": 80, "https": 443}
 
 RULE = re.compile(r"(?:(?P<methods>[A-Z,]+) +)?(?P<plain>https?://)?(?P<where>[^/=\s]+)"
                   r"(?:=(?P<near>[a-z-]+))?(?P<path>/\S*)?")  # fmt: skip
@@ -100,6 +102,21 @@ class NetworkGrant:
     def __bool__(self) -> bool:
         """Whether anything may be reached."""
         return bool(self.hosts or self.gateways or self.secrets)
+
+
+def repository_rule(grant: NetworkGrant) -> tuple[HostRule, str]:
+    """Return where the repository lies, and its path there. Raises Misnamed."""
+    parts = urlsplit(grant.repository)
+    if parts.scheme not in WEB_PORTS or parts.username is not None:
+        raise Misnamed(f"{grant.repository!r} is no web address")
+    host, port = parted(parts.netloc)
+    rule = HostRule(
+        host=host,
+        port=port or WEB_PORTS[parts.scheme],
+        is_plain=parts.scheme == "http",
+        near=grant.repository_near,
+    )
+    return rule, parts.path.rstrip("/")
 
 
 def rule_of(text: str) -> HostRule:
@@ -235,6 +252,7 @@ __all__ = [
     "instructions",
     "is_below",
     "is_plain_path",
+    "repository_rule",
     "rule_of",
     "secret_of",
     "told",

@@ -50,7 +50,7 @@ class Equipment:
     workspaces: CheckpointingWorkspaces
     blobs: BlobSpaces  # what checkpoints keep
     layers: Layers
-    handover: HandOver
+    handing_over: Callable[[], HandOver]  # loaded by the first who hands over; always the same
     environments: Mapping[ExecutionEnvironment, Environment]
     tools: Callable[[str], Mapping[str, Tool]]  # by the workspace's path inside
     inquiry: Callable[[Sequence[Role]], Tool]  # a question to one of these
@@ -67,6 +67,11 @@ class Equipment:
     vacant: Callable[[], str]  # an empty folder that agents may enter
     actor: Callable[[Casting], Awaitable[Actor]]  # raises UnknownName, ModelUnavailable
     pool: Pool | None = None  # of the process that lives longer than one plan
+
+    @cached_property
+    def handover(self) -> HandOver:
+        """What change sets are handed over by."""
+        return self.handing_over()
 
     @cached_property
     def adopting(self) -> Sequence[Adopting]:

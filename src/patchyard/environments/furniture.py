@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from patchyard.clients.berths import Station
-from patchyard.clients.machine_templates import KINDS, MACHINES
+from patchyard.clients.machine_shelf import KINDS, MACHINES
 from patchyard.clients.removal import remove_tree, set_aside, size_of
 from patchyard.domain.retention import Family, Found
 

@@ -49,8 +49,8 @@ from patchyard.clients.guests import (
 from patchyard.clients.holding import held_in_machine, unheld
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import toolbox_interpreter
+from patchyard.clients.machine_shelf import MACHINES
 from patchyard.clients.machine_templates import (
-    MACHINES,
     UNLOADABLE,
     Template,
     Templates,

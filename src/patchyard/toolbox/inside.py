@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     Found = TypeVar("Found")
     Asked = Optional[str]  # where a link leads, absolute; empty: no link; None: nothing is there
 
+IN_MEMORY = ("/tmp", "/var/tmp")  # noqa: S108 - in a container, where they are its own
 PLACE = "/run/patchyard"  # of the toolbox and what runs it
 KEPT = ("/proc", "/sys", "/dev", PLACE, "/etc/group", "/etc/ld.so.preload", "/etc/passwd")
 """What is ours or the kernel's in a container; an empty ld.so.preload keeps an image's libraries
@@ -46,6 +47,11 @@ def stands_in(path: str, *, kept: Iterable[str], held: Iterable[str] = ()) -> bo
     path = normal(path)
     above = any(is_below(place, path) for place in (*kept, *held))
     return path == "/" or above or any(is_below(path, place) for place in kept)
+
+
+def stands_in_container(target: str) -> bool:
+    """Whether what is mounted at `target` would take the place of a part of any container."""
+    return stands_in(target, kept=KEPT, held=IN_MEMORY)
 
 
 def resolved(path: str) -> Generator[str, Asked, str]:
@@ -127,6 +133,7 @@ def loader_variables(variables: Iterable[str]) -> list[str]:
 
 
 __all__ = [
+    "IN_MEMORY",
     "KEPT",
     "LOADING",
     "MOST_LINKS",
@@ -139,4 +146,5 @@ __all__ = [
     "normal",
     "resolved",
     "stands_in",
+    "stands_in_container",
 ]
