@@ -48,7 +48,6 @@ from patchyard.tools import ask_role
 from patchyard.tools.mcp import served
 from patchyard.tools.toolset import toolset
 from patchyard.upkeep import rules
-from patchyard.workspaces.analyst import GitAnalyst
 from patchyard.workspaces.layers import LayerCache
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.selection import plan_folder, select_workspaces, vacant_folder
@@ -57,6 +56,7 @@ from patchyard.workspaces.subjects import GitSubjects
 if TYPE_CHECKING:
     from patchyard.probing.probe import Prober
 
+ANALYST = "patchyard.workspaces.analyst:GitAnalyst"  # loaded by the first who studies a base
 HAND_OVER = "patchyard.workspaces.handover:GitHandOver"  # loaded by the first who hands over
 PINS = "mcp"  # folder in the home
 RUNTIME = "run"  # likewise, of environments
@@ -96,7 +96,7 @@ async def open_equipment(
             clock=clock,
             trees=trees,
             subjects=GitSubjects(trees),
-            analyst=GitAnalyst(trees),
+            studying=functools.cache(lambda: load(ANALYST)(trees)),
             workspaces=select_workspaces(trees, folder),
             blobs=FileBlobSpaces(where.home / CHECKPOINTS),
             layers=LayerCache(folder / ".layers", str(where.home)),

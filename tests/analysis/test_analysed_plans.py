@@ -110,7 +110,7 @@ class Counted:
 async def test_a_base_is_analysed_once_however_often_it_is_planned_on(site: Worksite) -> None:
     async with site.open() as (equipment, _):
         counted = Counted(equipment)
-        own = replace(equipment, analyst=counted)
+        own = replace(equipment, studying=lambda: counted)
         workflow = Workflow(own)
         plan_id = await site.made(workflow, asked(site))
         await workflow.strategize(plan_id)
@@ -125,7 +125,7 @@ async def test_a_base_is_analysed_once_however_often_it_is_planned_on(site: Work
 async def test_a_recipe_needs_no_analysis(site: Worksite) -> None:
     async with site.open() as (equipment, _):
         counted = Counted(equipment)
-        workflow = Workflow(replace(equipment, analyst=counted))
+        workflow = Workflow(replace(equipment, studying=lambda: counted))
         spec = spec_of(asked(site), site.environ)
         steps = ({"run": "echo x > x.txt"},)
         plan_id = await workflow.create(replace(spec, agent="recipe", steps=steps))
@@ -165,7 +165,8 @@ async def test_what_goes_wrong_is_noted_and_ends_no_plan(
 ) -> None:
     monkeypatch.setattr(analysing, "LONGEST_S", 0.05)
     async with site.open() as (equipment, _):
-        workflow = Workflow(replace(equipment, analyst=Counted(equipment, FAILURES[failure])))
+        failing = Counted(equipment, FAILURES[failure])
+        workflow = Workflow(replace(equipment, studying=lambda: failing))
         plan_id = await site.made(workflow, replace(asked(site), task="- a\n- fix b"))
         state = await workflow.run(plan_id)
         noted = [e.text for e in await events(site, equipment, plan_id) if isinstance(e, Noted)]
@@ -180,7 +181,7 @@ async def test_what_goes_wrong_is_noted_and_ends_no_plan(
 async def test_who_cancels_ends_the_plan_and_not_only_its_analysis(site: Worksite) -> None:
     async with site.open() as (equipment, _):
         counted = Counted(equipment, lambda: None)
-        workflow = Workflow(replace(equipment, analyst=counted))
+        workflow = Workflow(replace(equipment, studying=lambda: counted))
         plan_id = await site.made(workflow, asked(site))
         running = asyncio.ensure_future(workflow.run(plan_id))
         await counted.began.wait()

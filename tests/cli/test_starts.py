@@ -21,7 +21,16 @@ GATEWAYS = (
     "patchyard.clients.plan_network",
 )
 HAND_OVER = ("patchyard.workspaces.handover", "patchyard.workspaces.landing")
-LATER = (*MACHINES, *CONTAINERS, *GATEWAYS, *HAND_OVER, "patchyard.engine.trying", "tarfile")
+STUDY = ("patchyard.workspaces.analyst", "patchyard.workspaces.map_making")
+LATER = (
+    *MACHINES,
+    *CONTAINERS,
+    *GATEWAYS,
+    *HAND_OVER,
+    *STUDY,
+    "patchyard.engine.trying",
+    "tarfile",
+)
 FOR_ALL_KINDS = {"patchyard.environments.furniture", "patchyard.environments.keeping"}
 """What the janitor asks for what is left of environments."""
 
@@ -76,6 +85,11 @@ def test_a_worker_begins_without_what_its_plans_may_need() -> None:
     assert "patchyard.engine.worker" in modules
     assert too_early(modules) == []
     assert "patchyard.intake" not in modules
+
+
+def test_resources_are_listed_without_the_client_of_container_engines() -> None:
+    done = subprocess.run(command("resource", "list"), capture_output=True, text=True, check=True)
+    assert too_early(loaded(done.stderr.splitlines())) == []
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",)])

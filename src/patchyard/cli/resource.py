@@ -24,7 +24,6 @@ from patchyard.cli.resource_devcontainer import (
     standing_data,
     stop,
 )
-from patchyard.clients.docker import MORE_RUNTIMES, connected, engine_socket
 from patchyard.domain.address import Address
 from patchyard.domain.environment import ExecutionEnvironment, place_named
 from patchyard.domain.environment_limits import (
@@ -215,6 +214,12 @@ async def _runtime(type_name: str, runtime: str) -> str:
         return ""
     if type_name != CONTAINER_INSTANCE:
         raise UsageError(f"--runtime is not for {type_name}", hint="leave it out")
+    from patchyard.clients.docker import (  # noqa: PLC0415 - heavy, and only for --runtime
+        MORE_RUNTIMES,
+        connected,
+        engine_socket,
+    )
+
     async with connected(engine_socket(os.environ)) as engine:
         known = await engine.runtimes()
     if runtime not in known:

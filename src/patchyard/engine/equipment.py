@@ -46,7 +46,7 @@ class Equipment:
     clock: Clock
     trees: Trees
     subjects: Subjects
-    analyst: Analyst
+    studying: Callable[[], Analyst]  # loaded by the first who studies a base; always the same
     workspaces: CheckpointingWorkspaces
     blobs: BlobSpaces  # what checkpoints keep
     layers: Layers
@@ -67,6 +67,11 @@ class Equipment:
     vacant: Callable[[], str]  # an empty folder that agents may enter
     actor: Callable[[Casting], Awaitable[Actor]]  # raises UnknownName, ModelUnavailable
     pool: Pool | None = None  # of the process that lives longer than one plan
+
+    @cached_property
+    def analyst(self) -> Analyst:
+        """What bases are studied by."""
+        return self.studying()
 
     @cached_property
     def handover(self) -> HandOver:
