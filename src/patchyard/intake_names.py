@@ -1,9 +1,9 @@
 """Names of agents, approvals, tools, places in settings: what is misspelt would steer nothing."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from patchyard.configuration import Configuration
-from patchyard.domain.environment import kind_of_word
+from patchyard.domain.environment import HERE, kind_of_word, no_such_kind, parse_kind
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place
 from patchyard.domain.holdings import Holdings
@@ -14,6 +14,8 @@ from patchyard.domain.safety import APPROVALS
 from patchyard.domain.settings import Settings
 from patchyard.domain.tooling import ASK_ROLE
 from patchyard.registry import ACTORS
+
+MODE = "AGENT_MODE"
 
 
 def require_names(
@@ -38,9 +40,34 @@ def require_names(
                 error = UnknownName.among(what, name, known)
                 raise layer.refused(Fault.at(place, error)) from error
         for place, name in _placed(layer.settings):
-            if kind_of_word(name) is None and name not in linked:
+            if kind_of_word(name) not in HERE and name not in linked:
                 refusal = holdings.no_place(name, project)
                 raise layer.refused(Fault.at(place, refusal)) from refusal
+
+
+def mode_of(environ: Mapping[str, str]) -> str | None:
+    """Return the kind that AGENT_MODE names, the chain's last level; None where it is not set.
+
+    Raises UnknownName, with the variable's name, for what is no kind.
+    """
+    said = environ.get(MODE)
+    if not said:
+        return None
+    if kind_of_word(said) is None:
+        raise _no_mode(said)
+    return str(parse_kind(said))
+
+
+def require_mode(environ: Mapping[str, str]) -> None:
+    """Raise UnknownName, with the variable's name, unless this version can start AGENT_MODE."""
+    said = environ.get(MODE)
+    if said and kind_of_word(said) not in HERE:
+        raise _no_mode(said)
+
+
+def _no_mode(said: str) -> UnknownName:
+    refusal = no_such_kind(said)
+    return UnknownName(f"{MODE}: {refusal.message}", hint=refusal.hint, details=refusal.details)
 
 
 def require_tools(names: Iterable[str], workspace: str) -> None:
@@ -87,4 +114,4 @@ def _known(what: str, workspace: str) -> Collection[str]:
     return {*toolset(workspace), *((*APPROVALS, ASK_ROLE) if what == "approval" else ())}
 
 
-__all__ = ["require_names", "require_tools"]
+__all__ = ["MODE", "mode_of", "require_mode", "require_names", "require_tools"]

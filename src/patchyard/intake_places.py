@@ -8,7 +8,7 @@ from patchyard.clients.glimpse import Glimpse
 from patchyard.configuration import REPOSITORY_FILE, Configuration, user_file
 from patchyard.domain.action import Action
 from patchyard.domain.effective import environment_limits_in
-from patchyard.domain.environment import ExecutionEnvironment, Priority, parse_kind, place_named
+from patchyard.domain.environment import ExecutionEnvironment, Priority, place_named
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.holdings import Holdings
 from patchyard.domain.languages import Spoken, image_for, language_of
@@ -17,7 +17,7 @@ from patchyard.domain.preference import ToolSetting, environments_of, preference
 from patchyard.domain.project import Project
 from patchyard.domain.resource import CONTAINER_INSTANCE, Resource
 from patchyard.domain.routing import sites_of
-from patchyard.intake_names import require_tools
+from patchyard.intake_names import MODE, mode_of, require_tools
 
 RUN_DEFAULT = "run-default"
 
@@ -50,8 +50,7 @@ def placed(
     said = settings.values["execution_environment"]
     is_default = said.origin in {REPOSITORY_FILE, str(user_file(environ))}
     resource = next((r.execution_environment for r in linked if r.execution_environment), None)
-    mode = environ.get("AGENT_MODE")
-    configured = str(parse_kind(mode)) if mode else said.value if is_default else None
+    configured = mode_of(environ) or (said.value if is_default else None)
     plan = None if is_default else said.value
     source = said.origin
     if wish.place:
@@ -82,13 +81,14 @@ def placed(
     except UnknownName as error:
         name = str(error.details["name"])
         refused = holdings.no_place(name, project)
-        if asker := _asker(filled, linked, name):
+        mode = environ.get(MODE, "")
+        if asker := _asker(filled, linked, name, mode=mode):
             refused.message += f"; {asker}"
         raise refused from error
     return filled
 
 
-def _asker(spec: PlanSpec, linked: Sequence[Resource], name: str) -> str:
+def _asker(spec: PlanSpec, linked: Sequence[Resource], name: str, *, mode: str) -> str:
     """Say who sends work to `name`, where nobody has typed it; empty: somebody has."""
     if spec.environment == name:
         return ""
@@ -96,7 +96,10 @@ def _asker(spec: PlanSpec, linked: Sequence[Resource], name: str) -> str:
         return f"the project {spec.project} is set to work there"
     asking = (each.name for each in linked if each.execution_environment == name)
     found = next(asking, None)
-    return f"the linked resource {found} asks for it: {resource_cure(found)}" if found else ""
+    if found:
+        return f"the linked resource {found} asks for it: {resource_cure(found)}"
+    is_mode = bool(mode) and spec.default_environment == name
+    return f"{MODE}={mode} asks for it" if is_mode else ""
 
 
 def resource_cure(name: str) -> str:

@@ -236,6 +236,8 @@ def test_a_duration_is_said_as_it_is_written(seconds: float, said: str) -> None:
     [
         ("setup: [a]\nvaildate: [b]\n", ".patchyard/config.yaml:2:1: vaildate: unknown key"),
         ("execution_environment: dokcer\n", "config.yaml:1:1: execution_environment: unknown"),
+        ("role: tester\nexecution_environment: remote\n", "config.yaml:2:1: execution_environment"),
+        ("tools:\n  grep_search: {execution_environment: pod}\n", "config.yaml:2:17: tools"),
         (
             "mcp_servers:\n  fs: {command: x, argz: []}\n",
             "config.yaml:2:20: mcp_servers.fs.argz: unknown key 'argz'; did you mean 'args'?",
@@ -252,6 +254,19 @@ def test_config_check_names_the_place_of_a_mistake(top: Path, text: str, said: s
     result = typed("config", "check")
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [("mcok", "Did you mean 'mock'?"), ("remote", "environment 'remote' is not in this version")],
+)
+def test_config_check_names_the_mode_of_a_variable_that_there_is_not(
+    monkeypatch: pytest.MonkeyPatch, mode: str, said: str
+) -> None:
+    monkeypatch.setenv("AGENT_MODE", mode)
+    result = typed("config", "check")
+    assert (result.exit_code, said in result.stderr) == (2, True)
+    assert "error: AGENT_MODE: " in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,56 @@ async def test_the_doctor_asks_each_provider_what_it_has(environ: dict[str, str]
         code, said, err = await agents(known, "doctor")
     rows = {row["name"]: row for row in said["data"]["findings"]}
     assert code == 0
-    assert (rows["provider openai"]["is_good"], rows["model"]["is_good"]) == (True, True)
+    assert (rows["provider openai"]["is_good"], rows["model"]["is_good"]) == (True, False)
+    assert rows["model"]["said"].endswith("openai answers, and its list lacks the model")
     assert rows["provider openai"]["said"] == "answers, 1 model listed"
     assert not rows["provider ollama"]["is_good"]
     assert "ollama serve" in rows["provider ollama"]["cure"]
     assert "RESETDATA_API_KEY" in str(rows["provider resetdata"])
+    assert "resume" not in rows["provider ollama"]["cure"]
+    assert "it was not asked" in rows["provider resetdata"]["said"]
     assert "k-1234567" not in json.dumps(said) + err
+
+
+@pytest.mark.parametrize(
+    ("model", "is_good", "told"),
+    [
+        ("openai:tiny", True, "openai lists it; the model itself was not asked"),
+        ("house:tiny", False, "house cannot be reached: http://127.0.0.1:9: "),
+        ("scripted:/dev/null", False, "a script is a mapping"),
+        ("hous:tiny", False, "Did you mean 'house'?"),
+    ],
+)
+async def test_the_doctor_says_what_is_known_of_the_model(
+    environ: dict[str, str], tmp_path: Path, model: str, told: str, *, is_good: bool
+) -> None:
+    config = tmp_path / ".config/patchyard"
+    config.mkdir(parents=True)
+    house = {"kind": "openai-compatible", "base_url": "http://127.0.0.1:9"}
+    (config / "models.yaml").write_text(json.dumps({"providers": {"house": house}}))
+    async with ChatServer().running() as url:
+        known = {**environ, "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "k", "PATCHYARD_MODEL": model}
+        code, said, _ = await agents(known, "doctor")
+    (row,) = [row for row in said["data"]["findings"] if row["name"] == "model"]
+    assert (row["is_good"], told in row["said"]) == (is_good, True), row
+    assert code == (2 if row.get("is_mistake") else 0)
+
+
+async def test_the_doctor_says_that_the_next_of_a_chain_is_there(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    config = tmp_path / ".config/patchyard"
+    config.mkdir(parents=True)
+    async with ChatServer().running() as url:
+        known = {**environ, "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "k"}
+        role = {"default_model": "tiny", "provider": "ollama"}
+        chain = {**role, "fallback_model": "tiny", "fallback_provider": "openai"}
+        (config / "models.yaml").write_text(json.dumps({"roles": {"developer": chain}}))
+        _, said, _ = await agents(known, "doctor")
+    (row,) = [row for row in said["data"]["findings"] if row["name"] == "model"]
+    assert row["is_good"]
+    assert "ollama:tiny: ollama cannot be reached" in row["said"]
+    assert "openai:tiny: openai lists it" in row["said"]
 
 
 async def test_without_a_name_it_is_the_model_that_a_plan_would_have(
@@ -108,9 +152,42 @@ async def test_without_a_name_it_is_the_model_that_a_plan_would_have(
         code, other, _ = await command(environ, "check")
     assert (said["data"]["model"], said["data"]["reason"]) == ("house:tiny", "role developer")
     (row,) = [row for row in doctor["data"]["findings"] if row["name"] == "model"]
-    assert row["said"] == "house:tiny (role developer)"
+    assert row["said"].startswith("house:tiny (role developer): house lists it")
     assert reviewer["data"]["reason"] == "role developer: reviewer has none of its own"
     assert (code, other["data"]["model"]) == (4, "house:other")
+
+
+@pytest.mark.parametrize("is_checkout", [True, False])
+def test_a_broken_file_of_settings_is_one_row_of_the_doctors(
+    environ: dict[str, str], tmp_path: Path, *, is_checkout: bool
+) -> None:
+    place = Path(environ["HOME"], ".config/patchyard/config.yaml")
+    place.parent.mkdir(parents=True)
+    place.write_text("role: tester\nmodle: ollama:x\n")
+    folder = tmp_path / "shop"
+    (folder / ".git" if is_checkout else folder).mkdir(parents=True)
+    code, said, _ = asyncio.run(agents(environ, "doctor", cwd=str(folder)))
+    rows = {row["name"]: row for row in said["data"]["findings"]}
+    (wrong,) = [row for row in rows.values() if "config.yaml:2:1: modle" in row["said"]]
+    assert (code, wrong["name"], wrong["is_good"]) == (2, "settings", False)
+    assert "config.yaml:2:1: modle" in said["error"]["message"]
+    assert rows["database"]["is_good"]
+    assert "environment process" in rows
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "row", "said"),
+    [
+        ("AGENT_MODE", "mcok", "settings", "AGENT_MODE: "),
+        ("PATCHYARD_HOME", "~no-such-user/x", "disk", "PATCHYARD_HOME is "),
+    ],
+)
+def test_a_wrong_variable_is_a_row_of_the_doctors(
+    environ: dict[str, str], tmp_path: Path, name: str, value: str, row: str, said: str
+) -> None:
+    code, told, _ = asyncio.run(agents({**environ, name: value}, "doctor", cwd=str(tmp_path)))
+    rows = {row["name"]: row for row in told["data"]["findings"]}
+    assert (code, rows[row]["is_good"], rows[row]["said"].startswith(said)) == (2, False, True)
 
 
 def test_a_broken_file_of_models_is_one_row_of_the_doctors(environ: dict[str, str]) -> None:
@@ -119,4 +196,4 @@ def test_a_broken_file_of_models_is_one_row_of_the_doctors(environ: dict[str, st
     place.write_text("providers: [x]\n")
     code, said, _ = asyncio.run(agents(environ, "doctor"))
     (row,) = [row for row in said["data"]["findings"] if "model" in row["name"]]
-    assert (code, row["is_good"], "models.yaml:1:" in row["said"]) == (0, False, True)
+    assert (code, row["is_good"], "models.yaml:1:" in row["said"]) == (2, False, True)

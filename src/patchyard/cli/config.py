@@ -8,7 +8,7 @@ import click
 from patchyard.cli.cataloguing import table, with_catalogue
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option, say_warnings
-from patchyard.cli.seeing import repository_settings, settings_here
+from patchyard.cli.seeing import repository_settings, require_sense, settings_here
 from patchyard.cli.values import plain, shown
 from patchyard.configuration import PREFIX
 from patchyard.domain.effective import Setting
@@ -63,25 +63,17 @@ def _data(setting: Setting) -> dict[str, Any]:
 @config.command(epilog="Example: agents config check")
 @format_option
 def check(output_format: str) -> None:
-    """Check the user's and the repository's files; a mistake exits 2 with file, line and column."""
+    """Check files and variables; a mistake exits 2 with file, line and column, or the variable."""
 
     async def job(catalogue: Catalogue) -> Outcome:
         seen = await settings_here(catalogue)
         everything = repository_settings(seen.top, trust=Trust(is_given=True), project=seen.project)
         everything.files.require_readable()
         from patchyard.casting import model_catalogue  # noqa: PLC0415 - only for this
-        from patchyard.intake_names import require_names  # noqa: PLC0415 - only for this
-        from patchyard.intake_roles import cast, role_folder  # noqa: PLC0415 - likewise
-        from patchyard.roles.library import role_names  # noqa: PLC0415 - likewise
 
-        require_names(
-            everything.configuration,
-            seen.top,
-            holdings=seen.holdings,
-            project=seen.project,
-            roles=role_names(role_folder(os.environ)),
+        require_sense(
+            everything.configuration, seen.top, holdings=seen.holdings, project=seen.project
         )
-        cast(everything.configuration, "", os.environ)  # a list of roles that is no team
         model_catalogue(os.environ, seen.files.models())  # raises for what each models.yaml holds
         data = {
             "repository": seen.top,

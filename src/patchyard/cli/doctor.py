@@ -7,15 +7,15 @@ import shlex
 import shutil
 import sqlite3
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from patchyard.assembly import open_equipment
-from patchyard.cli.model import open_catalogue
-from patchyard.cli.outcome import Outcome, carry_out, counted, format_option, paint, visible
-from patchyard.cli.seeing import model_and_role_here, models_here
+from patchyard.cli.findings import Finding, bad, good, misread
+from patchyard.cli.model_rows import model_rows
+from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
+from patchyard.cli.seeing import require_settings_here
 from patchyard.clients.docker import connected, engine_socket
 from patchyard.clients.gvisors import old_gvisors
 from patchyard.clients.pool_boards import boards
@@ -24,14 +24,13 @@ from patchyard.config import places
 from patchyard.domain import gvisor
 from patchyard.domain.codec import to_json
 from patchyard.domain.environment import Readiness
-from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, WorkFailed
+from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, UsageError, WorkFailed
+from patchyard.domain.keeping import FREE_BYTES
 from patchyard.domain.retention import GRACE_S, Family, is_left_build
 from patchyard.domain.sizes import shown_bytes
 from patchyard.engine import trying
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.inspecting import doubts, inspect
-from patchyard.models.choosing import QUICK, choose
-from patchyard.models.providers import Catalogue
 from patchyard.stores.reading import is_closed
 from patchyard.toolbox.finding import program
 from patchyard.upkeep import rules
@@ -43,58 +42,61 @@ GIT_VERSION = re.compile(r"(?m)^git version (?P<version>(\d{1,9})\.(\d{1,9})\S*)
 SHOWN = 5  # of what is wrong with the journal or the checkout
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing that was looked at."""
-
-    name: str
-    is_good: bool
-    is_needed: bool  # a missing one makes the exit code 1
-    said: str
-    cure: str = ""
-
-
 @click.command(epilog="Example: agents doctor --format json")
 @format_option
 def doctor(output_format: str) -> None:
     """Say what works on this machine, what does not, why, and the cure.
 
     Exit 1 only when something is missing that every plan needs (git, room, the database): without
-    a model, for one, recipes work.
+    a model, for one, recipes work. Exit 2 when config.yaml, models.yaml or a variable is wrong.
+    Providers are asked for their lists of models, which cost nothing; no model is asked.
     """
 
     async def work() -> Outcome:
-        findings = [_python(), await _git(), _ripgrep(), _disk(), *await _checkout()]
+        settings = await _settings()
+        findings = [_python(), await _git(), _ripgrep(), _disk(), *await _checkout(), settings]
         try:
-            async with open_equipment(os.environ) as equipment:
-                findings.append(_good("database", f"SQLite {sqlite3.sqlite_version}"))
-                findings.append(_home())
-                findings.append(await _journal(equipment))
-                findings += await _doubts(equipment)
-                findings += await left_builds(equipment)
-                for kind in equipment.environments:
-                    ready = await trying.check(equipment, kind)
-                    said = _said(ready) if ready.is_ready else ready.cause
-                    findings.append(
-                        Finding(
-                            name=f"environment {ready.kind}",
-                            is_good=ready.is_ready,
-                            is_needed=False,
-                            said=said,
-                            cure=ready.cure,
-                        )
-                    )
-            findings += await _gvisors()
-            findings += [
-                _good("pool", f"worker {pool.worker}: {pool.said}")
-                for pool in boards(places(os.environ).home)
-            ]
+            findings += await _stores()
         except PatchyardError as error:
-            findings.append(_bad("database", error, is_needed=True))
-        findings += await _models()
+            findings.append(bad("database", error, is_needed=True))
+        findings += await model_rows(has_settings=settings.is_good)
         return _outcome(findings)
 
     carry_out("doctor", output_format, work)
+
+
+async def _settings() -> Finding:
+    """Read the settings that a plan begun here would have."""
+    try:
+        await require_settings_here()
+    except UsageError as error:
+        return misread("settings", error)
+    except PatchyardError as error:  # of the stores: the row of the database says more
+        return bad("settings", error)
+    return good("settings", "files and variables can be read")
+
+
+async def _stores() -> list[Finding]:
+    """Look at what lies in the home and start one of each kind. Raises what the stores do."""
+    async with open_equipment(os.environ) as equipment:
+        findings = [good("database", f"SQLite {sqlite3.sqlite_version}"), _home()]
+        findings.append(await _journal(equipment))
+        findings += await _doubts(equipment)
+        findings += await left_builds(equipment)
+        for kind in equipment.environments:
+            ready = await trying.check(equipment, kind)
+            findings.append(
+                Finding(
+                    name=f"environment {ready.kind}",
+                    is_good=ready.is_ready,
+                    is_needed=False,
+                    said=_said(ready) if ready.is_ready else ready.cause,
+                    cure=ready.cure,
+                )
+            )
+    findings += await _gvisors()
+    pools = boards(places(os.environ).home)
+    return [*findings, *(good("pool", f"worker {pool.worker}: {pool.said}") for pool in pools)]
 
 
 def _said(ready: Readiness) -> str:
@@ -104,8 +106,11 @@ def _said(ready: Readiness) -> str:
 
 def _outcome(findings: list[Finding]) -> Outcome:
     missing = [finding for finding in findings if finding.is_needed and not finding.is_good]
-    error = None
-    if missing:
+    wrong = next((finding for finding in findings if finding.is_mistake), None)
+    error: PatchyardError | None = None
+    if wrong is not None:
+        error = UsageError(wrong.said, hint=wrong.cure)
+    elif missing:
         names = ", ".join(finding.name for finding in missing)
         error = WorkFailed(f"needed and not there: {names}", hint=missing[0].cure)
     data = {"findings": [to_json(finding) for finding in findings]}
@@ -118,18 +123,8 @@ def _line(finding: Finding) -> str:
     return f"{sign} {finding.name:20} {visible(finding.said)}{cure}"
 
 
-def _good(name: str, said: str) -> Finding:
-    return Finding(name=name, is_good=True, is_needed=False, said=said)
-
-
-def _bad(name: str, error: PatchyardError, *, is_needed: bool) -> Finding:
-    return Finding(
-        name=name, is_good=False, is_needed=is_needed, said=error.message, cure=error.hint
-    )
-
-
 def _python() -> Finding:
-    return _good("python", sys.version.split()[0])
+    return good("python", sys.version.split()[0])
 
 
 async def _git() -> Finding:
@@ -182,6 +177,14 @@ async def _doubts(equipment: Equipment) -> list[Finding]:
     return [row] if found else []
 
 
+def _least_free() -> int:
+    """Return how many bytes are to stay free; the default where settings cannot be read."""
+    try:
+        return rules(os.environ).free
+    except UsageError:  # the row of the settings says it
+        return FREE_BYTES
+
+
 async def _checkout() -> list[Finding]:
     """Look for refs that git cannot read in the checkout around; nothing is said outside of one."""
     try:
@@ -191,7 +194,7 @@ async def _checkout() -> list[Finding]:
     try:
         broken = await asyncio.to_thread(broken_refs, top)
     except PatchyardError as error:
-        return [_bad("checkout", error, is_needed=False)]
+        return [bad("checkout", error)]
     refs = ", ".join([*broken][:SHOWN])
     cure = " ".join(f"rm {shlex.quote(str(top / place))};" for place in [*broken.values()][:SHOWN])
     return [
@@ -258,7 +261,10 @@ def _ripgrep() -> Finding:
 
 
 def _disk() -> Finding:
-    home = places(os.environ).home
+    try:
+        home = places(os.environ).home
+    except UsageError as error:
+        return misread("disk", error)
     folder = home
     while not folder.exists():
         folder = folder.parent
@@ -266,39 +272,11 @@ def _disk() -> Finding:
     few = f", and room for {files:.0f} more files (`df -i`)" if files < FEWEST_FILES else ""
     return Finding(
         name="disk",
-        is_good=free >= rules(os.environ).free and not few,
+        is_good=free >= _least_free() and not few,
         is_needed=True,
         said=f"{free / 1024**3:.1f} GiB free at {home}{few}",
         cure="`agents gc` returns what no plan needs; or set PATCHYARD_HOME to a larger disk",
     )
 
 
-async def _models() -> list[Finding]:
-    """Ask every provider what it has, which costs nothing; and say which model `run` would take."""
-    try:
-        catalogue = replace(open_catalogue(await models_here()), waits=QUICK)
-    except PatchyardError as error:
-        return [_bad("model", error, is_needed=False)]
-    asked = [_provider(catalogue, name) for name in catalogue.providers]
-    prices = _good("prices", f"as of {catalogue.prices.as_of}")
-    return [*await asyncio.gather(*asked), await _model(catalogue), prices]
-
-
-async def _provider(catalogue: Catalogue, name: str) -> Finding:
-    try:
-        models = await catalogue.offered(name)
-    except PatchyardError as error:
-        return _bad(f"provider {name}", error, is_needed=False)
-    return _good(f"provider {name}", f"answers, {counted(len(models), 'model')} listed")
-
-
-async def _model(catalogue: Catalogue) -> Finding:
-    try:
-        named, role = await model_and_role_here()
-        choice = await choose(catalogue, named=named, role=role)
-    except PatchyardError as error:
-        return _bad("model", error, is_needed=False)
-    return _good("model", f"{choice.name} ({choice.reason})")
-
-
-__all__ = ["GIT_VERSION", "OLDEST_GIT", "Finding", "doctor", "left_builds"]
+__all__ = ["GIT_VERSION", "OLDEST_GIT", "doctor", "left_builds"]

@@ -79,6 +79,38 @@ async def settings_here(catalogue: Catalogue) -> SeenHere:
     )
 
 
+def require_sense(
+    settings: Configuration, top: str, *, holdings: Holdings, project: Project | None
+) -> None:
+    """Raise UsageError, with file and line or the variable, for what plans would be refused for."""
+    from patchyard.intake_names import require_mode, require_names  # noqa: PLC0415 - not for all commands
+    from patchyard.intake_roles import cast, role_folder  # noqa: PLC0415 - likewise
+    from patchyard.roles.library import role_names  # noqa: PLC0415 - likewise
+
+    roles = role_names(role_folder(os.environ))
+    require_names(settings, top, holdings=holdings, project=project, roles=roles)
+    require_mode(os.environ)
+    cast(settings, "", os.environ)  # a list of roles that is no team
+
+
+async def require_settings_here() -> None:
+    """Raise UsageError for settings in force in this folder, in a checkout or not, that are wrong.
+
+    Raises what opening the stores does, after the user's own settings were read.
+    """
+    configure(os.environ)
+    async with open_storage(os.environ) as storage:
+        catalogue = Catalogue(storage.journal, storage.clock)
+        try:
+            checkout_of(".")
+        except UsageError:
+            found, holdings = configure(os.environ), await catalogue.holdings()
+            require_sense(found, str(Path.cwd()), holdings=holdings, project=None)
+            return
+        seen = await settings_here(catalogue)
+    require_sense(seen.configuration, seen.top, holdings=seen.holdings, project=seen.project)
+
+
 async def models_here() -> str:
     """Return the text of the `models.yaml` of the checkout around this folder; empty where none is.
 
@@ -125,5 +157,7 @@ __all__ = [
     "model_and_role_here",
     "models_here",
     "repository_settings",
+    "require_sense",
+    "require_settings_here",
     "settings_here",
 ]

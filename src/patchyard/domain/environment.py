@@ -99,10 +99,13 @@ def no_such_kind(text: str, *, linked: Iterable[str] = ()) -> UnknownName:
 
     `linked` are the names of resources that would do as well.
     """
-    names = [*(str(kind) for kind in ExecutionEnvironment), *ALIASES]
-    unknown = UnknownName.among("execution environment", text, [*names, *linked])
-    is_later = text.strip().lower() in names
-    message = f"the environment {text!r} is not in this version" if is_later else unknown.message
+    startable = [alias for alias, kind in ALIASES.items() if kind in HERE]
+    names = [*(str(kind) for kind in HERE), *startable, *linked]
+    message = UnknownName.among("execution environment", text, names).message
+    if (kind := kind_of_word(text)) is not None:
+        also = [alias for alias, meant in ALIASES.items() if meant == kind and alias != text]
+        also_named = f" (also written {also[0]!r})" if also else ""
+        message = f"the environment {text!r}{also_named} is not in this version"
     here, own = [str(kind) for kind in HERE], sorted(linked)
     named = f"; linked resources: {listing(own)}" if own else ""
     hint = (
