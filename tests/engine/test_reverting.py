@@ -43,6 +43,7 @@ async def test_a_revert_tells_the_next_strategy_what_failed_and_begins_on_the_ba
         reverted = await directing.revert(plan_id, to=Phase.STRATEGIZE, reason="another file")
         assert (reverted.phase, reverted.state) == (Phase.STRATEGIZE, State.QUEUED)
         assert reverted.reverts == 1
+        assert (reverted.changeset, reverted.validation, reverted.summary) == (None, None, "")
         recorder.turns = [writing(2), ENDING]
         ended = await workflow.resume(plan_id)
     (findings,) = strategist.briefs[-1].findings

@@ -267,3 +267,23 @@ def test_a_head_that_is_there_is_said_to_be_there(desk: Desk) -> None:
     head = run(desk, write("one.txt", "1\n"), finish()).data["journal_head"]
     said = desk.agents("plan", "verify", "@last", "--head", head[:16], is_json=False)
     assert f"an event still carries {head[:16]}" in said.out.decode()
+
+
+@pytest.mark.parametrize("phase", ["strategize", "execute"])
+def test_nothing_of_a_result_is_left_once_a_plan_has_gone_back(desk: Desk, phase: str) -> None:
+    before = desk.run(write("b", "two\n"), options=("--validate", "true"))
+    plan_id = before.data["plan_id"]
+    assert before.data["receipt"]["verdict"] == "proven"
+    assert desk.agents("plan", "revert", plan_id, "--to-phase", phase).code == 0
+
+    status = desk.agents("plan", "status", plan_id).data
+    assert (status["changeset"], status["changed"], status["validation"]) == (None, False, [])
+    assert (status["proven_tree"], status["receipt"]["verdict"]) == (None, "nothing")
+    place = desk.folder / "plan.json"
+    assert desk.agents("plan", "export", plan_id, "--to", str(place)).code == 0
+    assert json.loads(place.read_text())["patch"] is None
+    diff = desk.agents("plan", "diff", plan_id)
+    assert (diff.code, "has no change set" in diff.message) == (3, True)
+    assert desk.agents("plan", "apply", plan_id).code == 3
+    ended = desk.agents("plan", "resume", plan_id)
+    assert ended.data["receipt"]["verdict"] == "proven"

@@ -61,8 +61,8 @@ def _reverted(state: PlanState, event: Reverted, version: int) -> PlanState:
     found = "\n\n".join(part for part in (event.reason, event.findings) if part)
     findings = (*state.steered.findings, *([found] if found else []))[-FINDINGS_KEPT:]
     state = _with(state, findings=findings, is_stale=state.workspace is not None)
-    state = replace(  # the next attempt begins on the base, and nobody has looked at it
-        state,
+    state = replace(  # the next attempt begins on the base: no result is there, and none looked at
+        state, changeset=None, validation=None, summary="",
         restoring="", colleagues=Colleagues(counted=state.colleagues.counted),
         review=None, coverage=None, record=None, removal=None,
     )  # fmt: skip
