@@ -7,9 +7,11 @@ import pytest
 
 from engine.worksite import ADD, Worksite, call
 from patchyard.clients.process import ProcessRef, kill
+from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import EnvironmentBroken, ProofFailed
 from patchyard.domain.events import EnvironmentStarted, Event, Noted, Validated
 from patchyard.domain.plan import Phase, State
+from patchyard.engine.absent_programs import absence_cure
 from patchyard.engine.report import plan_data
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
@@ -31,6 +33,39 @@ async def test_what_one_gate_runs_cannot_turn_the_next_one_green(site: Worksite)
             await workflow.run(plan_id)
         data = await plan_data(await site.ledger(equipment, plan_id))
     assert [gate["passed"] for gate in data["validation"]] == [True, False]
+
+
+@pytest.mark.parametrize(("kind", "cure"), [("process", "--setup"), ("host", "install it there")])
+async def test_a_program_that_is_not_there_is_named_with_how_it_comes_in(
+    site: Worksite, open_folder: Path, kind: str, cure: str
+) -> None:
+    site.workspaces = open_folder
+    async with site.open() as (_, workflow):
+        asked = site.asked(ADD, validate=("no-such-tool -q", "exit 1"), rounds=0, kind=kind)
+        plan_id = await site.made(workflow, asked)
+        with pytest.raises(ProofFailed) as caught:
+            await workflow.run(plan_id)
+    assert caught.value.hint.startswith(f"`no-such-tool` is not there on {kind} (exit code 127): ")
+    assert cure in caught.value.hint
+    assert f"agents plan status {plan_id}" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "named"),
+    [
+        (127, "sh: 1: pytest: not found\n", "`pytest` is not there"),
+        (127, "bash: line 1: tools/go: command not found", "`tools/go` is not there"),
+        (127, "", "a program is not there"),
+        (1, "sh: 1: pytest: not found\n", ""),
+        (None, "", ""),
+    ],
+)
+def test_the_missing_program_is_read_of_what_the_shell_says(
+    code: int | None, output: str, named: str
+) -> None:
+    said = absence_cure(code, output, ExecutionEnvironment.CONTAINER)
+    assert said.startswith(named)
+    assert bool(said) == bool(named)
 
 
 class Losing:

@@ -13,6 +13,7 @@ from patchyard.domain.left_out import with_left_out
 from patchyard.domain.plan import PlanSpec
 from patchyard.domain.proofread import touched_proof
 from patchyard.engine import invariants
+from patchyard.engine.absent_programs import absence_cure
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.gating import Gating, Judged
 from patchyard.engine.ledger import Ledger
@@ -64,11 +65,20 @@ class Capture:
             invariants.require_held(checked)
             raise ProofFailed(
                 f"{_counted(len(failed), results)} on the result: {_all_named(failed)}",
-                hint=f"`agents plan status {self._ledger.plan_id}` shows their output;"
-                f" `agents plan diff {self._ledger.plan_id}` shows what was tried",
+                hint=self._cure(failed),
                 details=_details(failed[0]),
             )
         return _complaint(failed, [f"{event.text}: {event.output}" for event in broken])
+
+    def _cure(self, failed: Sequence[Compared]) -> str:
+        """Return how a missing program comes in, where one is why, and where to look."""
+        kind = general_kind(self._ledger.state.known)
+        cures = (absence_cure(row.exit_code, row.output, kind) for row in failed)
+        looks = (
+            f"`agents plan status {self._ledger.plan_id}` shows their output",
+            f"`agents plan diff {self._ledger.plan_id}` shows what was tried",
+        )
+        return "; ".join([*dict.fromkeys(filter(None, cures)), *looks])
 
     def _require_possible(self, failed: Sequence[Compared]) -> None:
         """Raise ProofFailed where a gate says nothing on the base either: no turn mends that."""
