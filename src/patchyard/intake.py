@@ -38,7 +38,7 @@ from patchyard.intake_bounds import (
     with_undecided,
 )
 from patchyard.intake_devcontainers import discovered_in, with_devcontainers
-from patchyard.intake_mounts import includes_of, mounts_of
+from patchyard.intake_mounts import includes_of, mounts_of, require_mounts_fit
 from patchyard.intake_names import require_names
 from patchyard.intake_network import asked_network, granted
 from patchyard.intake_places import Wish, placed, with_image
@@ -145,6 +145,7 @@ def take_in(asked: Asked, environ: Mapping[str, str], holdings: Holdings) -> Int
         discovered=discovered_in(holdings, str(top)),
     )
     spec = placed(spec, wish, settings, environ, project=project, holdings=holdings)
+    require_mounts_fit(spec, settings)
     spec = granted(spec, settings, environ)
     spec, notes = _with_commands(spec, settings, filled, sight)
     spec, said = with_image(spec, settings, sight)

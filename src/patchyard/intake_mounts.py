@@ -5,10 +5,13 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from patchyard.clients.overmounts import overmounted
 from patchyard.config import places
 from patchyard.configuration import Configuration
 from patchyard.domain.faults import Fault
+from patchyard.domain.plan import PlanSpec
 from patchyard.domain.reach import KEY_NAMES, is_key_name, is_within
+from patchyard.domain.routing import sites_of
 
 MISSING = "make it first, or name one that is there"
 
@@ -21,6 +24,18 @@ def mounts_of(
         return checked_mounts(settings.value("mounts") or (), environ, checkout)
     except Fault as fault:
         raise settings.refused("mounts", fault) from fault
+
+
+def require_mounts_fit(spec: PlanSpec, settings: Configuration) -> None:
+    """Raise UsageError for a mount that would hide a part of a place the plan may work in.
+
+    The error names where the mount was said.
+    """
+    kinds = dict.fromkeys(spec.walls_at(site) for site in sites_of(spec)) if spec.mounts else ()
+    for number, mount in enumerate(spec.mounts):
+        refusals = (overmounted(mount.rpartition(":")[0], kind) for kind in kinds)
+        if refusal := next(filter(None, refusals), None):
+            raise settings.refused("mounts", Fault.at(("mounts", number), refusal)) from refusal
 
 
 def includes_of(settings: Configuration, checkout: str) -> tuple[str, ...]:
@@ -112,4 +127,11 @@ def checked_includes(given: Sequence[str], checkout: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(checked))
 
 
-__all__ = ["MISSING", "checked_includes", "checked_mounts", "includes_of", "mounts_of"]
+__all__ = [
+    "MISSING",
+    "checked_includes",
+    "checked_mounts",
+    "includes_of",
+    "mounts_of",
+    "require_mounts_fit",
+]

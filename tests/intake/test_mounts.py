@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from intake.taking_in import held, taken
 from patchyard.domain.errors import UsageError
+from patchyard.domain.project import Project
+from patchyard.domain.resource import Resource
 from patchyard.intake_mounts import MISSING, checked_includes, checked_mounts
 
 
@@ -58,6 +61,35 @@ def test_a_mount_that_is_not_there_is_said_to_be_so(host: Path) -> None:
     (host / "dangling").symlink_to("gone")
     with pytest.raises(UsageError, match=f"dangling is refused: {host}/gone is not there"):
         mounts(host, str(host / "dangling"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "part"),
+    [
+        ("process", "/usr", "sandbox"),
+        ("process", "/usr:ro", "sandbox"),
+        ("process", "/proc/sys", "sandbox"),
+        ("box", "/var/tmp", "container"),
+        ("guest", "/usr", "virtual machine"),
+    ],
+)
+def test_a_mount_that_would_hide_a_part_of_the_place_is_refused_before_it_starts(
+    top: Path, kind: str, place: str, part: str
+) -> None:
+    box = Resource(name="box", type="container-instance", image="debian:12")
+    guest = Resource(name="guest", type="vm-image", image="/images/guest")
+    project = Project(name="p", repository=str(top), resources=("box", "guest"))
+    holdings = held(project, resources={"box": box, "guest": guest})
+    with pytest.raises(UsageError) as refused:
+        taken(top, holdings, kind=kind, mounts=(place,))
+    path = place.removesuffix(":ro")
+    assert f"--mount {path} would stand in for a part of the {part}" in refused.value.message
+    assert f"`--mount {path}/NAME`" in refused.value.hint
+
+
+def test_a_mount_hides_nothing_where_the_machine_is_shown_as_it_is(top: Path) -> None:
+    assert taken(top, kind="host", mounts=("/usr",)).spec.mounts == ("/usr:ro",)
+    assert taken(top, kind="process", mounts=("/usr/share",)).spec.mounts == ("/usr/share:ro",)
 
 
 def test_ignored_folders_come_along_by_name(host: Path) -> None:

@@ -10,9 +10,9 @@ from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox_options import ToolboxOptions, settings_text
-from patchyard.clients.walls import KEPT, RESERVED
+from patchyard.clients.walls import KEPT, RESERVED, stands_in
 from patchyard.domain.environment import EnvironmentSpec, Limits
-from patchyard.domain.errors import EnvironmentUnavailable, UsageError
+from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.toolbox import inside
 from patchyard.toolbox.guest import REPLICA, SOCKET_FD
 
@@ -51,10 +51,7 @@ def refuse_unshown(spec: EnvironmentSpec) -> None:
     for mount in (spec.workspace, *spec.mounts):
         target = normpath(mount.target)
         if inside.stands_in(target, kept=KEPT, held=RESERVED):
-            raise UsageError(
-                f"{target} would stand in for a part of the virtual machine",
-                hint="move the checkout to a folder of its own, or take another kind",
-            )
+            raise stands_in(target, "virtual machine", is_workspace=mount is spec.workspace)
     for mount in spec.mounts:
         if mount.is_writable:
             raise EnvironmentUnavailable(
