@@ -23,12 +23,18 @@ class Places:
 def places(environ: Mapping[str, str]) -> Places:
     """Return the folders that `environ` chooses (default: the XDG data directory).
 
-    Raises UsageError for `~NAME` of nobody.
+    Raises UsageError for `~NAME` of nobody, and for a relative PATCHYARD_HOME.
     """
     own = _chosen(environ, "WORKSPACE_DIR")
-    tasks = own / "tasks" if own else None
+    tasks = own.absolute() / "tasks" if own else None
     home = _chosen(environ, "PATCHYARD_HOME")
     if home:
+        if not home.is_absolute():
+            raise UsageError(
+                f"PATCHYARD_HOME is {home}, a relative path: each folder would have a home of its"
+                " own, with other plans",
+                hint=f"write the whole path: PATCHYARD_HOME={home.absolute()}",
+            )
         return Places(home=home, tasks=tasks)
     data = environ.get("XDG_DATA_HOME")
     folder = Path(data) if data else Path(environ.get("HOME", "/")) / ".local" / "share"
@@ -36,10 +42,10 @@ def places(environ: Mapping[str, str]) -> Places:
 
 
 def _chosen(environ: Mapping[str, str], name: str) -> Path | None:
-    """Return the folder that a variable names, None when it names none."""
+    """Return the folder that a variable names, relative as it may be; None when it names none."""
     text = environ.get(name)
     try:
-        return Path(text).expanduser().absolute() if text else None
+        return Path(text).expanduser() if text else None
     except RuntimeError as error:
         raise UsageError(
             f"{name} is {text}, and there is no such user", hint="write the whole path"

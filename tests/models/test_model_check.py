@@ -179,6 +179,7 @@ def test_a_broken_file_of_settings_is_one_row_of_the_doctors(
     ("name", "value", "row", "said"),
     [
         ("AGENT_MODE", "mcok", "settings", "AGENT_MODE: "),
+        ("PATCHYARD_HOME", "state", "disk", "PATCHYARD_HOME is state, a relative path"),
         ("PATCHYARD_HOME", "~no-such-user/x", "disk", "PATCHYARD_HOME is "),
     ],
 )
