@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
+from patchyard.casting import require_actor
 from patchyard.cli.cataloguing import WIDTH, brief, checkout_of, table
 from patchyard.cli.main import Group
 from patchyard.cli.offering import Offer
@@ -30,7 +32,7 @@ from patchyard.domain.errors import (
     UnknownName,
 )
 from patchyard.domain.mcp import Listing, McpServer, changes, listing_of
-from patchyard.domain.mcp_cures import cure_of
+from patchyard.domain.mcp_cures import by_hand, cure_of
 from patchyard.domain.mcp_differences import differences
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
@@ -126,7 +128,9 @@ def serve(repo: str, model_name: str | None, kind: str | None, *, allow_apply: b
 
     async def work() -> Outcome:
         asked = Asked(model=model_name, kind=kind, repository=repo)
-        offer = Offer(asked, checkout_of(repo), os.environ)
+        top = checkout_of(repo)
+        await _require_plans(asked)
+        offer = Offer(asked, top, os.environ)
         served = server_of(offer.tools(may_apply=allow_apply))
         try:
             await served.run_stdio_async()
@@ -135,6 +139,14 @@ def serve(repo: str, model_name: str | None, kind: str | None, *, allow_apply: b
         return Outcome()
 
     carry_out("mcp serve", RICH, work)
+
+
+async def _require_plans(asked: Asked) -> None:
+    """Raise UsageError, or what a place that is not there does, where no plan could be made."""
+    async with engine_opened() as equipment:
+        holdings = await Catalogue(equipment.store.journal, equipment.clock).holdings()
+        intake = take_in(replace(asked, task="mcp"), os.environ, holdings)
+    require_actor(intake.spec, os.environ)
 
 
 async def _here(equipment: Equipment, asked: Asked) -> Intake:
@@ -151,8 +163,9 @@ async def _seen(equipment: Equipment, intake: Intake, server: McpServer) -> Sequ
     try:
         return await tools_of(equipment, intake.spec, server)
     except EnvironmentBroken as error:
-        said, cure = f"{server.name}: {error.message}", cure_of(error.message)
-        raise EnvironmentUnavailable(said, hint=cure) from error
+        command = " ".join((server.command, *server.args))
+        cure = cure_of(error.message, command=command) or by_hand(command)
+        raise EnvironmentUnavailable(f"{server.name}: {error.message}", hint=cure) from error
 
 
 def _mistake(data: Mapping[str, Any], listing: Listing) -> PatchyardError | None:

@@ -6,6 +6,8 @@ from patchyard.domain.errors import UsageError, quoted
 from patchyard.domain.faults import Fault, Place
 from patchyard.domain.numerals import number_of
 
+HINT = "write it like 90s, 30m or 1h; a number alone is seconds"
+
 
 def seconds_of(value: Any, place: Place) -> float:
     """Return the seconds of `90`, `90s`, `30m`, `1h`. Raises Fault."""
@@ -16,7 +18,7 @@ def seconds_of(value: Any, place: Place) -> float:
     found = number_of(number)
     seconds = -1.0 if found is None else found * unit
     if isinstance(value, bool) or not 0 < seconds < float("inf"):
-        raise Fault(place, f"{quoted(text)} is not a duration", hint="write it like 90s, 30m or 1h")
+        raise Fault(place, f"{quoted(text)} is not a duration", hint=HINT)
     return seconds
 
 
@@ -35,4 +37,4 @@ def duration(seconds: float) -> str:
     return f"{seconds / units.get(unit, 1):g}{unit}"
 
 
-__all__ = ["duration", "parse_duration", "seconds_of"]
+__all__ = ["HINT", "duration", "parse_duration", "seconds_of"]

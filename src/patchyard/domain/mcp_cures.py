@@ -8,17 +8,22 @@ from patchyard.domain.tooling import ToolResult
 
 CHANGED = "MCP_TOOL_CHANGED"  # errors of the toolbox
 FAILED = "MCP_SERVER_FAILED"
+MOUNTS = "(`mounts` in settings: for all plans)"
+HOSTS = "(`network.allow_hosts` in settings: for all plans)"
 CURES = (
     (
         re.compile(
             r"there is no program|Cannot find (?:module|package)|No module named|[Nn]o such file"
             r"|ENOENT|can't open file|: not found|command not found"
         ),
-        "it must be found inside: `--mount PATH` shows it there, `--in PLACE` works elsewhere",
+        (
+            f"it must be found inside: `--mount PATH` shows it there {MOUNTS}, `--in PLACE` works"
+            " elsewhere"
+        ),
     ),
     (
         re.compile(r"cannot be reached"),
-        "it must be reached from inside: `--allow-host HOST` grants its host",
+        f"it must be reached from inside: `--allow-host HOST` grants its host {HOSTS}",
     ),
     (
         re.compile(r"the variable \S+ is not set"),
@@ -35,9 +40,31 @@ CURES = (
 )
 
 
-def cure_of(why: str) -> str:
-    """Return what helps where a server does not work for that reason; empty where nobody knows."""
+FETCHING = frozenset({"bunx", "npx", "pipx", "pnpm", "uvx", "yarn"})
+"""Programs that fetch what they start."""
+SILENT = re.compile(r"gave no answer within")
+
+
+def cure_of(why: str, *, command: str = "") -> str:
+    """Return what helps where a server does not work for that reason; empty where nobody knows.
+
+    `command` is how the server is started, where that is known.
+    """
+    program = command.partition(" ")[0].rpartition("/")[2]
+    if program in FETCHING and SILENT.search(why):
+        return (
+            f"`{program}` fetches the server first, and no registry is reached from inside: install"
+            " the server beforehand and name its own program in `command`, or grant the registry"
+            " with `--allow-host HOST`"
+        )
     return next((cure for found, cure in CURES if found.search(why)), "")
+
+
+def by_hand(command: str) -> str:
+    """Return how a person finds out why a server that says nothing does not work."""
+    if not command.strip():  # it is reached over HTTP
+        return "look at the log of that server"
+    return f"start it by hand to see more: `{command}`"
 
 
 def told(server: str, why: str) -> str:
@@ -62,4 +89,4 @@ def _behind_first(text: str, *more: str) -> str:
     return "; ".join(part for part in (first, *more) if part) + end + rest
 
 
-__all__ = ["CHANGED", "CURES", "FAILED", "cure_of", "told", "with_cure"]
+__all__ = ["CHANGED", "CURES", "FAILED", "FETCHING", "by_hand", "cure_of", "told", "with_cure"]
