@@ -325,6 +325,9 @@ def unread_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
 def _unread(name: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, [*known, *READ], n=1)
     guess = f"; did you mean {PREFIX}{near[0]}?" if near else ""
+    if name == "LIMITS":
+        own = ", ".join(f"{PREFIX}{key.upper()}" for key in LIMIT_KEYS)
+        guess = f"; each limit has a variable of its own: {own}"
     return f"{PREFIX}{name} is no setting of this version and counts for nothing{guess}"
 
 

@@ -180,6 +180,27 @@ def test_config_show_says_where_each_value_came_from(
     assert found["limits.timeout"].split()[1] == "1h"
 
 
+def test_config_show_gives_the_default_of_every_setting_and_marks_it(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_file(top, "setup: [make]\nprotected_paths: []\n")
+    monkeypatch.setenv("PATCHYARD_MAX_STEPS", "7")
+    lines = {
+        line.split()[0]: line.split()[1:] for line in typed("config", "show").stdout.splitlines()
+    }
+    assert lines["setup_share"] == ["tree", "(default)"]
+    assert lines["limits.timeout"] == ["1h", "(default)"]
+    assert lines["pool"][-1] == "(default)"
+    assert [lines[name] for name in ("setup", "limits.max_steps")] == [["make"], ["7"]]
+    assert [name for name, words in lines.items() if words == ["-"]] == ["protected_paths"]
+    assert not [name for name, words in lines.items() if words == ["-", "(default)"]]
+
+
+def test_config_show_names_the_variable_of_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_MODE", "mock")
+    assert shown_lines()["execution_environment"] == ["mock", "AGENT_MODE"]
+
+
 def shown_lines() -> dict[str, list[str]]:
     lines = typed("config", "show", "--origin").stdout.splitlines()
     return {line.split()[0]: line.split()[1:] for line in lines}
@@ -188,7 +209,7 @@ def shown_lines() -> dict[str, list[str]]:
 def test_config_show_writes_shared_budgets_as_they_are_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert shown_lines()["budget"] == ["-", "default"]
+    assert shown_lines()["budget"] == ["no", "shared", "limit", "default"]
     assert data("config", "show")["settings"]["budget"] == {"value": None, "origin": "default"}
     said = "{day_usd: 2.5, total_steps: 5000, project_tokens: 3000000, day_time: 2h}"
     monkeypatch.setenv("PATCHYARD_BUDGET", said)
@@ -254,6 +275,20 @@ def test_config_check_names_the_place_of_a_mistake(top: Path, text: str, said: s
     result = typed("config", "check")
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_the_known_keys_are_those_that_can_be_set(top: Path) -> None:
+    settings_file(top, "vaildate: []\n")
+    known = typed("config", "check").stderr.partition("known: ")[2].strip().split(", ")
+    assert {"validate", "limits"} <= {*known}
+    assert not {"adapters", "forges", "hosts", "providers"} & {*known}
+
+
+def test_a_variable_of_all_limits_names_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATCHYARD_LIMITS", "{max_steps: 3}")
+    told = typed("config", "show").stderr
+    assert "each limit has a variable of its own: PATCHYARD_BUDGET_USD, " in told
+    assert "PATCHYARD_MAX_STEPS" in told
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,12 @@ async def test_a_model_that_its_provider_lacks_does_not_work(environ: dict[str, 
     assert said["error"]["hint"] == "it has `tiny`"
 
 
+async def test_a_check_without_a_plan_tells_of_no_plan_to_resume(environ: dict[str, str]) -> None:
+    code, said, _ = await command(environ, "check", "ollama:tiny")
+    assert (code, "ollama serve" in said["error"]["hint"]) == (4, True)
+    assert "resume" not in said["error"]["hint"]
+
+
 async def test_a_list_shows_addresses_without_their_passwords(environ: dict[str, str]) -> None:
     secret = {"OPENAI_BASE_URL": "http://user:s3cret-word@127.0.0.1:9/v1"}
     code, said, err = await command({**environ, **secret}, "list")

@@ -9,9 +9,10 @@ from patchyard.cli.cataloguing import table, with_catalogue
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option, say_warnings
 from patchyard.cli.seeing import repository_settings, require_sense, settings_here
-from patchyard.cli.values import plain, shown
+from patchyard.cli.usual_values import USUAL
+from patchyard.cli.values import UNSAID, plain, shown
 from patchyard.configuration import PREFIX
-from patchyard.domain.effective import Setting
+from patchyard.domain.effective import DEFAULT, Setting
 from patchyard.domain.project import Project
 from patchyard.domain.trust import Trust
 from patchyard.engine.catalogue import Catalogue
@@ -26,15 +27,15 @@ def config() -> None:
 @click.option("--origin", is_flag=True, help="Say where each value came from.")
 @format_option
 def show(output_format: str, *, origin: bool) -> None:
-    """Show the settings in force in this repository."""
+    """Show the settings in force in this repository, with the defaults where nothing is said."""
 
     async def job(catalogue: Catalogue) -> Outcome:
         seen = await settings_here(catalogue)
         values = dict(seen.configuration.values)
         values |= _placed(seen.project, values["execution_environment"])
         rows = [
-            [name, shown(name, s.value), *([s.origin] if origin else [])]
-            for name, s in values.items()
+            [name, _said(name, setting, is_marked=not origin), *([setting.origin] * origin)]
+            for name, setting in values.items()
         ]
         data = {
             "repository": seen.top,
@@ -49,11 +50,31 @@ def show(output_format: str, *, origin: bool) -> None:
 
 
 def _placed(project: Project | None, said: Setting) -> dict[str, Setting]:
-    """A project's environment is a level of the chain: a variable wins over it, no file does."""
+    """A project's environment is a level of the chain: a variable wins over it, no file does.
+
+    AGENT_MODE is the last level, and wins over files. Raises UnknownName for what is no kind.
+    """
+    from patchyard.intake_names import MODE, mode_of  # noqa: PLC0415 - not for all commands
+
     own = project.execution_environment if project else None
-    if project is None or own is None or said.origin.startswith(PREFIX):
+    if said.origin.startswith(PREFIX):
         return {}
-    return {"execution_environment": Setting(value=own, origin=f"project {project.name}")}
+    if project is not None and own is not None:
+        found = Setting(value=own, origin=f"project {project.name}")
+    elif mode := mode_of(os.environ):
+        found = Setting(value=mode, origin=MODE)
+    else:
+        return {}
+    return {"execution_environment": found}
+
+
+def _said(name: str, setting: Setting, *, is_marked: bool) -> str:
+    """Return the value on one line; a default `is_marked` where no origin stands beside it."""
+    value = shown(name, setting.value)
+    if setting.origin != DEFAULT:
+        return value
+    text = USUAL.get(name, value) if value == UNSAID else value
+    return f"{text} (default)" if is_marked else text
 
 
 def _data(setting: Setting) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from patchyard.models.choosing import choose
 from patchyard.models.keys import Key
 from patchyard.models.prices import PriceTable
 from patchyard.models.providers import Catalogue
+from patchyard.models.troubles import AGAIN
 
 LOADING = Waits(connect_s=3.0, first_byte_s=300.0, idle_s=10.0, whole_s=300.0)
 
@@ -118,6 +119,7 @@ def check(name: str, output_format: str) -> None:
         try:
             facts = await catalogue.look_up(choice.name)
         except PatchyardError as error:
+            error.hint = without_plan(error.hint)
             return Outcome(data={"model": choice.name, "reason": choice.reason}, error=error)
         data = {"model": choice.name, "reason": choice.reason, "facts": to_json(facts)}
         window = f"{facts.context_tokens:,} tokens" if facts.context_tokens else "unknown window"
@@ -125,6 +127,11 @@ def check(name: str, output_format: str) -> None:
         return Outcome(data=data, text=text)
 
     carry_out("model check", output_format, work)
+
+
+def without_plan(hint: str) -> str:
+    """Return the cure of a model's failure where there is no plan to carry on."""
+    return hint.removesuffix(AGAIN).removesuffix("; ")
 
 
 def _say_waiting(words: str) -> None:
@@ -137,4 +144,4 @@ def open_catalogue(repository: str = "") -> Catalogue:
     return replace(model_catalogue(os.environ, repository), waits=waits)
 
 
-__all__ = ["model", "open_catalogue", "price_words"]
+__all__ = ["model", "open_catalogue", "price_words", "without_plan"]

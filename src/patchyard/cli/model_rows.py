@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchyard.cli.findings import Finding, bad, good, misread
-from patchyard.cli.model import open_catalogue
+from patchyard.cli.model import open_catalogue, without_plan
 from patchyard.cli.outcome import counted
 from patchyard.cli.seeing import model_and_role_here, models_here
 from patchyard.domain.errors import ModelFailed, ModelUnavailable, PatchyardError
@@ -16,7 +16,6 @@ from patchyard.domain.failover import has_no_list
 from patchyard.domain.model_names import split_name
 from patchyard.models.choosing import QUICK, Choice, choose
 from patchyard.models.providers import FILES, OLLAMA, Catalogue
-from patchyard.models.troubles import AGAIN
 
 NOT_ASKED = "the model itself was not asked"
 LATEST = ":latest"  # what Ollama adds to a name without a tag
@@ -62,7 +61,7 @@ async def _look(catalogue: Catalogue, name: str) -> Look:
         found = bad(row, error)
         is_asked = error.details.get("kind") != "no_key"
         said = found.said if is_asked else f"{found.said}; it was not asked"
-        return Look(row=replace(found, said=said, cure=found.cure.removesuffix(f"; {AGAIN}")))
+        return Look(row=replace(found, said=said, cure=without_plan(found.cure)))
     except PatchyardError as error:
         return Look(row=bad(row, error))
     return Look(row=good(row, f"answers, {counted(len(models), 'model')} listed"), listed=models)

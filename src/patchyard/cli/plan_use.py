@@ -20,6 +20,11 @@ from patchyard.engine.workflow import Workflow
 from patchyard.intake import Asked
 from patchyard.intake_actions import find_action
 
+PLACE_HELP = (
+    "A kind (process, host, ...) or a linked resource; else what project and settings say, and"
+    " host where none does."
+)
+
 
 @click.command(epilog="Example: agents plan use bump-dependency shop --arg package=click")
 @click.argument("action")
@@ -27,7 +32,7 @@ from patchyard.intake_actions import find_action
 @click.option(
     "--arg", "arguments", multiple=True, help="NAME=VALUE of the action; may be repeated."
 )
-@click.option("--execution-environment", "--in", "kind", help="host (default), process, ...")
+@click.option("--execution-environment", "--in", "kind", help=PLACE_HELP)
 @click.option(
     "--execution-env-priority",
     "priority",

@@ -52,7 +52,7 @@ MOST_PRIORITY = 1_000_000
 @click.option("--budget-usd", type=float, help="Money; 5 by default.")
 @click.option("--max-tokens", type=int, help="Tokens in and out together.")
 @click.option("--max-steps", type=int, help="Turns of the actor; 200 by default.")
-@click.option("--timeout", help="Time over all phases: 90s, 30m, 1h (default).")
+@click.option("--timeout", help="Time over all phases: 90s, 30m, 1h (default); 10 is 10s.")
 @click.option(
     "--limit", "limits", multiple=True, help=f"Of environments: memory=2G, cpus=1.5, …; {MORE}."
 )

@@ -8,6 +8,8 @@ from patchyard.domain.codec import to_json
 from patchyard.domain.durations import duration
 from patchyard.domain.environment_limits import KEY, MEASURES
 
+UNSAID = "-"
+
 
 def plain(value: Any) -> Any:
     """Return a value as plain data; of a record also what was said as it would be by itself."""
@@ -24,7 +26,7 @@ def shown(name: str, value: Any) -> str:
     if is_time and value is not None:
         return duration(value)
     if value is None or value in ([], {}):
-        return "-"
+        return UNSAID
     if name == "gates":
         value = [f"{each['name']} ({each.get('command') or each['reads']})" for each in value]
     if name.startswith(f"{KEY}."):
@@ -36,4 +38,4 @@ def shown(name: str, value: Any) -> str:
     return flow(value) if isinstance(value, (dict, list)) else str(value)
 
 
-__all__ = ["plain", "shown"]
+__all__ = ["UNSAID", "plain", "shown"]

@@ -92,11 +92,11 @@ LISTS = frozenset(
 
 def parse_settings(value: Any) -> Settings:
     """Return the settings that plain data describes. Raises Fault with the place."""
-    body = check_keys({} if value is None else value, (), (*KEYS, *RESERVED))
-    for name in body:
-        if name in RESERVED:
+    for name in RESERVED:  # named by itself, so that the known keys are those that can be set
+        if isinstance(value, Mapping) and name in value:
             hint = IN_MODELS if name == "providers" else "take it out"
             raise Fault((name,), f"{name!r} cannot be set in this version", hint=hint)
+    body = check_keys({} if value is None else value, (), KEYS)
     return Settings(**{name: _read(name, body) for name in body if body[name] is not None})
 
 

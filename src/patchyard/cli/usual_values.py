@@ -1,0 +1,74 @@
+"""What counts where no setting says anything, as `config show` tells people."""
+
+from patchyard.domain.analysis_settings import MapSettings
+from patchyard.domain.budget import UNPRICED_TOKENS
+from patchyard.domain.checkpoint import DEFAULT_TRIGGERS
+from patchyard.domain.durations import duration
+from patchyard.domain.environment_limits import (
+    KEY,
+    MEASURES,
+    EnvironmentLimits,
+    given,
+    in_force,
+)
+from patchyard.domain.keeping import FREE_BYTES
+from patchyard.domain.network import NetworkGrant
+from patchyard.domain.plan import AUTO
+from patchyard.domain.pooling import Pooling
+from patchyard.domain.retention import DAY_S, Retention
+from patchyard.domain.settings import SHARES
+from patchyard.domain.sizes import shown_bytes
+
+_KEPT, _NETWORK, _POOL = Retention(), NetworkGrant(), Pooling()
+_DAYS = {
+    name: f"{getattr(_KEPT, name) / DAY_S:g}d" for name in ("workspaces", "journals", "machines")
+}
+_LIMITS = given(in_force(EnvironmentLimits()))
+_SHOWN = ("memory", "disk", "processes")  # of them; `agents env check KIND` shows all
+NONE = "none"
+USUAL = {
+    "agent": "model, or recipe for an action with steps",
+    "allow_paths": NONE,
+    "analysis": f"map_tokens: {MapSettings().map_tokens}",
+    "apply": NONE,
+    "approvals": NONE,
+    "automation_profile": AUTO,
+    "budget": "no shared limit",
+    "checkpoints": ", ".join(DEFAULT_TRIGGERS),
+    KEY: ", ".join([*(f"{name}: {MEASURES[name].show(_LIMITS[name])}" for name in _SHOWN), "…"]),
+    "execution_env_discovery": "false",
+    "execution_env_priority": "the chain with four levels",
+    "execution_environment": "process for `run`, host for `plan use`",
+    "gates": NONE,
+    "images": "by the language of the repository",
+    "include": NONE,
+    "invariants": NONE,
+    "keep": ", ".join(
+        f"{name}: {said}" for name, said in {**_DAYS, "free": shown_bytes(FREE_BYTES)}.items()
+    ),
+    "limits.max_calls": "no limit",
+    "limits.max_tokens": f"no limit; {UNPRICED_TOKENS:,} for a model without a known price",
+    "mcp_servers": NONE,
+    "model": "found when a plan begins; `agents model check` names it",
+    "mounts": NONE,
+    "network.allow_hosts": NONE,
+    "network.max_call_bytes": shown_bytes(_NETWORK.max_call_bytes),
+    "network.max_connections": str(_NETWORK.max_connections),
+    "network.max_plan_bytes": shown_bytes(_NETWORK.max_plan_bytes),
+    "network.planning": "false",
+    "pool": f"size: {_POOL.size}, total: {_POOL.total}, age: {duration(_POOL.age)}",
+    "protected_paths": "the list of this version alone",
+    "role": "developer, or that of the action",
+    "roles": "the role alone",
+    "safety": "no bounds beside the profile's",
+    "secrets": NONE,
+    "setup": "found by the repository's files",
+    "setup_share": SHARES[0],
+    "slots": "no limit",
+    "tools": "as the plan",
+    "validate": "found by the repository's files",
+    "variables": NONE,
+}
+"""By the name of a setting that has no value where nothing is said."""
+
+__all__ = ["NONE", "USUAL"]
