@@ -47,7 +47,10 @@ def _log_in_a_configuration(repo: Path) -> None:
 
 
 def _a_folder_of_objects(repo: Path) -> None:
-    _linked(repo, "objects/ab", repo.parent / "mine")
+    """One that holds no object: which do is another matter with each run."""
+    names = (f"objects/{number:02x}" for number in range(256))
+    empty = next(name for name in names if not (repo / ".git" / name).exists())
+    _linked(repo, empty, repo.parent / "mine")
 
 
 @pytest.mark.parametrize(
