@@ -114,6 +114,8 @@ def main() -> int:
     if options.at_once and len(os.sched_getaffinity(0)) < 2:
         print("--at-once needs two processors; leave it out here", file=sys.stderr)
         return 2
+    if options.kept:
+        options.kept.parent.mkdir(parents=True, exist_ok=True)
     turns = _kept(options.kept)
     for number in range(len(turns), max(options.turns, 1)):
         turns.append(turn_of(other, options.only, number, is_at_once=options.at_once))

@@ -94,6 +94,16 @@ def test_a_measure_of_one_side_is_named(
     assert "SLOWER" not in said
 
 
+def test_turns_are_kept_in_a_folder_that_was_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = checkout(tmp_path / "here", "10", "")
+    there = checkout(tmp_path / "there", "10", "")
+    kept = tmp_path / "build/more/turns"
+    run(monkeypatch, here, str(there), "--kept", str(kept), "--turns", "1")
+    assert len(kept.read_text().splitlines()) == 1
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each side has a processor")
 def test_both_at_once_swap_their_processors_and_kept_turns_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
