@@ -22,7 +22,7 @@ LATEST = ":latest"  # what Ollama adds to a name without a tag
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class _Look:
     """What a provider answered."""
 
     row: Finding
@@ -51,23 +51,23 @@ def _unread() -> Finding:
     return Finding(name="model", is_good=False, is_needed=False, said=said)
 
 
-async def _look(catalogue: Catalogue, name: str) -> Look:
+async def _look(catalogue: Catalogue, name: str) -> _Look:
     row = f"provider {name}"
     try:
         models = await catalogue.offered(name)
     except (ModelFailed, ModelUnavailable) as error:
         if has_no_list(error):
-            return Look(row=good(row, "answers, and has no list of its models"))
+            return _Look(row=good(row, "answers, and has no list of its models"))
         found = bad(row, error)
         is_asked = error.details.get("kind") != "no_key"
         said = found.said if is_asked else f"{found.said}; it was not asked"
-        return Look(row=replace(found, said=said, cure=without_plan(found.cure)))
+        return _Look(row=replace(found, said=said, cure=without_plan(found.cure)))
     except PatchyardError as error:
-        return Look(row=bad(row, error))
-    return Look(row=good(row, f"answers, {counted(len(models), 'model')} listed"), listed=models)
+        return _Look(row=bad(row, error))
+    return _Look(row=good(row, f"answers, {counted(len(models), 'model')} listed"), listed=models)
 
 
-async def _model(catalogue: Catalogue, looks: Mapping[str, Look]) -> Finding:
+async def _model(catalogue: Catalogue, looks: Mapping[str, _Look]) -> Finding:
     """Return the row of the model that `run` would take, with what is known of its provider."""
     try:
         named, role = await model_and_role_here()
@@ -93,7 +93,7 @@ def _said(choice: Choice, rows: Sequence[Finding]) -> str:
     return f"{choice.shown}; {'; '.join(each)}"
 
 
-def _known(catalogue: Catalogue, name: str, looks: Mapping[str, Look]) -> Finding:
+def _known(catalogue: Catalogue, name: str, looks: Mapping[str, _Look]) -> Finding:
     """Return what is known of a model without asking it."""
     provider, model = split_name(name)
     if provider in FILES:

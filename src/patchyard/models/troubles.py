@@ -198,4 +198,4 @@ def said_by(body: str) -> str:
     return " ".join(words.split())[:400] or "no reason given"
 
 
-__all__ = ["NO_IMAGES", "NO_TOOLS", "Provider", "said_by"]
+__all__ = ["AGAIN", "NO_IMAGES", "NO_TOOLS", "Provider", "said_by"]
