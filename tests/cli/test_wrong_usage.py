@@ -48,6 +48,12 @@ def test_wrong_usage_is_exit_2_and_names_what_and_how(
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 
 
+def test_the_help_of_a_place_says_what_counts_where_nothing_is_said() -> None:
+    told = " ".join(agents("plan", "use", "--help").stdout.split())
+    assert "else what project and settings say, and host where none does" in told
+    assert "host (default)" not in told
+
+
 @pytest.mark.parametrize("before", [("env", "check"), ("run", "x", "--in"), ()])
 def test_a_name_of_any_length_is_repeated_in_part(before: tuple[str, ...]) -> None:
     done = agents(*before, "k" * 100_000, "--format", "json")
