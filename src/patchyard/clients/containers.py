@@ -9,13 +9,15 @@ from typing import Any
 
 from patchyard.clients.carried import CarriedPython
 from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.overmounts import refuse_overmounts
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox_options import ToolboxOptions, bootstrap
-from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home, stands_in
+from patchyard.clients.walls import READ_ONLY_VARIABLES, TOOLBOX_PLACE, free_home
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
+    ExecutionEnvironment,
     Limits,
     Mount,
     is_gvisor,
@@ -82,7 +84,7 @@ def confined(
     Raises UsageError for mounts that would stand in for a part of it, EnvironmentUnavailable for
     a volume of the image.
     """
-    _refuse_reserved(spec)
+    refuse_overmounts(spec, ExecutionEnvironment.CONTAINER)
     _refuse_volumes(spec, image)
     own = (
         *(Mount(source=source, target=f"/etc/{name}") for name, source in equipped.etc.items()),
@@ -214,13 +216,6 @@ def _in_memory(
         **dict.fromkeys(inside.IN_MEMORY, f"{common},mode=1777"),
         home_of(spec): f"{common},{'mode=1777' if is_podman else own}",
     }
-
-
-def _refuse_reserved(spec: EnvironmentSpec) -> None:
-    for mount in (spec.workspace, *spec.mounts):
-        target = normpath(mount.target)
-        if inside.stands_in_container(target):
-            raise stands_in(target, "container", is_workspace=mount is spec.workspace)
 
 
 def _refuse_volumes(spec: EnvironmentSpec, image: Mapping[str, Any]) -> None:

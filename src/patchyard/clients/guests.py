@@ -7,13 +7,12 @@ from typing import Any
 
 from patchyard.clients.containers import etc_files, home_of
 from patchyard.clients.identity import AgentIdentity
+from patchyard.clients.overmounts import refuse_overmounts
 from patchyard.clients.rlimits import resource_limits
 from patchyard.clients.seccomp import filter_program
 from patchyard.clients.toolbox_options import ToolboxOptions, settings_text
-from patchyard.clients.walls import KEPT, RESERVED, stands_in
-from patchyard.domain.environment import EnvironmentSpec, Limits
+from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Limits
 from patchyard.domain.errors import EnvironmentUnavailable
-from patchyard.toolbox import inside
 from patchyard.toolbox.guest import REPLICA, SOCKET_FD
 
 MIB = 1024 * 1024
@@ -48,10 +47,7 @@ def memory_of(limits: Limits, *, host_bytes: int) -> int:
 
 def refuse_unshown(spec: EnvironmentSpec) -> None:
     """Raise UsageError or EnvironmentUnavailable for places that no machine of ours can show."""
-    for mount in (spec.workspace, *spec.mounts):
-        target = normpath(mount.target)
-        if inside.stands_in(target, kept=KEPT, held=RESERVED):
-            raise stands_in(target, "virtual machine", is_workspace=mount is spec.workspace)
+    refuse_overmounts(spec, ExecutionEnvironment.VM)
     for mount in spec.mounts:
         if mount.is_writable:
             raise EnvironmentUnavailable(

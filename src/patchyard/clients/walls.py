@@ -14,9 +14,9 @@ from typing import Any
 from patchyard.clients.identity import AgentIdentity
 from patchyard.clients.interpreters import Interpreter
 from patchyard.clients.layouts import KEYED
+from patchyard.clients.overmounts import refuse_overmounts
 from patchyard.clients.toolchains import SYSTEM_PLACES, Toolchains, is_within
-from patchyard.domain.environment import EnvironmentSpec, Mount
-from patchyard.domain.errors import UsageError
+from patchyard.domain.environment import EnvironmentSpec, ExecutionEnvironment, Mount
 from patchyard.toolbox import inside, surveying
 
 TOOLBOX_PLACE = inside.PLACE
@@ -26,14 +26,6 @@ HOMES = ("/home/agent", "/home/patchyard-agent", "/tmp/patchyard-agent")
 SYSTEM_PATH = tuple(
     f"{place}/{name}" for name in ("sbin", "bin") for place in ("/usr/local", "/usr", "")
 )
-RESERVED = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys", "/run"),
-    *("/home", "/tmp", "/var/tmp"),
-)
-"""Neither a workspace nor a mount may stand in for one of these, or hold one."""
-KEPT = ("/proc", "/sys", "/dev", TOOLBOX_PLACE)
-"""Nor may one lie below one of these."""
-
 ETC = (
     *("alternatives", "bash.bashrc"),
     *("crypto-policies", "debian_version", "fonts", "gai.conf", "host.conf", "inputrc"),
@@ -158,7 +150,7 @@ def build_view(
     spec: EnvironmentSpec, *, identity: AgentIdentity, machine: Machine, toolchains: Toolchains
 ) -> View:
     """Return what `spec` shows. Pure. Raises UsageError for mounts that would stand in the way."""
-    _refuse_reserved(spec)
+    refuse_overmounts(spec, ExecutionEnvironment.PROCESS)
     mounts = (*machine.interpreter.mounts, *toolchains.mounts, spec.workspace, *spec.mounts)
     home = free_home([normpath(mount.target) for mount in mounts])
     layers = (
@@ -239,21 +231,6 @@ def _mounted(mount: Mount) -> Place:
     return Place(target=normpath(mount.target), show=show, source=mount.source)
 
 
-def _refuse_reserved(spec: EnvironmentSpec) -> None:
-    for mount in (spec.workspace, *spec.mounts):
-        target = normpath(mount.target)
-        if inside.stands_in(target, kept=KEPT, held=RESERVED):
-            raise stands_in(target, "sandbox", is_workspace=mount is spec.workspace)
-
-
-def stands_in(target: str, part_of: str, *, is_workspace: bool) -> UsageError:
-    """Return the refusal of a workspace or a mount that would hide what the kind itself shows."""
-    hint = f"show a folder below it (`--mount {target.rstrip('/')}/NAME`), or take another kind"
-    if is_workspace:
-        hint = "move the checkout to a folder of its own, or take another kind"
-    return UsageError(f"{target} would stand in for a part of the {part_of}", hint=hint)
-
-
 def _variables(
     spec: EnvironmentSpec, *, home: str, machine: Machine, toolchains: Toolchains
 ) -> dict[str, str]:
@@ -289,9 +266,7 @@ __all__ = [
     "ETC",
     "ETC_BEGINNINGS",
     "HOMES",
-    "KEPT",
     "READ_ONLY_VARIABLES",
-    "RESERVED",
     "SYSTEM_PATH",
     "TOOLBOX_PLACE",
     "WANTED",
@@ -303,7 +278,6 @@ __all__ = [
     "describe",
     "free_home",
     "read_machine",
-    "stands_in",
     "surveyed",
     "with_parents",
 ]
