@@ -39,15 +39,21 @@ def _shown(device: int) -> Iterator[Path]:
 
 def source(number: str) -> str:
     """Return what is mounted with a device number such as 8:1, often a device; empty if unknown."""
+    return mounted(number)[1]
+
+
+def mounted(number: str) -> tuple[str, str]:
+    """Return kind and source of what is mounted with a device number, empty if unknown."""
     try:
         lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
-        return ""
+        return "", ""
     for line in lines:
         mount, _, kind = line.partition(" - ")
         if mount.split(" ")[2] == number:
-            return kind.split(" ")[1]
-    return ""
+            words = kind.split(" ")
+            return words[0], words[1]
+    return "", ""
 
 
-__all__ = ["is_same_mount", "mount_id", "source"]
+__all__ = ["is_same_mount", "mount_id", "mounted", "source"]

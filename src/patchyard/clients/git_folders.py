@@ -19,6 +19,7 @@ from patchyard.clients.git_files import (
     require_files,
     require_included,
 )
+from patchyard.clients.listings import Listing, Listings, Look
 from patchyard.domain.errors import UsageError
 
 TABLES = "reftable/tables.list"
@@ -38,27 +39,31 @@ ESCAPES = dict(zip(b"abtnvfr", b"\a\b\t\n\v\f\r", strict=True))
 MOST_LED = 1_000_000  # entries behind links to folders, and in stores that others lend
 
 
-def require_readable(git: ForeignGit, top: Path, *, home: str, ref: str = "") -> None:
+def require_readable(
+    git: ForeignGit, top: Path, *, home: str, ref: str = "", listings: Listings | None = None
+) -> None:
     """Raise UsageError naming what lies in the place of a file of git's and is none.
 
-    `top` is the top of a checkout, `home` the user's, `ref` a name that git is going to resolve.
-    What is not there, or closed to this user, is left to git, which says so itself.
+    `top` is the top of a checkout, `home` the user's, `ref` a name that git is going to resolve,
+    `listings` what is remembered of folders. What is not there, or closed to this user, is left to
+    git, which says so itself.
     """
+    look = (listings or Listings()).look()
     git_dir, common_dir = directories_of(top)
     require_files(git_dir, common_dir)
-    require_refs(git_dir, common_dir)
+    require_refs(git_dir, common_dir, look)
     require_named(git_dir, common_dir, ref)
-    rest = _Folders()
+    rest = _Folders(look)
     for folder in dict.fromkeys((git_dir / "logs", common_dir / "logs")):
         rest.require(folder)
     _require_objects(rest, common_dir / "objects")
     require_included(git, (common_dir / "config", git_dir / "config.worktree"), home)
 
 
-def require_refs(git_dir: Path, common_dir: Path) -> None:
+def require_refs(git_dir: Path, common_dir: Path, look: Look) -> None:
     """Raise UsageError for what git would wait for as it reads a ref, a symbolic one's too."""
     both = dict.fromkeys((git_dir, common_dir))
-    folders = _Folders()
+    folders = _Folders(look)
     for place in (git_dir / "HEAD", *common_dir.glob(HEADS)):
         _require_followed(place, git_dir, common_dir)
     for where in both:
@@ -140,7 +145,8 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 class _Folders:
     """Folders that were looked at, however many names lead there."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Look) -> None:
+        self._look = look
         self._known: set[tuple[int, int]] = set()  # device and inode
         self._led = 0
 
@@ -160,28 +166,23 @@ class _Folders:
         waiting = [(os.fspath(folder), is_led)]
         while waiting:
             at, is_led = waiting.pop()
-            if not self._is_new(at):
+            status = status_of(at)
+            if status is None or not self._is_new(status):
                 continue
-            entries = listed(at)
+            listing = lying_in(self._look, at, None if with_files else status)
             if is_led:
-                self._count(len(entries), folder)
-            for entry in entries:
-                if entry.is_file(follow_symlinks=False):  # most are
-                    if with_files:
-                        yield entry.path
-                elif entry.is_dir(follow_symlinks=False):
-                    waiting.append((entry.path, is_led))
-                elif _leads_to_folder(entry):
-                    waiting.append((entry.path, True))
+                self._count(listing.count, folder)
+            waiting += [(f"{at}/{name}", is_led) for name in listing.folders]
+            if with_files:
+                yield from (f"{at}/{name}" for name in (*listing.files, *listing.dotted))
+            for name in listing.others:
+                place = f"{at}/{name}"
+                if os.path.isdir(place):  # noqa: PTH112 - a link; of a name, one of many
+                    waiting.append((place, True))
                 else:
-                    yield entry.path
+                    yield place
 
-    def _is_new(self, folder: str) -> bool:
-        try:
-            status = os.stat(folder)  # noqa: PTH116 - of a name, one of very many
-        except OSError as error:
-            _require_short(folder, error)
-            return False
+    def _is_new(self, status: os.stat_result) -> bool:
         key = (status.st_dev, status.st_ino)
         is_new = key not in self._known
         self._known.add(key)
@@ -197,17 +198,31 @@ class _Folders:
             )
 
 
-def listed(folder: str) -> list[os.DirEntry[str]]:
-    """Return what lies in a folder, nothing for one that is closed or not there.
+def status_of(folder: str) -> os.stat_result | None:
+    """Return what `stat` says of a folder, None for one that is closed or not there.
 
     Raises UsageError for a path that is too long to look at.
     """
     try:
-        with os.scandir(folder) as entries:
-            return list(entries)
+        return os.stat(folder)  # noqa: PTH116 - of a name, one of very many
     except OSError as error:
         _require_short(folder, error)
-        return []
+        return None
+
+
+def lying_in(look: Look, folder: str, status: os.stat_result | None) -> Listing:
+    """Return what lies in a folder of that status, nothing for one that is closed or not there.
+
+    Without a status it is listed anew, with its files. Raises UsageError for a path that is too
+    long to look at.
+    """
+    try:
+        if status is None:
+            return look.anew(folder, with_files=True)
+        return look.within(folder, status)
+    except OSError as error:
+        _require_short(folder, error)
+        return Listing()
 
 
 def _require_short(path: str, error: OSError) -> None:
@@ -218,11 +233,11 @@ def _require_short(path: str, error: OSError) -> None:
         ) from error
 
 
-def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_symlink() and entry.is_dir()
-    except OSError:  # in a circle
-        return False
-
-
-__all__ = ["MOST_LED", "listed", "require_named", "require_readable", "require_refs"]
+__all__ = [
+    "MOST_LED",
+    "lying_in",
+    "require_named",
+    "require_readable",
+    "require_refs",
+    "status_of",
+]

@@ -13,12 +13,12 @@ from patchyard.clients.git import Git
 from patchyard.clients.reader import Reader
 from patchyard.clients.treewriter import chunks_of, hash_blob, quote
 from patchyard.domain.changeset import FilteredPair
+from patchyard.workspaces.indexed import names_rules
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import Store, parts
 from patchyard.workspaces.view import View
 
 ATTRIBUTES = ("text", "eol", "ident", "filter", "working-tree-encoding")
-RULES = b".gitattributes\0"
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 
 
@@ -29,19 +29,14 @@ def in_checkout(shown: View, store: Store, changed: set[str]) -> dict[str, Filte
     if not (
         settings.get("core.autocrlf", "false").lower() in {"true", "input", "1", "yes", "on"}
         or shown.attributes
-        or _names_rules(shown.index)
-        or _names_rules(os.fsencode(names))
+        or shown.indexed.has_attributes
+        or names_rules(os.fsencode(names))
     ):
         return {}
-    index = index_of(shown.index)
+    index = index_of(shown.listed())
     rules = rules_for(shown.git, sorted(index.keys() | changed), settings)
     doubtful = {path: how for path, how in rules.items() if may_convert(how, store.source)}
     return _pairs(shown, store, doubtful, changed, index)
-
-
-def _names_rules(listed: bytes) -> bool:
-    """Whether a file of attributes is among paths, each of which a NUL ends."""
-    return listed.startswith(RULES) or any(end + RULES in listed for end in (b"\0", b"\t", b"/"))
 
 
 def rules_for(

@@ -15,7 +15,7 @@ from patchyard.clients.git_folders import require_readable
 from patchyard.clients.scratch import sweep
 from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
-from patchyard.domain.errors import Unavailable, UsageError, WorkFailed, named_paths
+from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
 from patchyard.domain.held import Entries
 from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.links import TreeLinks
@@ -25,6 +25,8 @@ from patchyard.workspaces.commits import tree_with
 from patchyard.workspaces.conversions import sizes_of
 from patchyard.workspaces.edits import Edit
 from patchyard.workspaces.layers import lying_over
+from patchyard.workspaces.losses import damaged, gone, lost_result
+from patchyard.workspaces.recollection import Recollections
 from patchyard.workspaces.sight import Tracked
 from patchyard.workspaces.store import Store, parts
 from patchyard.workspaces.treelinks import links_of
@@ -32,10 +34,6 @@ from patchyard.workspaces.view import HOME_KEY, XDG_KEY
 
 KEPT_LISTINGS = 4
 ATTEMPTS = 3
-FROM_CHECKPOINT = (
-    "`agents plan rollback ID` lists the plan's checkpoints: go back to the last, and `agents plan"
-    " resume ID` makes the result anew; without one begin the task anew with `agents run`"
-)
 
 T = TypeVar("T")
 
@@ -61,6 +59,7 @@ class GitTrees:
         self.bases = Bases(home / "bases", uid=self.uid, gid=self.gid)
         self._environ = dict(os.environ if environ is None else environ)
         self._listings: dict[str, dict[str, tuple[str, str]]] = {}
+        self._recollections = Recollections(home / "trees")
         self._tracked: tuple[str, Tracked] | None = None
         self._lock = threading.Lock()
 
@@ -209,14 +208,15 @@ class GitTrees:
             further={"safe.directory": str(top)},
             known=ITS_OWN,
         )
-        require_readable(asking, top, home=self._environ.get("HOME", ""))
+        known, home = self._recollections.of(top), self._environ.get("HOME", "")
+        require_readable(asking, top, home=home, listings=known.listings)
         found = source.find(asking, top, self._environ)
         places = {
-            HOME_KEY: self._environ.get("HOME", ""),
+            HOME_KEY: home,
             XDG_KEY: self._environ.get("XDG_CONFIG_HOME", ""),
         }
         found = replace(found, settings={**found.settings, **places})
-        store = Store(asking, self.home / "trees" / found.key, found)
+        store = Store(asking, self.home / "trees" / found.key, found, recollection=known)
         store.ensure()
         return store
 
@@ -261,6 +261,7 @@ class GitTrees:
             if not mending.mend(store, f"{commit}^{{tree}}", commit, lambda _: None):
                 raise
             base = taken()
+        self._recollections.write(store.source.top)
         links = {
             path: blob
             for path, (mode, blob) in self.entries(base, base.tree).items()
@@ -274,7 +275,7 @@ class GitTrees:
         needed = {base.tree, base.excludes, base.attributes, *normalised} - {""}
         commit = base.commit or ""
         if not is_there(base):
-            raise _gone(base)
+            raise gone(base)
         try:
             store = self.store_of(base)
             store.history(commit)
@@ -282,9 +283,9 @@ class GitTrees:
                 self._taken(store, commit, base.branch)
             is_whole = os.fspath(store.git_dir) == base.store and _holds(store, needed)
         except (UsageError, WorkFailed) as error:
-            raise _gone(base) from error
+            raise gone(base) from error
         if not is_whole:
-            raise _gone(base)
+            raise gone(base)
 
     def _taken(self, store: Store, commit: str, branch: str | None) -> Base:
         return _patiently(lambda: snapshot.of_checkout(store, commit, branch, home=self.home))
@@ -307,7 +308,7 @@ class GitTrees:
                 return self._taken(made, commit, base.branch)
 
             if not mending.mend(store, base.tree, commit, retake):
-                raise _damaged(base, mending.lost_of(git, base.tree)) from None
+                raise damaged(base, mending.lost_of(git, base.tree)) from None
             return work()
 
     def _read(self, base: Base, tree: str, *arguments: str) -> bytes:
@@ -318,7 +319,7 @@ class GitTrees:
             lost = mending.lost_of(self.git_of(base), tree)
             if not lost:
                 raise
-            raise _lost_result(base, tree, lost) from error
+            raise lost_result(base, tree, lost) from error
 
     def patch(self, base: Base, changeset: ChangeSet, paths: tuple[str, ...]) -> bytes:
         """Return the change set as a patch; blocking."""
@@ -358,34 +359,6 @@ def is_there(base: Base) -> bool:
 
 def _holds(store: Store, objects: set[str]) -> bool:
     return len(sizes_of(store.git, objects)) == len(objects)
-
-
-def _gone(base: Base) -> Unavailable:
-    return Unavailable(
-        f"the base of this plan was deleted ({base.store}), and {base.repository} does not hold"
-        " the same any more",
-        hint="bring the checkout back to what it was and resume, or begin the task anew with"
-        " `agents run` or `agents plan use`",
-    )
-
-
-def _damaged(base: Base, lost: Sequence[str]) -> Unavailable:
-    what = f"it lacks {named_paths(lost)}" if lost else "its history cannot be read"
-    return Unavailable(
-        f"the base of this plan is damaged in {base.store}: {what}, and {base.repository} does not"
-        " hold the same any more",
-        hint="bring the checkout back to what it was (the lost files are enough), or the store from"
-        " a backup, and resume; else begin the task anew with `agents run` or `agents plan use`",
-        details={"lost": list(lost)},
-    )
-
-
-def _lost_result(base: Base, tree: str, lost: Sequence[str]) -> Unavailable:
-    if all(lost):
-        said = f"the result of this plan is damaged: {base.store} lost {named_paths(lost)}"
-    else:
-        said = f"the result of this plan was deleted: {base.store} does not hold {tree}"
-    return Unavailable(said, hint=FROM_CHECKPOINT, details={"lost": list(lost)})
 
 
 def _patiently(take: Callable[[], Base]) -> Base:

@@ -17,76 +17,64 @@ from patchyard.clients.git_files import (
     require_file,
     require_files,
 )
-from patchyard.clients.git_folders import listed, require_refs
+from patchyard.clients.git_folders import lying_in, require_refs, status_of
+from patchyard.clients.listings import Listings, Look
+from patchyard.workspaces.indexed import Indexed
 
 RULES = frozenset({".gitattributes", ".gitignore"})
 DIRECTORY = ".git"
-FOLDER = re.compile(rb"\t([^\0]*)/")  # of a path of `ls-files --stage -z`
-SUBMODULE = re.compile(rb"\x00160000 [^\t]*\t([^\0]*)")  # of a line that follows another
 HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")  # of a repository, as git tells one (setup.c)
 HEAD_BYTES = 256
 
 
-def require_readable(git: Git, top: Path, index: bytes) -> None:
+def require_readable(
+    git: Git, top: Path, index: Indexed, *, listings: Listings | None = None
+) -> None:
     """Raise UsageError naming what git would wait for, or read without end, in a work tree.
 
-    `git` looks at the work tree `top`, `index` is all of its `ls-files --stage -z`. Looks through
-    the folders that git enters: those of tracked files, and others that no rule ignores.
+    `git` looks at the work tree `top`, `index` is what its index holds, `listings` what is
+    remembered of folders. Looks through the folders that git enters: those of tracked files, and
+    others that no rule ignores.
     """
-    folders, submodules = _tracked(index)
-    for path in submodules:
-        _is_repository(top / path)
+    look = (listings or Listings()).look()
+    for path in index.submodules:
+        _is_repository(top / path, look)
     waiting = [""]
     while waiting:
         further: list[str] = []  # without a tracked file
         while waiting:
             at = waiting.pop()
-            for path in _folders_in(top, at, is_tracked=at in folders):
-                if path in folders:
+            for path in _folders_in(top, at, look, is_tracked=at in index.folders):
+                if path in index.folders:
                     waiting.append(path)
-                elif path not in submodules:
+                elif path not in index.submodules:
                     further.append(path)
         waiting = _entered(git, further)
 
 
-def _tracked(index: bytes) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the folders of tracked files, and the paths of submodules."""
-    folders = {""}
-    for folder in set(FOLDER.findall(index)):
-        above = os.fsdecode(folder)
-        while above not in folders:
-            folders.add(above)
-            above = above.rpartition("/")[0]
-    submodules = frozenset(map(os.fsdecode, SUBMODULE.findall(b"\0" + index)))
-    return frozenset(folders), submodules
-
-
-def _folders_in(top: Path, at: str, *, is_tracked: bool) -> Sequence[str]:
+def _folders_in(top: Path, at: str, look: Look, *, is_tracked: bool) -> Sequence[str]:
     """Look at what git opens in a folder, and return the paths of those in it that it may enter."""
-    found, dotted = [], []
-    for entry in listed(f"{top}/{at}"):
-        if entry.name.startswith("."):
-            dotted.append(entry)
-        elif entry.is_dir(follow_symlinks=False):
-            found.append(entry.name)
-    for entry in dotted:
-        name = entry.name.lower()  # a file system may take the one for the other
-        if name in RULES:
-            if not os.path.isdir(entry.path):  # noqa: PTH112 - one that is closed to us is none
-                require_file(entry.path, MAX_TEXT_BYTES)
-        elif name == DIRECTORY:
-            if at and _is_repository(top / at) and not is_tracked:
-                return ()
-        elif entry.is_dir(follow_symlinks=False):
-            found.append(entry.name)
+    folder = f"{top}/{at}"
+    status = status_of(folder)
+    if status is None:
+        return ()
+    listing = lying_in(look, folder, status)
+    found = [name for name in listing.folders if name.lower() != DIRECTORY]
+    for name in (*listing.dotted, *listing.others, *listing.folders):
+        kind = name.lower()  # a file system may take the one for the other
+        if kind in RULES:
+            if not os.path.isdir(f"{folder}/{name}"):  # noqa: PTH112 - a closed one is none
+                require_file(f"{folder}/{name}", MAX_TEXT_BYTES)
+        elif kind == DIRECTORY and at and _is_repository(top / at, look) and not is_tracked:
+            return ()
     return [f"{at}/{name}" for name in found] if at else found
 
 
-def _is_repository(folder: Path) -> bool:
+def _is_repository(folder: Path, look: Look) -> bool:
     """Look at the git directory in a folder, and return whether git takes it for one."""
     git_dir, common_dir = directories_of(folder)
     require_files(git_dir, common_dir)
-    require_refs(git_dir, common_dir)
+    require_refs(git_dir, common_dir, look)
     head = git_dir / "HEAD"
     if head.is_symlink():
         is_head = os.fspath(head.readlink()).startswith("refs/")

@@ -65,7 +65,8 @@ def of_checkout(store: Store, commit: str, branch: str | None, *, home: Path) ->
         with ThreadPoolExecutor() as beside:  # each waits for a git of its own
             staged = beside.submit(view.staged, shown, commit)
             root = beside.submit(store.git.run, "rev-parse", f"{commit}^{{tree}}")
-            require_readable(shown.git, store.source.top, shown.index)
+            listings = store.recollection.listings
+            require_readable(shown.git, store.source.top, shown.indexed, listings=listings)
             touched = beside.submit(view.touched, shown)
             files, nested = view.untracked(shown)
         draft = _Draft(

@@ -17,6 +17,7 @@ from patchyard.clients.locks import locked
 from patchyard.clients.shelves import Shelf
 from patchyard.clients.syncing import put_in_place
 from patchyard.domain.errors import UsageError
+from patchyard.workspaces.recollection import Recollection
 from patchyard.workspaces.source import Source
 
 RAW_BYTES = "* -text !eol -ident -filter !working-tree-encoding -export-ignore -export-subst\n"
@@ -28,8 +29,14 @@ MAX_BORROWED = 16  # a history that borrows from more is fetched whole
 class Store:
     """The folder of one repository under the home."""
 
-    def __init__(self, git: Git, folder: Path, source: Source) -> None:
-        """Take `folder` as the place; nothing is made yet."""
+    def __init__(
+        self, git: Git, folder: Path, source: Source, *, recollection: Recollection | None = None
+    ) -> None:
+        """Take `folder` as the place; nothing is made yet.
+
+        `recollection` is what is known of the checkout from earlier looks.
+        """
+        self.recollection = recollection or Recollection()
         self.folder = folder
         self.source = source
         self.git_dir = folder / "store.git"

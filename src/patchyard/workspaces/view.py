@@ -4,9 +4,10 @@ Through it git reads the checkout without a setting, filter, hook or lock of the
 """
 
 import contextlib
+import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from patchyard.clients.git_files import MAX_INDEX_BYTES, require_plain
 from patchyard.clients.scratch import scratch
 from patchyard.clients.treewriter import chunks_of
 from patchyard.domain.errors import UsageError
+from patchyard.workspaces.indexed import Indexed
 from patchyard.workspaces.source import Source
 from patchyard.workspaces.store import Store, parts
 
@@ -31,11 +33,15 @@ class View:
 
     git: Git  # looks at the view; objects go to the store
     folder: Path
-    index: bytes  # the copy of the index, as `ls-files --stage -z` says it
+    indexed: Indexed  # what the copy of the index holds
     excludes: bytes  # the user's excludes file, then info/exclude
     attributes: bytes  # the user's attributes file, then info/attributes
     withheld: tuple[str, ...]  # which of the two hold a file that the repository itself chose
     conversions: Mapping[str, str]  # the user's settings that decide on them
+
+    def listed(self) -> bytes:
+        """Return the entries of the copy of the index, as `ls-files --stage -z` says them."""
+        return _listed(self.git, self.folder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +68,7 @@ def opened(store: Store) -> Iterator[View]:
             (folder / name).mkdir()
         (folder / "HEAD").write_text("ref: refs/heads/base\n")
         shutil.copyfile(store.git_dir / "config", folder / "config")
-        _copy_index(source, folder)
+        digest = _copy_index(source, folder)
         excludes = _rules(source, EXCLUDES, "ignore", "exclude")
         attributes = _rules(source, ATTRIBUTES, "attributes", "attributes")
         kinds = (("excludes", EXCLUDES, "exclude"), ("attributes", ATTRIBUTES, "attributes"))
@@ -80,7 +86,7 @@ def opened(store: Store) -> Iterator[View]:
         yield View(
             git=git,
             folder=folder,
-            index=git.run("ls-files", "--stage", "-z", cwd=folder),
+            indexed=store.recollection.indexes.of(digest, lambda: _listed(git, folder)),
             excludes=excludes,
             attributes=attributes,
             withheld=tuple(kind for kind, *row in kinds if _is_chosen_by(source, *row)),
@@ -88,30 +94,43 @@ def opened(store: Store) -> Iterator[View]:
         )
 
 
-def _copy_index(source: Source, folder: Path) -> None:
-    """Copy it with its time, by which git knows entries that were written in the same second."""
+def _listed(git: Git, folder: Path) -> bytes:
+    return git.run("ls-files", "--stage", "-z", cwd=folder)
+
+
+def _copy_index(source: Source, folder: Path) -> str:
+    """Copy it with its time, by which git knows entries that were written in the same second.
+
+    Returns a hash of all that was copied.
+    """
+    known = hashlib.sha256()
     try:
-        _copy(source.git_dir / "index", folder / "index")
-        for shared in source.git_dir.glob("sharedindex.*"):
-            _copy(shared, folder / shared.name)
+        _copy(source.git_dir / "index", folder / "index", known.update)
+        for shared in sorted(source.git_dir.glob("sharedindex.*")):
+            known.update(b"\0" + os.fsencode(shared.name) + b"\0")
+            _copy(shared, folder / shared.name, known.update)
     except FileNotFoundError:
-        return
+        pass
     except PermissionError as error:
         raise UsageError(
             f"{error.filename} cannot be read", hint="give this user the right to read it"
         ) from error
+    return known.hexdigest()
 
 
-def _copy(place: Path, target: Path) -> None:
-    """Copy a file with its times.
+def _copy(place: Path, target: Path, take: Callable[[bytes], None]) -> None:
+    """Copy a file with its times; `take` is given its size, and its content by pieces.
 
     Raises UsageError for what is none, or has no end in sight; ChangedMeanwhile where it shrank.
     """
     with open(place, "rb", opener=lambda path, flags: os.open(path, flags | WITHOUT_WAIT)) as file:
         status = os.fstat(file.fileno())
         require_plain(place, status, most=MAX_INDEX_BYTES)
+        take(status.st_size.to_bytes(8, "big"))
         with target.open("wb") as made:
-            made.writelines(chunks_of(file.fileno(), status.st_size))  # no more: it may grow
+            for piece in chunks_of(file.fileno(), status.st_size):  # no more: it may grow
+                take(piece)
+                made.write(piece)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
