@@ -61,6 +61,7 @@ class GitTrees:
         self._listings: dict[str, dict[str, tuple[str, str]]] = {}
         self._recollections = Recollections(home / "trees")
         self._tracked: tuple[str, Tracked] | None = None
+        self._submodules: tuple[str, Mapping[str, str]] | None = None
         self._lock = threading.Lock()
 
     async def snapshot(self, repository: Path, *, ref: str | None = None) -> Base:
@@ -262,12 +263,16 @@ class GitTrees:
                 raise
             base = taken()
         self._recollections.write(store.source.top)
-        links = {
-            path: blob
-            for path, (mode, blob) in self.entries(base, base.tree).items()
-            if mode == snapshot.GITLINK
-        }
-        return replace(base, submodules=links)
+        return replace(base, submodules=self._submodules_of(base))
+
+    def _submodules_of(self, base: Base) -> Mapping[str, str]:
+        """Return the commit of each submodule by path; kept for the last tree."""
+        known = self._submodules
+        if known is None or known[0] != base.tree:
+            entries = self.entries(base, base.tree).items()
+            links = {path: blob for path, (mode, blob) in entries if mode == snapshot.GITLINK}
+            self._submodules = known = (base.tree, links)
+        return dict(known[1])
 
     def _restore(self, base: Base) -> None:
         """Make the deleted store of a base again, if the user's repository still holds the same."""
