@@ -1,10 +1,12 @@
 """Where a command's words go: closed, full, broken outputs, and readers that are strict."""
 
 import importlib
+import itertools
 import json
 import math
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +61,12 @@ def test_a_folder_that_is_gone_is_named_with_the_cure(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_with_the_folder_that_lies_on_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    real, filled = shutil.disk_usage, itertools.count()
+
+    def filling(place: Path) -> object:  # as where others write to the disk between two looks
+        return real(place)._replace(free=(1 << 30) - next(filled))
+
+    monkeypatch.setattr("shutil.disk_usage", filling)
     home, tasks = tmp_path / "home", tmp_path / "new" / "work"
     full = Unavailable("fatal: write error: No space left on device", hint="free some space")
     environ = {"PATCHYARD_HOME": str(home), "WORKSPACE_DIR": str(tasks)}

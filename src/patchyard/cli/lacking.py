@@ -53,11 +53,14 @@ def placed(error: PatchyardError, environ: Mapping[str, str]) -> PatchyardError:
     named = {"PATCHYARD_HOME": where.home}
     if where.tasks is not None:
         named["WORKSPACE_DIR"] = where.tasks
-    free = {name: _free(folder) for name, folder in named.items()}
-    name = min(free, key=lambda name: free[name])
-    if free[name] >= SCARCE_BYTES:
+    disks: dict[int, tuple[int, str]] = {}  # by device, each looked at once: others may write to it
+    for name, folder in named.items():
+        there = _nearest(folder)
+        disks.setdefault(there.stat().st_dev, (shutil.disk_usage(there).free, name))
+    free, name = min(disks.values(), key=lambda disk: disk[0])
+    if free >= SCARCE_BYTES:
         return error  # it is another disk that is full
-    cure = f"{named[name]} has {free[name] / MIB:.1f} MiB left; {name} chooses another place"
+    cure = f"{named[name]} has {free / MIB:.1f} MiB left; {name} chooses another place"
     error.hint = f"{error.hint}; {cure}" if error.hint else cure
     return error
 
@@ -67,10 +70,11 @@ def _folders(environ: Mapping[str, str]) -> list[Path]:
     return [where.home, *filter(None, [where.tasks]), Path(tempfile.gettempdir())]
 
 
-def _free(folder: Path) -> int:
+def _nearest(folder: Path) -> Path:
+    """Return the folder, or the one above it that is there."""
     while not folder.exists():
         folder = folder.parent
-    return shutil.disk_usage(folder).free
+    return folder
 
 
 __all__ = ["MIB", "READ_ONLY", "placed", "refused"]
