@@ -3,13 +3,18 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 
-def agents(*arguments: str) -> subprocess.CompletedProcess[str]:
+def agents(*arguments: str, within: str | Path = "/") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "patchyard", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "patchyard", *arguments],
+        cwd=within,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -26,8 +31,6 @@ def agents(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("run", "@/no/such/file"), 2, "cannot be read"),
         (("run", "x", "--timeout", "soon"), 2, "is not a duration"),
         (("run", "x", "--timeout", "soon"), 2, "a number alone is seconds"),
-        (("mcp", "serve", "--in", "proces"), 2, "Did you mean 'process'?"),
-        (("mcp", "serve", "--model", "olama:x"), 2, "Did you mean 'ollama'?"),
         (("run", "x", "--max-steps", "-1"), 2, "--max-steps"),
         (("run", "x", "--automation-profile", "ful-auto"), 2, "full-auto"),
         (("run", "x", "--role", "develper"), 2, "Did you mean 'developer'"),
@@ -46,6 +49,18 @@ def test_wrong_usage_is_exit_2_and_names_what_and_how(
 ) -> None:
     done = agents(*arguments)
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(("--in", "proces"), "Did you mean 'process'?"), (("--model", "olama:x"), "'ollama'?")],
+)
+def test_nothing_is_served_that_no_plan_could_be_made_with(
+    arguments: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    done = agents("mcp", "serve", *arguments, within=tmp_path)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
 def test_the_help_of_a_place_says_what_counts_where_nothing_is_said() -> None:
