@@ -55,7 +55,13 @@ async def test_a_program_that_is_not_there_is_named_with_how_it_comes_in(
     [
         (127, "sh: 1: pytest: not found\n", "`pytest` is not there"),
         (127, "bash: line 1: tools/go: command not found", "`tools/go` is not there"),
-        (127, "", "a program is not there"),
+        (127, "bash: line 1: ./gone.sh: No such file or directory\n", "`./gone.sh` is not there"),
+        (127, "run.sh: line 3: /opt/x/go: No such file or directory", "`/opt/x/go` is not there"),
+        (127, "/usr/bin/env: ‘python9’: No such file or directory", "`python9` is not there"),
+        (127, "env: 'python9': No such file or directory", "`python9` is not there"),
+        (127, "cat: gone: No such file or directory", "exit code 127 usually means that a program"),
+        (127, "bash: ./x: cannot execute: required file not found", "exit code 127 usually means"),
+        (127, "", "exit code 127 usually means that a program is not there on container: run"),
         (1, "sh: 1: pytest: not found\n", ""),
         (None, "", ""),
     ],
@@ -64,7 +70,7 @@ def test_the_missing_program_is_read_of_what_the_shell_says(
     code: int | None, output: str, named: str
 ) -> None:
     said = absence_cure(code, output, ExecutionEnvironment.CONTAINER)
-    assert said.startswith(named)
+    assert said.startswith(named), said
     assert bool(said) == bool(named)
 
 
