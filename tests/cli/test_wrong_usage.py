@@ -53,7 +53,11 @@ def test_wrong_usage_is_exit_2_and_names_what_and_how(
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(("--in", "proces"), "Did you mean 'process'?"), (("--model", "olama:x"), "'ollama'?")],
+    [
+        (("--in", "proces"), "Did you mean 'process'?"),
+        (("--model", "olama:x"), "'ollama'?"),
+        ((), "has no commit yet"),
+    ],
 )
 def test_nothing_is_served_that_no_plan_could_be_made_with(
     arguments: tuple[str, ...], said: str, tmp_path: Path

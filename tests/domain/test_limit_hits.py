@@ -166,6 +166,14 @@ def test_the_time_is_that_of_the_call_or_of_the_limit_whichever_is_less() -> Non
     assert found.allowed == 9.0
 
 
+def test_the_own_time_of_a_server_is_no_limit_of_the_environment() -> None:
+    late: dict[str, Any] = {"error": "TIMEOUT", "success": False}  # by a server: no `elapsed_s`
+    assert hit(**late, timeout_s=3.0) is None
+    found = hit(**late, timeout_s=9.0)
+    assert found is not None
+    assert sentence(found).startswith("the limit `wall` was reached: 9 s; do less in one call")
+
+
 def test_output_is_measured_by_its_longer_stream() -> None:
     found = hit(success=True, stdout_bytes=20, stderr_bytes=51)
     assert found == Hit(limit="output", used=51, allowed=50, seen_by="cap")

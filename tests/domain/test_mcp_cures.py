@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchyard.domain.mcp_cures import by_hand, cure_of, told, with_cure
+from patchyard.domain.mcp_cures import cure_of, cure_of_start, told, with_cure
 from patchyard.domain.tooling import ToolResult
 
 
@@ -24,18 +24,21 @@ def test_a_cure_fits_what_the_failure_says(why: str, cure: str) -> None:
 
 def test_a_server_that_is_fetched_first_is_told_that_no_registry_is_reached() -> None:
     why = "h gave no answer within 60 s and was ended"
-    for command in ("npx -y server", "/usr/bin/uvx server"):
-        assert "no registry is reached from inside" in cure_of(why, command=command)
-    assert "timeout_s" in cure_of(why, command="python3 server.py")
-    assert "--mount" in cure_of("there is no program npx in here", command="npx -y server")
+    for words in (["npx", "-y", "server"], ["/usr/bin/uvx", "server"], ["/opt/my tools/npx", "x"]):
+        assert "no registry is reached from inside" in cure_of_start(why, words)
+        assert "by hand" not in cure_of_start(why, words)
+    assert "--mount" in cure_of_start("there is no program npx in here", ["npx", "-y", "server"])
 
 
 def test_a_server_that_says_nothing_is_to_be_started_by_hand() -> None:
-    assert by_hand("sh -c 'exit 3'") == "start it by hand to see more: `sh -c 'exit 3'`"
-    assert by_hand("") == "look at the log of that server"
+    started = "start it by hand to see more: `sh -c 'exit 3'`"
+    assert cure_of_start("it ended with exit code 3", ["sh", "-c", "exit 3"]) == started
+    silent = cure_of_start("h gave no answer within 60 s and was ended", ["sh", "-c", "exit 3"])
+    assert silent == f"`timeout_s` of the server in `mcp_servers` gives it longer; {started}"
+    assert cure_of_start("it ended", []) == "look at the log of that server"
 
 
-def test_where_nobody_knows_a_cure_only_the_way_to_look_is_told() -> None:
+def test_where_no_cure_is_known_only_the_way_to_look_is_told() -> None:
     why = "it ended with exit code 1; its last words: no licence"
     assert cure_of(why) == ""
     assert told("h", why) == f"{why}; `agents mcp check h` tries it alone"

@@ -65,6 +65,10 @@ def test_a_server_that_is_not_there_or_does_not_work_is_an_error_with_the_cure(
         ("command: python3, env: {NIX: '${NIX}'}", "set the variable where `agents` is called"),
         ("command: 'false'", "start it by hand to see more: `false`"),
         ("command: 'true'", "must start what speaks MCP"),
+        (
+            "command: sh, args: ['-c', 'sleep 9'], timeout_s: 1",
+            "gives it longer; start it by hand to see more: `sh -c 'sleep 9'`",
+        ),
         ("url: 'http://127.0.0.1:1/mcp'", "`--allow-host HOST` grants its host"),
     ],
 )

@@ -1,8 +1,11 @@
 """`agents mcp list|check|serve`: the servers whose tools plans are given, and the engine as one."""
 
+import asyncio
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,6 +26,7 @@ from patchyard.cli.outcome import (
     visible,
 )
 from patchyard.cli.protocol import server_of
+from patchyard.clients.glimpse import glimpse
 from patchyard.domain.entrusted import names_in
 from patchyard.domain.errors import (
     EnvironmentBroken,
@@ -32,7 +36,7 @@ from patchyard.domain.errors import (
     UnknownName,
 )
 from patchyard.domain.mcp import Listing, McpServer, changes, listing_of
-from patchyard.domain.mcp_cures import by_hand, cure_of
+from patchyard.domain.mcp_cures import cure_of_start
 from patchyard.domain.mcp_differences import differences
 from patchyard.engine.catalogue import Catalogue
 from patchyard.engine.equipment import Equipment
@@ -130,6 +134,7 @@ def serve(repo: str, model_name: str | None, kind: str | None, *, allow_apply: b
         asked = Asked(model=model_name, kind=kind, repository=repo)
         top = checkout_of(repo)
         await _require_plans(asked)
+        await asyncio.to_thread(glimpse, Path(top), "head")  # raises where no commit is there
         offer = Offer(asked, top, os.environ)
         served = server_of(offer.tools(may_apply=allow_apply))
         try:
@@ -163,8 +168,8 @@ async def _seen(equipment: Equipment, intake: Intake, server: McpServer) -> Sequ
     try:
         return await tools_of(equipment, intake.spec, server)
     except EnvironmentBroken as error:
-        command = " ".join((server.command, *server.args))
-        cure = cure_of(error.message, command=command) or by_hand(command)
+        words = () if server.url else (server.command, *server.args)
+        cure = cure_of_start(error.message, words)
         raise EnvironmentUnavailable(f"{server.name}: {error.message}", hint=cure) from error
 
 
@@ -193,7 +198,7 @@ def _row(equipment: Equipment, server: McpServer) -> dict[str, Any]:
     held = equipment.pins.read(server)
     return {
         "name": server.name,
-        "starts": server.url or " ".join((server.command, *server.args)),
+        "starts": server.url or shlex.join((server.command, *server.args)),
         "tools": None if held is None else len(held),
         "idempotent": server.idempotent,
         "read_only_tools": list(server.read_only_tools),

@@ -54,7 +54,7 @@ ADVICE = {
     "output": "the middle is left out: write it to a file, and look at parts of it",
     "processes": "start fewer at once; what it left running was ended",
     "temporary": "remove what lies in /tmp or the home, or write into the workspace",
-    "wall": "do less in one command, or run it in the background",
+    "wall": "do less in one call; a command can run in the background",
 }
 
 
@@ -115,11 +115,18 @@ def _counted(limits: Limits, before: Reading, after: Reading, usage: Usage) -> H
 
 
 def _timed(said: Mapping[str, Any], limits: Limits) -> Hit | None:
+    """Return the hit of a call that ran out of its time; a server's own time is no limit."""
     if said.get("error") != "TIMEOUT":
         return None
     used = finite(said.get("elapsed_s"), 0.0)
     asked = finite(said.get("timeout_s"), used)
     allowed = asked if limits.wall_s is None else min(asked, limits.wall_s)
+    if "elapsed_s" not in said:  # an MCP server, which has a time of its own (`timeout_s`)
+        return None if limits.wall_s is None or asked < limits.wall_s else _wall(None, allowed)
+    return _wall(used, allowed)
+
+
+def _wall(used: float | None, allowed: float) -> Hit:
     return Hit(limit="wall", used=used, allowed=allowed, seen_by="time-out")
 
 

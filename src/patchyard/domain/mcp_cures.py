@@ -1,6 +1,8 @@
 """What a person can do about an MCP server that does not work, read from why it does not. Pure."""
 
 import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 
 from patchyard.domain.mcp import PREFIX, family_of
@@ -45,26 +47,31 @@ FETCHING = frozenset({"bunx", "npx", "pipx", "pnpm", "uvx", "yarn"})
 SILENT = re.compile(r"gave no answer within")
 
 
-def cure_of(why: str, *, command: str = "") -> str:
-    """Return what helps where a server does not work for that reason; empty where nobody knows.
+def cure_of(why: str) -> str:
+    """Return what helps where a server does not work for that reason; empty: none is known."""
+    return next((cure for found, cure in CURES if found.search(why)), "")
 
-    `command` is how the server is started, where that is known.
+
+def cure_of_start(why: str, words: Sequence[str]) -> str:
+    """Return what helps where a server that `words` start does not work for that reason.
+
+    `words` are its program and arguments, empty for a server that is reached over HTTP. Where no
+    cure is known, or the server says nothing, a person is told how to see more.
     """
-    program = command.partition(" ")[0].rpartition("/")[2]
-    if program in FETCHING and SILENT.search(why):
+    is_silent = SILENT.search(why) is not None
+    program = words[0].rpartition("/")[2] if words else ""
+    if is_silent and program in FETCHING:
         return (
             f"`{program}` fetches the server first, and no registry is reached from inside: install"
             " the server beforehand and name its own program in `command`, or grant the registry"
             " with `--allow-host HOST`"
         )
-    return next((cure for found, cure in CURES if found.search(why)), "")
-
-
-def by_hand(command: str) -> str:
-    """Return how a person finds out why a server that says nothing does not work."""
-    if not command.strip():  # it is reached over HTTP
-        return "look at the log of that server"
-    return f"start it by hand to see more: `{command}`"
+    cure = cure_of(why)
+    if cure and not is_silent:
+        return cure
+    by_hand = f"start it by hand to see more: `{shlex.join(words)}`"
+    look = by_hand if words else "look at the log of that server"
+    return f"{cure}; {look}" if cure else look
 
 
 def told(server: str, why: str) -> str:
@@ -89,4 +96,4 @@ def _behind_first(text: str, *more: str) -> str:
     return "; ".join(part for part in (first, *more) if part) + end + rest
 
 
-__all__ = ["CHANGED", "CURES", "FAILED", "FETCHING", "by_hand", "cure_of", "told", "with_cure"]
+__all__ = ["CHANGED", "CURES", "FAILED", "FETCHING", "cure_of", "cure_of_start", "told", "with_cure"]
