@@ -23,33 +23,42 @@ class Places:
 def places(environ: Mapping[str, str]) -> Places:
     """Return the folders that `environ` chooses (default: the XDG data directory).
 
-    Raises UsageError for `~NAME` of nobody, and for a relative PATCHYARD_HOME.
+    Raises UsageError for `~NAME` where there is no such user, and for a relative path.
     """
-    own = _chosen(environ, "WORKSPACE_DIR")
-    tasks = own.absolute() / "tasks" if own else None
-    home = _chosen(environ, "PATCHYARD_HOME")
+    own = _chosen(environ, "WORKSPACE_DIR", "each folder would have workspaces of its own")
+    home = _chosen(
+        environ,
+        "PATCHYARD_HOME",
+        "each folder would have a home of its own, with other plans",
+    )
+    tasks = own / "tasks" if own else None
     if home:
-        if not home.is_absolute():
-            raise UsageError(
-                f"PATCHYARD_HOME is {home}, a relative path: each folder would have a home of its"
-                " own, with other plans",
-                hint=f"write the whole path: PATCHYARD_HOME={home.absolute()}",
-            )
         return Places(home=home, tasks=tasks)
     data = environ.get("XDG_DATA_HOME")
     folder = Path(data) if data else Path(environ.get("HOME", "/")) / ".local" / "share"
     return Places(home=folder.absolute() / "patchyard", tasks=tasks)
 
 
-def _chosen(environ: Mapping[str, str], name: str) -> Path | None:
-    """Return the folder that a variable names, relative as it may be; None when it names none."""
+def _chosen(environ: Mapping[str, str], name: str, otherwise: str) -> Path | None:
+    """Return the folder that a variable names; None when it names none.
+
+    `otherwise`: what would be where a relative path counted.
+    """
     text = environ.get(name)
+    if not text:
+        return None
     try:
-        return Path(text).expanduser() if text else None
+        folder = Path(text).expanduser()
     except RuntimeError as error:
         raise UsageError(
             f"{name} is {text}, and there is no such user", hint="write the whole path"
         ) from error
+    if not folder.is_absolute():
+        raise UsageError(
+            f"{name} is {folder}, a relative path: {otherwise}",
+            hint=f"write the whole path: {name}={folder.absolute()}",
+        )
+    return folder
 
 
 __all__ = ["Places", "places"]
