@@ -1,5 +1,6 @@
 """The limits that plans share, as settings and project contexts say them at the moment."""
 
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +26,16 @@ class SettingsBudgets:
     """
 
     def __init__(self, environ: Mapping[str, str], journal: Journal, clock: Clock) -> None:
-        self._typed = _said(variable_layers(environ))
         self._environ = environ
         self._catalogue = Catalogue(journal, clock)
         self._read_at = float("-inf")
         self._file: tuple[tuple[int, int, int] | None, _Said] = (None, _Said())
         self._projects: Mapping[str, Budget] = {}
+
+    @functools.cached_property
+    def _typed(self) -> "_Said":
+        """What the variables say, read at first use: `doctor` opens the stores beside wrong ones."""
+        return _said(variable_layers(self._environ))
 
     async def bounds(self, project: str, day: str) -> Sequence[Bound]:
         """See contracts.purse.Budgets."""

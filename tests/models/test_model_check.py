@@ -187,14 +187,33 @@ def test_a_broken_file_of_settings_is_one_row_of_the_doctors(
         ("AGENT_MODE", "mcok", "settings", "AGENT_MODE: "),
         ("PATCHYARD_HOME", "state", "disk", "PATCHYARD_HOME is state, a relative path"),
         ("PATCHYARD_HOME", "~no-such-user/x", "disk", "PATCHYARD_HOME is "),
+        ("WORKSPACE_DIR", "work", "disk", "WORKSPACE_DIR is work, a relative path"),
+        ("PATCHYARD_ROUNDS", "x", "settings", "PATCHYARD_ROUNDS: "),
+        ("PATCHYARD_TIMEOUT", "foo", "settings", "PATCHYARD_TIMEOUT: "),
+        ("PATCHYARD_POOL", "{a", "settings", "PATCHYARD_POOL:"),
     ],
 )
-def test_a_wrong_variable_is_a_row_of_the_doctors(
+def test_a_wrong_variable_is_one_row_of_the_doctors(
     environ: dict[str, str], tmp_path: Path, name: str, value: str, row: str, said: str
 ) -> None:
     code, told, _ = asyncio.run(agents({**environ, name: value}, "doctor", cwd=str(tmp_path)))
     rows = {row["name"]: row for row in told["data"]["findings"]}
     assert (code, rows[row]["is_good"], rows[row]["said"].startswith(said)) == (2, False, True)
+    assert [each for each in rows if rows[each]["said"].startswith(said)] == [row]
+    if row == "settings":  # the stores do not need it
+        assert rows["database"]["is_good"]
+        assert "environment host" in rows
+
+
+def test_a_home_in_a_checkout_is_told_with_what_run_asks_of_it(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "shop" / ".git").mkdir(parents=True)
+    inside = {**environ, "PATCHYARD_HOME": str(tmp_path / "shop" / "state")}
+    _, told, _ = asyncio.run(agents(inside, "doctor", cwd=str(tmp_path)))
+    (home,) = [row for row in told["data"]["findings"] if row["name"] == "home"]
+    lies = f"it lies in the checkout {tmp_path}/shop: `run` there refuses it unless git ignores it"
+    assert home["said"].endswith(lies)
 
 
 def test_a_broken_file_of_models_is_one_row_of_the_doctors(environ: dict[str, str]) -> None:

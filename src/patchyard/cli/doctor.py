@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from patchyard.assembly import open_equipment
-from patchyard.cli.findings import Finding, bad, good, misread
+from patchyard.cli.findings import Finding, bad, good, misread, told_once
 from patchyard.cli.model_rows import model_rows
 from patchyard.cli.outcome import Outcome, carry_out, format_option, paint, visible
 from patchyard.cli.seeing import require_settings_here
@@ -60,7 +60,7 @@ def doctor(output_format: str) -> None:
         except PatchyardError as error:
             findings.append(bad("database", error, is_needed=True))
         findings += await model_rows(has_settings=settings.is_good)
-        return _outcome(findings)
+        return _outcome(told_once(findings))
 
     carry_out("doctor", output_format, work)
 
@@ -145,8 +145,18 @@ def _home() -> Finding:
     where = places(os.environ)
     is_good = not is_closed(where.database)
     said = f"{where.home} can be written to" if is_good else f"{where.home} is read-only"
+    if top := _checkout_around(where.home):
+        said = f"{said}; it lies in the checkout {top}: `run` there refuses it unless git ignores it"
     cure = "mount it writable, or set PATCHYARD_HOME to another folder; plans can be looked at"
     return Finding(name="home", is_good=is_good, is_needed=True, said=said, cure=cure)
+
+
+def _checkout_around(home: Path) -> Path | None:
+    """Return the checkout that the home lies in; None where it lies in none."""
+    try:
+        return top_of(home)
+    except PatchyardError:
+        return None
 
 
 async def _journal(equipment: Equipment) -> Finding:

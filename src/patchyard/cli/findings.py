@@ -1,5 +1,6 @@
 """One thing that `doctor` looked at, and how it is made of an error."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from patchyard.domain.errors import PatchyardError, UsageError
@@ -34,4 +35,16 @@ def misread(name: str, error: PatchyardError) -> Finding:
     return replace(bad(name, error), is_mistake=isinstance(error, UsageError))
 
 
-__all__ = ["Finding", "bad", "good", "misread"]
+def told_once(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the rows; one that fails for what an earlier row says names that row instead."""
+    first: dict[tuple[str, str], str] = {}
+    rows = []
+    for row in findings:
+        why = (row.said, row.cure)
+        earlier = row.name if row.is_good else first.setdefault(why, row.name)
+        is_told = earlier != row.name
+        rows.append(replace(row, said=f"see {earlier}", cure="") if is_told else row)
+    return rows
+
+
+__all__ = ["Finding", "bad", "good", "misread", "told_once"]
