@@ -34,7 +34,7 @@ class SettingsBudgets:
 
     @functools.cached_property
     def _typed(self) -> "_Said":
-        """What the variables say, read at first use: `doctor` opens the stores beside wrong ones."""
+        """What the variables say, read at first use: `doctor` opens stores beside wrong ones."""
         return _said(variable_layers(self._environ))
 
     async def bounds(self, project: str, day: str) -> Sequence[Bound]:

@@ -57,7 +57,11 @@ async def test_a_program_that_is_not_there_is_named_with_how_it_comes_in(
         (127, "bash: line 1: tools/go: command not found", "`tools/go` is not there"),
         (127, "bash: line 1: ./gone.sh: No such file or directory\n", "`./gone.sh` is not there"),
         (127, "run.sh: line 3: /opt/x/go: No such file or directory", "`/opt/x/go` is not there"),
-        (127, "/usr/bin/env: ‘python9’: No such file or directory", "`python9` is not there"),
+        (
+            127,
+            "env: \u2018python9\u2019: No such file or directory",
+            "`python9` is not there",
+        ),
         (127, "env: 'python9': No such file or directory", "`python9` is not there"),
         (127, "cat: gone: No such file or directory", "exit code 127 usually means that a program"),
         (127, "bash: ./x: cannot execute: required file not found", "exit code 127 usually means"),

@@ -146,7 +146,9 @@ def _home() -> Finding:
     is_good = not is_closed(where.database)
     said = f"{where.home} can be written to" if is_good else f"{where.home} is read-only"
     if top := _checkout_around(where.home):
-        said = f"{said}; it lies in the checkout {top}: `run` there refuses it unless git ignores it"
+        said = (
+            f"{said}; it lies in the checkout {top}: `run` there refuses it unless git ignores it"
+        )
     cure = "mount it writable, or set PATCHYARD_HOME to another folder; plans can be looked at"
     return Finding(name="home", is_good=is_good, is_needed=True, said=said, cure=cure)
 

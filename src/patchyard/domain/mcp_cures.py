@@ -96,4 +96,13 @@ def _behind_first(text: str, *more: str) -> str:
     return "; ".join(part for part in (first, *more) if part) + end + rest
 
 
-__all__ = ["CHANGED", "CURES", "FAILED", "FETCHING", "cure_of", "cure_of_start", "told", "with_cure"]
+__all__ = [
+    "CHANGED",
+    "CURES",
+    "FAILED",
+    "FETCHING",
+    "cure_of",
+    "cure_of_start",
+    "told",
+    "with_cure",
+]

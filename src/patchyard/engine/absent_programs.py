@@ -9,7 +9,7 @@ NOT_FOUND = 127  # the exit code of a shell that finds no program (POSIX, 2.8.2)
 _NAMED = re.compile(
     r"(?:^|: )(?P<program>[^\s:]+): (?:command )?not found$"
     r"|^(?:.*: )?(?:line )?\d+: (?P<path>[^\s:]+): No such file or directory$"
-    r"|^(?:\S*/)?env: [‘']?(?P<by_env>[^\s:’']+)[’']?: No such file or directory$",
+    r"|^(?:\S*/)?env: [\u2018']?(?P<by_env>[^\s:\u2019']+)[\u2019']?: No such file or directory$",
     re.MULTILINE,
 )
 """What shells and env(1) say of a program that they do not find."""
