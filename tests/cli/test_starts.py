@@ -89,7 +89,9 @@ def test_a_worker_begins_without_what_its_plans_may_need() -> None:
 
 def test_resources_are_listed_without_the_client_of_container_engines() -> None:
     done = subprocess.run(command("resource", "list"), capture_output=True, text=True, check=True)
-    assert too_early(loaded(done.stderr.splitlines())) == []
+    modules = loaded(done.stderr.splitlines())
+    assert too_early(modules) == []
+    assert not modules & {"patchyard.engine.equipment", "patchyard.configuration"}
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",)])

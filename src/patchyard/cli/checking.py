@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.cli.cataloguing import checkout_of
-from patchyard.cli.resource_devcontainer import standing_data
+from patchyard.cli.resource_discovery import standing_data
 from patchyard.cli.seeing import repository_settings
 from patchyard.clients.devcontainers_cli import find_cli
 from patchyard.clients.glimpse import glimpse

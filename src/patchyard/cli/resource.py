@@ -15,15 +15,9 @@ from patchyard.cli.cataloguing import (
     table,
     with_catalogue,
 )
-from patchyard.cli.main import Group
+from patchyard.cli.main import LazyGroup
 from patchyard.cli.outcome import Outcome, format_option
-from patchyard.cli.resource_devcontainer import (
-    config_in,
-    discover,
-    rebuild,
-    standing_data,
-    stop,
-)
+from patchyard.cli.resource_discovery import config_in, discover, standing_data
 from patchyard.domain.address import Address
 from patchyard.domain.environment import ExecutionEnvironment, place_named
 from patchyard.domain.environment_limits import (
@@ -49,10 +43,20 @@ from patchyard.domain.resource import (
     require_type,
 )
 from patchyard.engine.catalogue import Catalogue
-from patchyard.intake_places import resource_cure
+
+_DEVCONTAINER = "patchyard.cli.resource_devcontainer"
+
+COMMANDS = {
+    "rebuild": (f"{_DEVCONTAINER}:rebuild", "Build a devcontainer anew when it is next used."),
+    "stop": (f"{_DEVCONTAINER}:stop", "End every environment of a devcontainer."),
+}
 
 
-@click.group(cls=Group, epilog="Example: agents resource add git-checkout shop --path ~/src/shop")
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    epilog="Example: agents resource add git-checkout shop --path ~/src/shop",
+)
 def resource() -> None:
     """What projects may use: checkouts and folders, containers and hosts."""
 
@@ -298,7 +302,10 @@ def show(name: str, output_format: str) -> None:
     with_catalogue("resource show", output_format, job)
 
 
-@resource.command(epilog="Example: agents resource remove data")
+@resource.command(
+    short_help="Take a resource away; what lies there stays.",
+    epilog="Example: agents resource remove data",
+)
 @click.argument("name")
 @format_option
 def remove(name: str, output_format: str) -> None:
@@ -309,6 +316,8 @@ def remove(name: str, output_format: str) -> None:
     """
 
     async def job(catalogue: Catalogue) -> Outcome:
+        from patchyard.intake_places import resource_cure  # noqa: PLC0415 - only for this
+
         gone = await catalogue.remove_resource(name)
         names = {each: [project.name for project in linked] for each, linked in gone.items()}
         lines = []
@@ -327,8 +336,5 @@ def remove(name: str, output_format: str) -> None:
 
     with_catalogue("resource remove", output_format, job)
 
-
-resource.add_command(stop)
-resource.add_command(rebuild)
 
 __all__ = ["resource"]
