@@ -138,6 +138,26 @@ async def test_what_this_user_cannot_read_is_named_with_the_cure(ordinary: Path)
     (lab.repo / "d").chmod(0o755)
 
 
+async def test_an_edit_of_the_same_size_with_the_old_time_is_seen_as_git_sees_it(
+    copying: Lab,
+) -> None:
+    copying.write({"a": "1\n"})
+    os.utime(copying.repo / "a", (1_000_000_000, 1_000_000_000))
+    copying.commit()
+    copying.write({"a.new": "2\n"})
+    os.utime(copying.repo / "a.new", (1_000_000_000, 1_000_000_000))
+    (copying.repo / "a.new").replace(copying.repo / "a")
+
+    base = await copying.base()
+
+    checkout = await copying.trees.checkout(base)
+    assert ((checkout / "a").read_text(), base.uncommitted) == ("2\n", 1)
+    for key, value in (("core.checkStat", "minimal"), ("core.trustctime", "false")):
+        git(copying.repo, "config", key, value)
+    assert git(copying.repo, "diff", "--name-only") == ""
+    assert (await copying.base()).uncommitted == 0
+
+
 async def test_without_an_index_everything_is_deleted_and_untracked(copying: Lab) -> None:
     copying.write({"a": "a\n"})
     copying.commit()

@@ -81,6 +81,7 @@ def opened(store: Store) -> Iterator[View]:
             work_tree=source.top,
             index=folder / "index",
             extra={"GIT_OBJECT_DIRECTORY": str(store.git_dir / "objects")},
+            further=_comparing(source.settings),
             known=VIEWED,
         )
         yield View(
@@ -92,6 +93,19 @@ def opened(store: Store) -> Iterator[View]:
             withheld=tuple(kind for kind, *row in kinds if _is_chosen_by(source, *row)),
             conversions=source.conversions,
         )
+
+
+def _comparing(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return by what git tells that a file changed: by all that it notes, as the user's git does.
+
+    Size and time of change alone miss a file of the same size that was given its old time.
+    """
+    is_minimal = settings.get("core.checkstat", "").lower() == "minimal"
+    trusts = settings.get("core.trustctime", "true").lower() not in {"false", "no", "off", "0"}
+    return {
+        "core.checkStat": "minimal" if is_minimal else "default",
+        "core.trustctime": "true" if trusts else "false",
+    }
 
 
 def _listed(git: Git, folder: Path) -> bytes:
