@@ -41,7 +41,7 @@ class Base:
     attributes: str = ""  # blob id in the store: the user's attributes file and info/attributes
     withheld: tuple[str, ...] = ()  # which of these two the agent is not shown
     conversions: Mapping[str, str] = field(default_factory=dict)  # core.autocrlf, core.eol
-    left_out: tuple[str, ...] = ()  # nested repositories and names git refuses
+    left_out: tuple[str, ...] = ()  # nested repositories, closed folders, names git refuses
 
     @property
     def shown(self) -> str:

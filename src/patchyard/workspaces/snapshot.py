@@ -140,7 +140,7 @@ def _existing(
         try:
             status = reader.status(path)
         except OSError as error:
-            raise _unreadable(draft, path) from error
+            raise view.unreadable(draft.shown, path) from error
         if status is not None and (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
             if refused_because(path, is_symlink=stat.S_ISLNK(status.st_mode)):
                 draft.left_out.append(path)
@@ -184,7 +184,7 @@ def _put(
     except OSError as error:
         if is_of_machine(error):
             raise refused_by_machine(error) from error
-        raise _unreadable(draft, path) from error
+        raise view.unreadable(draft.shown, path) from error
     draft.uncommitted += _differs(draft, path, mode, blob)
 
 
@@ -214,15 +214,6 @@ def _differs(draft: _Draft, path: str, mode: str, blob: str) -> bool:
         return path in draft.untracked
     pair = draft.filtered.get(path)
     return before not in {(mode, blob), (mode, pair.normalised if pair else blob)}
-
-
-def _unreadable(draft: _Draft, path: str) -> UsageError:
-    place = draft.store.source.top / path
-    return UsageError(
-        f"{place} cannot be read",
-        hint="give this user the right to read it, add it to .gitignore, or use --base head",
-        details={"path": path},
-    )
 
 
 __all__ = ["of_checkout", "of_commit"]

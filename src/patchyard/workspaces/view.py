@@ -6,13 +6,14 @@ Through it git reads the checkout without a setting, filter, hook or lock of the
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchyard.clients.foreign_git import VIEWED, ForeignGit
-from patchyard.clients.git import Git
+from patchyard.clients.git import Finished, Git, failure
 from patchyard.clients.git_files import MAX_INDEX_BYTES, require_plain
 from patchyard.clients.scratch import scratch
 from patchyard.clients.treewriter import chunks_of
@@ -25,6 +26,11 @@ EXCLUDES = "core.excludesfile"
 ATTRIBUTES = "core.attributesfile"
 WITHOUT_WAIT = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO in a file's place would hold us up
 MAX_RULES_BYTES = 4 * 1024 * 1024
+DENIED, GONE = "Permission denied", "No such file or directory"
+PASSED_OVER = re.compile(r"^(?!warning: |hint: )(.+): [A-Z].*$", re.MULTILINE)
+UNOPENED = re.compile(r"^warning: could not open directory '(.+?)/*': (.+)$", re.MULTILINE)
+UNREAD = re.compile(rf"^warning: unable to access '(.+)': {DENIED}$", re.MULTILINE)
+"""What git says of what it could not look at, before it goes on as if that had not changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,13 +220,17 @@ def staged(view: View, commit: str) -> dict[str, Entry]:
 
 
 def touched(view: View) -> dict[str, Entry]:
-    """Return where the work tree may differ from the index. Raises UsageError in a conflict."""
-    found = differences(
-        view.git.run(
-            "diff-files", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all",
-            cwd=view.folder,
-        )
+    """Return where the work tree may differ from the index.
+
+    Raises UsageError in a conflict, and for a tracked file that cannot be looked at.
+    """
+    done = _looked(
+        view, "diff-files", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all",
+        cwd=view.folder,
     )  # fmt: skip
+    for path in PASSED_OVER.findall(done.err):
+        raise unreadable(view, path)
+    found = differences(done.out)
     unmerged = sorted(path for path, entry in found.items() if entry.status == "U")
     if unmerged:
         listed = ", ".join(unmerged[:5])
@@ -233,17 +243,45 @@ def touched(view: View) -> dict[str, Entry]:
 
 
 def untracked(view: View) -> tuple[list[str], list[str]]:
-    """Return files that are neither tracked nor ignored, and nested repositories."""
+    """Return files that are neither tracked nor ignored, and what of that kind is not looked into.
+
+    The latter are nested repositories, and folders that are closed to this user. Raises UsageError
+    for such a folder with a tracked file, and for rules that are closed: git goes on without them.
+    """
     rules = os.fspath(view.folder / "info" / "exclude")
-    out = view.git.run(
-        "ls-files", "--others", "-z", "--exclude-per-directory=.gitignore",
+    done = _looked(
+        view, "ls-files", "--others", "-z", "--exclude-per-directory=.gitignore",
         f"--exclude-from={rules}", cwd=view.git.work_tree,
     )  # fmt: skip
     files: list[str] = []
     nested: list[str] = []
-    for path in parts(out):
+    for path in parts(done.out):
         (nested if path.endswith("/") else files).append(path.rstrip("/"))
+    for path in UNREAD.findall(done.err):
+        raise unreadable(view, path)
+    for path, why in UNOPENED.findall(done.err):
+        if why == DENIED and path not in view.indexed.folders:
+            nested.append(path)
+        elif why != GONE:
+            raise unreadable(view, path)
     return files, nested
+
+
+def _looked(view: View, *arguments: str, cwd: Path | None) -> Finished:
+    """Return what git found and said. Raises WorkFailed with its words where it failed."""
+    done = view.git.attempt(*arguments, cwd=cwd)
+    if done.code != 0:
+        raise failure(arguments, done.code, done.err)
+    return done
+
+
+def unreadable(view: View, path: str) -> UsageError:
+    """Return the error of a file or folder of the work tree that is closed to this user."""
+    return UsageError(
+        f"{Path(view.git.work_tree or '', path)} cannot be read",
+        hint="give this user the right to read it, add it to .gitignore, or use --base head",
+        details={"path": path},
+    )
 
 
 __all__ = [
@@ -255,5 +293,6 @@ __all__ = [
     "opened",
     "staged",
     "touched",
+    "unreadable",
     "untracked",
 ]
