@@ -315,6 +315,12 @@ def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(memory.written()["rows"]) == 5
     assert len(look(memory, large).folders) == 15
     assert known(memory, large) is None
+    first = look(memory, large / "1")
+    for number in range(12):  # one that changes often counts once
+        (large / "2").chmod(0o700 + number % 2)
+        wait_for_tick(large / "2")
+        look(memory, large / "2")
+    assert look(memory, large / "1") is first
 
 
 def test_names_of_plain_files_are_not_kept(folder: Path) -> None:

@@ -107,13 +107,16 @@ class Listings:
         now, since_boot = self.clock()
         if now - status.st_ctime_ns <= SETTLED_NS:
             return
+        key = (status.st_dev, status.st_ino)
         with self._lock:
             self._set_clock(now - since_boot)
+            if key in self._known:
+                self._names -= self._known.pop(key)[1].names
             if self._names + listing.names > MOST_NAMES:
                 self._known, self._names = {}, 0
             if listing.names <= MOST_NAMES:
                 self._names += listing.names
-                self._known[status.st_dev, status.st_ino] = (status.st_ctime_ns, listing)
+                self._known[key] = (status.st_ctime_ns, listing)
                 self.is_changed = True
 
     def _keep(self, known: dict[Key, tuple[int, Listing]]) -> None:
