@@ -117,6 +117,11 @@ def _of_other_form(place: Path) -> None:
     place.write_bytes(f"1 {hashlib.sha256(body).hexdigest()}\n".encode() + body)
 
 
+def _without_end(place: Path) -> None:
+    body = place.read_bytes().partition(b"\n")[2].replace(b'"offset": ', b'"offset": 1e999, "o": ')
+    place.write_bytes(f"1 {hashlib.sha256(body).hexdigest()}\n".encode() + body)
+
+
 def _a_list(place: Path) -> None:
     body = b"[]"
     place.write_bytes(f"1 {hashlib.sha256(body).hexdigest()}\n".encode() + body)
@@ -141,7 +146,8 @@ def _folder(place: Path) -> None:
     place.mkdir()
 
 
-DAMAGES = [_cut, _empty, _turned, _of_newer_form, _of_other_form, _a_list, _nested, _huge, _pipe]
+OF_OTHER_FORM = [_of_newer_form, _of_other_form, _without_end, _a_list, _nested]
+DAMAGES = [_cut, _empty, _turned, *OF_OTHER_FORM, _huge, _pipe]
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, _folder])
@@ -175,6 +181,19 @@ def test_another_process_knows_what_one_wrote_and_only_of_that_checkout(tmp_path
 
     assert again.of(one).indexes.written() == [["digest", False, ["", "d"], []]]
     assert again.of(two).indexes.written() == []
+
+
+def test_what_a_killed_process_left_is_deleted_and_that_of_another_stays(tmp_path: Path) -> None:
+    folder = tmp_path / store_key(str(tmp_path))
+    folder.mkdir()
+    for name in ("recollection.new-4194999-1", "recollection.new-1-1"):
+        (folder / name).touch()
+    memory = Recollections(tmp_path)
+    memory.of(tmp_path).indexes.of("digest", lambda: b"")
+
+    memory.write(tmp_path)
+
+    assert {each.name for each in folder.iterdir()} == {"recollection", "recollection.new-1-1"}
 
 
 def test_only_some_checkouts_are_in_memory(tmp_path: Path) -> None:

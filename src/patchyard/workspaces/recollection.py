@@ -19,6 +19,7 @@ from patchyard.workspaces.indexed import Indexes
 
 FORM = "1"  # of the file
 MOST_BYTES = 64 * 1024**2
+NEW = ".new-"  # stands in names of files that are written, before the process and thread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +55,10 @@ class Recollections:
         known = self.of(top)
         if known.listings.is_changed or known.indexes.is_changed:
             said = {"listings": known.listings.written(), "indexes": known.indexes.written()}
+            place = self._place(store_key(os.fsdecode(top)))
             with suppress(OSError):
-                _write(self._place(store_key(os.fsdecode(top))), json.dumps(said).encode("ascii"))
+                _sweep(place)
+                _write(place, json.dumps(said).encode("ascii"))
 
     def _place(self, key: str) -> Path:
         return self._folder / key / "recollection"
@@ -63,7 +66,7 @@ class Recollections:
 
 def _read(place: Path) -> Recollection:
     made = Recollection()
-    with suppress(OSError, LookupError, TypeError, ValueError, RecursionError):
+    with suppress(OSError, LookupError, TypeError, ValueError, OverflowError, RecursionError):
         said = _content(place)
         made.indexes.read(said["indexes"])
         made.listings.read(said["listings"])
@@ -88,9 +91,17 @@ def _head(body: bytes) -> bytes:
     return f"{FORM} {hashlib.sha256(body).hexdigest()}".encode("ascii")
 
 
+def _sweep(place: Path) -> None:
+    """Delete what processes that were killed left beside it."""
+    for made in place.parent.glob(f"{place.name}{NEW}*"):
+        owner = made.name.removeprefix(f"{place.name}{NEW}").partition("-")[0]
+        if not Path("/proc", owner).exists():
+            made.unlink(missing_ok=True)
+
+
 def _write(place: Path, body: bytes) -> None:
     """Write it whole, or not at all; it need not outlive a loss of power."""
-    made = place.with_name(f"{place.name}.new-{os.getpid()}-{threading.get_native_id()}")
+    made = place.with_name(f"{place.name}{NEW}{os.getpid()}-{threading.get_native_id()}")
     try:
         descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
