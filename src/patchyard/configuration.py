@@ -3,7 +3,6 @@
 option > environment variable > project context > user file > the repository's file > default.
 """
 
-import difflib
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from patchyard.domain.effective import (
 from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, unplaced
 from patchyard.domain.limit_settings import LIMIT_KEYS
+from patchyard.domain.nearness import near_names
 from patchyard.domain.project import Project
 from patchyard.domain.resource import Resource
 from patchyard.domain.settings import KEYS, LISTS, RESERVED, TEXTS, Settings, parse_settings
@@ -323,7 +323,7 @@ def unread_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _unread(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, [*known, *READ], n=1)
+    near = near_names(name, [*known, *READ])
     guess = f"; did you mean {PREFIX}{near[0]}?" if near else ""
     if name == "LIMITS":
         own = ", ".join(f"{PREFIX}{key.upper()}" for key in LIMIT_KEYS)

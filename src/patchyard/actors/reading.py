@@ -1,6 +1,5 @@
 """Turns a model's reply into calls that can be made, or into what the model is told instead."""
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from patchyard.domain.messages import (
     Usage,
 )
 from patchyard.domain.messages import Speaker as Says
+from patchyard.domain.nearness import near_names
 
 # What other systems call our tools; a model that was trained on them is told ours.
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
@@ -138,7 +138,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
     """Return what a model is told that asked for a tool there is not."""
     meant = [tool for tool, others in ELSEWHERE.items() if _plain(name) in others]
     near = [tool for tool in meant if tool in names]
-    near = near or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    near = near or near_names(name, names)
     guess = f" Did you mean {near[0]}?" if near else ""
     return f"there is no tool {name!r}.{guess} There are: {', '.join(sorted(names))}"
 

@@ -29,9 +29,10 @@
 Expected failures of a tool (non-zero exit, missing file) are results, never one of these.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from patchyard.domain.nearness import near_names
 
 NAMED_PATHS = 5  # paths that a message names
 LISTED = 50  # names that a hint lists; what there is more is counted
@@ -99,7 +100,7 @@ class UnknownName(UsageError):
     def among(cls, what: str, name: str, known: Iterable[str]) -> "UnknownName":
         """Build the error for `name`, naming the nearest of `known` and all of them."""
         names = sorted(str(each) for each in known)
-        near = difflib.get_close_matches(name, names, n=1)
+        near = near_names(name, names)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         return cls(
             f"unknown {what} {quoted(name)}.{guess}",

@@ -1,10 +1,10 @@
 """What is wrong with a part of a document, by the path of keys and numbers that leads there."""
 
-import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from patchyard.domain.errors import UnknownName, UsageError
+from patchyard.domain.nearness import near_names
 
 Place = tuple[str | int, ...]
 
@@ -50,7 +50,7 @@ def spoken(place: Place) -> str:
 
 def unknown_key(place: Place, name: str, known: Collection[str]) -> Fault:
     """Return the fault for a key that is not one of `known`, naming the nearest."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = near_names(name, known)
     guess = f"; did you mean {near[0]!r}?" if near else ""
     return Fault(
         (*place, name), f"unknown key {name!r}{guess}", hint=f"known: {', '.join(sorted(known))}"

@@ -3,7 +3,6 @@
 Keys and their meaning: the Development Container Specification's reference of features.
 """
 
-import difflib
 import hashlib
 import json
 import re
@@ -17,6 +16,7 @@ from patchyard.domain.errors import UsageError
 from patchyard.domain.faults import Fault, Place, kind_of
 from patchyard.domain.jsonc import parse_jsonc
 from patchyard.domain.local_variables import asked_in
+from patchyard.domain.nearness import near_names
 
 CREATING = ("onCreateCommand", "updateContentCommand", "postCreateCommand")
 STARTING = ("postStartCommand", "postAttachCommand")
@@ -196,7 +196,7 @@ def _check_options(said: Any, body: Mapping[str, Any], place: Place) -> None:
     known = _object(body, "options", place)
     for option, value in said.items():
         if option not in known:
-            near = difflib.get_close_matches(option, list(known), n=1, cutoff=0.5)
+            near = near_names(option, known)
             guess = f"; did you mean {near[0]!r}?" if near else ""
             there = ", ".join(sorted(known)) or "none"
             raise Fault(

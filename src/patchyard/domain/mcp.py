@@ -10,11 +10,11 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from patchyard.domain.codec import is_deeper
 from patchyard.domain.entrusted import names_in
+from patchyard.domain.nearness import near_names
 from patchyard.domain.schemas import DEEPEST, schema_problem
 
 MCP_CALL = "mcp_call"  # operations of the toolbox
@@ -112,7 +112,7 @@ def listing_of(server: McpServer, texts: Sequence[Any]) -> Listing:
 
 
 def _guess(name: str, names: Sequence[str]) -> str:
-    near = get_close_matches(name, names, n=1)
+    near = near_names(name, names)
     return f"; did you mean {near[0]}?" if near else ""
 
 

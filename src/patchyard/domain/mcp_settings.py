@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,6 +9,7 @@ from patchyard.domain.durations import seconds_of
 from patchyard.domain.entrusted import NAMED
 from patchyard.domain.faults import Fault, Place, check_keys, kind_of
 from patchyard.domain.mcp import McpServer
+from patchyard.domain.nearness import near_names
 from patchyard.domain.reach import looks_secret
 from patchyard.domain.texts import text_of, texts_of
 
@@ -81,7 +81,7 @@ def _env(value: Any, here: Place) -> Mapping[str, str]:
 def _allow(names: tuple[str, ...], said: Any, here: Place) -> tuple[str, ...]:
     for number, name in enumerate(names):
         if name not in ALLOWED:
-            near = get_close_matches(name, ALLOWED, n=1)
+            near = near_names(name, ALLOWED)
             guess = f"; did you mean {near[0]!r}?" if near else ""
             place = (*here, number) if isinstance(said, list) else here
             raise Fault(place, f"{name!r} is none of {', '.join(ALLOWED)}{guess}")

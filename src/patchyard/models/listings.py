@@ -1,6 +1,5 @@
 """What a provider's own list of models says of one that is asked for."""
 
-import difflib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from patchyard.clients.http import HttpTrouble, Trouble
 from patchyard.domain.errors import ModelFailed, ModelUnavailable
 from patchyard.domain.failover import has_no_list
+from patchyard.domain.nearness import near_names
 from patchyard.models.answering import mapping
 from patchyard.models.troubles import Provider
 
@@ -52,7 +52,7 @@ async def advised(
 
 
 def _naming(provider: Provider, names: Sequence[str]) -> Provider:
-    near = difflib.get_close_matches(provider.model, names, n=SHOWN) or names[:SHOWN]
+    near = near_names(provider.model, names, most=SHOWN) or names[:SHOWN]
     listed = ", ".join(f"`{name[:80]}`" for name in near)
     return replace(provider, missing_hint=f"it has {listed}" if listed else "")
 

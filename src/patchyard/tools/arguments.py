@@ -3,7 +3,6 @@
 Knows no tool; the schema and the names in it are all it goes by.
 """
 
-import difflib
 import json
 import shlex
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from urllib.parse import unquote
 
 from patchyard.domain.codec import is_deeper
 from patchyard.domain.errors import UsageError
+from patchyard.domain.nearness import near_names
 from patchyard.domain.tooling import DEEPEST, ToolSpec
 
 PATH_FIELDS = frozenset({"path", "cwd"})
@@ -122,7 +122,7 @@ def _named(
             continue
         ours = _meant(plain, properties, found)
         if ours is None:
-            near = difflib.get_close_matches(name, list(properties), n=1)
+            near = near_names(name, properties)
             guess = f"; did you mean {near[0]!r}?" if near else ""
             raise UsageError(
                 f"{spec.name} has no argument {name!r}{guess}",
