@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from patchyard.configuration import Configuration
-from patchyard.domain.environment import HERE, kind_of_word, no_such_kind, parse_kind
+from patchyard.domain.environment import HERE, kind_of_word, no_such_kind, place_named
 from patchyard.domain.errors import UnknownName
 from patchyard.domain.faults import Fault, Place
 from patchyard.domain.holdings import Holdings
@@ -29,9 +29,7 @@ def require_names(
     """Raise UsageError, with the place, for a setting that names what there is not.
 
     Looked at are all places, as for any other mistake: one that another place wins over too.
-    Work can be sent to the resources that `project` is linked to.
     """
-    linked = names_of(project.linked(holdings.resources)) if project else ()
     servers = {PREFIX + name for name in settings.value("mcp_servers") or ()}
     for layer in settings.layers:
         for what, place, name in _named(layer.settings):
@@ -39,6 +37,16 @@ def require_names(
             if name not in known and family_of(name) not in known:
                 error = UnknownName.among(what, name, known)
                 raise layer.refused(Fault.at(place, error)) from error
+    require_places(settings, holdings=holdings, project=project)
+
+
+def require_places(settings: Configuration, *, holdings: Holdings, project: Project | None) -> None:
+    """Raise UsageError, with the place, for a setting that sends work to where there is nothing.
+
+    Work can be sent to the resources that `project` is linked to.
+    """
+    linked = names_of(project.linked(holdings.resources)) if project else ()
+    for layer in settings.layers:
         for place, name in _placed(layer.settings):
             if kind_of_word(name) not in HERE and name not in linked:
                 refusal = holdings.no_place(name, project)
@@ -46,7 +54,7 @@ def require_names(
 
 
 def mode_of(environ: Mapping[str, str]) -> str | None:
-    """Return the kind that AGENT_MODE names, the chain's last level; None where it is not set.
+    """Return the place that AGENT_MODE names, the chain's last level; None where it is not set.
 
     Raises UnknownName, with the variable's name, for what is no kind.
     """
@@ -54,20 +62,25 @@ def mode_of(environ: Mapping[str, str]) -> str | None:
     if not said:
         return None
     if kind_of_word(said) is None:
-        raise _no_mode(said)
-    return str(parse_kind(said))
+        raise no_mode(said)
+    return place_named(said)
 
 
 def require_mode(environ: Mapping[str, str]) -> None:
     """Raise UnknownName, with the variable's name, unless this version can start AGENT_MODE."""
     said = environ.get(MODE)
     if said and kind_of_word(said) not in HERE:
-        raise _no_mode(said)
+        raise no_mode(said)
 
 
-def _no_mode(said: str) -> UnknownName:
+def no_mode(said: str) -> UnknownName:
+    """Return the refusal of an AGENT_MODE that this version cannot start."""
     refusal = no_such_kind(said)
-    return UnknownName(f"{MODE}: {refusal.message}", hint=refusal.hint, details=refusal.details)
+    hint = (
+        f"known: {', '.join(map(str, HERE))} (container, devcontainer, ssh and vm need a linked"
+        f" resource); set {MODE} to one of them, or unset it"
+    )
+    return UnknownName(f"{MODE}: {refusal.message}", hint=hint, details=refusal.details)
 
 
 def require_tools(names: Iterable[str], workspace: str) -> None:
@@ -114,4 +127,12 @@ def _known(what: str, workspace: str) -> Collection[str]:
     return {*toolset(workspace), *((*APPROVALS, ASK_ROLE) if what == "approval" else ())}
 
 
-__all__ = ["MODE", "mode_of", "require_mode", "require_names", "require_tools"]
+__all__ = [
+    "MODE",
+    "mode_of",
+    "no_mode",
+    "require_mode",
+    "require_names",
+    "require_places",
+    "require_tools",
+]

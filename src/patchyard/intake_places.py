@@ -17,7 +17,7 @@ from patchyard.domain.preference import ToolSetting, environments_of, preference
 from patchyard.domain.project import Project
 from patchyard.domain.resource import CONTAINER_INSTANCE, Resource
 from patchyard.domain.routing import sites_of
-from patchyard.intake_names import MODE, mode_of, require_tools
+from patchyard.intake_names import mode_of, no_mode, require_tools
 
 RUN_DEFAULT = "run-default"
 
@@ -81,15 +81,16 @@ def placed(
     except UnknownName as error:
         name = str(error.details["name"])
         refused = holdings.no_place(name, project)
-        mode = environ.get(MODE, "")
-        if asker := _asker(filled, linked, name, mode=mode):
+        if asker := _asker(filled, linked, name):
             refused.message += f"; {asker}"
+        elif name != filled.environment and name == mode_of(environ):
+            refused = no_mode(name)
         raise refused from error
     return filled
 
 
-def _asker(spec: PlanSpec, linked: Sequence[Resource], name: str, *, mode: str) -> str:
-    """Say who sends work to `name`, where nobody has typed it; empty: somebody has."""
+def _asker(spec: PlanSpec, linked: Sequence[Resource], name: str) -> str:
+    """Say what is set to send work to `name`; empty: it was typed, or AGENT_MODE says it."""
     if spec.environment == name:
         return ""
     if spec.project_environment == name:
@@ -98,8 +99,7 @@ def _asker(spec: PlanSpec, linked: Sequence[Resource], name: str, *, mode: str) 
     found = next(asking, None)
     if found:
         return f"the linked resource {found} asks for it: {resource_cure(found)}"
-    is_mode = bool(mode) and spec.default_environment == name
-    return f"{MODE}={mode} asks for it" if is_mode else ""
+    return ""
 
 
 def resource_cure(name: str) -> str:

@@ -178,7 +178,7 @@ def test_a_mistake_in_the_file_has_a_line_and_a_column(top: Path, text: str, sai
     [
         ({"PATCHYARD_EXECUTION_ENVIRONMENT": "dokcer"}, "PATCHYARD_EXECUTION_ENVIRONMENT"),
         ({"AGENT_MODE": "mcok"}, "^AGENT_MODE: .*Did you mean 'mock'"),
-        ({"AGENT_MODE": "remote"}, "not in this version; AGENT_MODE=remote asks for it"),
+        ({"AGENT_MODE": "remote"}, "^AGENT_MODE: the environment 'remote' is not in this version$"),
         ({"PATCHYARD_MAX_STEPS": "many"}, "^PATCHYARD_MAX_STEPS: must be a whole number"),
         (
             {"PATCHYARD_BUDGET": "{day_usd: 1, total_tokens: x}"},

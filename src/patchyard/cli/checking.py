@@ -17,7 +17,7 @@ from patchyard.configuration import repository_files
 from patchyard.contracts.environment import Building, Foreseeing
 from patchyard.domain.devcontainer import Build, Devcontainer
 from patchyard.domain.dockerfile import images_needed
-from patchyard.domain.environment import ExecutionEnvironment, Readiness, kind_of_word
+from patchyard.domain.environment import ExecutionEnvironment, Readiness, startable_kind
 from patchyard.domain.errors import EnvironmentUnavailable, PatchyardError, UsageError
 from patchyard.domain.kinds import needs_of, walls_said
 from patchyard.domain.resource import (
@@ -55,7 +55,7 @@ class Checked:
 
 async def checked(equipment: Equipment, place: str) -> Checked:
     """Find out whether calls can run in `place`. Raises UnknownName."""
-    kind = kind_of_word(place)
+    kind = startable_kind(place)
     if kind is not None:
         ready = await trying.check(equipment, kind, reaches_out=True)
         return _of(ready, Checked(name=str(kind), needs=needs_of(kind)), walls_said(kind))

@@ -27,10 +27,17 @@ def config() -> None:
 @click.option("--origin", is_flag=True, help="Say where each value came from.")
 @format_option
 def show(output_format: str, *, origin: bool) -> None:
-    """Show the settings in force in this repository, with the defaults where nothing is said."""
+    """Show the settings in force in this repository, with the defaults where nothing is said.
+
+    A place to work that there is not exits 2 with file, line and column, or the variable.
+    """
 
     async def job(catalogue: Catalogue) -> Outcome:
+        from patchyard.intake_names import require_mode, require_places  # noqa: PLC0415 - not for all commands
+
         seen = await settings_here(catalogue)
+        require_places(seen.configuration, holdings=seen.holdings, project=seen.project)
+        require_mode(os.environ)
         values = dict(seen.configuration.values)
         values |= _placed(seen.project, values["execution_environment"])
         rows = [
@@ -52,7 +59,7 @@ def show(output_format: str, *, origin: bool) -> None:
 def _placed(project: Project | None, said: Setting) -> dict[str, Setting]:
     """A project's environment is a level of the chain: a variable wins over it, no file does.
 
-    AGENT_MODE is the last level, and wins over files. Raises UnknownName for what is no kind.
+    AGENT_MODE is the last level, and wins over files.
     """
     from patchyard.intake_names import MODE, mode_of  # noqa: PLC0415 - not for all commands
 

@@ -135,15 +135,27 @@ def kind_of_word(text: str) -> ExecutionEnvironment | None:
         return None
 
 
+def startable_kind(text: str) -> ExecutionEnvironment | None:
+    """Return the kind that `text` names, aliases included; None for another word.
+
+    Raises UnknownName, by the word, for a kind that this version cannot start.
+    """
+    kind = kind_of_word(text)
+    if kind is not None and kind not in HERE:
+        raise no_such_kind(text)
+    return kind
+
+
 def place_named(text: str) -> str:
     """Return a setting of where work happens as it is kept: a kind, or a resource's name (A13).
 
-    Which resources there are shows when a plan is made. Raises UnknownName for no word at all.
+    The word for a kind that this version cannot start stays as it was written, so that it is named
+    so. Which resources there are shows when a plan is made. Raises UnknownName for no word at all.
     """
     kind = kind_of_word(text)
     if kind is None and not text.strip():
         raise no_such_kind(text)
-    return text.strip() if kind is None else str(kind)
+    return str(kind) if kind in HERE else text.strip()
 
 
 @dataclass(frozen=True)
@@ -274,6 +286,7 @@ __all__ = [
     "parse_kind",
     "place_named",
     "require_strength",
+    "startable_kind",
     "strength_of",
     "strength_of_word",
     "walls_word",

@@ -125,7 +125,7 @@ def site_named(name: str, linked: Sequence[Resource], *, project: str = "") -> S
     """
     kind = kind_of_word(name)
     if kind is not None:
-        return _only(kind, linked, project) if kind in MEANT else Site(kind)
+        return _only(name, kind, linked, project) if kind in MEANT else Site(kind)
     found = next((resource for resource in linked if resource.name == name), None)
     if found is None:
         raise no_such_kind(name, linked=names_of(linked))
@@ -157,10 +157,10 @@ def names_of(linked: Iterable[Resource]) -> Sequence[str]:
     return sorted(resource.name for resource in linked if resource.site is not None)
 
 
-def _only(kind: ExecutionEnvironment, linked: Sequence[Resource], project: str) -> Site:
+def _only(name: str, kind: ExecutionEnvironment, linked: Sequence[Resource], project: str) -> Site:
     found = [resource for resource in linked if resource.type in MEANT[kind]]
     if not found:
-        raise _nothing_linked(kind, project)
+        raise _nothing_linked(name, kind, project)
     if len(found) > 1:
         names = listing(names_of(found))
         raise UsageError(
@@ -178,9 +178,9 @@ def _linking(project: str, name: str) -> str:
     )
 
 
-def _nothing_linked(kind: ExecutionEnvironment, project: str) -> PatchyardError:
+def _nothing_linked(name: str, kind: ExecutionEnvironment, project: str) -> PatchyardError:
     if kind not in HERE:
-        return no_such_kind(str(kind))
+        return no_such_kind(name)
     ways = [f"`agents resource add {HOW[wanted]}`" for wanted in MEANT[kind]]
     hint = f"link one: {' or '.join(ways)}, then {_linking(project, 'NAME')}"
     if kind in {ExecutionEnvironment.CONTAINER, ExecutionEnvironment.DEVCONTAINER}:

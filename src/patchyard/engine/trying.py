@@ -14,7 +14,7 @@ from patchyard.domain.environment import (
     Mount,
     Readiness,
     is_gvisor,
-    kind_of_word,
+    startable_kind,
 )
 from patchyard.domain.environment_limits import limits_for
 from patchyard.domain.errors import PatchyardError, UnknownName, UsageError
@@ -36,7 +36,7 @@ async def trial_of(
 
     Raises UnknownName, UsageError for a resource in which nothing can be tried.
     """
-    kind = kind_of_word(place)
+    kind = startable_kind(place)
     if kind is not None:
         return kind, None
     found = await resource_named(equipment, place)
