@@ -238,7 +238,10 @@ def configure(
     place = next((n for n, layer in enumerate(layers) if layer.origin.startswith("/")), len(layers))
     first = Layer(origin=REPOSITORY_FILE, settings=tight, refused=document.refused)
     layers.insert(place, first)
-    layers.append(Layer(origin=REPOSITORY_FILE, settings=own, refused=document.refused))
+    written = _written(admitted.body)
+    layers.append(
+        Layer(origin=REPOSITORY_FILE, settings=own, written=written, refused=document.refused)
+    )
     return Configuration(
         values=effective(layers),
         layers=tuple(layers),
@@ -272,8 +275,14 @@ def user_layers(environ: Mapping[str, str]) -> list[Layer]:
     if not path.exists():
         return []
     document = read_yaml(path)
-    settings = _parsed(document, document.value)
-    return [Layer(origin=str(path), settings=settings, refused=document.refused)]
+    settings, written = _parsed(document, document.value), _written(document.value)
+    return [Layer(origin=str(path), settings=settings, written=written, refused=document.refused)]
+
+
+def _written(body: Any) -> Mapping[str, frozenset[str]]:
+    """Return the keys of each setting that is said in parts."""
+    said = body.items() if isinstance(body, Mapping) else ()
+    return {name: frozenset(value) for name, value in said if isinstance(value, Mapping)}
 
 
 def project_layer(project: Project) -> Layer:
@@ -311,7 +320,8 @@ def variable_layers(environ: Mapping[str, str]) -> list[Layer]:
                 settings = parse_settings({"limits": body} if key in LIMIT_KEYS else body)
             except Fault as fault:
                 raise refused(fault) from fault
-            layers.append(Layer(origin=name, settings=settings, refused=refused))
+            written = _written(body)
+            layers.append(Layer(origin=name, settings=settings, written=written, refused=refused))
     return layers
 
 

@@ -192,8 +192,9 @@ def test_config_show_gives_the_default_of_every_setting_and_marks_it(
     assert lines["limits.timeout"] == ["1h", "(default)"]
     assert lines["pool"][-1] == "(default)"
     assert [lines[name] for name in ("setup", "limits.max_steps")] == [["make"], ["7"]]
-    assert [name for name, words in lines.items() if words == ["-"]] == ["protected_paths"]
-    assert not [name for name, words in lines.items() if words == ["-", "(default)"]]
+    assert lines["validate"] == ["none", "(default)"]
+    assert " ".join(lines["protected_paths"]) == "the list of this version alone"
+    assert not [name for name, words in lines.items() if "-" in words]
 
 
 def test_config_show_names_the_variable_of_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:

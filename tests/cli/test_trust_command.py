@@ -250,7 +250,7 @@ def test_init_does_not_trust_what_it_did_not_write(top: Path) -> None:
 SAID = """\
 mounts: [/opt/x, "/opt/y:rw"]
 network: {allow_hosts: [files.example.org, "GET api.example.org/v1", index], planning: true,
-  max_connections: 3}
+  max_connections: 3, max_call_bytes: 5M}
 secrets: [DEPLOY_KEY@api.example.org]
 variables: {GREETING: hello}
 limits: {max_steps: 7, budget_usd: 900}
@@ -276,6 +276,7 @@ def test_all_that_trust_grants_is_said(top: Path) -> None:
         "commands read the indexes",
         "commands reach these hosts while planning, too",
         "network.max_connections: 3",
+        "network.max_call_bytes: 5 MiB",
         "requests to api.example.org:443 carry the secret DEPLOY_KEY of this machine",
         "commands are given GREETING=hello",
         "execution_environment: container",

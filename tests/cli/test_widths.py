@@ -85,7 +85,7 @@ def test_how_a_server_stands_is_shown_before_how_it_is_started() -> None:
 def test_settings_are_shown_as_they_are_written_also_where_they_say_the_default() -> None:
     said = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines_of(config, "show")}
     assert said["analysis"] == "{map_tokens: 2000}"
-    assert said["pool"].startswith("{size: 1, ")
+    assert [said[f"pool.{part}"] for part in ("size", "total")] == ["1", "4 (default)"]
     args = "args: [/opt/a/server/that/lies/far/below/all/else.py, -v]"
     assert said["mcp_servers"] == f"{{h: {{command: python3, {args}}}}}"
     (whole,) = ["\n".join(lines_of(config, "show", "--format", "json"))]

@@ -9,10 +9,11 @@ from patchyard.cli.cataloguing import table, with_catalogue
 from patchyard.cli.main import Group
 from patchyard.cli.outcome import Outcome, format_option, say_warnings
 from patchyard.cli.seeing import repository_settings, require_sense, settings_here
-from patchyard.cli.usual_values import USUAL
-from patchyard.cli.values import UNSAID, plain, shown
+from patchyard.cli.setting_rows import named_parts, setting_rows
+from patchyard.cli.values import plain
 from patchyard.configuration import PREFIX
-from patchyard.domain.effective import DEFAULT, Setting
+from patchyard.domain.effective import Setting
+from patchyard.domain.effective_parts import effective_parts
 from patchyard.domain.project import Project
 from patchyard.domain.trust import Trust
 from patchyard.engine.catalogue import Catalogue
@@ -40,15 +41,14 @@ def show(output_format: str, *, origin: bool) -> None:
         require_mode(os.environ)
         values = dict(seen.configuration.values)
         values |= _placed(seen.project, values["execution_environment"])
-        rows = [
-            [name, _said(name, setting, is_marked=not origin), *([setting.origin] * origin)]
-            for name, setting in values.items()
-        ]
+        parts = effective_parts(seen.configuration.layers)
+        rows = setting_rows(values, parts, has_origin=origin)
+        told = {**values, **{name: one for key in parts for name, one in named_parts(key, parts)}}
         data = {
             "repository": seen.top,
             "trusted": seen.is_trusted,
             "ignored": list(seen.configuration.ignored),
-            "settings": {name: _data(setting) for name, setting in values.items()},
+            "settings": {name: _data(setting) for name, setting in told.items()},
         }
         say_warnings(seen.configuration.warnings)
         return Outcome(data=data, text=table(rows, empty=""))
@@ -73,15 +73,6 @@ def _placed(project: Project | None, said: Setting) -> dict[str, Setting]:
     else:
         return {}
     return {"execution_environment": found}
-
-
-def _said(name: str, setting: Setting, *, is_marked: bool) -> str:
-    """Return the value on one line; a default `is_marked` where no origin stands beside it."""
-    value = shown(name, setting.value)
-    if setting.origin != DEFAULT:
-        return value
-    text = USUAL.get(name, value) if value == UNSAID else value
-    return f"{text} (default)" if is_marked else text
 
 
 def _data(setting: Setting) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def _network(network: NetworkSettings) -> Iterator[str]:
         yield "commands reach these hosts while planning, too"
     for name, value in plain(network).items():
         if name.startswith("max_"):
-            yield f"network.{name}: {value}"
+            yield f"network.{name}: {shown(f'network.{name}', value)}"
 
 
 def _secrets(secrets: tuple[str, ...]) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """What counts where no setting says anything, as `config show` tells people."""
 
+from patchyard.cli.values import NONE, shown
 from patchyard.domain.analysis_settings import MapSettings
 from patchyard.domain.budget import UNPRICED_TOKENS
 from patchyard.domain.checkpoint import DEFAULT_TRIGGERS
-from patchyard.domain.durations import duration
+from patchyard.domain.effective_parts import effective_parts
 from patchyard.domain.environment_limits import (
     KEY,
     MEASURES,
@@ -11,25 +12,27 @@ from patchyard.domain.environment_limits import (
     given,
     in_force,
 )
-from patchyard.domain.keeping import FREE_BYTES
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import AUTO
-from patchyard.domain.pooling import Pooling
-from patchyard.domain.retention import DAY_S, Retention
 from patchyard.domain.settings import SHARES
 from patchyard.domain.sizes import shown_bytes
 
-_KEPT, _NETWORK, _POOL = Retention(), NetworkGrant(), Pooling()
-_DAYS = {
-    name: f"{getattr(_KEPT, name) / DAY_S:g}d" for name in ("workspaces", "journals", "machines")
-}
+_NETWORK = NetworkGrant()
 _LIMITS = given(in_force(EnvironmentLimits()))
 _SHOWN = ("memory", "disk", "processes")  # of them; `agents env check KIND` shows all
-NONE = "none"
+UNBOUNDED = "no limit"
+
+
+def _parts(record: str) -> str:
+    """Return the parts of a record as they count where none of them is said."""
+    parts = effective_parts(())[record].items()
+    return ", ".join(f"{name}: {shown(f'{record}.{name}', part.value)}" for name, part in parts)
+
+
 USUAL = {
     "agent": "model, or recipe for an action with steps",
     "allow_paths": NONE,
-    "analysis": f"map_tokens: {MapSettings().map_tokens}",
+    "analysis": f"{{map_tokens: {MapSettings().map_tokens}}}",
     "apply": NONE,
     "approvals": NONE,
     "automation_profile": AUTO,
@@ -43,10 +46,9 @@ USUAL = {
     "images": "by the language of the repository",
     "include": NONE,
     "invariants": NONE,
-    "keep": ", ".join(
-        f"{name}: {said}" for name, said in {**_DAYS, "free": shown_bytes(FREE_BYTES)}.items()
-    ),
-    "limits.max_calls": "no limit",
+    **{f"{KEY}.{name}": UNBOUNDED for name in MEASURES},
+    "keep": _parts("keep"),
+    "limits.max_calls": UNBOUNDED,
     "limits.max_tokens": f"no limit; {UNPRICED_TOKENS:,} for a model without a known price",
     "mcp_servers": NONE,
     "model": "found when a plan begins; `agents model check` names it",
@@ -56,19 +58,24 @@ USUAL = {
     "network.max_connections": str(_NETWORK.max_connections),
     "network.max_plan_bytes": shown_bytes(_NETWORK.max_plan_bytes),
     "network.planning": "false",
-    "pool": f"size: {_POOL.size}, total: {_POOL.total}, age: {duration(_POOL.age)}",
+    "pool": _parts("pool"),
     "protected_paths": "the list of this version alone",
     "role": "developer, or that of the action",
     "roles": "the role alone",
     "safety": "no bounds beside the profile's",
+    "safety.categories": "all",
+    "safety.max_cost_per_plan": UNBOUNDED,
+    "safety.max_total_cost": UNBOUNDED,
     "secrets": NONE,
     "setup": "found by the repository's files",
     "setup_share": SHARES[0],
-    "slots": "no limit",
+    "slots": UNBOUNDED,
+    "slots.per_model": UNBOUNDED,
+    "slots.per_project": UNBOUNDED,
     "tools": "as the plan",
     "validate": "found by the repository's files",
     "variables": NONE,
 }
-"""By the name of a setting that has no value where nothing is said."""
+"""By the name of a setting, or of a part, that has no value where nothing is said."""
 
-__all__ = ["NONE", "USUAL"]
+__all__ = ["USUAL"]

@@ -27,6 +27,7 @@ class Layer:
 
     origin: str  # option, a variable's name, project NAME, a file
     settings: Settings
+    written: Mapping[str, frozenset[str]] = field(default_factory=dict)  # parts, by setting
     # The error for a fault that shows only when the settings are used, with the place's own words.
     refused: Callable[[Fault], UsageError] = field(default=unplaced, compare=False, repr=False)
 
