@@ -42,6 +42,27 @@ def test_a_decoder_keeps_little_room_after_a_large_frame_and_nothing_of_the_next
         assert decoder.feed(first[2:]) == [large]
 
 
+@pytest.mark.parametrize("size", [1, 5, 70_000, 1_000_000])
+def test_frames_that_are_written_into_the_room_are_whole_whatever_their_pieces(size: int) -> None:
+    sent: list[dict[str, object]] = [
+        {"x": "y" * 30},
+        {"x": "y" * (100 if size < 10 else 3 * wire.KEPT_BYTES)},
+        {"z": 1},
+    ]
+    stream = b"".join(wire.encode(each) for each in sent)
+    decoder = wire.Decoder()
+    arrived, start = [], 0
+    while start < len(stream):
+        with decoder.room() as room:
+            assert len(room) >= wire.ROOM_BYTES
+            piece = stream[start : start + min(size, len(room))]
+            room[: len(piece)] = piece
+        start += len(piece)
+        arrived += decoder.came(len(piece))
+    assert arrived == sent
+    assert len(decoder._buffer) <= wire.KEPT_BYTES
+
+
 @pytest.mark.parametrize("padding", [0, 1, wire.PIECE_BYTES - 1])
 def test_parts_are_counted_over_each_piece_of_a_frame(padding: int) -> None:
     numbers = {"p": "y" * padding, "x": [0] * (wire.MOST_PARTS - 5)}  # three texts, `{`, `[`

@@ -14,7 +14,11 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 ACCEPT_PAUSE_MS = 100  # after an accept that failed
 CLOSE_S = 0.05  # a close that is not over by then is left alone
@@ -64,22 +68,39 @@ class ToolboxSocket(SharedSocket):
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Return data. Raises ConnectionError where descriptors came with it."""
         data, descriptors = received(self, size, flags)
-        if descriptors:
-            close_aside(*descriptors)
-            raise ConnectionError("descriptors came, and none were asked for")
+        _refuse(descriptors)
         return data
+
+    def recv_into(self, buffer: "WriteableBuffer", nbytes: int = 0, flags: int = 0) -> int:
+        """Write data into `buffer`; return how many bytes. Raises as `recv` does."""
+        room = memoryview(buffer)[: nbytes or None]
+        count, ancillary, _, _ = self.recvmsg_into([room], DESCRIPTORS_ROOM, flags | CLOSED_ON_EXEC)
+        _refuse(_descriptors(ancillary))
+        return count
+
+
+def _refuse(descriptors: Sequence[int]) -> None:
+    """Close descriptors that came. Raises ConnectionError where there are any."""
+    if descriptors:
+        close_aside(*descriptors)
+        raise ConnectionError("descriptors came, and none were asked for")
 
 
 def received(peer: socket.socket, size: int, flags: int = 0) -> tuple[bytes, list[int]]:
     """Return data and the descriptors that came with it: all, so that the kernel drops none."""
     data, ancillary, _, _ = peer.recvmsg(size, DESCRIPTORS_ROOM, flags | CLOSED_ON_EXEC)
+    return data, _descriptors(ancillary)
+
+
+def _descriptors(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
+    """Return all that came beside data."""
     if not ancillary:
-        return data, []
+        return []
     found = array.array("i")
     for level, kind, said in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             found.frombytes(said[: len(said) - len(said) % found.itemsize])
-    return data, list(found)
+    return list(found)
 
 
 class Acceptor:

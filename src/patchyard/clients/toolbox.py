@@ -64,8 +64,11 @@ class _Waiter:
         self.on_output = on_output
 
 
-class _Wire(asyncio.Protocol):
-    """Sorts frames to those who wait for them."""
+class _Wire(asyncio.BufferedProtocol, asyncio.Protocol):
+    """Sorts frames to those who wait for them.
+
+    A socket's transport writes into the decoder's own room; others bring their data.
+    """
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -75,16 +78,34 @@ class _Wire(asyncio.Protocol):
         self.reason = "the toolbox closed the connection"
         self._is_over = False
         self._decoder = Decoder()
+        self._room: memoryview | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a stream always is
         self.transport = transport
 
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        self._give_back()  # where nothing came after all
+        self._room = self._decoder.room()
+        return self._room
+
+    def _give_back(self) -> None:
+        """Let the decoder have its room, which has a fixed size meanwhile."""
+        if self._room is not None:
+            self._room.release()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._give_back()
+        self._take(lambda: self._decoder.came(nbytes))
+
     def data_received(self, data: bytes) -> None:
+        self._take(lambda: self._decoder.feed(data))
+
+    def _take(self, read: Callable[[], list[dict[str, Any]]]) -> None:
         if self._is_over:  # a transport may bring some more
             return
         try:
-            for message in self._decoder.feed(data):
+            for message in read():
                 self._handle(message)
         except (WireError, ValueError) as error:
             self.fail(f"the toolbox sent nonsense: {error}")
