@@ -16,6 +16,8 @@ from patchyard.domain.settings import KEYS
         ("hme", ["home"], ["home"]),
         ("pools", ["pool", "tools"], ["pool"]),
         ("conf", ["config"], ["config"]),
+        ("args", ["arguments"], ["arguments"]),
+        ("cmd", ["command"], ["command"]),
         ("vaildate", KEYS, ["validate"]),
         ("foo", ["pool"], []),
         ("fools", ["pool"], []),

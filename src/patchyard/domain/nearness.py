@@ -12,7 +12,8 @@ SHORT_ALIKE = 0.7
 def near_names(name: str, known: Iterable[str], *, most: int = 1) -> list[str]:
     """Return those of `known` that `name` may be misspelt for, the nearest first.
 
-    Where one of the two is short, it has to be one slip away, or nearer than other names are.
+    Where one of the two is short, it has to be one slip away, letters of the other in their order
+    (`args` of `arguments`), or nearer than other names are.
     """
     names = list(known)
     alike = difflib.get_close_matches(name, names, n=len(names) or 1, cutoff=ALIKE)
@@ -20,9 +21,16 @@ def near_names(name: str, known: Iterable[str], *, most: int = 1) -> list[str]:
 
 
 def _is_near(known: str, name: str) -> bool:
-    if min(len(known), len(name)) > SHORT or _is_one_slip(known, name):
+    short, long = sorted((known, name), key=len)
+    if len(short) > SHORT or _is_one_slip(known, name) or _is_shortened(short, long):
         return True
     return difflib.SequenceMatcher(None, known, name).ratio() >= SHORT_ALIKE
+
+
+def _is_shortened(short: str, long: str) -> bool:
+    """Whether `short` begins as `long` does, and goes on with letters of it in their order."""
+    letters = iter(long)
+    return short[:1] == long[:1] and all(letter in letters for letter in short)
 
 
 def _is_one_slip(one: str, other: str) -> bool:
