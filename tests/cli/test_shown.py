@@ -76,6 +76,15 @@ def test_the_base_with_its_uncommitted_files_is_the_first_line() -> None:
     assert lines[1] == "plan P"
 
 
+def test_what_the_base_lacks_of_the_checkout_is_named_with_it() -> None:
+    lacking = ["a/b c", "two\nlines", "d", "e", "f"]
+    shown = "a/b c, 'two\\nlines', d and 2 more"
+    (line, *_) = spoken(BaseRecorded(base=replace(BASE, left_out=tuple(lacking))))
+    assert line == f"base: main@1a2b3c4 + 3 uncommitted files, without {shown}"
+    base = {**sample()["base"], "left_out": lacking}
+    assert f"+ 1 uncommitted file, without {shown}" in plan_screen(sample(base=base))
+
+
 def test_what_is_not_confined_is_said_in_the_first_line() -> None:
     lines = spoken(BaseRecorded(base=BASE), kind=ExecutionEnvironment.HOST)
     assert "not confined" in lines[0]
@@ -240,7 +249,7 @@ def sample(**more: Any) -> dict[str, Any]:
         "plan_id": "01J",
         "phase": "execute",
         "state": "complete",
-        "base": {"branch": None, "commit": "1a2b3c4d", "uncommitted": 1},
+        "base": {"branch": None, "commit": "1a2b3c4d", "uncommitted": 1, "left_out": []},
         "summary": "",
         "strategy": {"summary": "thus\nand so"},
         "changed": True,

@@ -213,6 +213,17 @@ def test_lfs_pointers_stay_pointers(desk: Desk) -> None:
     assert said.data["base"]["uncommitted"] == 0
 
 
+def test_a_repository_within_the_checkout_is_told_to_be_no_part_of_the_base(desk: Desk) -> None:
+    git(desk.repo, "init", "-q", "inner")
+    (desk.repo / "inner" / "own.txt").write_text("own\n")
+
+    said = desk.run(shell("ls inner > result || true"))
+
+    assert said.code == 0, said.message
+    assert said.data["base"]["left_out"] == ["inner"]
+    assert "without inner" in desk.agents("plan", "status", is_json=False).out.decode()
+
+
 def test_the_users_own_ignore_rules_count(desk: Desk) -> None:
     (desk.home / ".config/git").mkdir(parents=True)
     (desk.home / ".config/git/ignore").write_text("*.own\n")

@@ -6,6 +6,7 @@ from typing import Any
 from patchyard.cli.gate_rows import gate_lines
 from patchyard.cli.outcome import counted, one_line, paint, visible
 from patchyard.cli.screen_rows import product_rows, row, task_line
+from patchyard.domain.changeset import without
 from patchyard.domain.errors import LimitReached, ProofFailed
 from patchyard.domain.safety import UNCONFINED
 from patchyard.domain.steps import workflow_line
@@ -56,7 +57,7 @@ def _base(base: Mapping[str, Any] | None) -> str:
     name = f"{base['branch'] or 'detached'}@{(base['commit'] or 'none')[:7]}"
     count = base["uncommitted"]
     more = f" + {counted(count, 'uncommitted file')}" if count else ""
-    return visible(f"{name}{more}")
+    return visible(f"{name}{more}{without(base['left_out'])}")
 
 
 def _changes(data: Mapping[str, Any]) -> list[str]:

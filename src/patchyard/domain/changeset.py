@@ -1,8 +1,10 @@
 """Bases, change sets and their entries, as data. Knows no git command."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+NAMED = 3  # paths that are named of those that a base lacks
 
 
 class ChangeStatus(StrEnum):
@@ -45,10 +47,18 @@ class Base:
 
     @property
     def shown(self) -> str:
-        """`main@1a2b3c4 + 3 uncommitted files`."""
+        """`main@1a2b3c4 + 3 uncommitted files, without vendor`."""
         name = f"{self.branch or 'detached'}@{(self.commit or 'none')[:7]}"
         files = "file" if self.uncommitted == 1 else "files"
-        return f"{name} + {self.uncommitted} uncommitted {files}" if self.uncommitted else name
+        more = f" + {self.uncommitted} uncommitted {files}" if self.uncommitted else ""
+        return f"{name}{more}{without(self.left_out)}"
+
+
+def without(left_out: Sequence[str]) -> str:
+    """Return what of a checkout is no part of its base, for people: `, without a, b and 2 more`."""
+    named = ", ".join(path if path.isprintable() else repr(path) for path in left_out[:NAMED])
+    rest = len(left_out) - NAMED
+    return f", without {named}{f' and {rest} more' if rest > 0 else ''}" if left_out else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,4 +126,5 @@ __all__ = [
     "FilteredPair",
     "Finding",
     "FindingKind",
+    "without",
 ]

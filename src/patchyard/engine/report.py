@@ -104,6 +104,7 @@ def base_data(base: Base | None) -> dict[str, Any] | None:
         "commit": base.commit,
         "tree": base.tree,
         "uncommitted": base.uncommitted,
+        "left_out": list(base.left_out),
     }
 
 
