@@ -38,6 +38,27 @@ async def test_a_closed_folder_with_tracked_files_is_named(ordinary: Path, mode:
     assert await names(lab) == {"a", "d/b", "d/new"}
 
 
+@pytest.mark.parametrize("name", ["two\nlines", "es\x1bcape", "d\udcff"])
+@pytest.mark.parametrize("is_tracked", [True, False])
+async def test_a_closed_folder_of_an_odd_name_is_not_passed_over(
+    ordinary: Path, name: str, *, is_tracked: bool
+) -> None:
+    """Git's warnings have line breaks as they are, and other signs in the place of some."""
+    lab = lab_at(ordinary, "copy")
+    lab.write({"a": "a\n", **({f"{name}/b": "b\n"} if is_tracked else {})})
+    lab.commit()
+    lab.write({f"{name}/new": "new\n"})
+    (lab.repo / name).chmod(0o311)
+    try:
+        if is_tracked:
+            with pytest.raises(UsageError, match="cannot be read"):
+                await lab.base()
+        else:
+            assert len((await lab.base()).left_out) == 1
+    finally:
+        (lab.repo / name).chmod(0o755)
+
+
 @pytest.mark.parametrize("mode", [0, 0o111])
 async def test_a_closed_folder_without_tracked_files_is_left_out(ordinary: Path, mode: int) -> None:
     lab = lab_at(ordinary, "copy")

@@ -355,3 +355,13 @@ async def test_an_index_that_cannot_be_one_is_named_and_not_waited_for(
 
     with pytest.raises(UsageError, match=rf"{name} is (no file|larger than any index)"):
         await copying.base()
+
+
+async def test_an_encoding_that_does_not_fit_closes_no_file(copying: Lab) -> None:
+    """Git reads a file that is as young as the index, and says an error of its byte order mark."""
+    copying.write({"f.txt": b"\xff\xfea\0"})
+    os.utime(copying.repo / "f.txt", (2**31, 2**31))
+    copying.commit()
+    copying.write({".gitattributes": "f.txt text working-tree-encoding=UTF-16LE\n"})
+
+    assert (await copying.base()).uncommitted == 1

@@ -27,10 +27,11 @@ ATTRIBUTES = "core.attributesfile"
 WITHOUT_WAIT = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO in a file's place would hold us up
 MAX_RULES_BYTES = 4 * 1024 * 1024
 DENIED, GONE = "Permission denied", "No such file or directory"
-PASSED_OVER = re.compile(r"^(?!warning: |hint: )(.+): [A-Z].*$", re.MULTILINE)
-UNOPENED = re.compile(r"^warning: could not open directory '(.+?)/*': (.+)$", re.MULTILINE)
+PASSED_OVER = re.compile(r"^(?!warning: |hint: |error: )(.+): [A-Z].*$", re.MULTILINE)
+UNOPENED = re.compile(r"^warning: could not open directory '((?s:.+?))/*': (.+)$", re.MULTILINE)
 UNREAD = re.compile(rf"^warning: unable to access '(.+)': {DENIED}$", re.MULTILINE)
 """What git says of what it could not look at, before it goes on as if that had not changed."""
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a warning has "?" instead of each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,12 +260,19 @@ def untracked(view: View) -> tuple[list[str], list[str]]:
         (nested if path.endswith("/") else files).append(path.rstrip("/"))
     for path in UNREAD.findall(done.err):
         raise unreadable(view, path)
-    for path, why in UNOPENED.findall(done.err):
-        if why == DENIED and path not in view.indexed.folders:
+    closed = UNOPENED.findall(done.err)
+    tracked = {_warned_of(folder) for folder in view.indexed.folders} if closed else ()
+    for path, why in closed:
+        if why == DENIED and path not in tracked:
             nested.append(path)
         elif why != GONE:
             raise unreadable(view, path)
     return files, nested
+
+
+def _warned_of(path: str) -> str:
+    """Return how a path stands in a warning of git's, as `Finished` has it."""
+    return CONTROL.sub("?", os.fsencode(path).decode("utf-8", "replace"))
 
 
 def _looked(view: View, *arguments: str, cwd: Path | None) -> Finished:
