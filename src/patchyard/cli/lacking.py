@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from patchyard.clients.room import FULL, explained
-from patchyard.config import places
+from patchyard.config import Places, places
 from patchyard.domain.errors import PatchyardError, Unavailable
 from patchyard.domain.machine import is_full_disk, refused_by_machine
 
@@ -38,15 +38,16 @@ def _has_folder() -> bool:
 
 def placed(error: PatchyardError, environ: Mapping[str, str]) -> PatchyardError:
     """Return `error`; of a disk that takes nothing it says which of our folders lies there."""
-    if isinstance(error, Unavailable):
-        explained(error, _folders(environ))
-    if (
-        "inodes" in error.details
-        or not isinstance(error, Unavailable)
-        or not (FULL in error.message or is_full_disk(error.message) or error.message == READ_ONLY)
-    ):
+    if not isinstance(error, Unavailable):
         return error
-    where = places(environ)
+    try:
+        where = places(environ)
+        explained(error, _folders(where))
+    except (PatchyardError, OSError):  # a wrong variable, or no folder that it is relative to
+        return error
+    is_of_disk = FULL in error.message or is_full_disk(error.message) or error.message == READ_ONLY
+    if "inodes" in error.details or not is_of_disk:
+        return error
     if error.message == READ_ONLY and not os.access(where.home, os.W_OK):
         error.message = f"{where.home}: {READ_ONLY}"
         return error
@@ -65,8 +66,7 @@ def placed(error: PatchyardError, environ: Mapping[str, str]) -> PatchyardError:
     return error
 
 
-def _folders(environ: Mapping[str, str]) -> list[Path]:
-    where = places(environ)
+def _folders(where: Places) -> list[Path]:
     return [where.home, *filter(None, [where.tasks]), Path(tempfile.gettempdir())]
 
 
