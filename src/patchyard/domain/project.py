@@ -72,7 +72,7 @@ def context_value(key: str, value: Any) -> Any:
 
 
 def _priority(key: str, value: Any) -> Priority:
-    if value not in set(Priority):
+    if value not in list(Priority):  # it may be a list
         raise Fault((key,), f"{value!r} is neither 'fallback' nor 'override'")
     return Priority(value)
 

@@ -58,7 +58,7 @@ def _categories(body: Mapping[str, Any], place: Place) -> tuple[str, ...]:
     if not isinstance(listed, list):
         raise Fault(here, f"must be a list, not {kind_of(value)}")
     for number, item in enumerate(listed):
-        if item not in set(Effect):
+        if item not in list(Effect):  # it may be a list
             raise Fault((*here, number), f"{item!r} is none of {', '.join(sorted(Effect))}")
     return tuple(listed)
 
