@@ -247,7 +247,11 @@ def test_config_check_tells_what_trust_brings_and_what_it_never_does(top: Path) 
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(3600.0, "1h"), (5400, "90m"), (90, "90s"), (0.5, "0.5s"), (86400, "24h")]
+    ("seconds", "said"),
+    [
+        *[(3600.0, "1h"), (5400, "90m"), (90, "90s"), (0.5, "0.5s"), (86400, "24h")],
+        *[(1_234_567, "1234567s"), (0.00001, "1e-05s"), (3.6e9, "1000000h")],
+    ],
 )
 def test_a_duration_is_said_as_it_is_written(seconds: float, said: str) -> None:
     assert duration(seconds) == said
@@ -259,6 +263,8 @@ def test_a_duration_is_said_as_it_is_written(seconds: float, said: str) -> None:
         ("setup: [a]\nvaildate: [b]\n", ".patchyard/config.yaml:2:1: vaildate: unknown key"),
         ("execution_environment: dokcer\n", "config.yaml:1:1: execution_environment: unknown"),
         ("role: tester\nexecution_environment: remote\n", "config.yaml:2:1: execution_environment"),
+        ("execution_env_priority: []\n", "config.yaml:1:1: execution_env_priority: [] is neither"),
+        ("safety: {categories: [[]]}\n", "config.yaml:1:23: safety.categories[0]: [] is none"),
         ("tools:\n  grep_search: {execution_environment: pod}\n", "config.yaml:2:17: tools"),
         (
             "mcp_servers:\n  fs: {command: x, argz: []}\n",

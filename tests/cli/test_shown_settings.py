@@ -176,6 +176,21 @@ def test_no_value_is_the_same_word_wherever_it_is_said(settings: Path) -> None:
     assert found["protected_paths"] == "the list of this version alone"
 
 
+def test_an_image_of_no_name_is_the_one_that_counts_by_default(settings: Path) -> None:
+    settings.write_text("images: {python: '', go: 'g:1'}\n")
+    found = lines()
+    assert (found["images.python"], found["images.go"]) == ("python:3", "g:1")
+
+
+def test_a_repository_begins_no_row_with_what_its_command_holds(tmp_path: Path) -> None:
+    folder = tmp_path / "shop" / ".patchyard"
+    folder.mkdir()
+    (folder / "config.yaml").write_text('validate: "true\\nmodel  ours:own"\n')
+    found = lines()
+    assert found["validate"] == r"true\nmodel ours:own"
+    assert found["model"].startswith("found when a plan begins")
+
+
 def test_tools_are_shown_as_they_can_be_written(settings: Path) -> None:
     said = "{grep_search: {execution_environment: mock, preference: preferred}}"
     settings.write_text(f"tools: {said}")

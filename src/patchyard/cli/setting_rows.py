@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from patchyard.cli.outcome import one_line
 from patchyard.cli.usual_values import USUAL
 from patchyard.cli.values import NONE, shown
 from patchyard.domain.effective import DEFAULT, Setting
@@ -48,7 +49,7 @@ def named_parts(record: str, parts: Parts) -> Iterator[tuple[str, Setting]]:
 
 
 def _said(name: str, setting: Setting, usual: Mapping[str, str]) -> str:
-    text = shown(name, setting.value)
+    text = one_line(shown(name, setting.value))  # a repository's command would begin a row
     is_unsaid = setting.value is None or setting.value == ""
     if is_unsaid or (text == NONE and name not in CLEARED):
         return usual.get(name, text)

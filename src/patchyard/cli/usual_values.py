@@ -12,6 +12,7 @@ from patchyard.domain.environment_limits import (
     given,
     in_force,
 )
+from patchyard.domain.languages import BASE, IMAGES
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import AUTO
 from patchyard.domain.settings import SHARES
@@ -44,6 +45,7 @@ USUAL = {
     "execution_environment": "process for `run`, host for `plan use`",
     "gates": NONE,
     "images": "by the language of the repository",
+    **{f"images.{language or BASE}": image for language, image in IMAGES.items()},
     "include": NONE,
     "invariants": NONE,
     **{f"{KEY}.{name}": UNBOUNDED for name in MEASURES},

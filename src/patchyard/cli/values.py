@@ -8,6 +8,7 @@ from patchyard.clients.yaml import flow
 from patchyard.domain.codec import to_json
 from patchyard.domain.durations import duration
 from patchyard.domain.environment_limits import KEY, MEASURES
+from patchyard.domain.numerals import shown_number
 from patchyard.domain.retention import DAY_S
 from patchyard.domain.sizes import shown_bytes
 
@@ -50,7 +51,7 @@ def _measure_of(name: str) -> Callable[[Any], str] | None:
 
 def _days(seconds: float) -> str:
     """Return a time that is kept: in days, where they are whole."""
-    return duration(seconds) if seconds % DAY_S else f"{seconds / DAY_S:g}d"
+    return duration(seconds) if seconds % DAY_S else f"{shown_number(seconds / DAY_S)}d"
 
 
 def _gates(value: Any) -> Any:

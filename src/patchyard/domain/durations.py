@@ -4,7 +4,7 @@ from typing import Any
 
 from patchyard.domain.errors import UsageError, quoted
 from patchyard.domain.faults import Fault, Place
-from patchyard.domain.numerals import number_of
+from patchyard.domain.numerals import number_of, shown_number
 
 HINT = "write it like 90s, 30m or 1h; a number alone is seconds"
 
@@ -34,7 +34,8 @@ def duration(seconds: float) -> str:
     """Return seconds as people write them: 90s, 30m, 1h; the largest unit that is whole."""
     units = {"h": 3600, "m": 60}
     unit = next((name for name, size in units.items() if seconds % size == 0), "s")
-    return f"{seconds / units.get(unit, 1):g}{unit}"
+    number = seconds / units.get(unit, 1)
+    return f"{shown_number(number) if number >= 1 else f'{number:g}'}{unit}"
 
 
 __all__ = ["HINT", "duration", "parse_duration", "seconds_of"]
