@@ -36,15 +36,19 @@ def misread(name: str, error: PatchyardError) -> Finding:
 
 
 def told_once(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the rows; one that fails for what an earlier row says names that row instead."""
-    first: dict[tuple[str, str], str] = {}
-    rows = []
-    for row in findings:
-        why = (row.said, row.cure)
-        earlier = row.name if row.is_good else first.setdefault(why, row.name)
-        is_told = earlier != row.name
-        rows.append(replace(row, said=f"see {earlier}", cure="") if is_told else row)
-    return rows
+    """Return the rows; of those that fail for one reason, one tells it and the others name that.
+
+    The one is a mistake before what is needed before others.
+    """
+    tells: dict[tuple[str, str], str] = {}
+    for row in sorted(findings, key=lambda row: (not row.is_mistake, not row.is_needed)):
+        tells.setdefault((row.said, row.cure), row.name)
+    return [
+        row
+        if row.is_good or tells[row.said, row.cure] == row.name
+        else replace(row, said=f"see {tells[row.said, row.cure]}", cure="")
+        for row in findings
+    ]
 
 
 __all__ = ["Finding", "bad", "good", "misread", "told_once"]
