@@ -145,16 +145,29 @@ def descendants(root: int, stats: Iterable[ProcessStat]) -> list[ProcessRef]:
 
 
 def marked(marker: str, stats: Iterable[ProcessStat]) -> list[ProcessRef]:
-    """Return the living processes whose first environment holds `marker` (NAME=value)."""
+    """Return the living processes whose first environment holds `marker` (NAME=value).
+
+    Where a process shows its environment to root alone, as toolboxes do, `marker` has to be an
+    argument of its own in its command line.
+    """
     needle = b"\0" + marker.encode() + b"\0"
-    found = []
-    for stat in stats:
-        with contextlib.suppress(OSError):
-            with open(f"/proc/{stat.pid}/environ", "rb") as file:  # noqa: PTH123 - as above
-                has_it = needle in b"\0" + file.read() + b"\0"
-            if has_it and stat.state not in "ZX":
-                found.append(ProcessRef(pid=stat.pid, started=stat.started))
-    return found
+    return [
+        ProcessRef(pid=stat.pid, started=stat.started)
+        for stat in stats
+        if stat.state not in "ZX" and needle in _started_with(stat.pid)
+    ]
+
+
+def _started_with(pid: int) -> bytes:
+    for name in ("environ", "cmdline"):
+        try:
+            with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - as above
+                return b"\0" + file.read() + b"\0"
+        except PermissionError:
+            continue
+        except OSError:  # it is gone
+            break
+    return b""
 
 
 def kill_while_starting(root: ProcessRef) -> None:

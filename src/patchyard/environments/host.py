@@ -117,7 +117,7 @@ class HostEnvironment:
     ) -> ProcessRef:
         mark = f"{MARK}={berth.directory.name}"
         variables = self._variables(spec, identity, home) | {MARK: berth.directory.name}
-        command = self._toolbox_command(spec, identity, group)
+        command = [*self._toolbox_command(spec, identity, group), mark]  # no environment is shown
         root: ProcessRef | None = None
         with contextlib.ExitStack() as stack:
             said = Pipe(stack)

@@ -162,7 +162,8 @@ class ProcessEnvironment:
             group = cgroups.own_group(environment_id, spec.limits)
             undo.callback(cgroups.remove_group, group)
             berth.handle(self.kind, spec.workspace.target, {"group": list(group)})
-            command = _toolbox_command(spec, identity, group)
+            mark = f"{MARK}={environment_id}"  # a confined toolbox shows no environment
+            command = [*_toolbox_command(spec, identity, group), mark]
             with contextlib.ExitStack() as stack:
                 attempt = _Attempt(stack, group, view.variables)
                 undo.callback(attempt.kill)
