@@ -36,7 +36,7 @@ def _tree(root: int, mark: str) -> set[int]:
         parent, started = stat_of(int(name))
         if started:
             children.setdefault(parent, []).append(int(name))
-            if needle in _environ(name):
+            if needle in _started_with(name):
                 found.add(int(name))
     pending = {root, *found} - {0}
     while pending:
@@ -46,11 +46,14 @@ def _tree(root: int, mark: str) -> set[int]:
     return found - {root, os.getpid()}
 
 
-def _environ(name: str) -> list[bytes]:
+def _started_with(name: str, part: str = "environ") -> list[bytes]:
+    """Return the environment of a process; where it shows that to root alone, its arguments."""
     try:
-        with open("/proc/%s/environ" % name, "rb") as file:
+        with open("/proc/%s/%s" % (name, part), "rb") as file:
             return file.read().split(b"\0")
-    except OSError:  # somebody else's, or gone
+    except PermissionError:
+        return _started_with(name, "cmdline") if part == "environ" else []
+    except OSError:  # it is gone
         return []
 
 

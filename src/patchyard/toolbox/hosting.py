@@ -176,7 +176,8 @@ class Started:
         options = dict(self._request["options"], workspace=work, uid=agent, gid=agent)
         options["listen_fd"] = LISTEN_FD
         words = [self._request["bootstrap"], code, json.dumps(options)]
-        argv = [finding.python(agent), "-I", "-S", "-B", "-c", *words]
+        mark = "%s=%s" % (MARK, os.path.basename(self._folder))  # no environment is shown
+        argv = [finding.python(agent), "-I", "-S", "-B", "-c", *words, mark]
         pid = spawn_detached(argv, env=self.variables, descriptors=descriptors)
         self._top = self.root = _reference(pid)
 
