@@ -1,7 +1,6 @@
 """`agents config show`: what is in force is told as it counts, and is what a plan would take."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,12 @@ from click.testing import CliRunner, Result
 
 from patchyard.cli.config import config
 from patchyard.cli.project import project
-from patchyard.configuration import user_file
 
 
 @pytest.fixture(autouse=True)
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in a checkout of one's own, and return where the user's settings go."""
-    subprocess.run(["git", "init", "-q", tmp_path / "shop"], check=True)
-    monkeypatch.chdir(tmp_path / "shop")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("PATCHYARD_HOME", str(tmp_path / "home"))
-    file = user_file({"XDG_CONFIG_HOME": str(tmp_path / "config")})
-    file.parent.mkdir(parents=True)
-    return file
+def settings(config_folder: Path) -> Path:
+    """Return the file of the user's settings."""
+    return config_folder / "config.yaml"
 
 
 def typed(*words: str) -> Result:

@@ -1,7 +1,6 @@
 """Lists for people fit 80 columns, and say settings as they can be written."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import click
@@ -27,18 +26,12 @@ roles:
 
 
 @pytest.fixture(autouse=True)
-def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    subprocess.run(["git", "init", "-q", tmp_path / "shop"], check=True)
-    monkeypatch.chdir(tmp_path / "shop")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("PATCHYARD_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "config" / "patchyard"
-    folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text(SETTINGS)
-    (folder / "models.yaml").write_text(MODELS)
-    (folder / "roles").mkdir()
-    (folder / "roles" / "quiet.md").write_text("You are quiet.")
-    (folder / "roles" / "quiet.yaml").write_text("output: changes\n")
+def _place(config_folder: Path) -> None:
+    (config_folder / "config.yaml").write_text(SETTINGS)
+    (config_folder / "models.yaml").write_text(MODELS)
+    (config_folder / "roles").mkdir()
+    (config_folder / "roles" / "quiet.md").write_text("You are quiet.")
+    (config_folder / "roles" / "quiet.yaml").write_text("output: changes\n")
 
 
 def lines_of(command: click.Command, *words: str) -> list[str]:

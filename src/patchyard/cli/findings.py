@@ -41,7 +41,8 @@ def told_once(findings: Sequence[Finding]) -> list[Finding]:
     The one is a mistake before what is needed before others.
     """
     tells: dict[tuple[str, str], str] = {}
-    for row in sorted(findings, key=lambda row: (not row.is_mistake, not row.is_needed)):
+    failing = [row for row in findings if not row.is_good]
+    for row in sorted(failing, key=lambda row: (not row.is_mistake, not row.is_needed)):
         tells.setdefault((row.said, row.cure), row.name)
     return [
         row

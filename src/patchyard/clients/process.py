@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from patchyard.toolbox.ending import started_with
+
 STOP_TIMEOUT_S = 1.0
 EXEC_S = 0.01  # in which an exec that has begun shows its new environment
 
@@ -150,24 +152,12 @@ def marked(marker: str, stats: Iterable[ProcessStat]) -> list[ProcessRef]:
     Where a process shows its environment to root alone, as toolboxes do, `marker` has to be an
     argument of its own in its command line.
     """
-    needle = b"\0" + marker.encode() + b"\0"
+    needle = marker.encode()
     return [
         ProcessRef(pid=stat.pid, started=stat.started)
         for stat in stats
-        if stat.state not in "ZX" and needle in _started_with(stat.pid)
+        if stat.state not in "ZX" and needle in started_with(stat.pid)
     ]
-
-
-def _started_with(pid: int) -> bytes:
-    for name in ("environ", "cmdline"):
-        try:
-            with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - as above
-                return b"\0" + file.read() + b"\0"
-        except PermissionError:
-            continue
-        except OSError:  # it is gone
-            break
-    return b""
 
 
 def kill_while_starting(root: ProcessRef) -> None:

@@ -36,7 +36,7 @@ def _tree(root: int, mark: str) -> set[int]:
         parent, started = stat_of(int(name))
         if started:
             children.setdefault(parent, []).append(int(name))
-            if needle in _started_with(name):
+            if needle in started_with(int(name)):
                 found.add(int(name))
     pending = {root, *found} - {0}
     while pending:
@@ -46,13 +46,13 @@ def _tree(root: int, mark: str) -> set[int]:
     return found - {root, os.getpid()}
 
 
-def _started_with(name: str, part: str = "environ") -> list[bytes]:
+def started_with(pid: int, part: str = "environ") -> list[bytes]:
     """Return the environment of a process; where it shows that to root alone, its arguments."""
     try:
-        with open("/proc/%s/%s" % (name, part), "rb") as file:
+        with open("/proc/%d/%s" % (pid, part), "rb") as file:
             return file.read().split(b"\0")
     except PermissionError:
-        return _started_with(name, "cmdline") if part == "environ" else []
+        return started_with(pid, "cmdline") if part == "environ" else []
     except OSError:  # it is gone
         return []
 
@@ -86,4 +86,4 @@ def _send(pids: set[int], number: int) -> None:
             os.kill(pid, number)
 
 
-__all__ = ["ENDING_S", "MARK", "PAUSE_S", "is_alive", "kill", "stat_of"]
+__all__ = ["ENDING_S", "MARK", "PAUSE_S", "is_alive", "kill", "started_with", "stat_of"]
