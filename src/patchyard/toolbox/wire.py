@@ -131,11 +131,11 @@ def _require_few(body: memoryview, text: str) -> None:
     A text without an end is one part: looked for again behind each of its quotes, it would take
     the square of its length.
     """
-    pieces = (
-        bytes(body[start : start + PIECE_BYTES]) for start in range(0, len(body), PIECE_BYTES)
-    )
-    if sum(len(piece) - len(piece.translate(None, BEGINNINGS)) for piece in pieces) <= MOST_PARTS:
-        return  # known at a tenth of the time
+    most = len(body)  # of parts: what is left when bytes that begin none are taken away
+    for start in range(0, len(body), PIECE_BYTES):
+        most -= len(bytes(body[start : start + PIECE_BYTES]).translate(None, BEGINNINGS))
+        if most <= MOST_PARTS:
+            return  # known at a tenth of the time or less: of most frames half are read
     for count, _ in enumerate(PART.finditer(text)):
         if count >= MOST_PARTS:
             raise WireError("a frame of more than %d values came" % MOST_PARTS)
