@@ -1,5 +1,6 @@
 """A file system has another name each time it is mounted, and the same one meanwhile."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from patchyard.clients import filesystems
 from patchyard.clients.filesystems import is_same_mount, mount_id
 
 
@@ -45,3 +47,19 @@ def test_a_name_that_knows_less_can_be_of_the_same_mount() -> None:
     assert is_same_mount("1792", "1792 260850")
     assert not is_same_mount("1792 260904", "1792 260850")
     assert not is_same_mount("1793", "1792")
+
+
+def test_every_number_that_the_kernel_shows_for_a_disk_is_in_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = tmp_path.stat().st_dev
+    kinds, devices, other = tmp_path / "fs", tmp_path / "dev", tmp_path / "other"
+    shown = [kinds / "ext4" / "vda", kinds / "btrfs" / "a1b2"]
+    for folder in (*shown, kinds / "xfs" / "vdb", kinds / "btrfs" / "c3d4" / "devices", devices):
+        folder.mkdir(parents=True)
+    (kinds / "btrfs" / "a1b2" / "devices" / "vda").mkdir(parents=True)
+    (devices / f"{os.major(device)}:{os.minor(device)}").symlink_to("../block/vda")
+    monkeypatch.setattr(filesystems, "DEVICES", devices)
+    for place, numbers in ((kinds, sorted(each.stat().st_ino for each in shown)), (other, [])):
+        monkeypatch.setattr(filesystems, "KINDS", place)
+        assert mount_id(tmp_path) == " ".join(map(str, [device, *numbers]))

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 KINDS = Path("/sys/fs")  # a folder for each kind of file system, with one for each that is mounted
@@ -16,8 +17,7 @@ def mount_id(folder: Path) -> str:
     f2fs). Elsewhere the name is that of the device alone, which a new mount may have again.
     """
     device = folder.stat().st_dev
-    shown = sorted(place.stat().st_ino for place in _shown(device))
-    return " ".join(map(str, [device, *shown]))
+    return " ".join(map(str, [device, *sorted(_shown(device))]))
 
 
 def is_same_mount(one: str, other: str) -> bool:
@@ -25,7 +25,8 @@ def is_same_mount(one: str, other: str) -> bool:
     return all(mine == theirs for mine, theirs in zip(one.split(), other.split(), strict=False))
 
 
-def _shown(device: int) -> Iterator[Path]:
+def _shown(device: int) -> Iterator[int]:
+    """Return the inode numbers below /sys/fs; each workspace asks, and globs take twice as long."""
     number = f"{os.major(device)}:{os.minor(device)}"
     try:
         name = (DEVICES / number).readlink().name
@@ -33,8 +34,25 @@ def _shown(device: int) -> Iterator[Path]:
         found = source(number)
         name = Path(found).resolve().name if found.startswith("/dev/") else ""
     if name:
-        yield from KINDS.glob(f"*/{name}")
-        yield from (place.parents[1] for place in KINDS.glob(f"btrfs/*/devices/{name}"))
+        for kind in _names(KINDS):
+            yield from _inode(f"{KINDS}/{kind}/{name}", f"{KINDS}/{kind}/{name}")
+        for each in _names(KINDS / "btrfs"):
+            yield from _inode(f"{KINDS}/btrfs/{each}", f"{KINDS}/btrfs/{each}/devices/{name}")
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as found:
+            return [each.name for each in found]
+    except OSError:  # without /sys, or no file system of this kind is mounted
+        return []
+
+
+def _inode(place: str, mark: str) -> Iterator[int]:
+    """Return the inode of `place` where `mark` exists."""
+    with suppress(OSError):
+        os.lstat(mark)
+        yield os.lstat(place).st_ino
 
 
 def source(number: str) -> str:
