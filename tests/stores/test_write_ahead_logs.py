@@ -5,11 +5,13 @@ import itertools
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -18,7 +20,7 @@ from patchyard.domain.chain import faults
 from patchyard.domain.errors import JournalBroken, PatchyardError
 from patchyard.engine.integrity import intact
 from patchyard.stores.sqlite import SQLiteJournal
-from patchyard.stores.wal import first_damaged, require_whole
+from patchyard.stores.wal import AT_ONCE, HEADER, first_damaged, require_whole
 from timing import IS_SOAK
 
 pytestmark = pytest.mark.anyio
@@ -102,6 +104,27 @@ class Cut(io.FileIO):
         return super().read(size)
 
 
+def written(order: Literal["little", "big"], frames: int) -> bytes:
+    """Return a log of which each frame is a transaction, as sqlite.org/fileformat2.html has it."""
+    magic = {"little": 0x377F0682, "big": 0x377F0683}[order]
+    made = struct.pack(">IIIIII", magic, 3007000, 4096, 0, 0x01020304, 0x05060708)
+    one, two = added(made, (0, 0), order)
+    made += struct.pack(">II", one, two)
+    for number in range(1, frames + 1):
+        head, page = struct.pack(">II", number, number), random.Random(number).randbytes(4096)
+        one, two = added(head + page, (one, two), order)
+        made += head + struct.pack(">IIII", 0x01020304, 0x05060708, one, two) + page
+    return made
+
+
+def added(data: bytes, sums: tuple[int, int], order: Literal["little", "big"]) -> tuple[int, int]:
+    one, two = sums
+    for at in range(0, len(data), 8):
+        one = (one + int.from_bytes(data[at : at + 4], order) + two) % 2**32
+        two = (two + int.from_bytes(data[at + 4 : at + 8], order) + one) % 2**32
+    return one, two
+
+
 async def test_the_log_of_a_killed_engine_is_taken_as_it_is(home: Path) -> None:
     assert await said(home) == ""
 
@@ -141,6 +164,20 @@ async def test_a_log_that_is_cut_during_a_look_hides_nothing(home: Path, frame: 
     flip(log, 32 + 20 * FRAME + 2000, 3)
     with Cut(log, 32 + frame * FRAME + 10) as file:
         assert first_damaged(file) in {None, 21}
+
+
+def test_each_frame_of_a_log_is_looked_at_in_either_byte_order() -> None:
+    for order in "little", "big":
+        log = written(order, AT_ONCE + 4)
+        assert first_damaged(io.BytesIO(log)) is None
+        for frame in 0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1:
+            for byte in 3, 8, 17, 24, FRAME - 1:  # page, salt, checksum, first and last of the page
+                damaged = bytearray(log)
+                damaged[HEADER + frame * FRAME + byte] ^= 0x40
+                assert first_damaged(io.BytesIO(damaged)) == frame + 1
+        last = bytearray(log)
+        last[-1] ^= 1
+        assert first_damaged(io.BytesIO(last)) is None
 
 
 async def test_a_log_that_was_deleted_is_missed(home: Path) -> None:

@@ -10,7 +10,7 @@ import os
 import struct
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +23,7 @@ PAGE = 4096  # of our databases
 PAGES = frozenset(1 << power for power in range(9, 17))
 OPEN = 128  # byte of the shared memory that each connection locks: UNIX_SHM_DMS in os_unix.c
 MASK = 0xFFFFFFFF
+AT_ONCE = 64  # frames: a quarter of a megabyte
 BACK = (
     "restore the database and its log from a backup; nothing was changed. To go on from before the"
     " damage, move the log away: plans that have lost events then say so"
@@ -67,6 +68,37 @@ class Log:
         covered = head[:8] + self._file.read(self._step - FRAME)
         is_whole = len(covered) == self._step - 16
         return is_whole and self._sum(covered, before) == _sums_in(head[16:])
+
+    def follow(self, frames: range, before: Sums) -> bool:
+        """Whether frames follow one another, the first of them what carries these checksums.
+
+        One large number has a lane of 64 bits for each frame, in which its checksums are added up
+        beside those of the others: a quarter of the time that `follows` takes for all of them.
+        """
+        data = self._read(self._begin(frames.start), len(frames) * self._step)
+        heads = [data[at : at + FRAME] for at in range(0, len(data), self._step)]
+        if len(data) < len(frames) * self._step or not all(
+            any(head[:4]) and head[8:16] == self.salts for head in heads
+        ):
+            return False
+        sums = [before, *(_sums_in(head[16:]) for head in heads)]
+        low = _lanes([MASK] * len(frames))
+        one, two = (_lanes(each[:-1]) for each in zip(*sums, strict=True))
+        for pair in self._pairs(data):
+            one = (one + (pair & low) + two) & low
+            two = (two + (pair >> 32 & low) + one) & low
+        return [one, two] == [_lanes(each[1:]) for each in zip(*sums, strict=True)]
+
+    def _pairs(self, data: bytes) -> Iterator[int]:
+        """Yield what the checksums cover, two words of each frame at a time."""
+        if self._order == "big":
+            words = array("I", data)
+            words.byteswap()
+            data = words.tobytes()
+        pairs = array("Q", data)
+        count = self._step // 8
+        for number in (0, *range(FRAME // 8, count)):
+            yield int.from_bytes(pairs[number::count].tobytes(), "little")
 
     def _begin(self, frame: int) -> int:
         return HEADER + frame * self._step
@@ -137,11 +169,22 @@ def first_damaged(file: BinaryIO) -> int | None:
 
 def _damaged(log: Log) -> int | None:
     before = log.sums
-    for frame in range(log.frames):
+    whole = 0
+    for group in _groups(log.frames):
+        if not log.follow(group, before):
+            break
+        before = log.sums_of(group[-1])
+        whole = group.stop
+    for frame in range(whole, log.frames):
         if not log.follows(frame, before):
             return frame + 1 if _hides(log, range(frame, log.frames - 1)) else None
         before = log.sums_of(frame)
     return None
+
+
+def _groups(frames: int) -> Iterator[range]:
+    for begin in range(0, frames, AT_ONCE):
+        yield range(begin, min(begin + AT_ONCE, frames))
 
 
 def _hides(log: Log, frames: Sequence[int]) -> bool:
@@ -155,6 +198,11 @@ def _has_frames(log: Log) -> bool:
         return True
     later = range(1, log.frames)
     return any(log.follows(each, log.sums_of(each - 1)) for each in later)
+
+
+def _lanes(values: Sequence[int]) -> int:
+    """Return a number of 64 bits for each value."""
+    return int.from_bytes(struct.pack(f"<{len(values)}Q", *values), "little")
 
 
 def _sums_in(data: bytes) -> Sums:
@@ -171,4 +219,4 @@ def _is_open(database: Path) -> bool:
     return is_held(shared, byte=OPEN, kinds=("READ", "WRITE"))
 
 
-__all__ = ["OPEN", "Log", "first_damaged", "require_whole"]
+__all__ = ["AT_ONCE", "HEADER", "OPEN", "Log", "first_damaged", "require_whole"]
