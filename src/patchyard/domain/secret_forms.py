@@ -9,16 +9,9 @@ entity, all of them or only some, up to four times over. What else a text can do
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from html.entities import html5
+from functools import cache, lru_cache
 
 LEAST_BYTES = 6  # of a secret; shorter ones stand in too much that is not them
-NAMES = {
-    name.lower().removesuffix(";").encode(): ord(value.lower())
-    for name, value in html5.items()
-    if len(value) == 1 and value.isascii()
-}
-"""HTML's names of ASCII characters."""
 PERCENT = rb"%(?:25){0,3}(?P<percent>{hexadecimal})"
 BACKSLASH = (
     rb"\\\\{0,7}(?:(?:u00|x)(?P<hexadecimal>{hexadecimal})|u\{0{0,4}(?P<braced>{hexadecimal})\}"
@@ -41,6 +34,18 @@ UNFINISHED = re.compile(
 """The beginning of one, at a text's end."""
 LONGEST_ESCAPE = 48  # bytes
 CUT = -1  # the text ends before it is clear
+
+
+@cache
+def names_of_characters() -> Mapping[bytes, int]:
+    """Return HTML's names of ASCII characters, in small letters."""
+    from html.entities import html5  # noqa: PLC0415 - 4 ms, of each command that opens a home
+
+    return {
+        name.lower().removesuffix(";").encode(): ord(value.lower())
+        for name, value in html5.items()
+        if len(value) == 1 and value.isascii()
+    }
 
 
 class SecretForms:
@@ -142,7 +147,7 @@ def _escapes(characters: set[int]) -> Mapping[bytes, re.Pattern[bytes]]:
     """Return what finds escapes of these characters, small letters, and of no others."""
     codes = sorted({code for each in characters for code in (each, bytes((each,)).upper()[0])})
     marks = bytes(code for code in codes if code < 128 and not chr(code).isalnum())
-    names = [name for name, code in NAMES.items() if code in characters]
+    names = [name for name, code in names_of_characters().items() if code in characters]
     told = {
         b"{hexadecimal}": _one_of(b"%02x" % code for code in codes),
         b"{octal}": _one_of(b"%03o" % code for code in codes),
@@ -176,7 +181,7 @@ def _meant(match: re.Match[bytes]) -> int:
     kind = match.lastgroup or ""
     text = match[kind]
     if kind == "name":
-        return NAMES[text]
+        return names_of_characters()[text]
     if kind == "plain":
         return text[0]
     return bytes((int(text, {"decimal": 10, "octal": 8}.get(kind, 16)),)).lower()[0]
@@ -197,11 +202,11 @@ __all__ = [
     "ESCAPES",
     "LEAST_BYTES",
     "LONGEST_ESCAPE",
-    "NAMES",
     "PERCENT",
     "PLACE",
     "UNFINISHED",
     "SecretForms",
+    "names_of_characters",
     "replaced",
     "secret_forms",
 ]

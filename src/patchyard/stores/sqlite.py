@@ -53,9 +53,10 @@ PLANS = (
     " SELECT (SELECT min(stream) FROM events WHERE stream > plans.stream AND stream < '8')"
     " FROM plans WHERE plans.stream IS NOT NULL"
     ") SELECT stream FROM plans WHERE length(stream) = 26"
-    " UNION SELECT stream FROM heads WHERE stream >= '0' AND stream < '8'"
+    " UNION ALL SELECT stream FROM heads WHERE stream >= '0' AND stream < '8'"
 )
-"""The streams of plans, whose names are ULIDs; goes from one to the next by the index."""
+"""The streams of plans, whose names are ULIDs, twice where both tables have them; goes from one to
+the next by the index."""
 
 T = TypeVar("T")
 Relief = Callable[[], bool]  # makes room on the disk; False when it had none to give
@@ -276,9 +277,8 @@ class SQLiteJournal:
     async def summaries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See contracts.journal.Summaries."""
         files = self.head_files.streams()  # before the view: the view then has their events
-        rows, begun = await self.view(lambda connection: _listed(connection, files))
-        newest_first = sorted(rows, key=lambda each: (begun.get(each, 0), each), reverse=True)
-        return [(each, _summary(each, rows[each])) for each in newest_first]
+        rows = await self.view(lambda connection: _listed(connection, files))
+        return [(each, _summary(each, text)) for each, text in rows.items()]
 
     async def close(self) -> None:
         """See contracts.journal.Journal."""
@@ -289,17 +289,18 @@ class SQLiteJournal:
         return await self._tried(lambda: self._connection.execute(sql, values).fetchall())
 
 
-def _listed(
-    connection: sqlite3.Connection, files: Sequence[str]
-) -> tuple[dict[str, str], dict[str, int]]:
-    """Return the summary of each plan, empty where it is lost, and the order they were begun in."""
+def _listed(connection: sqlite3.Connection, files: Sequence[str]) -> dict[str, str]:
+    """Return the summary of each plan, empty where it is lost; the one begun last comes first."""
     found = connection.execute("SELECT stream, summary FROM summaries").fetchall()
     rows = {stream: text for stream, text in found if (type(stream), type(text)) == (str, str)}
     unlisted = {*files, *(row[0] for row in connection.execute(PLANS))} - rows.keys()
     if unlisted:
         unlisted -= {row[0] for row in connection.execute("SELECT plan_id FROM removed")}
     rows |= dict.fromkeys(filter(is_ulid, unlisted), "")
-    return rows, dict(connection.execute("SELECT stream, number FROM begun").fetchall())
+    begun = connection.execute("SELECT stream FROM begun ORDER BY number DESC").fetchall()
+    newest_first = {stream: rows[stream] for (stream,) in begun if stream in rows}
+    others = sorted(rows.keys() - newest_first.keys(), reverse=True)
+    return newest_first | {stream: rows[stream] for stream in others}
 
 
 def _summary(stream: str, text: str) -> Mapping[str, Any]:
