@@ -18,15 +18,6 @@ for number in range(100):
     block = b"".join([b"x" * 1000] * (1000 + 4 * number))
 print(faults() - before)
 """
-
-
-def faults(program: str, *, kept: bool) -> int:
-    """Return how many pages the kernel was asked for by a hundred blocks of a megabyte."""
-    program = program.format(kept=kept)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    return int(done.stdout)
-
-
 REPEATED = """\
 import resource
 from patchyard.toolbox.server import keep_large_blocks
@@ -39,6 +30,13 @@ for number in range(100):
     del output, text
 print(faults() - before)
 """
+
+
+def faults(program: str, *, kept: bool) -> int:
+    """Return how many pages the kernel was asked for by a hundred blocks of a megabyte."""
+    program = program.format(kept=kept)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    return int(done.stdout)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told")

@@ -35,9 +35,9 @@ def _shown(device: int) -> Iterator[int]:
         name = Path(found).resolve().name if found.startswith("/dev/") else ""
     if name:
         for kind in _names(KINDS):
-            yield from _inode(f"{KINDS}/{kind}/{name}", f"{KINDS}/{kind}/{name}")
+            yield from _inode(f"{KINDS}/{kind}/{name}")
         for each in _names(KINDS / "btrfs"):
-            yield from _inode(f"{KINDS}/btrfs/{each}", f"{KINDS}/btrfs/{each}/devices/{name}")
+            yield from _inode(f"{KINDS}/btrfs/{each}", within=f"devices/{name}")
 
 
 def _names(folder: Path) -> list[str]:
@@ -48,10 +48,11 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _inode(place: str, mark: str) -> Iterator[int]:
-    """Return the inode of `place` where `mark` exists."""
+def _inode(place: str, within: str = "") -> Iterator[int]:
+    """Yield the inode number of `place` if it exists, and `within` in it."""
     with suppress(OSError):
-        os.lstat(mark)
+        if within:
+            os.lstat(f"{place}/{within}")
         yield os.lstat(place).st_ino
 
 
