@@ -100,13 +100,14 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("name", ["invariant", "project", "resource"])
+@pytest.mark.parametrize("name", ["invariant", "plan", "project", "resource"])
 def test_a_list_of_what_is_kept_loads_no_engine(name: str) -> None:
     code = (
         f"import sys; sys.argv=['agents','{name}','list','--format','json']\n"
+        "heavy = ['patchyard.assembly', *['patchyard.domain.plan'] * (sys.argv[1] == 'plan')]\n"
         "from patchyard.cli.main import agents\n"
         "try: agents.main(standalone_mode=False)\n"
-        "finally: print([m for m in ('patchyard.assembly',) if m in sys.modules])"
+        "finally: print([m for m in heavy if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -110,6 +110,16 @@ async def test_summaries_are_listed_newest_first(journal: SQLiteJournal) -> None
     assert await journal.summaries() == [("01B", {"n": 2}), ("01A", {"n": 3})]
 
 
+@pytest.mark.parametrize("damaged", ["", "{", '{"n":1},{"n":1}', "7", "[{}]", "[" * 100_000])
+async def test_a_damaged_summary_is_empty_and_the_others_are_as_they_were(
+    journal: SQLiteJournal, damaged: str
+) -> None:
+    for number, plan in enumerate(["01A", "01B", "01C"]):
+        await journal.append(plan, 0, [event("a")], summary={"n": number})
+    journal._connection.execute("UPDATE summaries SET summary = ? WHERE stream = '01B'", [damaged])
+    assert await journal.summaries() == [("01C", {"n": 2}), ("01B", {}), ("01A", {"n": 0})]
+
+
 def test_the_file_is_for_its_owner_alone(journal: SQLiteJournal, path: Path) -> None:
     assert journal is not None
     assert path.stat().st_mode & 0o777 == 0o600

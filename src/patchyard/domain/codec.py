@@ -63,7 +63,7 @@ def from_text(text: str, what: str, *parts: object) -> Mapping[str, Any]:
     """
     try:
         body, end = _DECODER.raw_decode(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise JournalBroken(f"{what.format(*parts)} cannot be read: {error}") from error
     if not isinstance(body, dict) or end != len(text):
         raise JournalBroken(f"{what.format(*parts)} is not an object")
