@@ -1,4 +1,4 @@
-"""A provider that fails in one of sixteen ways from one step of a plan on, and one that is well."""
+"""A provider that fails in one of many ways from one step of a plan on, and one that is well."""
 
 import contextlib
 import socket
@@ -36,6 +36,8 @@ STREAM = {
     "hang before the first byte": "mute",
     "hang in mid-stream": "silent",
     "cut stream": "cut",
+    "reset": "reset",
+    "reset in mid-stream": "reset-in-stream",
     "truncated JSON": "truncated",
     "content filter": "filtered",
 }

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chaos.killing import SEED, amount
-from chaos.outages import FAULTS, KEY, OTHERS, STEPS, FailingServer, named, reply_to
+from chaos.outages import FAULTS, HOST, KEY, OTHERS, STEPS, FailingServer, named, reply_to
 from engine.worksite import Worksite
 from models.certificates import served_as
 from models.messages_server import MessagesServer
@@ -35,11 +35,13 @@ WAITS = {  # only where a fault is told by one: a provider that is well may be s
 MOST_S = 1.0  # between the time-out and the first token of the next provider; only a soak asks
 
 
-def cases() -> list[tuple[str, int, str]]:
-    """Each fault at some steps, drawn by the seed; every step in a soak."""
+def cases() -> list[tuple[tuple[str, str], int, str]]:
+    """Each fault by each scheme at some steps, drawn by the seed; every step in a soak."""
     count = amount("PATCHYARD_OUTAGES", sample=1, soak=STEPS)
     choice = random.Random(SEED)
-    drawn = [(f, at) for f in FAULTS for at in sorted(choice.sample(range(STEPS), count))]
+    ways = [(fault, scheme) for fault in FAULTS for scheme in ("http", "https")]
+    ways.remove(("TLS", "http"))
+    drawn = [(way, at) for way in ways for at in sorted(choice.sample(range(STEPS), count))]
     return [(*each, sorted(SPARES)[number % 2]) for number, each in enumerate(drawn)]
 
 
@@ -125,9 +127,9 @@ def configured(
     return {**site.environ, **own}
 
 
-@pytest.mark.parametrize(("fault", "at", "kind"), cases())
+@pytest.mark.parametrize(("way", "at", "kind"), cases(), ids=str)
 async def test_a_task_of_twenty_steps_ends_right_as_long_as_one_provider_lives(
-    fault: str,
+    way: tuple[str, str],
     at: int,
     kind: str,
     tmp_path: Path,
@@ -135,6 +137,7 @@ async def test_a_task_of_twenty_steps_ends_right_as_long_as_one_provider_lives(
     overruns: dict[str, float],
     record_property: Callable[[str, object], None],
 ) -> None:
+    fault, scheme = way
     house = FailingServer(failing=fault, at=at, key=KEY)
     house.answering = lambda _: reply_to(house.requests[-1])
     spare = SPARES[kind](key=KEY)
@@ -145,10 +148,10 @@ async def test_a_task_of_twenty_steps_ends_right_as_long_as_one_provider_lives(
         return reply_to(spare.requests[-1])
 
     spare.answering = answering
-    if fault == "TLS":
+    if scheme == "https":
         (tmp_path / "other").mkdir()
-        trusted, house.tls = served_as("localhost", tmp_path)
-        served_as("localhost", tmp_path / "other")
+        trusted, house.tls = served_as(HOST, tmp_path)
+        served_as(HOST, tmp_path / "other")
         other = tmp_path / "other"
         house.other = (str(other / "certificate.pem"), str(other / "key.pem"))
         monkeypatch.setenv("SSL_CERT_FILE", str(trusted))

@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from models.loopback import NO_RECORD
 from patchyard.clients.gateways import IndexGateways
 from patchyard.contracts.gateway import Counting
 from patchyard.domain.carrying import NetworkBounds
@@ -95,12 +96,14 @@ def indexing(*, key: Path | None = None, certificate: Path | None = None) -> Ite
                 self.send_header("Transfer-Encoding", "chunked")
                 body = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
             else:
-                missing = 9 if "x-cut" in answer.headers else 0
+                missing = 9 if {"x-cut", "x-damaged"} & answer.headers.keys() else 0
                 self.send_header("Content-Length", str(len(body) + missing))
                 self.close_connection = bool(missing)
             self.end_headers()
             if self.command == "GET":
                 self.wfile.write(body)
+            if "x-damaged" in answer.headers:
+                os.write(self.connection.fileno(), NO_RECORD)
 
         do_HEAD = do_GET
 

@@ -328,6 +328,18 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     return key, certificate
 
 
+@pytest.mark.parametrize("ending", ["x_cut", "x_damaged"])
+async def test_a_page_that_ends_in_the_middle_by_tls_is_said(tmp_path: Path, ending: str) -> None:
+    key, certificate = await asyncio.to_thread(_certificate, tmp_path)
+    with indexing(key=key, certificate=certificate) as index:
+        index.say("/simple/sample/", PAGE, content_type="text/html", **{ending: "1"})
+        settings = {"PIP_INDEX_URL": f"https://127.0.0.1:{index.port}/simple"}
+        async with gate(tmp_path, **settings, PIP_CERT=str(certificate)) as inside:
+            answer = await inside.get("/pypi/simple/sample/")
+    assert answer.status == 502
+    assert b"answered badly" in answer.body
+
+
 async def test_pips_own_certificates_and_trusted_hosts_count(tmp_path: Path) -> None:
     key, certificate = await asyncio.to_thread(_certificate, tmp_path)
     with indexing(key=key, certificate=certificate) as index:

@@ -3,7 +3,10 @@
 import asyncio
 import contextlib
 import json
+import os
+import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -14,6 +17,7 @@ Answering = Callable[[int], ScriptedReply]  # by the number of answers given bef
 Json = dict[str, Any]
 
 ENDLESS_TOKENS = 200_000
+NO_RECORD = b"\x17\x03\x03\x00\x20" + b"x" * 32  # has the head of one of TLS
 
 
 class Refusal(Exception):
@@ -69,6 +73,24 @@ class Peer:
 
     async def end(self) -> None:
         await self.send(b"0\r\n\r\n")
+
+    def reset(self) -> None:
+        """End the connection as a machine does that has forgotten it."""
+        taken = self.writer.get_extra_info("socket")
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+    async def damage(self) -> None:
+        """Send what is no record of TLS, as if it had been changed on the way."""
+        os.write(self.writer.get_extra_info("socket").fileno(), NO_RECORD)
+        await self.left()
+
+    async def fail(self, fault: str) -> None:
+        """Let the connection end in the way that a fault names; just so by default."""
+        if fault.startswith("reset"):
+            self.reset()
+        elif fault.startswith("damaged"):
+            await self.damage()
 
     async def left(self) -> None:
         """Wait until the client is gone."""
@@ -148,7 +170,8 @@ class LoopbackServer:
         fault = self.fault()
         if fault in self.refusals:
             raise self.refusals[fault]
-        if fault == "drop":
+        if fault in {"drop", "reset", "damaged"}:
+            await peer.fail(fault)
             return False
         if fault == "mute":
             await peer.left()
@@ -166,7 +189,9 @@ class LoopbackServer:
     async def _stream(self, cue: Cue, peer: Peer) -> bool:
         said = self.pieces(cue)
         for number, piece in enumerate(said):
-            if cue.fault == "cut" and number == len(said) // 2:
+            is_half = number == len(said) // 2
+            if is_half and cue.fault in {"cut", "reset-in-stream", "damaged-in-stream"}:
+                await peer.fail(cue.fault)
                 return False
             if cue.fault == "silent" and number == 1:
                 await peer.left()

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -70,10 +71,12 @@ KEYED = ("chat", "messages", "responses")  # formats of providers that need a ke
 
 
 @asynccontextmanager
-async def broken(fmt: str, *faults: str, **more: Any) -> AsyncIterator[tuple[Any, Model]]:
+async def broken(
+    fmt: str, *faults: str, tls: ssl.SSLContext | None = None, **more: Any
+) -> AsyncIterator[tuple[Any, Model]]:
     kind, build = SPEAKERS[fmt]
     answer = ScriptedReply(text="one two three four five six seven")
-    server = kind(answering=lambda _: answer, faults=list(faults))
+    server = kind(answering=lambda _: answer, faults=list(faults), tls=tls)
     async with server.running() as url:
         model = build(url, **more)
         yield server, model

@@ -4,8 +4,7 @@ import asyncio
 import base64
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -307,49 +306,6 @@ async def test_the_variables_lead_to_the_gateway_and_not_the_agents_own_servers(
         assert "https_proxy" not in inside.variables
     async with door(NetworkGrant(hosts=("localhost:3000",)), tmp_path) as inside:
         assert inside.variables["no_proxy"] == "127.0.0.1,::1"
-
-
-@asynccontextmanager
-async def saying(answer: bytes) -> AsyncIterator[int]:
-    """A host that says the same bytes to everybody and closes; yields its port."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
-        writer.close()
-        await writer.wait_closed()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[1]
-
-
-@pytest.mark.parametrize(
-    ("answer", "begins", "reason"),
-    [
-        (b"nonsense\r\n\r\n", b"HTTP/1.1 502 ", "answered badly"),
-        (b"", b"HTTP/1.1 502 ", "answered badly"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", b"HTTP/1.1 200 ", "broke off"),
-    ],
-)
-async def test_a_host_that_answers_badly_is_said_to(
-    tmp_path: Path, answer: bytes, begins: bytes, reason: str
-) -> None:
-    async with saying(answer) as port:
-        place = f"http://127.0.0.1:{port}"
-        async with door(NetworkGrant(hosts=(place,)), tmp_path) as inside:
-            said = await inside.ask(f"{place}/x")
-            (attempt,) = inside.attempts()
-    assert said.startswith(begins)
-    assert (attempt.verdict, reason in attempt.reason) == ("failed", True)
-
-
-async def test_headers_that_split_an_answer_do_not_pass(tmp_path: Path) -> None:
-    answer = b"HTTP/1.1 200 Fine\r\nLocation: /a\rSet-Cookie: x\r\nContent-Length: 0\r\n\r\n"
-    async with saying(answer) as port:
-        place = f"http://127.0.0.1:{port}"
-        async with door(NetworkGrant(hosts=(place,)), tmp_path) as inside:
-            said = await inside.ask(f"{place}/x")
-    assert b"\rSet-Cookie" not in said
 
 
 async def test_a_mistake_of_ours_ends_one_connection_and_is_told(

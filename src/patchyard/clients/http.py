@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 import httpx2
 
 from patchyard.clients.connecting import connected
-from patchyard.clients.http_trouble import HttpTrouble, Trouble, kind_of, shown
+from patchyard.clients.http_trouble import FAILURES, HttpTrouble, Trouble, kind_of, shown
 from patchyard.clients.waits import Waits
 
 LINE_BYTES = 16 * 1024 * 1024
@@ -134,7 +134,7 @@ class HttpClient:
         request.extensions["trace"] = way.note
         try:
             return await self._client.send(request, stream=True)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except FAILURES as error:
             raise self._translated(error, request, way) from error
 
     def _request(
@@ -192,7 +192,7 @@ class HttpClient:
                         f"{self._shown} began to answer and then sent nothing for "
                         f"{self._waits.idle_s:g} s",
                     ) from error
-                except httpx2.HTTPError as error:
+                except FAILURES as error:
                     raise self._translated(error, response.request) from error
                 if piece is None:
                     return
@@ -218,7 +218,7 @@ class HttpClient:
 
     def _translated(
         self,
-        error: httpx2.HTTPError | httpx2.InvalidURL,
+        error: Exception,
         request: httpx2.Request,
         way: _Way | None = None,
     ) -> HttpTrouble:

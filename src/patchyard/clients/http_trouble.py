@@ -49,6 +49,14 @@ class HttpTrouble(Exception):
         self.sent_on_to = sent_on_to  # a redirect's address, which is never followed
 
 
+# What the library raises of a request or of its answer; TLS's own errors come through as they are.
+FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError)
+# What a connection that ends leaves behind, and a wait for one: no word about certificates.
+_ENDED = (
+    *(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError, ssl.SSLSyscallError),
+    *(ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLZeroReturnError),
+)
+_CUT = (Trouble.CUT, "the connection ended in the middle")
 # The first that fits an error or one of its causes, with the words for it.
 _KINDS: tuple[tuple[tuple[type[BaseException], ...], Trouble, str], ...] = (
     ((httpx2.ProxyError,), Trouble.PROXY, "the way is not open"),
@@ -63,13 +71,21 @@ _KINDS: tuple[tuple[tuple[type[BaseException], ...], Trouble, str], ...] = (
 
 
 def kind_of(error: Exception) -> tuple[Trouble, str]:
-    """Return what went wrong, and in words."""
-    roots = _chain(error)
+    """Return what went wrong, and in words.
+
+    TLS is at fault where a connection was refused while it was made. Later, whatever its library
+    says, what came was cut or damaged on the way.
+    """
+    causes = _chain(error)
+    is_new = isinstance(error, httpx2.ConnectError)
+    passing = _ENDED if is_new else (*_ENDED, ssl.SSLError)
+    roots = [cause for cause in causes if not isinstance(cause, passing)]
+    is_cut = len(roots) < len(causes)
     for kinds, trouble, words in _KINDS:
         found = next((root for root in roots if isinstance(root, kinds)), None)
-        if found is not None:
+        if found is not None and not (trouble is Trouble.REFUSED and is_cut):
             return trouble, f"{words}{_detail(found)}"
-    return Trouble.CUT, "the connection ended in the middle"
+    return _CUT
 
 
 def _detail(error: BaseException) -> str:
@@ -95,4 +111,4 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     return found
 
 
-__all__ = ["HttpTrouble", "Trouble", "kind_of", "shown"]
+__all__ = ["FAILURES", "HttpTrouble", "Trouble", "kind_of", "shown"]

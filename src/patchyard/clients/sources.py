@@ -5,10 +5,9 @@ from contextlib import AsyncExitStack
 from http import HTTPStatus
 from pathlib import Path
 
-import httpx2
-
 from patchyard.clients.downloads import PIECE, Downloads, KeptPage, Mismatch
 from patchyard.clients.gateway_server import Exchange, Refused
+from patchyard.clients.http_trouble import FAILURES
 from patchyard.clients.upstream import Certificates, Credentials, Page, Upstream, UpstreamFailed
 
 FILE_BYTES = 8 * 1024**3  # the largest file that passes
@@ -93,7 +92,7 @@ class Sources:
                 is_part = status == HTTPStatus.PARTIAL_CONTENT
                 try:
                     await self._pass(exchange, response.aiter_raw(PIECE), {} if is_part else hashes)
-                except (httpx2.HTTPError, Mismatch) as error:
+                except (*FAILURES, Mismatch) as error:
                     raise ConnectionError(str(error) or type(error).__name__) from error
 
     async def _pass(

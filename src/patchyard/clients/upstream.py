@@ -20,6 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from patchyard.clients.dialling import nearness_here, resolved
+from patchyard.clients.http_trouble import FAILURES
 from patchyard.domain.addresses import Address, Nearness, plain, shown
 
 CONNECT_TIMEOUT_S = 10.0
@@ -185,7 +186,7 @@ class Upstream:
                 )
         except TimeoutError as error:
             raise UpstreamFailed("the index did not answer in time", is_away=True) from error
-        except httpx2.HTTPError as error:
+        except FAILURES as error:
             raise UpstreamFailed(f"the index answered badly: {type(error).__name__}") from error
 
     @asynccontextmanager
@@ -224,7 +225,7 @@ class Upstream:
             raise UpstreamFailed("the index cannot be reached", is_away=True) from error
         except httpx2.TimeoutException as error:
             raise UpstreamFailed("the index did not answer in time", is_away=True) from error
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except FAILURES as error:
             raise UpstreamFailed(f"the index cannot be asked: {type(error).__name__}") from error
 
     async def _permit(self, url: str, place: str) -> Sequence[Address]:

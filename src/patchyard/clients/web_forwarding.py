@@ -16,6 +16,7 @@ import httpx2
 
 from patchyard.clients.dialling import CONNECT_TIMEOUT_S, Dialler
 from patchyard.clients.gateway_server import Refused
+from patchyard.clients.http_trouble import FAILURES
 from patchyard.clients.keeping_secrets import authorization
 from patchyard.clients.masking import Masking
 from patchyard.clients.proxy_head import Head, Target
@@ -103,7 +104,7 @@ class Forwarder:
         try:
             trial.status = response.status_code
             await _hand_back(response, asking, trial, reply, Masking(hidden))
-        except httpx2.HTTPError as error:  # its message may hold what the host said
+        except FAILURES as error:  # its message may hold what the host said
             said = f"the answer broke off: {type(error).__name__}"
             raise Refused(HTTPStatus.BAD_GATEWAY, said) from error
         finally:
@@ -124,7 +125,7 @@ class Forwarder:
                 ) from error
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 said = str(error)[:200]
-            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            except FAILURES as error:
                 raise Refused(
                     HTTPStatus.BAD_GATEWAY, f"{rule.place} answered badly: {type(error).__name__}"
                 ) from error
