@@ -46,7 +46,7 @@ async def test_a_connection_that_ends_is_asked_again(
         ("answer", Trouble.TLS),
     ],
 )
-async def test_a_handshake_that_ends_is_no_matter_of_certificates(
+async def test_a_handshake_that_ends_is_cut_and_one_that_is_refused_is_not(
     fault: str, kind: Trouble
 ) -> None:
     async with meeting(fault) as url, HttpClient(url) as client:

@@ -12,11 +12,10 @@ import pytest
 from models.loopback import Peer
 from network.conftest import Authority
 from network.doors import door
+from network.test_forwarded_requests import TOKEN
 from patchyard.domain.network import NetworkGrant
 
 pytestmark = pytest.mark.anyio
-
-TOKEN = "t0ken-of-the-tests-0123456789"
 
 
 @asynccontextmanager

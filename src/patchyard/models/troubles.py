@@ -23,8 +23,7 @@ _TAGS = re.compile(r"<(style|script)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNOR
 UNREACHED: Mapping[Trouble, str] = {  # and the cure, where it is not the address
     Trouble.REFUSED: "",
     Trouble.DNS: "",
-    Trouble.TLS: "name the file of the authority that signed its certificate in SSL_CERT_FILE, or"
-    " write http:// where it speaks no TLS",
+    Trouble.TLS: "name the file of the authority that signed its certificate in SSL_CERT_FILE",
     Trouble.PROXY: "check HTTPS_PROXY (http://USER:PASSWORD@HOST:PORT), or name the host in "
     "NO_PROXY",
 }
