@@ -91,19 +91,20 @@ def place_of(desk: Desk, kind: str) -> Iterator[str]:
     if kind == "process":
         yield kind
         return
+    words: tuple[str, ...]
     with ExitStack() as stack:
         if kind == "ssh":
             stack.enter_context(serving_ssh(prepared=with_engine)).configure(desk.home)
-        if kind == "vm":
+            words = ("ssh-host", "box", "--host", HOST, "--carries", "process")
+        elif kind == "vm":
             lend(desk.folder / "state" / "run")
-        words = {
-            "container": ("container-instance", "box", "--image", image(WITH_PYTHON)),
-            "ssh": ("ssh-host", "box", "--host", HOST, "--carries", "process"),
-            "vm": ("vm-image", "box", *(("--image", kernel_folder()) if kernel_folder() else ())),
-        }
+            kernel = kernel_folder()
+            words = ("vm-image", "box", *(("--image", kernel) if kernel else ()))
+        else:
+            words = ("container-instance", "box", "--image", image(WITH_PYTHON))
         for said in (
             ("project", "create", "shop"),
-            ("resource", "add", *words[kind]),
+            ("resource", "add", *words),
             ("project", "link-resource", "shop", "box"),
         ):
             assert desk.agents(*said).code == 0
