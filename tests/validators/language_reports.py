@@ -73,7 +73,11 @@ GO = b"\n".join(
         _event("output", "TestP", package="", output="\t/usr/lib/go/src/panic.go:884 +0x212\n"),
         _event("output", "TestP", package="", output="\t/home/ada/shop/a_test.go:15 +0x2e\n"),
         _event("fail", "TestP", package=""),
+        _event("output", "TestQ", package="", output="--- PASS: TestQ (0.00s)\n"),
         _event("pass", "TestQ", package=""),
+        # A program that ends itself well within a test: what is said of its package is said of it.
+        _event("output", "TestGone", package="", output="ok  \texample.org/shop\t0.004s\n"),
+        _event("pass", "TestGone", package=""),
         _event("skip", "TestS", package=""),
         _event("fail"),
         _event("output", package="/main", output="exit status 3\n"),

@@ -30,6 +30,7 @@ _PANIC = re.compile(r"\s*(?P<said>panic: .*)")
 _UNBUILT = re.compile(r"FAIL\t(?P<package>\S+) \[(?:build|setup) failed\]")
 _BLAMED = re.compile(r"# (?P<package>\S+)")  # before what the compiler says of a package
 _NOISE = re.compile(r"\s*(?:---|===) |FAIL\b|PASS\b|coverage: ")
+_PASSED = re.compile(r"\s*--- PASS: ")  # what the program under test writes itself
 _OUTCOMES = {"fail": Outcome.FAILED, "pass": Outcome.PASSED, "skip": Outcome.SKIPPED}
 
 
@@ -72,6 +73,7 @@ class _Heard:
         self._folders: dict[str, str] = {}  # by package
         self._said: dict[tuple[str, str], list[str]] = {}  # by package and test
         self._tests: dict[tuple[str, str], Outcome] = {}
+        self._ended: set[tuple[str, str]] = set()  # tests of which the program itself said so
         self._failed: dict[str, str] = {}  # packages that failed, with what was said of them
         self._blamed: set[str] = set()  # packages that the compiler placed an error in
         self._package = ""  # that the compiler speaks of
@@ -99,6 +101,8 @@ class _Heard:
             self.compiler(_word(event, "Output").rstrip())
         elif action == "output":
             self._output(key, _word(event, "Output").rstrip("\n"))
+        elif action == "pass" and key[1] and key not in self._ended:
+            pass  # the program ended well within the test: what is said is said of the package
         elif action in _OUTCOMES and key[1]:
             self._tests[key] = _OUTCOMES[action]
             if len(self._tests) > MOST_TESTS:
@@ -110,6 +114,8 @@ class _Heard:
     def _output(self, key: tuple[str, str], text: str) -> None:
         if _UNBUILT.fullmatch(text):
             self.compiler(text)
+        if _PASSED.match(text):
+            self._ended.add(key)
         said = self._said.setdefault(key, [])
         said.append(text)
         if len(said) > MOST_SAID:
