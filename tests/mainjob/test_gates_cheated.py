@@ -52,7 +52,7 @@ def test_edited_tests_and_loosened_settings_have_no_effect_and_are_named(desk: D
     assert found(rows["lint"]) == {("calc.py", 1, "F401")}
     assert said.data["held_from_base"] == ["pyproject.toml", "pytest.py", "ruff.toml"]
     assert set(said.data["touched_proof"]) == {
-        *("conftest.py", "pyproject.toml", "ruff.toml", "tests/test_calc.py")
+        *("conftest.py", "pyproject.toml", "pytest.py", "ruff.toml", "tests/test_calc.py")
     }
     assert said.data["silenced"] == ["conftest.py:2"]
     screen = desk.agents("plan", "status", is_json=False).out.decode().splitlines()

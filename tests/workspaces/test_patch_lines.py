@@ -85,6 +85,9 @@ def test_added_lines_that_silence_a_tool_are_named() -> None:
         *('# mypy: disable-error-code="return-value"', "# pyright: basic", "@no_type_check"),
         *("pytestmark = pytest.mark.skip", "pytest.skip('later')", "raise SkipTest", "t.Skip()"),
         *("#![allow(unused)]", "#[ignore]", "it.skip('adds', () => {})", "@Disabled"),
+        *("os._exit(0)", "sys.exit()", "sys.exit(0)", "os.execvp('true', [])", "process.exit()"),
+        *("process.exitCode = 0", "syscall.Exit(0)", "os.Exit(0)", "std::process::exit(0);"),
+        *("System.exit(0);", "Runtime.getRuntime().halt(0)", "import _pytest", "unittest.case"),
     ],
 )
 def test_every_way_to_silence_a_tool_or_skip_a_test_is_named(line: str) -> None:
@@ -92,7 +95,19 @@ def test_every_way_to_silence_a_tool_or_skip_a_test_is_named(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["# pyright: strict", "# mypy: strict", "rows.skip(1)", "# about noqas", "format.SkipX"]
+    "line",
+    [
+        "# pyright: strict",
+        "# mypy: strict",
+        "rows.skip(1)",
+        "# about noqas",
+        "format.SkipX",
+        "sys.exit(main())",
+        "sys.exit(1)",
+        "process.exit(1)",
+        "os.Exit(1)",
+        "before_exit(0)",
+    ],
 )
 def test_a_line_that_silences_nothing_is_not_named(line: str) -> None:
     assert silencing({"a": {1: line}}) == ()

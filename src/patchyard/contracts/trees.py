@@ -80,6 +80,10 @@ class Trees(Protocol):
         """Return the content of one blob."""
         ...
 
+    async def file(self, base: Base, path: str, *, largest: int) -> bytes | None:
+        """Return what the base has at a path; None for no file, a link, or more than `largest`."""
+        ...
+
     async def grafted(
         self, base: Base, tree: str, entries: Entries, contents: Mapping[str, bytes]
     ) -> str:

@@ -14,6 +14,7 @@ from patchyard.domain.patch_lines import stretches
 
 NAMED = 20  # tests that a note names
 ONLY_AS_CHANGED = "only-as-changed"  # rule of what the base's own tests say
+DID_NOT_RUN = "did-not-run"  # rule of tests that ran on the base alone, though none was changed
 
 
 class Status(StrEnum):
@@ -49,6 +50,7 @@ class Ground:
     changed: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
     """Changed lines by path of the result; None: every line of it."""
     renamed: Mapping[str, str] = field(default_factory=dict)  # new names by old ones
+    touches_tests: bool = False  # whether tests of the base were changed, so that fewer may run
 
     def is_changed(self, finding: GateFinding) -> bool:
         """Whether it stands on a changed line, or nobody can say where it stands."""
@@ -133,6 +135,8 @@ def _by_findings(gate: Gate, before: Run, after: Run, ground: Ground, held: Run 
     if gate.scope == Reach.CHANGED:
         counted = [each for each in counted if ground.is_changed(each)]
     counted += _only_as_changed(after, held)
+    if gate.reads in TESTING:
+        counted += _missing(before, after, ground, held)
     counted.sort(key=lambda each: -each.severity.rank)
     status = _ended(counted, gate.allowed)
     if gate.reads in TESTING and not after.reading.tests and status == Status.PASSED:
@@ -161,6 +165,39 @@ def _only_as_changed(after: Run, held: Run | None) -> list[GateFinding]:
         for each in held.reading.findings
         if _known_by(each) not in failing
     ]
+
+
+def _missing(before: Run, after: Run, ground: Ground, held: Run | None) -> list[GateFinding]:
+    """Return the tests that ran on the base and not on the result, where the change explains none.
+
+    With the base's own tests each of them has to run. Of a parametrised test one case is enough,
+    since the code may say which there are; a file that could not be loaded is no test.
+    """
+    if ground.touches_tests and held is None:
+        return []
+    known = (held or after).reading.tests
+    ran = {_unparametrised(name) for name, how in known.items() if how != Outcome.SKIPPED}
+    loaded = {name.partition("::")[0] for name in ran}
+    missing = sorted(
+        {
+            name
+            for each, how in before.reading.tests.items()
+            if how != Outcome.SKIPPED and (name := _unparametrised(each)) not in ran | loaded
+        }
+    )
+    return [
+        GateFinding(
+            rule=DID_NOT_RUN,
+            severity=Severity.ERROR,
+            message=f"{name} ran on the base, and not here",
+            subject=name,
+        )
+        for name in missing
+    ]
+
+
+def _unparametrised(name: str) -> str:
+    return name.partition("[")[0]
 
 
 def _known_by(finding: GateFinding) -> tuple[str, ...]:
@@ -299,6 +336,7 @@ def shown_finding(finding: Mapping[str, Any]) -> str:
 
 
 __all__ = [
+    "DID_NOT_RUN",
     "NAMED",
     "ONLY_AS_CHANGED",
     "Ground",

@@ -32,6 +32,8 @@ SETTINGS = (
     # what runs in the place of a tool: those that setup installs, and what Python starts by itself
     ".venv", ".venv/*", "node_modules", "node_modules/*",
     "sitecustomize.py", "usercustomize.py", "*.pth",
+    # which plugins Python's tools load: a folder of the tree is a place of packages too
+    "*.egg-info/*", "*.dist-info/*",
 )  # fmt: skip
 # Modules of tools that `python -m TOOL` would find in the current folder first.
 TOOLS = frozenset(

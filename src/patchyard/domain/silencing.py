@@ -1,4 +1,4 @@
-"""Words in a line that keep a tool from saying what it finds there."""
+"""Words in a line that keep a tool, or a test runner, from saying what it finds there."""
 
 import re
 from collections.abc import Mapping
@@ -19,11 +19,16 @@ _WORDS = re.compile(
     r"|\bpytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)\b|\bunittest\.skip"
     r"|\bSkipTest\b|\.skipTest\(|\bt\.Skip(?:f|Now)?\("
     r"|\.only\(|\b(?:test|it|describe|suite)\.skip\(|\b(?:xit|xdescribe)\("
+    # the end of a process as if all were well, and the insides of a runner
+    r"|\b(?:_exit|_Exit|quick_exit|os\.kill|os\.exec\w+)\(|\bsys\.exit\((?:0|None)?\)"
+    r"|\bprocess\.(?:exit\(0?\)|reallyExit|exitCode\s*=)|\bsyscall\.(?:Exit|Exec|Kill)\("
+    r"|\bos\.Exit\(0\)|\bprocess::(?:exit\(0\)|abort)|\bSystem\.exit\(0\)|\.halt\(0\)"
+    r"|\b_pytest\b|\bunittest\.(?:case|result|runner|main)\b|\bsys\.settrace\("
 )
 
 
 def silencing(added: Mapping[str, Lines]) -> tuple[str, ...]:
-    """Return the added lines that silence a tool or skip a test, as `path:line`."""
+    """Return the added lines that silence a tool, skip a test or end a process, as `path:line`."""
     found = (
         f"{path}:{number}"
         for path, lines in sorted(added.items())

@@ -1,6 +1,7 @@
 """The end of a round of work: what changed is captured outside, then proven in a fresh place."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from patchyard.contracts.workspace import CallWindow, WorkspaceRef
@@ -11,11 +12,15 @@ from patchyard.domain.gate_verdicts import ONLY_AS_CHANGED, shown_finding
 from patchyard.domain.guarding import guarded
 from patchyard.domain.left_out import with_left_out
 from patchyard.domain.plan import PlanSpec
-from patchyard.domain.proofread import touched_proof
+from patchyard.domain.proofread import touched_proof, touches_tests
+from patchyard.domain.protected import is_allowed
+from patchyard.domain.silencing import silencing
 from patchyard.engine import invariants
 from patchyard.engine.absent_programs import absence_cure
+from patchyard.engine.comparing import survey
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.gating import Gating, Judged
+from patchyard.engine.leading import led_to
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import Compared, GateResult, Prover, compare
 from patchyard.engine.rows import body_of
@@ -144,9 +149,17 @@ class Capture:
         after: Sequence[GateResult] = self._before
         if not changeset.is_empty:
             after = await prover.run(base, spec.validate, tree=changeset.tree)
-        links = await self._equipment.trees.links(base, changeset)
-        gated = await self._gating.judge(base, changeset, prover)
-        results = [*compare(self._before, after), *gated.rows]
+        trees = self._equipment.trees
+        links = await trees.links(base, changeset)
+        change = await survey(trees, base, changeset)
+        is_touched = touches_tests(changeset.changes, change.lines.removed, links) or any(
+            is_allowed(each.path, self._ledger.state.known.allow_paths)
+            for each in changeset.changes
+        )
+        change = replace(change, ground=replace(change.ground, touches_tests=is_touched))
+        gated = await self._gating.judge(base, changeset, prover, change)
+        touched = {*touched_proof(changeset.changes, links), *await self._led_to(base, changeset)}
+        results = [*compare(self._before, after, is_touched=is_touched), *gated.rows]
         await self._ledger.record(
             Validated(
                 round=self._ledger.state.rounds + 1,
@@ -154,14 +167,23 @@ class Capture:
                 tree=changeset.tree,
                 passed=not any(result.stops for result in results),
                 results=body_of(results),
-                touched=touched_proof(changeset.changes, links),
+                touched=tuple(sorted(touched)),
                 kind=general_kind(spec),
                 held=gated.held,
-                silenced=gated.silenced,
+                silenced=silencing(change.lines.added),
                 has_run=bool(spec.validate) or any(not gate.is_scan for gate in spec.gates),
             )
         )
         return results
+
+    async def _led_to(self, base: Base, changeset: ChangeSet) -> Collection[str]:
+        """Return the changed files that the commands of the proof lead to."""
+        spec = self._ledger.state.known
+        commands = [*spec.validate, *(gate.command for gate in spec.gates if gate.command)]
+        changed = {
+            path for each in changeset.changes for path in (each.path, each.old_path) if path
+        }
+        return await led_to(self._equipment.trees, base, commands, changed)
 
     def _base(self) -> Base:
         base = self._ledger.state.base

@@ -10,15 +10,14 @@ from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.events import Noted
 from patchyard.domain.gate_findings import GateFinding, NothingToGoBy, Reading, with_texts
 from patchyard.domain.gate_verdicts import Run, Status, Verdict, judged
-from patchyard.domain.gates import MEASURES, Gate, Severity
+from patchyard.domain.gates import MEASURES, Gate, Reads, Severity
 from patchyard.domain.patch_lines import Lines
-from patchyard.domain.silencing import silencing
-from patchyard.engine.comparing import Change, survey, unsurveyed
+from patchyard.engine.comparing import Change, unsurveyed
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.gate_runs import GateRun, GateRunner
 from patchyard.engine.holding import Held, hold
 from patchyard.engine.ledger import Ledger
-from patchyard.engine.proof import Compared, GateResult, Prover
+from patchyard.engine.proof import Compared, GateResult, Prover, lacking
 
 MOST_KEPT = 200  # findings of one gate that are journalled; all are counted
 BEFORE_CHARS = 4000
@@ -57,7 +56,6 @@ class Gated:
 
     rows: tuple[Judged, ...] = ()
     held: tuple[str, ...] = ()  # paths that the proof took from the base
-    silenced: tuple[str, ...] = ()  # added lines that silence a tool, `path:line`
 
 
 class Gating:
@@ -70,13 +68,14 @@ class Gating:
         self._runner = GateRunner(equipment.clock.new_id, equipment.reader)
         self._before: dict[str, GateRun] = {}  # by gate
 
-    async def judge(self, base: Base, changeset: ChangeSet, prover: Prover) -> Gated:
+    async def judge(
+        self, base: Base, changeset: ChangeSet, prover: Prover, change: Change
+    ) -> Gated:
         """Return the verdict of each gate on the result. Raises EnvironmentBroken."""
         spec = self._ledger.state.known
         if not spec.gates:
             return Gated()
         trees = self._equipment.trees
-        change = await survey(trees, base, changeset)
         held = await hold(trees, base, changeset, spec.gates, allowed=spec.allow_paths)
         if held.paths:
             said = ", ".join(held.paths)[:1000]
@@ -88,8 +87,7 @@ class Gating:
                 gate=gate, base=base, changeset=changeset, prover=prover, change=change, held=held
             )
             rows.append(await judging(case))
-        silenced = silencing(change.lines.added)
-        return Gated(rows=tuple(rows), held=held.paths, silenced=silenced)
+        return Gated(rows=tuple(rows), held=held.paths)
 
     async def _run(self, case: "_Case") -> Judged:
         gate = case.gate
@@ -131,6 +129,9 @@ class Gating:
             case.change.ground,
             held=held.run if held else None,
         )
+        if case.gate.reads == Reads.EXIT and verdict.passed:
+            is_touched = case.change.ground.touches_tests
+            verdict = _with_tests(verdict, before, after, held, is_touched=is_touched)
         output = after.result.output
         if held is not None and not held.result.passed and after.result.passed:
             output = held.result.output
@@ -193,6 +194,19 @@ class _Case:
     prover: Prover
     change: Change
     held: Held
+
+
+def _with_tests(
+    verdict: Verdict, before: GateRun, after: GateRun, held: GateRun | None, *, is_touched: bool
+) -> Verdict:
+    """Return a verdict of exit codes; broken where a test runner ran less than on the base.
+
+    With the base's own tests as many have to run as there.
+    """
+    lack = lacking(before.result, after.result, is_touched=is_touched)
+    if not lack and held is not None:
+        lack = lacking(before.result, held.result)
+    return replace(verdict, status=Status.BROKEN, problem=lack) if lack else verdict
 
 
 def _lined(

@@ -3,13 +3,14 @@
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.changeset import Base
+from patchyard.domain.closing_lines import Closing, closing, missing_tests
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import Noted
 from patchyard.domain.gates import GATE_TIMEOUT_S
@@ -41,6 +42,8 @@ class GateResult:
     passed: bool
     output: str  # the end of both streams
     elapsed_s: float = 0.0
+    ran: Closing = field(default_factory=dict)  # tests, by what runners say at their end
+    is_cut: bool = False  # whether the middle of the output is not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,27 +173,49 @@ def gate_result(command: str, result: ToolResult) -> GateResult:
         passed=exit_code == 0 and result.success and not is_empty,
         output=output[-OUTPUT_CHARS:],
         elapsed_s=finite(result.data.get("elapsed_s"), 0.0),
+        ran=closing(output),
+        is_cut=bool(result.data.get("truncated")),
     )
 
 
-def compare(before: Sequence[GateResult], after: Sequence[GateResult]) -> Sequence[Compared]:
-    """Put the runs on the base beside those on the result, by command."""
+def compare(
+    before: Sequence[GateResult], after: Sequence[GateResult], *, is_touched: bool = False
+) -> Sequence[Compared]:
+    """Put the runs on the base beside those on the result, by command.
+
+    `is_touched` says that tests were changed, so that fewer of them may run.
+    """
     known = {result.command: result for result in before}
-    return [
-        Compared(
-            command=result.command,
-            exit_code=result.exit_code,
-            passed=result.passed,
-            before=_shortened(known.get(result.command)),
-            output=result.output,
-            elapsed_s=result.elapsed_s,
-        )
-        for result in after
-    ]
+    return [_compared(known.get(result.command), result, is_touched=is_touched) for result in after]
+
+
+def _compared(before: GateResult | None, after: GateResult, *, is_touched: bool) -> Compared:
+    lack = lacking(before, after, is_touched=is_touched)
+    return Compared(
+        command=after.command,
+        exit_code=after.exit_code,
+        passed=after.passed and not lack,
+        before=_shortened(before),
+        output=f"{after.output}\n({lack}: that proves nothing)" if lack else after.output,
+        elapsed_s=after.elapsed_s,
+    )
+
+
+def lacking(before: GateResult | None, after: GateResult, *, is_touched: bool = False) -> str:
+    """Return which tests a command ran on the base and not on the result, which it says is good.
+
+    Empty where none is missing, or nothing is known of it.
+    """
+    if before is None or not after.passed:
+        return ""
+    is_counted = not is_touched and not before.is_cut and not after.is_cut
+    return missing_tests(
+        before.ran, after.ran, has_passed=before.exit_code == 0, is_counted=is_counted
+    )
 
 
 def _shortened(result: GateResult | None) -> GateResult | None:
-    return None if result is None else replace(result, output=result.output[-4000:])
+    return None if result is None else replace(result, output=result.output[-4000:], ran={})
 
 
 __all__ = [
@@ -202,4 +227,5 @@ __all__ = [
     "asked",
     "compare",
     "gate_result",
+    "lacking",
 ]

@@ -122,6 +122,10 @@ class GitTrees:
         """Return the content of one blob."""
         return await asyncio.to_thread(self.git_of(base).run, "cat-file", "blob", blob)
 
+    async def file(self, base: Base, path: str, *, largest: int) -> bytes | None:
+        """Return what the base has at a path; see contracts.trees."""
+        return await asyncio.to_thread(self._file, base, path, largest)
+
     async def grafted(
         self, base: Base, tree: str, entries: Entries, contents: Mapping[str, bytes]
     ) -> str:
@@ -135,6 +139,14 @@ class GitTrees:
             self.git_of(base).attempt, "grep", "-q", "-I", "-i", "-F", *given, base.tree
         )
         return found.code == 0
+
+    def _file(self, base: Base, path: str, largest: int) -> bytes | None:
+        mode, blob = self.entries(base, base.tree).get(path, ("", ""))
+        if not mode.startswith("100"):
+            return None
+        git = self.git_of(base)
+        size = int(git.run("cat-file", "-s", blob))
+        return git.run("cat-file", "blob", blob) if size <= largest else None
 
     def git_of(self, base: Base) -> Git:
         """Return a git that looks at the store of this base; a deleted one is made again.

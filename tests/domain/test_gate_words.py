@@ -1,0 +1,92 @@
+"""What a command names, and what the files that it names lead to."""
+
+import json
+
+import pytest
+
+from patchyard.domain.gate_words import leads_on, may_lead_on, named_among, words_of
+
+MAKEFILE = """PY = python3
+include rules/more.mk
+-include local.mk
+.PHONY: test run
+test: lint unit
+\t$(PY) run_tests.py \\
+\t\t--golden golden.txt
+unit:
+\tsh unit.sh
+run:
+\tpython app.py
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("sh check.sh", ["check.sh"]),
+        ("sh ./check.sh", ["check.sh"]),
+        ("sh Check.SH", ["check.sh"]),
+        ("cd tools && sh check.sh", ["tools/check.sh"]),
+        ("make -C tools test", []),
+        ("sh -c 'exec \"$PWD\"/tools/check.sh'", ["tools/check.sh"]),
+        ("tools/check --out {report}", ["tools/check"]),
+        ("python3 -m tools.check", ["tools/check.py"]),
+        ("python3 -m tools", ["tools/__main__.py"]),
+        ("node run", ["run.js"]),
+        ("diff out.txt golden/out.txt", ["golden/out.txt"]),
+        ("for t in checks/*.sh; do sh $t; done", ["checks/a.sh"]),
+        ("ruff check src/*.py", []),
+        ("cc main.c -o main && ./main", []),
+        ("pytest -q", []),
+        ("sh test", []),
+        ("", []),
+    ],
+)
+def test_a_command_names_files_of_the_tree(command: str, paths: list[str]) -> None:
+    known = (
+        *("check.sh", "tools/check.sh", "tools/check", "tools/check.py", "tools/__main__.py"),
+        *("run.js", "golden/out.txt", "checks/a.sh", "src/app.py", "main.c", "src/test", "q"),
+    )
+    found = sorted(named_among(known, words_of(command).words))
+    assert set(paths) <= set(found)
+    near = {"check.sh", "tools/check.sh", "tools/check.py"}  # in any folder, or with an ending
+    assert set(found) - set(paths) <= near
+
+
+@pytest.mark.parametrize(
+    ("words", "kept", "left"),
+    [
+        ({"make", "test"}, ["run_tests.py", "unit.sh", "local.mk", "golden.txt"], ["app.py"]),
+        ({"make"}, ["local.mk", "rules/more.mk"], ["app.py"]),
+        ({"make", "run"}, ["app.py", "local.mk"], ["unit.sh"]),
+    ],
+)
+def test_a_makefile_leads_to_what_its_targets_need(
+    words: set[str], kept: list[str], left: list[str]
+) -> None:
+    names = words_of(leads_on("Makefile", MAKEFILE, words)).words
+    assert set(kept) <= set(names)
+    assert not set(left) & set(names)
+
+
+def test_scripts_of_a_package_lead_to_those_they_start() -> None:
+    scripts = {"test": "npm run u:x", "u:x": "node run", "preu:x": "sh p.sh", "start": "node a.js"}
+    text = json.dumps({"scripts": scripts})
+    for word in ("test", "t"):
+        words = set(words_of(leads_on("web/package.json", text, {"npm", word})).words)
+        assert {"p.sh", "run"} <= words
+        assert "a.js" not in words
+    assert words_of("npm --prefix web test").starting == ("package.json", "web/package.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"scripts": 3}', "[" * 100_000])
+def test_a_wrong_package_leads_nowhere(text: str) -> None:
+    assert leads_on("package.json", text, {"npm", "test"}) == ""
+
+
+def test_shells_are_followed_and_programs_are_not() -> None:
+    assert leads_on("tools/check", "#!/usr/bin/env bash\n. lib.sh\n", set())
+    assert not leads_on("tools/check", "#!/usr/bin/env python3\nimport lib\n", set())
+    assert not leads_on("check.py", "#!/bin/sh\n. lib.sh\n", set())
+    assert may_lead_on("tools/check")
+    assert not may_lead_on("check.py")
