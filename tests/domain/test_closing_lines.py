@@ -81,5 +81,12 @@ def test_each_line_of_a_runner_by_parts_counts_where_the_base_fails_too() -> Non
 
 
 def test_long_output_is_read_in_its_own_length() -> None:
-    text = "1 passed, " * 200_000 + "\n" + " " * 1_000_000 + "\n3 passed in 0.1s\n"
-    assert closing(text) == {"pytest": (3,)}
+    lines = (
+        "1 passed, " * 200_000,
+        " " * 1_000_000,
+        "Ran 1 test in 0.1s\n\nOK (" + "skipped=1, " * 90_000,
+        "Tests  " + "1 failed | " * 90_000,
+        "=" * 1_000_000,
+        "3 passed in 0.1s",
+    )
+    assert closing("\n".join(lines)) == {"pytest": (3,)}

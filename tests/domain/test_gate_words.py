@@ -84,6 +84,24 @@ def test_a_wrong_package_leads_nowhere(text: str) -> None:
     assert leads_on("package.json", text, {"npm", "test"}) == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 250_000,
+        "a " * 125_000,
+        "a: " * 80_000,
+        "\t" * 250_000,
+        "cd x; " * 40_000,
+        "*? " * 80_000,
+    ],
+    ids=["word", "words", "rules", "tabs", "folders", "globs"],
+)
+def test_a_long_file_is_read_in_its_own_length(text: str) -> None:
+    further = leads_on("Makefile", text, {"make"})
+    assert len(words_of(further).words) <= 50_000
+    assert named_among(["b/c.txt"] * 1000, words_of(text).words) <= {"b/c.txt"}
+
+
 def test_shells_are_followed_and_programs_are_not() -> None:
     assert leads_on("tools/check", "#!/usr/bin/env bash\n. lib.sh\n", set())
     assert not leads_on("tools/check", "#!/usr/bin/env python3\nimport lib\n", set())

@@ -302,3 +302,24 @@ def test_nor_one_of_node(desk: Desk, name: str) -> None:
 @pytest.mark.parametrize("name", GOES)
 def test_nor_one_of_go(desk: Desk, name: str) -> None:
     require_seen(desk, GOES[name])
+
+
+FEWER = "def double(n):\n    return n * 2\n\n\nCASES = [2]\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "code"), [((), 1), (("--allow-path", "docs/*"), 1), (("--allow-path", "calc.py"), 0)]
+)
+def test_fewer_tests_run_where_the_user_says_so(
+    desk: Desk, option: tuple[str, ...], code: int
+) -> None:
+    tests = "import unittest\n\nimport calc\n\n\ndef load_tests(loader, _, __):\n"
+    tests += "    cases = [unittest.FunctionTestCase(lambda: calc.double(n)) for n in calc.CASES]\n"
+    tests += "    return unittest.TestSuite(cases)\n"
+    base(desk, {"calc.py": FEWER.replace("[2]", "[2, 5]"), "test_calc.py": tests})
+    script = desk.script(write("calc.py", FEWER))
+    words = ("run", "a task", "--model", f"scripted:{script}", "--rounds", "0", "--setup", "")
+    said = desk.agents(*words, "--validate", UNITTEST, *option)
+    assert said.code == code, said.message
+    if code:
+        assert "unittest ran 1 test here and 2 on the base" in said.data["validation"][0]["output"]

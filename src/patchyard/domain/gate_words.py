@@ -1,11 +1,13 @@
 """Which files the text of a gate names: its command, and the files that the command leads to."""
 
-import fnmatch
+import itertools
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from posixpath import basename, normpath, splitext
+
+from patchyard.domain.anywhere import anywhere
 
 # Endings of source files. What a compiler takes is the product wherever a gate names it; a script
 # that a gate names decides the verdict.
@@ -24,11 +26,11 @@ SCRIPTED = frozenset(
 SHELLS = frozenset({".bash", ".bats", ".sh", ".zsh"})
 STARTED = ("", *sorted(SCRIPTED | SHELLS), ".json")  # endings that a starter may leave out
 MOST_WORDS = 2000  # of one text
+MOST_FOLDERS = 20  # that one text goes to
 
 _WORD = re.compile(r"[^\s\"'`;&|<>(){}=,\[\]]+")
 _FOLDER = re.compile(r"(?:\bcd|\s-C|--prefix|--directory|--chdir)[\s=]+[\"']?([^\s\"'&;|]+)")
 _MODULE = re.compile(r"\s-m[\s=]*([A-Za-z_][\w.]*)")
-_RULE = re.compile(r"([\w./@ -]+?)\s*(?:\w+=\S*\s*)*::?(?!=)([^=]*(?:;.*)?)$")
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
 # Programs, and the files at the top of a folder that say what they do.
 _STARTERS: Mapping[str, tuple[str, ...]] = {
@@ -60,6 +62,11 @@ class Named:
     starting: tuple[str, ...] = ()  # files that programs in it go by, in any of its folders
 
 
+def is_source(path: str) -> bool:
+    """Whether a file is source code by its ending; scripts of a shell are not among it."""
+    return splitext(path)[1].casefold() in COMPILED | SCRIPTED
+
+
 def words_of(text: str) -> Named:
     """Return the names in a text, as paths from the top. They need not be files."""
     found = _words(text)
@@ -67,7 +74,8 @@ def words_of(text: str) -> Named:
     for module in _MODULE.findall(text):
         inside = module.replace(".", "/")
         found |= dict.fromkeys((f"{inside}.py", f"{inside}/__main__.py", f"{inside}/__init__.py"))
-    folders = dict.fromkeys(("", *(_plain(folder) for folder in _FOLDER.findall(text))))
+    gone_to = dict.fromkeys(_plain(folder) for folder in _FOLDER.findall(text))
+    folders = ("", *itertools.islice(gone_to, MOST_FOLDERS))
     starting = dict.fromkeys(
         _joined(folder, name)
         for program in sorted(programs & _STARTERS.keys())
@@ -149,14 +157,21 @@ def _rules(text: str) -> tuple[Mapping[str, str], str]:
     rest: list[str] = []
     current = [rest]
     for line in text.replace("\\\n", " ").split("\n"):
-        head = _RULE.match(line)
-        if head:
-            current = [rules.setdefault(name, []) for name in head[1].split()]
+        targets, needs = _rule(line)
+        if targets:
+            current = [rules.setdefault(name, []) for name in targets]
         elif line[:1].strip():
             current = [rest]
         for lines in current:
-            lines.append(head[2] if head else line)
+            lines.append(needs if targets else line)
     return {name: "\n".join(lines) for name, lines in rules.items()}, "\n".join([*rest, ""])
+
+
+def _rule(line: str) -> tuple[list[str], str]:
+    """Return the targets of a line and what they need; no target where it begins no rule."""
+    head, colon, needs = line.partition(":")
+    is_rule = colon and line[:1].strip() and not set(head) & set("=#")
+    return (head.split(), needs) if is_rule and not needs.lstrip(":").startswith("=") else ([], "")
 
 
 def _scripts(text: str) -> Mapping[str, str]:
@@ -181,11 +196,11 @@ def named_among(paths: Iterable[str], words: Collection[str]) -> frozenset[str]:
     `ruff check src/*.py` looks at the product.
     """
     folded = {word.casefold() for word in words}
-    globs = [word for word in folded if any(character in word for character in "*?")]
+    globs = anywhere(tuple(sorted(word for word in folded if set("*?") & set(word))) or ("",))
     return frozenset(path for path in paths if _is_named(path.casefold(), folded, globs))
 
 
-def _is_named(path: str, words: Collection[str], globs: Iterable[str]) -> bool:
+def _is_named(path: str, words: Collection[str], globs: re.Pattern[str]) -> bool:
     ending = splitext(path)[1]
     if ending in COMPILED:
         return False
@@ -198,15 +213,17 @@ def _is_named(path: str, words: Collection[str], globs: Iterable[str]) -> bool:
         return True
     if ending in SCRIPTED:
         return False
-    return any(fnmatch.fnmatchcase(tail, glob) for glob in globs for tail in tails)
+    return globs.match(path) is not None
 
 
 __all__ = [
     "COMPILED",
+    "MOST_FOLDERS",
     "MOST_WORDS",
     "SCRIPTED",
     "SHELLS",
     "Named",
+    "is_source",
     "leads_on",
     "may_lead_on",
     "named_among",

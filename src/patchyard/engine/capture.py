@@ -9,6 +9,7 @@ from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import JournalBroken, ProofFailed
 from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, Validated
 from patchyard.domain.gate_verdicts import ONLY_AS_CHANGED, shown_finding
+from patchyard.domain.gate_words import is_source
 from patchyard.domain.guarding import guarded
 from patchyard.domain.left_out import with_left_out
 from patchyard.domain.plan import PlanSpec
@@ -153,7 +154,7 @@ class Capture:
         links = await trees.links(base, changeset)
         change = await survey(trees, base, changeset)
         is_touched = touches_tests(changeset.changes, change.lines.removed, links) or any(
-            is_allowed(each.path, self._ledger.state.known.allow_paths)
+            is_source(each.path) and is_allowed(each.path, spec.allow_paths)
             for each in changeset.changes
         )
         change = replace(change, ground=replace(change.ground, touches_tests=is_touched))
