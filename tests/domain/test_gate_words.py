@@ -39,6 +39,7 @@ run:
         ("cc main.c -o main && ./main", []),
         ("pytest -q", []),
         ("sh test", []),
+        ("python3 -c 'import run; run.go()'", []),
         ("", []),
     ],
 )
@@ -88,13 +89,28 @@ def test_a_wrong_package_leads_nowhere(text: str) -> None:
     "text",
     [
         "a" * 250_000,
+        ":".join(map(str, range(40_000))),
+        " ".join(f"cd d{n}" for n in range(20)) + " " + ":".join(f"{n}.sh" for n in range(12_000)),
+        " ".join(f"t{n}" for n in range(4000)) + ":" + "\n" * 4000,
+        "\n".join(f"t{n}: t{n + 1}" for n in reversed(range(20_000))),
         "a " * 125_000,
         "a: " * 80_000,
         "\t" * 250_000,
         "cd x; " * 40_000,
         "*? " * 80_000,
     ],
-    ids=["word", "words", "rules", "tabs", "folders", "globs"],
+    ids=[
+        "word",
+        "colons",
+        "folders of many",
+        "targets",
+        "chain",
+        "words",
+        "rules",
+        "tabs",
+        "folders",
+        "globs",
+    ],
 )
 def test_a_long_file_is_read_in_its_own_length(text: str) -> None:
     further = leads_on("Makefile", text, {"make"})

@@ -24,12 +24,16 @@ SCRIPTED = frozenset(
     }
 )
 SHELLS = frozenset({".bash", ".bats", ".sh", ".zsh"})
-STARTED = ("", *sorted(SCRIPTED | SHELLS), ".json")  # endings that a starter may leave out
 MOST_WORDS = 2000  # of one text
+MOST_NAMES = 8000  # of one text, with those in the folders that it goes to
 MOST_FOLDERS = 20  # that one text goes to
+MOST_TARGETS = 20  # of one rule
+LONGEST_GLOB = 200
+DEEPEST = 20  # folders of a path that a word may leave out
 
 _WORD = re.compile(r"[^\s\"'`;&|<>(){}=,\[\]]+")
 _FOLDER = re.compile(r"(?:\bcd|\s-C|--prefix|--directory|--chdir)[\s=]+[\"']?([^\s\"'&;|]+)")
+_BARE = re.compile(r"\b(?:node|bun|tsx|ts-node)\s+(?:run\s+)?([\w./-]+)")  # an ending may lack
 _MODULE = re.compile(r"\s-m[\s=]*([A-Za-z_][\w.]*)")
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
 # Programs, and the files at the top of a folder that say what they do.
@@ -74,6 +78,9 @@ def words_of(text: str) -> Named:
     for module in _MODULE.findall(text):
         inside = module.replace(".", "/")
         found |= dict.fromkeys((f"{inside}.py", f"{inside}/__main__.py", f"{inside}/__init__.py"))
+    for bare in map(_plain, _BARE.findall(text)):
+        found |= dict.fromkeys((f"{bare}.js", f"{bare}.cjs", f"{bare}.mjs", f"{bare}.ts"))
+        found |= dict.fromkeys((f"{bare}/index.js", f"{bare}/index.ts"))
     gone_to = dict.fromkeys(_plain(folder) for folder in _FOLDER.findall(text))
     folders = ("", *itertools.islice(gone_to, MOST_FOLDERS))
     starting = dict.fromkeys(
@@ -82,18 +89,19 @@ def words_of(text: str) -> Named:
         for name in _STARTERS[program]
         for folder in folders
     )
-    below = [_joined(folder, word) for folder in folders if folder for word in found]
-    return Named(words=tuple(dict.fromkeys((*found, *below))), starting=tuple(starting))
+    below = (_joined(folder, word) for folder in folders if folder for word in found)
+    names = dict.fromkeys(itertools.chain(found, itertools.islice(below, MOST_NAMES)))
+    return Named(words=tuple(names), starting=tuple(starting))
 
 
 def _words(text: str) -> dict[str, None]:
     found: dict[str, None] = {}
     for match in _WORD.finditer(text):
-        for word in dict.fromkeys((match[0], *match[0].split(":"))):
+        for word in dict.fromkeys((match[0], *match[0].split(":", MOST_WORDS))):
             if plain := _plain(word):
                 found[plain] = None
-        if len(found) >= MOST_WORDS:
-            break
+            if len(found) >= MOST_WORDS:
+                return found
     return found
 
 
@@ -136,31 +144,29 @@ def leads_on(path: str, text: str, words: Collection[str]) -> str:
 def _wanted(parts: Mapping[str, str], words: Collection[str]) -> str:
     """Return the texts of the parts that words name, and of those that these name in turn."""
     found: dict[str, str] = {}
-    known = set(words)
-    while True:
-        new = {
-            name: text
-            for name, text in parts.items()
-            if name not in found
-            and (name in known or name.removeprefix("pre").removeprefix("post") in known)
-        }
-        if not new:
-            return "\n".join(found.values())
-        found |= new
-        for text in new.values():
-            known |= {match[0] for match in re.finditer(r"[^\s\"'`;&|()]+", text)}
+    waiting = sorted(words)
+    while waiting:
+        word = waiting.pop()
+        for name in (word, f"pre{word}", f"post{word}"):
+            if name in parts and name not in found:
+                found[name] = parts[name]
+                waiting += re.findall(r"[^\s\"'`;&|()]+", parts[name])
+    return "\n".join(found.values())
 
 
 def _rules(text: str) -> tuple[Mapping[str, str], str]:
-    """Return the rules of a Makefile by target, each with what it needs, and the lines outside."""
+    """Return the rules of a Makefile by target, each with what it needs, and the lines outside.
+
+    A rule with very many targets is asked for whatever is made.
+    """
     rules: dict[str, list[str]] = {}
     rest: list[str] = []
     current = [rest]
     for line in text.replace("\\\n", " ").split("\n"):
         targets, needs = _rule(line)
-        if targets:
+        if targets and len(targets) <= MOST_TARGETS:
             current = [rules.setdefault(name, []) for name in targets]
-        elif line[:1].strip():
+        elif targets or line[:1].strip():
             current = [rest]
         for lines in current:
             lines.append(needs if targets else line)
@@ -192,11 +198,12 @@ def named_among(paths: Iterable[str], words: Collection[str]) -> frozenset[str]:
     """Return those of `paths` that one of `words` names, without case.
 
     A word with a folder or an ending names a file in any folder too, since a command may change
-    its own. A script's ending may be left out. Globs name no source files but scripts of a shell:
-    `ruff check src/*.py` looks at the product.
+    its own. Globs name no source files but scripts of a shell: `ruff check src/*.py` looks at the
+    product.
     """
     folded = {word.casefold() for word in words}
-    globs = anywhere(tuple(sorted(word for word in folded if set("*?") & set(word))) or ("",))
+    wild = (word for word in folded if set("*?") & set(word) and len(word) <= LONGEST_GLOB)
+    globs = anywhere(tuple(sorted(wild)) or ("",))
     return frozenset(path for path in paths if _is_named(path.casefold(), folded, globs))
 
 
@@ -204,12 +211,9 @@ def _is_named(path: str, words: Collection[str], globs: re.Pattern[str]) -> bool
     ending = splitext(path)[1]
     if ending in COMPILED:
         return False
-    parts = path.split("/")
+    parts = path.split("/")[-DEEPEST:]
     tails = ["/".join(parts[start:]) for start in range(len(parts))]
-    if any(tail in words for tail in tails if tail == path or "/" in tail or "." in tail):
-        return True
-    bare = path.removesuffix(ending)
-    if ending in STARTED and bare in words:
+    if path in words or any(tail in words for tail in tails if "/" in tail or "." in tail):
         return True
     if ending in SCRIPTED:
         return False
@@ -218,7 +222,11 @@ def _is_named(path: str, words: Collection[str], globs: re.Pattern[str]) -> bool
 
 __all__ = [
     "COMPILED",
+    "DEEPEST",
+    "LONGEST_GLOB",
     "MOST_FOLDERS",
+    "MOST_NAMES",
+    "MOST_TARGETS",
     "MOST_WORDS",
     "SCRIPTED",
     "SHELLS",

@@ -1,12 +1,13 @@
 """Which changed files a person should look at before trusting a green proof."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from posixpath import splitext
 
 from patchyard.domain.anywhere import anywhere
 from patchyard.domain.changeset import Change, ChangeStatus
-from patchyard.domain.held import SETTINGS, held_tests
-from patchyard.domain.links import NO_LINKS, TreeLinks
+from patchyard.domain.held import SETTINGS, TESTS, shadows
+from patchyard.domain.links import LINK, NO_LINKS, TreeLinks
 from patchyard.domain.name_patterns import NamePatterns, below_any
 from patchyard.domain.patch_lines import Lines
 from patchyard.domain.tree_names import TreeNames
@@ -21,7 +22,6 @@ WATCHED = (
     ".mocharc*", "karma.conf.*", "babel.config.*", ".eslintrc*", "eslint.config.*",
     "tsconfig*.json", "[Mm]akefile", "GNUmakefile", "justfile", "Rakefile", "CMakeLists.txt",
     "pom.xml", "build.gradle*", "phpunit.xml*", "Cargo.toml", "go.mod", "*.pyi",
-    "test*.py",  # what unittest takes for a test
     # which packages a gate's programs load
     "requirements*.txt", "*requirements.txt", "requirements/*", "constraints*.txt", "Pipfile*",
     "poetry.lock", "pdm.lock", "uv.lock", "pylock*.toml", "environment.y*ml",
@@ -30,36 +30,60 @@ WATCHED = (
     "gradle.lockfile", "vendor/*", "*.whl", "*.egg", "*.jar", "*.pyz", "*.gem", "*.crate",
 )  # fmt: skip
 
+# Tests by further names: those of other runners, and what tests compare with.
+CHECKING = (
+    *TESTS, "test.[cm]js", "test.js", "*-test.[cm]js", "*-test.js", "*_test.[cm]js", "*_test.js",
+    "*_tests.py", "tests.rs", "*_test.cc", "*_test.cpp", "*[Ss]pec.[jt]s", "*_spec.ts", "t/*.t",
+    "features/*", "testdata/*", "*.golden", "__snapshots__/*",
+)  # fmt: skip
 _OF_UNITTEST = re.compile(r"(?i:(?:.*/)?test[^/]*\.py)")
-# Tests beside the code that they test: Rust's, and examples in the documentation of Python.
-_INLINE = re.compile(r"#\[(?:\w+::)?test\b|^\s*//[/!]\s*```|^\s*>>> ")
+# Tests beside the code that they test, by the ending of the file.
+_INLINE = {
+    ".py": re.compile(r"^\s*>>> "),
+    ".rs": re.compile(r"#\[(?:\w+::)*(?:test|rstest|case|test_case|quickcheck)\b|^\s*//[/!]\s*```"),
+}
 
 
-def touches_tests(
-    changes: Iterable[Change], removed: Mapping[str, Lines], links: TreeLinks = NO_LINKS
-) -> bool:
-    """Whether tests of the base were changed, or lines removed that hold some beside the code."""
-    changes = tuple(changes)
-    old = (each.old_path or each.path for each in changes if each.status != ChangeStatus.ADDED)
-    if any(_OF_UNITTEST.fullmatch(path) for path in old):
-        return True
-    if held_tests(changes, allowed=(), links=links):
-        return True
-    lines = (text for known in removed.values() for text in known.values())
-    return any(_INLINE.search(text[:1000]) for text in lines)
+def inline_tests(removed: Mapping[str, Lines]) -> tuple[str, ...]:
+    """Return the files from which lines were removed that begin a test beside the code."""
+    return tuple(
+        path
+        for path, lines in sorted(removed.items())
+        if (form := _INLINE.get(splitext(path)[1].lower()))
+        and any(form.search(text[:1000]) for text in lines.values())
+    )
+
+
+def touches_tests(changes: Iterable[Change], links: TreeLinks = NO_LINKS) -> bool:
+    """Whether tests of the base were changed, or what they compare with."""
+    old = [each for each in changes if each.status != ChangeStatus.ADDED]
+    return bool(_tests_among(old, links, (*CHECKING,)))
 
 
 def touched_proof(changes: Iterable[Change], links: TreeLinks = NO_LINKS) -> tuple[str, ...]:
     """Return the changed tests and tool settings, listed above every verdict.
 
-    They are these by each name that links of base or result give them.
+    They are these by each name that links of base or result give them. Added files that Python
+    would take for a module of its own or of a tool are among them.
     """
     changes = tuple(changes)
-    watched = anywhere((*WATCHED, *SETTINGS))
-    patterns = [below_any(pattern) for pattern in (*WATCHED, *SETTINGS)]
-    named = TreeNames(changes, links).matching(NamePatterns(patterns), has_beginnings=False)
+    found = _tests_among(changes, links, (*CHECKING, *WATCHED, *SETTINGS))
+    added = (each for each in changes if each.status == ChangeStatus.ADDED)
+    found |= {each.path for each in added if shadows(each.path, is_link=each.mode == LINK)}
+    return tuple(sorted(found))
+
+
+def _tests_among(
+    changes: Sequence[Change], links: TreeLinks, patterns: tuple[str, ...]
+) -> set[str]:
+    """Return the paths of changes that fit a pattern, or are a test by unittest's own."""
+    known = anywhere(patterns)
+    below = NamePatterns([below_any(pattern) for pattern in patterns])
+    named = TreeNames(changes, links).matching(below, has_beginnings=False)
     paths = {path for change in changes for path in (change.path, change.old_path) if path}
-    return tuple(sorted(path for path in paths if path in named or watched.match(path)))
+    return {
+        path for path in paths if path in named or known.match(path) or _OF_UNITTEST.fullmatch(path)
+    }
 
 
-__all__ = ["WATCHED", "touched_proof", "touches_tests"]
+__all__ = ["CHECKING", "WATCHED", "inline_tests", "touched_proof", "touches_tests"]

@@ -14,16 +14,18 @@ _WORDS = re.compile(
     r"|#\s*mypy:\s*(?:ignore|disable|allow|no-|follow)|\bno_type_check\b"
     r"|eslint-disable|@ts-(?:ignore|nocheck|expect-error)"
     r"|prettier-ignore|istanbul ignore|c8 ignore|v8 ignore|//\s*nolint\b|//\s*nosec\b"
-    r"|#!?\[(?:(?:allow|expect)\(|ignore\b|rustfmt::skip|cfg_attr\(.*\b(?:allow|ignore)\b)"
+    r"|#!?\[(?:(?:allow|expect)\(|ignore\b|rustfmt::skip|cfg_attr\([^\]]{0,200}?\b(?:allow|ignore)\b)"
     r"|@SuppressWarnings|@(?:Disabled|Ignore)\b|//go:build ignore\b"
     r"|\bpytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)\b|\bunittest\.skip"
     r"|\bSkipTest\b|\.skipTest\(|\bt\.Skip(?:f|Now)?\("
-    r"|\.only\(|\b(?:test|it|describe|suite)\.skip\(|\b(?:xit|xdescribe)\("
+    r"|\b(?:test|it|describe|suite|context)\.only\(|\b(?:test|it|describe|suite)\.skip\(|\b(?:xit|xdescribe)\("
     # the end of a process as if all were well, and the insides of a runner
-    r"|\b(?:_exit|_Exit|quick_exit|os\.kill|os\.exec\w+)\(|\bsys\.exit\((?:0|None)?\)"
-    r"|\bprocess\.(?:exit\(0?\)|reallyExit|exitCode\s*=)|\bsyscall\.(?:Exit|Exec|Kill)\("
+    r"|\b(?:_exit|_Exit|quick_exit|reallyExit)\b|\bos\.(?:exec\w+\(|kill\(\s*os\.getpid)"
+    r"|\bsys\.exit\((?:0|None|False)?\)|\bfrom sys import [^#]{0,200}\bexit\b"
+    r"|(?<![\w.])(?:exit|quit)\(0?\)|\bSystemExit\b(?!\((?:\w+\(|[1-9]))"
+    r"|\bprocess\.(?:exit\(0?\)|exitCode\s*=)|\bsyscall\.(?:Exit|Exec|Kill|RawSyscall)\b"
     r"|\bos\.Exit\(0\)|\bprocess::(?:exit\(0\)|abort)|\bSystem\.exit\(0\)|\.halt\(0\)"
-    r"|\b_pytest\b|\bunittest\.(?:case|result|runner|main)\b|\bsys\.settrace\("
+    r"|\b_pytest\b|\bunittest\.(?:case|result|runner|main\b(?!\())\b|\bsys\.settrace\("
 )
 
 

@@ -13,7 +13,7 @@ from patchyard.domain.gate_words import is_source
 from patchyard.domain.guarding import guarded
 from patchyard.domain.left_out import with_left_out
 from patchyard.domain.plan import PlanSpec
-from patchyard.domain.proofread import touched_proof, touches_tests
+from patchyard.domain.proofread import inline_tests, touched_proof, touches_tests
 from patchyard.domain.protected import is_allowed
 from patchyard.domain.silencing import silencing
 from patchyard.engine import invariants
@@ -153,14 +153,20 @@ class Capture:
         trees = self._equipment.trees
         links = await trees.links(base, changeset)
         change = await survey(trees, base, changeset)
-        is_touched = touches_tests(changeset.changes, change.lines.removed, links) or any(
-            is_source(each.path) and is_allowed(each.path, spec.allow_paths)
-            for each in changeset.changes
+        inline = inline_tests(change.lines.removed)
+        ground = replace(
+            change.ground,
+            touches_tests=bool(inline) or touches_tests(changeset.changes, links),
+            is_waived=any(
+                is_source(each.path) and is_allowed(each.path, spec.allow_paths)
+                for each in changeset.changes
+            ),
         )
-        change = replace(change, ground=replace(change.ground, touches_tests=is_touched))
+        change = replace(change, ground=ground)
         gated = await self._gating.judge(base, changeset, prover, change)
-        touched = {*touched_proof(changeset.changes, links), *await self._led_to(base, changeset)}
-        results = [*compare(self._before, after, is_touched=is_touched), *gated.rows]
+        touched = {*touched_proof(changeset.changes, links), *inline}
+        touched |= {*await self._led_to(base, changeset)}
+        results = [*compare(self._before, after, ground), *gated.rows]
         await self._ledger.record(
             Validated(
                 round=self._ledger.state.rounds + 1,

@@ -9,7 +9,7 @@ from patchyard.domain.anywhere import anywhere
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.events import Noted
 from patchyard.domain.gate_findings import GateFinding, NothingToGoBy, Reading, with_texts
-from patchyard.domain.gate_verdicts import Run, Status, Verdict, judged
+from patchyard.domain.gate_verdicts import Ground, Run, Status, Verdict, judged
 from patchyard.domain.gates import MEASURES, Gate, Reads, Severity
 from patchyard.domain.patch_lines import Lines
 from patchyard.engine.comparing import Change, unsurveyed
@@ -130,8 +130,7 @@ class Gating:
             held=held.run if held else None,
         )
         if case.gate.reads == Reads.EXIT and verdict.passed:
-            is_touched = case.change.ground.touches_tests
-            verdict = _with_tests(verdict, before, after, held, is_touched=is_touched)
+            verdict = _with_tests(verdict, before, after, held, case.change.ground)
         output = after.result.output
         if held is not None and not held.result.passed and after.result.passed:
             output = held.result.output
@@ -197,15 +196,15 @@ class _Case:
 
 
 def _with_tests(
-    verdict: Verdict, before: GateRun, after: GateRun, held: GateRun | None, *, is_touched: bool
+    verdict: Verdict, before: GateRun, after: GateRun, held: GateRun | None, ground: Ground
 ) -> Verdict:
     """Return a verdict of exit codes; broken where a test runner ran less than on the base.
 
     With the base's own tests as many have to run as there.
     """
-    lack = lacking(before.result, after.result, is_touched=is_touched)
+    lack = lacking(before.result, after.result, ground)
     if not lack and held is not None:
-        lack = lacking(before.result, held.result)
+        lack = lacking(before.result, held.result, replace(ground, touches_tests=False))
     return replace(verdict, status=Status.BROKEN, problem=lack) if lack else verdict
 
 

@@ -16,7 +16,7 @@ async def led_to(
     """Return those of `changed` that `commands` lead to, as the base has what lies between."""
     found: set[str] = set()
     read: set[str] = set()
-    asked: set[tuple[str, tuple[str, ...]]] = set()
+    asked = 0
     waiting = list(commands)
     while waiting and len(found) < len(changed):
         text = waiting.pop()
@@ -24,15 +24,16 @@ async def led_to(
             continue
         read.add(text)
         named = words_of(text)
+        words = frozenset(named.words)
         found |= named_among(changed, named.words)
         for place in (*named.starting, *filter(may_lead_on, named.words)):
-            if (place, named.words) in asked or len(asked) >= MOST_ASKED:
-                continue
-            asked.add((place, named.words))
+            if asked >= MOST_ASKED:
+                break
+            asked += 1
             content = await trees.file(base, place, largest=LARGEST)
             if content:
                 further = content.decode("utf-8", "replace")
-                waiting.append(leads_on(place, further, {*named.words}))
+                waiting.append(leads_on(place, further, words))
     return frozenset(found)
 
 

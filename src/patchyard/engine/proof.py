@@ -10,9 +10,10 @@ from typing import TypeVar
 
 from patchyard.contracts.environment import Toolbox
 from patchyard.domain.changeset import Base
-from patchyard.domain.closing_lines import Closing, closing, missing_tests
+from patchyard.domain.closing_lines import MOST_READ, Closing, closing, missing_tests
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import Noted
+from patchyard.domain.gate_verdicts import Ground
 from patchyard.domain.gates import GATE_TIMEOUT_S
 from patchyard.domain.tooling import ToolResult, finite, result_from_wire
 from patchyard.engine.answers import answer_in_time
@@ -42,7 +43,7 @@ class GateResult:
     passed: bool
     output: str  # the end of both streams
     elapsed_s: float = 0.0
-    ran: Closing = field(default_factory=dict)  # tests, by what runners say at their end
+    closing: Closing = field(default_factory=Closing)  # what test runners say at its end
     is_cut: bool = False  # whether the middle of the output is not known
 
 
@@ -173,24 +174,21 @@ def gate_result(command: str, result: ToolResult) -> GateResult:
         passed=exit_code == 0 and result.success and not is_empty,
         output=output[-OUTPUT_CHARS:],
         elapsed_s=finite(result.data.get("elapsed_s"), 0.0),
-        ran=closing(output),
-        is_cut=bool(result.data.get("truncated")),
+        closing=closing(output),
+        is_cut=bool(result.data.get("truncated")) or len(output) > MOST_READ,
     )
 
 
 def compare(
-    before: Sequence[GateResult], after: Sequence[GateResult], *, is_touched: bool = False
+    before: Sequence[GateResult], after: Sequence[GateResult], ground: Ground
 ) -> Sequence[Compared]:
-    """Put the runs on the base beside those on the result, by command.
-
-    `is_touched` says that tests were changed, so that fewer of them may run.
-    """
+    """Put the runs on the base beside those on the result, by command."""
     known = {result.command: result for result in before}
-    return [_compared(known.get(result.command), result, is_touched=is_touched) for result in after]
+    return [_compared(known.get(result.command), result, ground) for result in after]
 
 
-def _compared(before: GateResult | None, after: GateResult, *, is_touched: bool) -> Compared:
-    lack = lacking(before, after, is_touched=is_touched)
+def _compared(before: GateResult | None, after: GateResult, ground: Ground) -> Compared:
+    lack = lacking(before, after, ground)
     return Compared(
         command=after.command,
         exit_code=after.exit_code,
@@ -201,21 +199,26 @@ def _compared(before: GateResult | None, after: GateResult, *, is_touched: bool)
     )
 
 
-def lacking(before: GateResult | None, after: GateResult, *, is_touched: bool = False) -> str:
-    """Return which tests a command ran on the base and not on the result, which it says is good.
+def lacking(before: GateResult | None, after: GateResult, ground: Ground) -> str:
+    """Return why a command that says the result is good proves nothing, by what runners say.
 
-    Empty where none is missing, or nothing is known of it.
+    Empty where nothing is against it, nothing is known of it, or the user waived it.
     """
-    if before is None or not after.passed:
+    if before is None or not after.passed or ground.is_waived:
         return ""
-    is_counted = not is_touched and not before.is_cut and not after.is_cut
     return missing_tests(
-        before.ran, after.ran, has_passed=before.exit_code == 0, is_counted=is_counted
+        before.closing,
+        after.closing,
+        has_passed=before.exit_code == 0,
+        is_touched=ground.touches_tests,
+        is_cut=before.is_cut or after.is_cut,
     )
 
 
 def _shortened(result: GateResult | None) -> GateResult | None:
-    return None if result is None else replace(result, output=result.output[-4000:], ran={})
+    return (
+        None if result is None else replace(result, output=result.output[-4000:], closing=Closing())
+    )
 
 
 __all__ = [
