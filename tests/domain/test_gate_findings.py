@@ -129,9 +129,42 @@ def failing(name: str) -> GateFinding:
 def test_tests_that_fail_as_before_are_old_and_those_that_vanish_or_are_skipped_are_told() -> None:
     before = runs(failing("a"), a="failed", b="passed", c="passed")
     after = runs(failing("a"), a="failed", c="skipped")
-    said = verdict(SHIPPED["pytest"], before, after)
+    said = verdict(SHIPPED["pytest"], before, after, ground=replace(WHOLE, touches_tests=True))
     assert (said.passed, said.old) == (True, 1)
     assert said.notes == ("1 test (b) of the base did not run", "1 test (c) newly skipped")
+
+
+@pytest.mark.parametrize("gate", ["pytest", "go-test", "cargo-test"])
+def test_tests_that_ran_on_the_base_alone_are_found_where_none_was_changed(gate: str) -> None:
+    before = runs(failing("a"), a="failed", b="passed", c="passed")
+    after = runs(a="passed", c="skipped")
+    said = verdict(SHIPPED[gate], before, after)
+    assert [(each.rule, each.subject) for each in said.findings] == [
+        ("did-not-run", "b"),
+        ("did-not-run", "c"),
+    ]
+    changed = replace(WHOLE, touches_tests=True)
+    assert verdict(SHIPPED[gate], before, after, ground=changed).passed
+    held = verdict(SHIPPED[gate], before, runs(a="passed"), held=after, ground=changed)
+    assert {each.subject for each in held.findings} == {"b", "c"}
+    waived = replace(changed, is_waived=True)
+    assert verdict(SHIPPED[gate], before, after, held=after, ground=waived).passed
+
+
+@pytest.mark.parametrize(
+    ("base", "here", "is_missing"),
+    [
+        ("tests.t::test_a[1]", "tests.t::test_a[2]", False),
+        ("tests.t::test_a[1]", "tests.t::test_b[1]", True),
+        ("s::[GET] a", "s::[PUT] b", True),
+        ("m.TestA/one", "m.TestA/two", False),
+        ("m.TestA/one", "m.TestB/one", True),
+        ("tests.t", "tests.t::test_a", False),  # a file that could not be loaded
+    ],
+)
+def test_of_a_test_with_cases_one_is_enough(base: str, here: str, is_missing: bool) -> None:
+    said = verdict(SHIPPED["pytest"], runs(**{base: "passed"}), runs(**{here: "passed"}))
+    assert said.passed is not is_missing
 
 
 def test_what_passes_only_with_changed_tests_is_found_even_where_the_base_failed() -> None:
