@@ -187,13 +187,18 @@ def test_changed_tests_and_tool_settings_are_named() -> None:
 @pytest.mark.parametrize(
     "path",
     ["packages/web/package.json", "services/a/pyproject.toml", "web/jest.config.js", "a/Makefile",
-     "core/test/a.c", "web/src/a.test.mjs", "vite.config.ts"],
+     "core/test/a.c", "web/src/a.test.mjs", "vite.config.ts", "features/a.feature", "Tests/a.c",
+     "features/steps/a.py", "a/testcalc.py", "web/a.js.snap", "src/a-test.js", "a/poetry.lock"],
 )  # fmt: skip
 def test_settings_of_a_part_of_the_repository_are_named_too(path: str) -> None:
     assert touched_proof([Change(path=path, status=ChangeStatus.MODIFIED)]) == (path,)
 
 
-@pytest.mark.parametrize("path", ["src/package.json.py", "latest/a.py", "Makefile/a.py", "spec.py"])
+@pytest.mark.parametrize(
+    "path",
+    ["src/package.json.py", "latest/a.py", "Makefile/a.py", "spec.py", "src/features/a/b.js",
+     "testkit/core/a.py", "requirements/a.md"],
+)  # fmt: skip
 def test_what_is_like_a_test_or_a_setting_in_name_alone_is_not(path: str) -> None:
     assert touched_proof([Change(path=path, status=ChangeStatus.MODIFIED)]) == ()
 

@@ -30,7 +30,7 @@ _PANIC = re.compile(r"\s*(?P<said>panic: .*)")
 _UNBUILT = re.compile(r"FAIL\t(?P<package>\S+) \[(?:build|setup) failed\]")
 _BLAMED = re.compile(r"# (?P<package>\S+)")  # before what the compiler says of a package
 _NOISE = re.compile(r"\s*(?:---|===) |FAIL\b|PASS\b|coverage: ")
-_PASSED = re.compile(r"\s*--- PASS: ")  # what the program under test writes itself
+_PASSED = re.compile(r"--- PASS: ")  # what the program under test writes itself
 _OUTCOMES = {"fail": Outcome.FAILED, "pass": Outcome.PASSED, "skip": Outcome.SKIPPED}
 
 
@@ -114,7 +114,7 @@ class _Heard:
     def _output(self, key: tuple[str, str], text: str) -> None:
         if _UNBUILT.fullmatch(text):
             self.compiler(text)
-        if _PASSED.match(text):
+        if _PASSED.search(text):  # behind what it left without an end of line, too
             self._ended.add(key)
         said = self._said.setdefault(key, [])
         said.append(text)
