@@ -68,6 +68,33 @@ def test_newer_settings_files_and_what_leaves_files_out_are_held_and_named(path:
     assert touched_proof([change(path, ADDED)]) == (path,)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "rust-toolchain.toml", "web/.nvmrc", "jest.setup.js", "src/setupTests.ts", ".babelrc.json",
+        "build.rs", "rules/more.mk", "buildSrc/src/main/java/A.java", "settings.gradle.kts", ".env",
+        "MODULE.bazel", "deno.jsonc", "mix.exs", "CTestCustom.cmake", "t/sub/a.t",
+    ],
+)  # fmt: skip
+def test_what_steers_a_build_or_names_a_toolchain_is_named(path: str) -> None:
+    assert touched_proof([change(path)]) == (path,)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["test_harness/app/main.py", "weights/model.pth", "requirements/a/b.txt", "a.env", "mk.txt"],
+)
+def test_a_star_of_ours_reaches_over_no_folder(path: str) -> None:
+    assert (touched_proof([change(path)]), held(change(path))) == ((), {})
+    assert held_tests([change(path)], allowed=()) == {}
+
+
+def test_a_star_of_a_user_reaches_over_folders() -> None:
+    known = change("data/deep/a.json"), change("other/b.json")
+    assert held(*known, further=("data*json",)) == {"data/deep/a.json": OLD}
+    assert held(*known) == {}
+
+
 def test_a_stub_is_named_for_it_stands_for_its_module() -> None:
     assert touched_proof([change("shop.pyi", ADDED)]) == ("shop.pyi",)
 

@@ -1,8 +1,11 @@
-"""fnmatch patterns that hold below any folder, of which one expression asks many at once."""
+"""Patterns that hold below any folder, of which one expression asks many at once."""
 
 import fnmatch
 import functools
 import re
+
+_PIECES = re.compile(r"\[[^]]+\]|[^*?[]+|.", re.DOTALL)
+_STARS = {"*": "[^/]*", "?": "[^/]"}
 
 
 @functools.lru_cache(maxsize=256)
@@ -12,4 +15,21 @@ def anywhere(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?s:.*/)?(?:{either})")
 
 
-__all__ = ["anywhere"]
+@functools.lru_cache(maxsize=256)
+def named_anywhere(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the like, of patterns whose stars reach over no folder, but for a closing `/*`."""
+    either = "|".join(map(_of_names, patterns))
+    return re.compile(rf"(?s:.*/)?(?:{either})\Z")
+
+
+def _of_names(pattern: str) -> str:
+    head = pattern.removesuffix("/*")
+    pieces = (_STARS.get(piece) or _literal(piece) for piece in _PIECES.findall(head))
+    return "".join(pieces) + ("(?s:/.*)" if head != pattern else "")
+
+
+def _literal(piece: str) -> str:
+    return piece if piece.startswith("[") and len(piece) > 1 else re.escape(piece)
+
+
+__all__ = ["anywhere", "named_anywhere"]

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from patchyard.domain.anywhere import anywhere
+from patchyard.domain.anywhere import anywhere, named_anywhere
 from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.domain.links import LINK, NO_LINKS, TreeLinks
 from patchyard.domain.name_patterns import NamePatterns, below_any
@@ -13,7 +13,7 @@ from patchyard.domain.tree_names import TreeNames
 Entry = tuple[str, str]  # mode and blob
 Entries = Mapping[str, Entry | None]  # by path; None: the base has no such file
 
-# fnmatch patterns for any folder: what steers test runners, linters, checkers and scanners.
+# Patterns for any folder: what steers test runners, linters, checkers and scanners.
 SETTINGS = (
     "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "noxfile.py",
     ".coveragerc", ".coveragerc.toml", "ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini",
@@ -23,6 +23,7 @@ SETTINGS = (
     "jest.config.*", "vitest.config.*", ".mocharc*", "karma.conf.*", ".nycrc*", ".c8rc*",
     ".eslintrc*", "eslint.config.*", ".eslintignore", ".prettierrc*", "prettier.config.*",
     ".prettierignore", ".stylelintrc*", "biome.json*", "tsconfig*.json",
+    ".rspec", "vitest.workspace.*", "playwright.config.*", "CTestCustom.cmake", ".bazelrc",
     ".golangci.y*ml", "clippy.toml", ".clippy.toml", "rustfmt.toml", ".rustfmt.toml",
     "checkstyle*.xml", "phpunit.xml*", "sonar-project.properties", "codecov.y*ml", ".codecov.y*ml",
     "[Mm]akefile", "GNUmakefile", "justfile", "Rakefile",
@@ -31,7 +32,7 @@ SETTINGS = (
     ".mvn/*",
     # what runs in the place of a tool: those that setup installs, and what Python starts by itself
     ".venv", ".venv/*", "node_modules", "node_modules/*",
-    "sitecustomize.py", "usercustomize.py", "*.pth",
+    "sitecustomize.py", "usercustomize.py", "site-packages/*.pth", "dist-packages/*.pth",
     # which plugins Python's tools load: a folder of the tree is a place of packages too
     "*.egg-info/*", "*.dist-info/*",
 )  # fmt: skip
@@ -64,7 +65,7 @@ def held_settings(
     to change counts as it is.
     """
     known = tuple(changes)
-    fits = _fitting((*SETTINGS, *further), known, links)
+    fits = _fitting(SETTINGS, known, links, further=further)
     new = [each for each in _unrenamed(known) if each.status == ChangeStatus.ADDED]
     shadowing = {each.path for each in new if shadows(each.path, is_link=each.mode == LINK)}
     return _held(known, lambda path: fits(path) or path in shadowing, allowed)
@@ -132,20 +133,22 @@ def _fitting(
     changes: Iterable[Change],
     links: TreeLinks,
     *,
+    further: Sequence[str] = (),
     has_beginnings: bool = True,
 ) -> Callable[[str], bool]:
     """Return whether a path fits by its own name, or by one that a link of the base gives it.
 
-    A link of the result gives no file a name here: a change could hide from its proof behind one.
-    The link itself is held instead, where it decides what lies at a name that fits.
+    `further` are globs of a user, whose stars reach over folders. A link of the result gives no
+    file a name here: a change could hide from its proof behind one. The link itself is held
+    instead, where it decides what lies at a name that fits.
     """
-    known = anywhere(tuple(patterns))
-    names = NamePatterns([below_any(pattern) for pattern in patterns])
+    known, asked = named_anywhere(tuple(patterns)), anywhere(tuple(further) or ("",))
+    names = NamePatterns([below_any(pattern) for pattern in (*patterns, *further)])
     of_base = TreeLinks(top=links.top, before=links.before)
     named = set(TreeNames(changes, of_base).matching(names, has_beginnings=has_beginnings))
     both = TreeNames(changes, links)
     named |= both.changed_links & both.matching(names, has_beginnings=has_beginnings).keys()
-    return lambda path: path in named or known.match(path) is not None
+    return lambda path: path in named or bool(known.match(path) or asked.match(path))
 
 
 def _held(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from posixpath import splitext
 
-from patchyard.domain.anywhere import anywhere
+from patchyard.domain.anywhere import named_anywhere
 from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.domain.held import SETTINGS, TESTS, shadows
 from patchyard.domain.links import LINK, NO_LINKS, TreeLinks
@@ -12,10 +12,16 @@ from patchyard.domain.name_patterns import NamePatterns, below_any
 from patchyard.domain.patch_lines import Lines
 from patchyard.domain.tree_names import TreeNames
 
-# fnmatch patterns, for any folder: what steers a build, beside the settings that gates hold.
+# Patterns for any folder: what steers a build, beside the settings that gates hold.
 WATCHED = (
     "pyproject.toml", "setup.cfg", "setup.py", "package.json", "vite.config.*", "babel.config.*",
-    "CMakeLists.txt", "pom.xml", "build.gradle*", "Cargo.toml", "go.mod", "*.pyi",
+    "CMakeLists.txt", "*.cmake", "meson.build", "*.mk", "pom.xml", "Cargo.toml", "go.mod", "*.pyi",
+    "build.gradle*", "settings.gradle*", "buildSrc/*", "build.rs", "mix.exs", "deno.json*",
+    "BUILD", "BUILD.bazel", "WORKSPACE", "MODULE.bazel", "*.bzl",
+    ".babelrc*", ".swcrc*", "jest.setup.*", "vitest.setup.*", "setupTests.*", ".env", ".env.*",
+    # which toolchain they are
+    "rust-toolchain", "rust-toolchain.toml", ".tool-versions", ".python-version", ".nvmrc",
+    ".node-version", ".ruby-version", ".java-version", "mise.toml", ".mise.toml", "global.json",
     # which packages a gate's programs load
     "requirements*.txt", "*requirements.txt", "requirements/*.txt", "constraints*.txt",
     "Pipfile*", "poetry.lock", "pdm.lock", "uv.lock", "pylock*.toml", "environment.y*ml",
@@ -27,8 +33,9 @@ WATCHED = (
 # Tests by further names: those of other runners, and what tests compare with.
 CHECKING = (
     *TESTS, "test.[cm]js", "test.js", "*-test.[cm]js", "*-test.js", "*_test.[cm]js", "*_test.js",
-    "*_tests.py", "tests.rs", "*_test.cc", "*_test.cpp", "*[Ss]pec.[jt]s", "*_spec.ts", "t/*.t",
-    "*.feature", "features/steps/*", "testdata/*", "*.golden", "__snapshots__/*",
+    "*_tests.py", "tests.rs", "*_test.cc", "*_test.cpp", "*[Ss]pec.[jt]s", "*_spec.ts",
+    "t/*.t", "t/*/*.t", "*.feature", "features/steps/*", "testdata/*", "*.golden",
+    "__snapshots__/*",
 )  # fmt: skip
 _OF_UNITTEST = re.compile(r"(?i:(?:.*/)?test[^/]*\.py)")
 # Tests beside the code that they test, by the ending of the file.
@@ -71,7 +78,7 @@ def _tests_among(
     changes: Sequence[Change], links: TreeLinks, patterns: tuple[str, ...]
 ) -> set[str]:
     """Return the paths of changes that fit a pattern, or are a test by unittest's own."""
-    known = anywhere(patterns)
+    known = named_anywhere(patterns)
     below = NamePatterns([below_any(pattern) for pattern in patterns])
     named = TreeNames(changes, links).matching(below, has_beginnings=False)
     paths = {path for change in changes for path in (change.path, change.old_path) if path}

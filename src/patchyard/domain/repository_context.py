@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from posixpath import basename, splitext
 
 from patchyard.domain.analysis import Context, Ownership, Share
-from patchyard.domain.anywhere import anywhere
+from patchyard.domain.anywhere import named_anywhere
 from patchyard.domain.detection import detect
 from patchyard.domain.held import TESTS
 from patchyard.domain.languages import ENDINGS
@@ -67,7 +67,7 @@ def context_of(sizes: Mapping[str, int], read: Read) -> Context:
             share[0] += 1
             share[1] += size
     ranked = sorted(shares.items(), key=lambda each: (-each[1][1], each[0]))
-    fits = anywhere(TESTS)
+    fits = named_anywhere(TESTS)
     tests = [path for path in sizes if fits.match(path)]
     folders = Counter(folder for path in tests if (folder := _test_folder(path)))
     return Context(

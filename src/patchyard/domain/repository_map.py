@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from patchyard.domain.analysis import Symbol
-from patchyard.domain.anywhere import anywhere
+from patchyard.domain.anywhere import named_anywhere
 from patchyard.domain.definitions import Definition, language_at
 from patchyard.domain.held import TESTS
 
@@ -158,7 +158,7 @@ def is_telling(name: str) -> bool:
 
 def is_test(path: str) -> bool:
     """Whether a file is a test by its name or folder."""
-    return anywhere(TESTS).match(path) is not None
+    return named_anywhere(TESTS).match(path) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

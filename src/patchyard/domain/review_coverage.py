@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from patchyard.domain.anywhere import anywhere
+from patchyard.domain.anywhere import named_anywhere
 from patchyard.domain.body import Body
 from patchyard.domain.gates import Gate, Reads
 from patchyard.domain.held import MIXED, SETTINGS
@@ -117,7 +117,7 @@ def changed_coverage(
                 path=path, covered=covered, measured=len(hits), uncovered=tuple(kept)
             )
             files.append(row)
-    steers = anywhere((*SETTINGS, *MIXED))
+    steers = named_anywhere((*SETTINGS, *MIXED))
     return ChangedCoverage(
         files=tuple(files),
         unreported=tuple(unreported[:MOST_PATHS]),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from patchyard.contracts.subjects import Subject
-from patchyard.domain.anywhere import anywhere
+from patchyard.domain.anywhere import named_anywhere
 from patchyard.domain.changeset import Base, Change, ChangeSet, ChangeStatus
 from patchyard.domain.errors import ProofFailed, UsageError
 from patchyard.domain.held import TESTS
@@ -108,7 +108,7 @@ def commands_of(spec: PlanSpec) -> tuple[str, ...]:
 
 def _strays(changeset: ChangeSet) -> str:
     """Return what is wrong where something else than tests was changed, or a test taken away."""
-    fits = anywhere(TESTS)
+    fits = named_anywhere(TESTS)
     paths = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     others = sorted(path for path in paths if not fits.match(path))
     if others:
