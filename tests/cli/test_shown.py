@@ -324,7 +324,7 @@ def test_the_screen_shows_proof_before_and_after_and_the_output_of_what_fails() 
     for said in (
         "pytest -q: pass → fails (1)",
         "E assert 1 == 2",
-        "tests and tool settings changed: tests/test_a.py",
+        "the proof goes by these changed files: tests/test_a.py",
         ".envrc: runs by itself",
         "it fails",
         "agents plan resume 01J",

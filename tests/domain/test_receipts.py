@@ -68,7 +68,7 @@ def test_a_page_holds_what_the_json_holds(data: dict[str, Any]) -> None:
         "- `a.py:3: E1: bad`",
         "- `no report`",
         "- `1 test newly skipped`",
-        "changed: `tests/test_a.py`",
+        "the proof goes by: `tests/test_a.py`",
         "- branch: `agents/x`",
         "  - modified: `a.py`",
         "  - and 1 more",

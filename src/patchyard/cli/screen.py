@@ -112,8 +112,8 @@ def _proof(data: Mapping[str, Any]) -> list[str]:
     rows = []
     touched = data.get("touched_proof") or []
     if touched:
-        listed = one_line(", ".join(touched))
-        rows.append(row("touched", paint(f"tests and tool settings changed: {listed}", "yellow")))
+        listed = f"the proof goes by these changed files: {one_line(', '.join(touched))}"
+        rows.append(row("touched", paint(listed, "yellow")))
     if silenced := data.get("silenced"):
         rows.append(row("silenced", paint(one_line(", ".join(silenced)), "yellow")))
     if held := data.get("held_from_base"):

@@ -94,6 +94,10 @@ IN_PLACE = frozenset({ExecutionEnvironment.HOST, ExecutionEnvironment.MOCK})
 runs there reaches all that its user may."""
 
 
+AWAY = frozenset({ExecutionEnvironment.POD, ExecutionEnvironment.SSH, ExecutionEnvironment.VM})
+"""Those that work in a copy of the workspace, which the engine's machine does not see."""
+
+
 def no_such_kind(text: str, *, linked: Iterable[str] = ()) -> UnknownName:
     """Return the refusal of what this version cannot start; it lists what it can.
 
@@ -265,6 +269,7 @@ def require_strength(name: str, recorded_in: str, here: str) -> None:
 
 __all__ = [
     "ALIASES",
+    "AWAY",
     "COUNTED",
     "GVISOR",
     "GVISOR_STRENGTH",

@@ -225,7 +225,7 @@ class Validated:
     tree: str
     passed: bool
     results: Body  # a list of {command, exit_code, passed, before, output, elapsed_s}
-    touched: tuple[str, ...] = ()  # changed tests and tool settings, for the eye
+    touched: tuple[str, ...] = ()  # changed files that the proof goes by, for the eye
     kind: ExecutionEnvironment | None = None
     held: tuple[str, ...] = ()  # paths that the gates took from the base
     silenced: tuple[str, ...] = ()  # added lines that silence a tool, `path:line`

@@ -188,7 +188,7 @@ def _gates(rows: Sequence[Data]) -> list[str]:
 def _eyes(made: Data) -> list[str]:
     """Return what a person should look at before trusting the verdict."""
     named = (
-        ("tests and tool settings that were changed", made["touched_proof"]),
+        ("changed files that the proof goes by", made["touched_proof"]),
         ("added lines that silence a tool", made["silenced"]),
         ("taken from the base for the proof", made["held_from_base"]),
     )

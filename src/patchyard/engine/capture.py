@@ -1,7 +1,6 @@
 """The end of a round of work: what changed is captured outside, then proven in a fresh place."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from patchyard.contracts.workspace import CallWindow, WorkspaceRef
@@ -9,19 +8,15 @@ from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import JournalBroken, ProofFailed
 from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, Validated
 from patchyard.domain.gate_verdicts import ONLY_AS_CHANGED, shown_finding
-from patchyard.domain.gate_words import is_source
 from patchyard.domain.guarding import guarded
 from patchyard.domain.left_out import with_left_out
 from patchyard.domain.plan import PlanSpec
-from patchyard.domain.proofread import inline_tests, touched_proof, touches_tests
-from patchyard.domain.protected import is_allowed
 from patchyard.domain.silencing import silencing
 from patchyard.engine import invariants
 from patchyard.engine.absent_programs import absence_cure
-from patchyard.engine.comparing import survey
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.evidence import Evidence, gathered
 from patchyard.engine.gating import Gating, Judged
-from patchyard.engine.leading import led_to
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import Compared, GateResult, Prover, compare
 from patchyard.engine.rows import body_of
@@ -58,10 +53,14 @@ class Capture:
             prover = await self._prover_of(base, changeset)
         except SetupFailed as error:
             return self._refused(error)
+        spec = self._ledger.state.known
+        checks = invariants.commands(self._ledger)
+        evidence = await gathered(self._equipment.trees, base, changeset, spec, checks)
+        prover = prover.watching(evidence.watch)
         checked = await invariants.check(
             self._ledger, prover, base, tree=changeset.tree, when="after"
         )
-        results = await self._gates(base, changeset, prover)
+        results = await self._gates(base, changeset, prover, evidence)
         failed = [result for result in results if result.stops]
         broken = [event for event in checked if not event.passed]
         if not failed and not broken:
@@ -141,7 +140,9 @@ class Capture:
         )
         return changeset
 
-    async def _gates(self, base: Base, changeset: ChangeSet, prover: Prover) -> Sequence[Compared]:
+    async def _gates(
+        self, base: Base, changeset: ChangeSet, prover: Prover, evidence: Evidence
+    ) -> Sequence[Compared]:
         spec = self._ledger.state.known
         if not spec.validate and not spec.gates:
             return []
@@ -150,23 +151,9 @@ class Capture:
         after: Sequence[GateResult] = self._before
         if not changeset.is_empty:
             after = await prover.run(base, spec.validate, tree=changeset.tree)
-        trees = self._equipment.trees
-        links = await trees.links(base, changeset)
-        change = await survey(trees, base, changeset)
-        inline = inline_tests(change.lines.removed)
-        ground = replace(
-            change.ground,
-            touches_tests=bool(inline) or touches_tests(changeset.changes, links),
-            is_waived=any(
-                is_source(each.path) and is_allowed(each.path, spec.allow_paths)
-                for each in changeset.changes
-            ),
-        )
-        change = replace(change, ground=ground)
+        change = evidence.change
         gated = await self._gating.judge(base, changeset, prover, change)
-        touched = {*touched_proof(changeset.changes, links), *inline}
-        touched |= {*await self._led_to(base, changeset)}
-        results = [*compare(self._before, after, ground), *gated.rows]
+        results = [*compare(self._before, after, change.ground), *gated.rows]
         await self._ledger.record(
             Validated(
                 round=self._ledger.state.rounds + 1,
@@ -174,7 +161,7 @@ class Capture:
                 tree=changeset.tree,
                 passed=not any(result.stops for result in results),
                 results=body_of(results),
-                touched=tuple(sorted(touched)),
+                touched=evidence.named,
                 kind=general_kind(spec),
                 held=gated.held,
                 silenced=silencing(change.lines.added),
@@ -182,15 +169,6 @@ class Capture:
             )
         )
         return results
-
-    async def _led_to(self, base: Base, changeset: ChangeSet) -> Collection[str]:
-        """Return the changed files that the commands of the proof lead to."""
-        spec = self._ledger.state.known
-        commands = [*spec.validate, *(gate.command for gate in spec.gates if gate.command)]
-        changed = {
-            path for each in changeset.changes for path in (each.path, each.old_path) if path
-        }
-        return await led_to(self._equipment.trees, base, commands, changed)
 
     def _base(self) -> Base:
         base = self._ledger.state.base

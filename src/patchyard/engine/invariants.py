@@ -38,11 +38,20 @@ def _rationale(invariant: Invariant, conflicts: Sequence[str]) -> str:
     return "; ".join([how, *about])
 
 
+def commands(ledger: Ledger) -> Sequence[str]:
+    """Return the check commands of the invariants that bind a plan."""
+    return [str(each.check) for each in _checked(ledger)]
+
+
+def _checked(ledger: Ledger) -> Sequence[Invariant]:
+    return [i for i in reconcile(ledger.state.known.invariants).effective if i.check]
+
+
 async def check(
     ledger: Ledger, prover: Prover, base: Base, *, tree: str | None, when: str
 ) -> Sequence[InvariantChecked]:
     """Run the check commands on the base (`before`) or the result (`after`) and record them."""
-    checked = [i for i in reconcile(ledger.state.known.invariants).effective if i.check]
+    checked = _checked(ledger)
     results = await prover.run(base, [str(i.check) for i in checked], tree=tree)
     events = [
         InvariantChecked(
@@ -74,4 +83,4 @@ def require_held(events: Sequence[InvariantChecked]) -> None:
         )
 
 
-__all__ = ["check", "enforced", "require_held"]
+__all__ = ["check", "commands", "enforced", "require_held"]

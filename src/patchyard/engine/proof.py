@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from patchyard.contracts.environment import Toolbox
+from patchyard.contracts.watching import Marks
 from patchyard.domain.changeset import Base
 from patchyard.domain.closing_lines import MOST_READ, Closing, closing, missing_tests
+from patchyard.domain.environment import AWAY
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import Noted
 from patchyard.domain.gate_verdicts import Ground
@@ -18,12 +20,19 @@ from patchyard.domain.gates import GATE_TIMEOUT_S
 from patchyard.domain.tooling import ToolResult, finite, result_from_wire
 from patchyard.engine.answers import answer_in_time
 from patchyard.engine.equipment import Equipment
+from patchyard.engine.evidence import Watch
 from patchyard.engine.grounds import ground, ground_name
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.metering import Metered
+from patchyard.engine.sites import general_kind
 from patchyard.engine.visits import visit
 
 T = TypeVar("T")
+
+UNSEEN = (
+    "which files the proof reads cannot be seen there: changed files are listed by their names"
+    " and by what its commands name"
+)
 
 OUTPUT_CHARS = 20_000  # kept of a gate's output, its end
 # What test runners say that leave with 0 although they ran no test: unittest before Python 3.12,
@@ -67,14 +76,27 @@ class Compared:
 class Prover:
     """Runs commands on fresh trees of one plan. Nothing of the actor is there."""
 
-    def __init__(self, equipment: Equipment, ledger: Ledger, layers: Sequence[Path]) -> None:
+    def __init__(
+        self,
+        equipment: Equipment,
+        ledger: Ledger,
+        layers: Sequence[Path],
+        *,
+        watch: Watch | None = None,
+    ) -> None:
+        """Without `watch` nothing is noted of what its commands read."""
         self._equipment = equipment
         self._ledger = ledger
         self._layers = tuple(layers)
+        self._watch = watch
 
     def over(self, layers: Sequence[Path]) -> "Prover":
         """Return a prover of the same plan over other setup layers."""
-        return Prover(self._equipment, self._ledger, layers)
+        return Prover(self._equipment, self._ledger, layers, watch=self._watch)
+
+    def watching(self, watch: Watch) -> "Prover":
+        """Return a prover that notes in `watch` which of its files are read on a result."""
+        return Prover(self._equipment, self._ledger, self._layers, watch=watch)
 
     async def run(
         self, base: Base, commands: Sequence[str], *, tree: str | None = None
@@ -140,7 +162,23 @@ class Prover:
             lent as workspace,
             visit(self._equipment, self._ledger, workspace, purpose=purpose) as toolbox,
         ):
+            marks = await self._marked(workspace.root) if tree is not None else None
             yield toolbox
+            if self._watch is not None and marks:
+                self._watch.read |= await self._equipment.watching.read_since(workspace.root, marks)
+
+    async def _marked(self, root: str) -> Marks | None:
+        """Prepare the files to be watched; None where what is read cannot be seen."""
+        watch = self._watch
+        if watch is None or not watch.paths:
+            return None
+        marks = None
+        if general_kind(self._ledger.state.known) not in AWAY:
+            marks = await self._equipment.watching.mark(root, watch.paths)
+        if marks is None and not watch.is_told:
+            watch.is_told = True
+            await self._ledger.record(Noted(text=UNSEEN))
+        return marks
 
 
 async def _gate(new_id: Callable[[], str], command: str, toolbox: Toolbox) -> GateResult:

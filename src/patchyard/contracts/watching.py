@@ -1,0 +1,24 @@
+"""The seam to file times: which files of a tree are read meanwhile, seen from outside of it."""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+Marks = Mapping[str, tuple[int, int]]  # inode and change time in nanoseconds, by path
+
+
+class Watching(Protocol):
+    """Tells which files were read, by the times that the file system notes."""
+
+    async def mark(self, root: str, paths: Collection[str]) -> Marks | None:
+        """Prepare files below `root`, so that `read_since` can tell of them.
+
+        Paths without a file or a link are left out. None where the file system notes no reads.
+        """
+        ...
+
+    async def read_since(self, root: str, marks: Marks) -> frozenset[str]:
+        """Return the marked paths that were read, written or replaced since."""
+        ...
+
+
+__all__ = ["Marks", "Watching"]

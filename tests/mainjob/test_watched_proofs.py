@@ -1,0 +1,162 @@
+"""Files that decide a proof without being named by its command: seen from outside, and named."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from images import WITH_PYTHON, image
+from mainjob.driver import Answer, Desk, write
+from mainjob.test_mcp_credentials import place_of
+from mainjob.test_planted_defects import base
+
+pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(600)]
+
+CALC = "def double(n):\n    return n + 2\n"
+CHECK = (
+    "import os\n\nimport calc\n\nfor name in os.listdir('cases'):\n"
+    "    with open(os.path.join('cases', name)) as file:\n"
+    "        assert str(calc.double(int(name))) == file.read().strip()\n"
+)
+BESIDE = {"README.md": "a\n", "notes/plan.txt": "a\n"}  # changed, and read by no command
+FILES = {"calc.py": CALC, "check.py": CHECK, "cases/5": "10\n", **BESIDE}
+CHANGED = {"cases/5": "7\n", "README.md": "b\n", "notes/plan.txt": "b\n"}
+COMMAND = "PYTHONPATH=. python3 check.py"
+
+DEV = "devcontainer"
+SEEN = [
+    "host",
+    "process",
+    *(pytest.param(kind, marks=pytest.mark.service("docker")) for kind in ("container", DEV)),
+    *(pytest.param(name, marks=pytest.mark.service(name)) for name in ("runsc", "runsc-current")),
+]
+AWAY = [
+    pytest.param("ssh", marks=pytest.mark.service("sshd")),
+    pytest.param("vm", marks=pytest.mark.service("qemu")),
+]
+
+
+@contextmanager
+def placed(desk: Desk, kind: str) -> Iterator[str]:
+    """A place of a kind, or of a container's runtime, linked to the desk's project."""
+    if kind == "host":
+        yield kind
+    elif kind == DEV:
+        described = json.dumps({"image": image(WITH_PYTHON)})
+        base(desk, {".devcontainer/devcontainer.json": described})
+        linked(desk, "git-checkout", "co", "--path", ".", place="co-devcontainer")
+        yield "co-devcontainer"
+    elif not kind.startswith("runsc"):
+        with place_of(desk, kind) as place:
+            yield place
+    else:
+        words = ("container-instance", "box", "--image", image(WITH_PYTHON), "--runtime", kind)
+        linked(desk, *words, place="box")
+        yield "box"
+
+
+def linked(desk: Desk, *words: str, place: str) -> None:
+    assert desk.agents("project", "create", "shop").code == 0
+    assert desk.agents("resource", "add", *words).code == 0
+    assert desk.agents("project", "link-resource", "shop", place).code == 0
+
+
+def ran(desk: Desk, changes: Mapping[str, str], *options: str, place: str = "process") -> Answer:
+    script = desk.script(*(write(path, text) for path, text in changes.items()))
+    words = ("run", "a task", "--model", f"scripted:{script}", "--rounds", "0", "--setup", "")
+    return desk.agents(*words, "--in", place, *options)
+
+
+def notes(desk: Desk) -> list[str]:
+    found = desk.agents("plan", "events", "@last").data["events"]
+    return [each["text"] for each in found if each["event"] == "Noted"]
+
+
+@pytest.mark.parametrize("kind", SEEN)
+def test_a_file_that_a_proof_reads_is_named_in_each_kind(desk: Desk, kind: str) -> None:
+    base(desk, FILES)
+    with placed(desk, kind) as place:
+        done = ran(desk, CHANGED, "--validate", COMMAND, place=place)
+    assert done.code == 0, done.message
+    assert done.data["touched_proof"] == ["cases/5"], notes(desk)
+    shown = desk.agents("plan", "status", "@last", is_json=False).out.decode()
+    assert "the proof goes by these changed files: cases/5" in shown
+    page = desk.folder / "receipt.md"
+    assert desk.agents("plan", "export", "@last", "--to", str(page)).code == 0
+    assert "changed files that the proof goes by: `cases/5`" in page.read_text()
+
+
+@pytest.mark.parametrize("kind", AWAY)
+def test_where_it_cannot_be_seen_that_is_told(desk: Desk, kind: str) -> None:
+    base(desk, FILES)
+    with placed(desk, kind) as place:
+        done = ran(desk, CHANGED, "--validate", COMMAND, place=place)
+    assert done.code == 0, done.message
+    assert done.data["touched_proof"] == []
+    assert [each for each in notes(desk) if "cannot be seen there" in each]
+
+
+WAYS = {
+    "a folder that the command names": (
+        "for each in checks/*; do sh $each || exit 1; done",
+        {"checks/one": "PYTHONPATH=. python3 -c 'import calc; assert calc.double(5) == 10'\n"},
+        {"checks/one": "exit 0\n"},
+    ),
+    "a variable of make": (
+        "make -s check",
+        {"Makefile": "PART = one\ncheck:\n\tsh parts/$(PART).cmd\n", "parts/one.cmd": "exit 1\n"},
+        {"parts/one.cmd": "exit 0\n"},
+    ),
+    "a program that is started by its folder": (
+        "cd tools && for each in *; do sh ./$each || exit 1; done",
+        {"tools/verify": "exit 1\n"},
+        {"tools/verify": "exit 0\n"},
+    ),
+    "data of a unit test": (
+        "python3 -m unittest -q",
+        {
+            "test_it.py": "import json\nimport unittest\n\nimport calc\n\n\n"
+            "class Case(unittest.TestCase):\n    def test_it(self):\n"
+            "        wanted = json.load(open('data.json'))\n"
+            "        self.assertEqual(calc.double(5), wanted['five'])\n",
+            "data.json": '{"five": 10}\n',
+        },
+        {"data.json": '{"five": 7}\n'},
+    ),
+    "by a copy": (
+        "cp -r cases $HOME/c && cd $HOME/c && test $(cat 5) = 7",
+        {"cases/5": "10\n"},
+        {"cases/5": "7\n"},
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_no_command_names_is_named(desk: Desk, way: str) -> None:
+    command, files, changes = WAYS[way]
+    base(desk, {"calc.py": CALC, **files})
+    done = ran(desk, changes, "--validate", command)
+    assert done.code == 0, done.message
+    assert set(changes) <= {*done.data["touched_proof"]}, done.data["touched_proof"]
+
+
+def test_a_gate_and_an_invariant_are_watched_too(desk: Desk) -> None:
+    gate = "gates: {cases: {command: 'cat one.dat'}}\n"
+    base(desk, {".patchyard/config.yaml": gate, "one.dat": "a\n", "two.dat": "a\n", **BESIDE})
+    assert desk.agents("project", "create", "shop").code == 0
+    made = desk.agents(
+        "invariant", "add", "two is there", "--check", "grep -q . *o.dat", "--project", "shop"
+    )
+    assert made.code == 0, made.message
+    done = ran(desk, {"one.dat": "b\n", "two.dat": "b\n", **dict.fromkeys(BESIDE, "b\n")})
+    assert done.code == 0, done.message
+    assert {*done.data["touched_proof"]} == {"one.dat", "two.dat"}
+
+
+def test_a_failed_round_names_what_its_proof_went_by(desk: Desk) -> None:
+    base(desk, {"calc.py": CALC, "one.dat": "a\n"})
+    done = ran(desk, {"one.dat": "b\n"}, "--validate", "! grep -q . *.dat")
+    assert done.code == 1
+    assert done.data["touched_proof"] == ["one.dat"]
+    assert json.dumps(done.data["silenced"]) == "[]"
