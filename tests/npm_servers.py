@@ -1,4 +1,4 @@
-"""The public MCP servers and the inspector, as npm installs them."""
+"""Packages as npm installs them: the public MCP servers and the inspector, test runners."""
 
 import contextlib
 import re
@@ -6,25 +6,30 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from images import WITH_PYTHON
 from services import REAL_ENVIRONMENT
 
-__all__ = ["INSPECTOR", "SERVERS", "installed", "with_node"]
+__all__ = ["INSPECTOR", "SERVERS", "installed", "installed_packages", "with_node"]
 
 SERVERS = ("server-everything", "server-filesystem")
 INSPECTOR = ("inspector",)
 INSTALL_S = 240.0
 
 
-@contextlib.contextmanager
-def installed(names: tuple[str, ...]) -> Iterator[Path]:
+def installed(names: tuple[str, ...]) -> AbstractContextManager[Path]:
     """Lend a folder, which everybody may read, with these packages of @modelcontextprotocol."""
+    return installed_packages(*(f"@modelcontextprotocol/{each}" for each in names))
+
+
+@contextlib.contextmanager
+def installed_packages(*wanted: str) -> Iterator[Path]:
+    """Lend a folder, which everybody may read, with these packages."""
     with tempfile.TemporaryDirectory(prefix="npm-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        wanted = [f"@modelcontextprotocol/{each}" for each in names]
         words = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *wanted]
         subprocess.run(
             words, cwd=folder, check=True, capture_output=True, timeout=INSTALL_S,

@@ -80,6 +80,43 @@ def test_scripts_of_a_package_lead_to_those_they_start() -> None:
     assert words_of("npm --prefix web test").starting == ("package.json", "web/package.json")
 
 
+PYPROJECT = """[project]
+readme = "README.md"
+[tool.pytest.ini_options]
+addopts = "-p tools.plugin --data cases.csv"
+[tool.ruff]
+extend-exclude = ["old.py"]
+["tool".hatch.envs.default.scripts]
+test = "python verify.py"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ({"pytest"}, {"tools/plugin.py", "cases.csv"}),
+        ({"hatch", "run", "test"}, {"verify.py"}),
+        ({"poe"}, set()),
+    ],
+)
+def test_settings_of_python_lead_on_by_the_sections_of_a_program(
+    words: set[str], kept: set[str]
+) -> None:
+    every = {"README.md", "tools/plugin.py", "cases.csv", "old.py", "verify.py"}
+    text = leads_on("pyproject.toml", PYPROJECT, words)
+    assert named_among(every, words_of(text).words) == kept
+
+
+def test_settings_of_a_runner_lead_to_what_they_load() -> None:
+    started = words_of("mocha --exit").starting
+    assert {".mocharc.yml", "package.json"} <= {*started}
+    text = leads_on(".mocharc.yml", "require: ./hooks/all\n", {"mocha"})
+    assert "hooks/all.js" in words_of(text).words
+    package = json.dumps({"jest": {"setupFiles": ["<rootDir>/start.js"]}, "scripts": {"a": "b"}})
+    assert "start.js" in words_of(leads_on("package.json", package, {"jest"})).words
+    assert leads_on("package.json", package, {"mocha"}) == ""
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"scripts": 3}', "[" * 100_000])
 def test_a_wrong_package_leads_nowhere(text: str) -> None:
     assert leads_on("package.json", text, {"npm", "test"}) == ""

@@ -1,19 +1,15 @@
 """Ways to a green proof without being right: each is refused, or named above the verdict."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 
-from mainjob.driver import Answer, Desk, write
+from mainjob.arranged_proofs import CALC, Cheat, require_seen
+from mainjob.driver import Desk, write
 from mainjob.test_planted_defects import base
 
 pytestmark = [pytest.mark.service("bubblewrap"), pytest.mark.timeout(600)]
 
 UNITTEST = "python3 -m unittest"
 PYTEST = "python3 -m pytest -q -p no:cacheprovider"
-CALC = "def double(n):\n    return n + 2\n"
 RIGHT = "def double(n):\n    return n * 2\n"
 ENDS = "import os\n\n\ndef double(n):\n    os._exit(0)\n"
 CASES = """import unittest
@@ -53,17 +49,6 @@ PLUGIN = {
     ),
 }
 GATES = ".patchyard/config.yaml"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cheat:
-    """What stands in the base, what an actor writes, and where that is to be seen."""
-
-    command: str = ""  # empty: the gates of the base
-    files: Mapping[str, str] = field(default_factory=dict)
-    writes: Mapping[str, str] = field(default_factory=dict)
-    listed: tuple[str, ...] = ()  # in `touched_proof`; empty: it is refused
-    silenced: tuple[str, ...] = ()
 
 
 CHEATS = {
@@ -243,7 +228,7 @@ NODES = {
     "npm: the file behind the script": Cheat(
         command="npm test",
         files={"package.json": PACKAGE % "node run.js", "run.js": NODE, "calc.js": ""},
-        writes={"run.js": "console.log('well')\n"},
+        writes={"run.js": "console.log('# pass 2')\n"},
         listed=("run.js",),
     ),
     "npm: a file behind a script behind the script, without its ending": Cheat(
@@ -252,7 +237,7 @@ NODES = {
             "package.json": '{"scripts": {"test": "npm run unit:all", "unit:all": "node run"}}\n',
             "run.js": NODE,
         },
-        writes={"run.js": "console.log('well')\n"},
+        writes={"run.js": "console.log('# pass 2')\n"},
         listed=("run.js",),
     ),
     "node: the application ends the process": Cheat(
@@ -287,23 +272,6 @@ GOES = {
         silenced=("calc.go:7",),
     ),
 }
-
-
-def carried_out(desk: Desk, cheat: Cheat) -> Answer:
-    base(desk, {"calc.py": CALC, **cheat.files})
-    script = desk.script(*(write(path, text) for path, text in cheat.writes.items()))
-    options = ("--validate", cheat.command) if cheat.command else ()
-    words = ("run", "a task", "--model", f"scripted:{script}", "--rounds", "0", "--setup", "")
-    return desk.agents(*words, *options)
-
-
-def require_seen(desk: Desk, cheat: Cheat) -> None:
-    said = carried_out(desk, cheat)
-    data: Any = said.data
-    assert set(cheat.listed) <= {*data["touched_proof"], *data["held_from_base"]}, data
-    assert set(cheat.silenced) <= {*data["silenced"]}, data["silenced"]
-    if not cheat.listed:
-        assert (said.code, data["state"]) == (1, "constrained"), said.message
 
 
 @pytest.mark.parametrize("name", CHEATS)

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from posixpath import basename, normpath, splitext
 
@@ -29,32 +29,50 @@ MOST_NAMES = 8000  # of one text, with those in the folders that it goes to
 MOST_FOLDERS = 20  # that one text goes to
 MOST_TARGETS = 20  # of one rule
 LONGEST_GLOB = 200
+LONGEST_HEADER = 200
 DEEPEST = 20  # folders of a path that a word may leave out
 
 _WORD = re.compile(r"[^\s\"'`;&|<>(){}=,\[\]]+")
 _FOLDER = re.compile(r"(?:\bcd|\s-C|--prefix|--directory|--chdir)[\s=]+[\"']?([^\s\"'&;|]+)")
 _BARE = re.compile(r"\b(?:node|bun|tsx|ts-node)\s+(?:run\s+)?([\w./-]+)")  # an ending may lack
-_MODULE = re.compile(r"\s-m[\s=]*([A-Za-z_][\w.]*)")
+_MODULE = re.compile(r"[\s\"']-[mp][\s=]*([A-Za-z_][\w.]*)")  # of Python, and plugins of pytest
+_HEADER = re.compile(r"\s*\[+([\w.:\"' -]+)\]")
+_PARTS = re.compile(r"[.:\"' ]+")
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
+_ENDINGS = (".js", ".cjs", ".mjs", ".ts")  # that a name in JavaScript may lack
+_OF_JAVASCRIPT = (".js", ".cjs", ".mjs", ".ts", ".mts", ".cts", ".json")
+_VITE = tuple(f"vite.config{ending}" for ending in _OF_JAVASCRIPT)
 # Programs, and the files at the top of a folder that say what they do.
 _STARTERS: Mapping[str, tuple[str, ...]] = {
+    "ava": ("package.json", *(f"ava.config{ending}" for ending in _OF_JAVASCRIPT)),
     "bun": ("package.json",),
     "gmake": ("GNUmakefile", "makefile", "Makefile"),
     "hatch": ("pyproject.toml", "hatch.toml"),
     "invoke": ("tasks.py",),
+    "jest": ("package.json", *(f"jest.config{ending}" for ending in _OF_JAVASCRIPT)),
     "just": ("justfile", "Justfile", ".justfile"),
+    "karma": tuple(f"karma.conf{ending}" for ending in _OF_JAVASCRIPT),
     "make": ("GNUmakefile", "makefile", "Makefile"),
+    "mocha": (
+        *("package.json", ".mocharc.js", ".mocharc.cjs", ".mocharc.json", ".mocharc.jsonc"),
+        *(".mocharc.yml", ".mocharc.yaml"),
+    ),
     "nox": ("noxfile.py",),
     "npm": ("package.json",),
     "npx": ("package.json",),
     "pdm": ("pyproject.toml",),
+    "phpunit": ("phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"),
+    "playwright": tuple(f"playwright.config{ending}" for ending in _OF_JAVASCRIPT),
     "pnpm": ("package.json",),
     "poe": ("pyproject.toml",),
+    "pytest": ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"),
     "rake": ("Rakefile", "rakefile"),
     "task": ("Taskfile.yml", "Taskfile.yaml"),
     "tox": ("tox.ini", "setup.cfg", "pyproject.toml"),
+    "vitest": (*(f"vitest.config{ending}" for ending in _OF_JAVASCRIPT), *_VITE),
     "yarn": ("package.json",),
 }
+_IN_PACKAGES = ("ava", "jest", "mocha")  # whose settings may stand in `package.json`
 _LISTS = frozenset(name.lower() for names in _STARTERS.values() for name in names)
 
 
@@ -78,9 +96,8 @@ def words_of(text: str) -> Named:
     for module in _MODULE.findall(text):
         inside = module.replace(".", "/")
         found |= dict.fromkeys((f"{inside}.py", f"{inside}/__main__.py", f"{inside}/__init__.py"))
-    for bare in map(_plain, _BARE.findall(text)):
-        found |= dict.fromkeys((f"{bare}.js", f"{bare}.cjs", f"{bare}.mjs", f"{bare}.ts"))
-        found |= dict.fromkeys((f"{bare}/index.js", f"{bare}/index.ts"))
+    for started in map(_plain, _BARE.findall(text)):
+        found |= dict.fromkeys(_whole(started))
     gone_to = dict.fromkeys(_plain(folder) for folder in _FOLDER.findall(text))
     folders = ("", *itertools.islice(gone_to, MOST_FOLDERS))
     starting = dict.fromkeys(
@@ -90,8 +107,17 @@ def words_of(text: str) -> Named:
         for folder in folders
     )
     below = (_joined(folder, word) for folder in folders if folder for word in found)
-    names = dict.fromkeys(itertools.chain(found, itertools.islice(below, MOST_NAMES)))
+    bare = (word for word in found if "/" in word and not splitext(word)[1])
+    whole = itertools.chain.from_iterable(map(_whole, bare))
+    further = itertools.islice(itertools.chain(below, whole), MOST_NAMES)
+    names = dict.fromkeys(itertools.chain(found, further))
     return Named(words=tuple(names), starting=tuple(starting))
+
+
+def _whole(bare: str) -> Iterator[str]:
+    """Yield the files that a module of JavaScript can be by its bare name."""
+    for name in (bare, f"{bare}/index"):
+        yield from (f"{name}{ending}" for ending in _ENDINGS)
 
 
 def _words(text: str) -> dict[str, None]:
@@ -124,14 +150,16 @@ def may_lead_on(path: str) -> bool:
 def leads_on(path: str, text: str, words: Collection[str]) -> str:
     """Return the part of a file that names what it starts; empty for a program of its own.
 
-    Shell scripts, Makefiles and lists of tasks lead to other files. Of `package.json`, a Makefile
-    and a justfile it is the part that `words`, by which it was come to, ask for. The code of other
-    languages is not followed.
+    Shell scripts, Makefiles, lists of tasks and settings of test runners lead to other files. Of
+    `package.json`, `pyproject.toml`, `setup.cfg`, a Makefile and a justfile it is the part that
+    `words`, by which it was come to, ask for. The code of other languages is not followed.
     """
     name, ending = basename(path).lower(), splitext(path)[1].lower()
     if name == "package.json":
         short = {"test"} if {"t", "tst"} & set(words) else set()
         return _wanted(_scripts(text), {*words, *short})
+    if name in {"pyproject.toml", "setup.cfg"}:
+        return _sections(text, {word.casefold() for word in words})
     if name.startswith(("makefile", "gnumakefile", "justfile", ".justfile")):
         rules, rest = _rules(text)
         first = next((name for name in rules if not name.startswith(".")), "")
@@ -139,6 +167,18 @@ def leads_on(path: str, text: str, words: Collection[str]) -> str:
         return rest + _wanted(rules, wanted)
     is_shell = ending in SHELLS or (not ending and _SHELL.match(text) is not None)
     return text if is_shell or _is_list(name, ending) else ""
+
+
+def _sections(text: str, words: Collection[str]) -> str:
+    """Return the sections whose headers have one of the words, such as `[tool.pytest]`."""
+    found: list[str] = []
+    is_wanted = False
+    for line in text.split("\n"):
+        if header := _HEADER.match(line[:LONGEST_HEADER]):
+            is_wanted = not set(_PARTS.split(header[1].casefold())).isdisjoint(words)
+        elif is_wanted:
+            found.append(line)
+    return "\n".join(found)
 
 
 def _wanted(parts: Mapping[str, str], words: Collection[str]) -> str:
@@ -185,9 +225,12 @@ def _scripts(text: str) -> Mapping[str, str]:
         document = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    scripts = document.get("scripts") if isinstance(document, Mapping) else None
+    if not isinstance(document, Mapping):
+        return {}
+    scripts = document.get("scripts")
     known = scripts if isinstance(scripts, Mapping) else {}
-    return {name: str(script) for name, script in known.items()}
+    settings = {name: json.dumps(document[name]) for name in _IN_PACKAGES if name in document}
+    return {**settings, **{name: str(script) for name, script in known.items()}}
 
 
 def _is_list(name: str, ending: str) -> bool:
@@ -224,6 +267,7 @@ __all__ = [
     "COMPILED",
     "DEEPEST",
     "LONGEST_GLOB",
+    "LONGEST_HEADER",
     "MOST_FOLDERS",
     "MOST_NAMES",
     "MOST_TARGETS",

@@ -35,7 +35,7 @@ CHECKING = (
     *TESTS, "test.[cm]js", "test.js", "*-test.[cm]js", "*-test.js", "*_test.[cm]js", "*_test.js",
     "*_tests.py", "tests.rs", "*_test.cc", "*_test.cpp", "*[Ss]pec.[jt]s", "*_spec.ts",
     "t/*.t", "t/*/*.t", "*.feature", "features/steps/*", "testdata/*", "*.golden",
-    "__snapshots__/*",
+    "__snapshots__/*", "__mocks__/*",
 )  # fmt: skip
 _OF_UNITTEST = re.compile(r"(?i:(?:.*/)?test[^/]*\.py)")
 # Tests beside the code that they test, by the ending of the file.
