@@ -6,8 +6,9 @@ from typing import Any
 
 from mainjob.driver import Answer, Desk, write
 from mainjob.test_planted_defects import base
+from timing import IS_SOAK
 
-__all__ = ["CALC", "Cheat", "carried_out", "require_seen"]
+__all__ = ["CALC", "Cheat", "carried_out", "chosen", "require_seen"]
 
 CALC = "def double(n):\n    return n + 2\n"
 
@@ -40,3 +41,8 @@ def require_seen(desk: Desk, cheat: Cheat, *further: str) -> None:
     assert set(cheat.silenced) <= {*data["silenced"]}, data["silenced"]
     wanted = (0, "complete") if cheat.listed else (1, "constrained")
     assert (said.code, data["state"]) == wanted, (said.message, data["validation"])
+
+
+def chosen(cheats: Mapping[str, Cheat]) -> list[str]:
+    """Return the names of all cheats in a soak, and of two elsewhere."""
+    return [*cheats] if IS_SOAK else [*cheats][:2]
