@@ -160,3 +160,37 @@ def test_a_failed_round_names_what_its_proof_went_by(desk: Desk) -> None:
     assert done.code == 1
     assert done.data["touched_proof"] == ["one.dat"]
     assert json.dumps(done.data["silenced"]) == "[]"
+
+
+REWRITES = (
+    "import unittest\n\nimport calc\n\n\nclass Case(unittest.TestCase):\n"
+    "    def test_it(self):\n        self.assertEqual(calc.double(5), 10)\n"
+)
+REWRITER = (
+    "from pathlib import Path\n\nplace = Path('tests/test_it.py')\n"
+    "place.write_text(place.read_text().replace('10)', '7)'))\n"
+)
+
+
+def test_a_run_that_writes_to_a_test_is_named(desk: Desk) -> None:
+    """A build step of the product changes a test on disk before it runs."""
+    command = "python3 build_it.py && python3 -m unittest discover -q -s tests -t ."
+    files = {
+        "calc.py": CALC,
+        "build_it.py": "",
+        "tests/__init__.py": "",
+        "tests/test_it.py": REWRITES,
+    }
+    base(desk, {**files, "steps.py": "", "build_it.py": "import steps\n"})
+    done = ran(desk, {"steps.py": REWRITER}, "--validate", command)
+    assert done.code == 0, done.message
+    assert done.data["touched_proof"] == ["tests/test_it.py"]
+    (note,) = [each for each in notes(desk) if "writes to tests or settings" in each]
+    assert note.endswith(": tests/test_it.py")
+
+
+def test_what_the_base_writes_to_as_well_is_not_named(desk: Desk) -> None:
+    files = {"calc.py": CALC, "tests/out.txt": "a\n", "one.py": ""}
+    base(desk, files)
+    done = ran(desk, {"one.py": "x = 1\n"}, "--validate", "echo b > tests/out.txt")
+    assert (done.code, done.data["touched_proof"]) == (0, []), done.message

@@ -114,6 +114,27 @@ def test_a_folder_that_is_closed_to_its_owner_is_passed_and_stays_closed(lab: La
     assert seen(root, marks) == set()
 
 
+WRITTEN = {
+    "echo 7 > other.txt": {"other.txt"},
+    "cat other.txt; cp other.txt o; cat data/five.txt; ./tool": set(),
+    "touch -d @0 other.txt": {"other.txt"},
+    "cp -p other.txt o && mv o other.txt": {"other.txt"},
+    "echo 7 > tool; echo '#!/bin/sh' > tool": {"tool"},
+    "mv data d && ln -s d data": {"data/five.txt"},
+    "rm empty": {"empty"},
+}
+
+
+@pytest.mark.parametrize("command", WRITTEN)
+def test_what_a_program_writes_is_seen_and_what_it_reads_is_not(lab: Lab, command: str) -> None:
+    root = made(lab)
+    watching = AccessTimes()
+    marks = asyncio.run(watching.note(str(root), [*FILES, "missing"]))
+    assert {*marks} == {*FILES}
+    subprocess.run(["sh", "-c", command], cwd=root, check=True)
+    assert asyncio.run(watching.written_since(str(root), marks)) == WRITTEN[command]
+
+
 @pytest.mark.service("root")
 @pytest.mark.service("mount")
 def test_a_file_system_that_notes_no_reads_is_told_apart(tmp_path: Path) -> None:

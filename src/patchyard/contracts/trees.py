@@ -1,6 +1,6 @@
 """The seam to trusted git: trees of ours, read from the user's checkout and handed back to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -60,6 +60,10 @@ class Trees(Protocol):
 
     async def links(self, base: Base, changeset: ChangeSet) -> TreeLinks:
         """Return the symbolic links of the base and of the result over it."""
+        ...
+
+    async def names(self, base: Base) -> Collection[str]:
+        """Return the paths of all files and links of the base."""
         ...
 
     async def folder(self, base: Base, folder: str) -> str:

@@ -1,4 +1,4 @@
-"""The seam to file times: which files of a tree are read meanwhile, seen from outside of it."""
+"""The seam to file times: which files are read or written meanwhile, seen from outside."""
 
 from collections.abc import Collection, Mapping
 from typing import Protocol
@@ -7,13 +7,21 @@ Marks = Mapping[str, tuple[int, int]]  # inode and change time in nanoseconds, b
 
 
 class Watching(Protocol):
-    """Tells which files were read, by the times that the file system notes."""
+    """Tells which files were read or written, by the times that the file system notes."""
 
     async def mark(self, root: str, paths: Collection[str]) -> Marks | None:
         """Prepare files below `root`, so that `read_since` can tell of them.
 
         Paths without a file or a link are left out. None where the file system notes no reads.
         """
+        ...
+
+    async def note(self, root: str, paths: Collection[str]) -> Marks:
+        """Note how files below `root` look, so that `written_since` can tell of them."""
+        ...
+
+    async def written_since(self, root: str, marks: Marks) -> frozenset[str]:
+        """Return the marked paths that were written, replaced or taken away since."""
         ...
 
     async def read_since(self, root: str, marks: Marks) -> frozenset[str]:

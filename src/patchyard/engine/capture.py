@@ -6,7 +6,7 @@ from typing import Any
 from patchyard.contracts.workspace import CallWindow, WorkspaceRef
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import JournalBroken, ProofFailed
-from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, Validated
+from patchyard.domain.events import ChangeSetCaptured, Noted, ToolCallSettled, Validated
 from patchyard.domain.gate_verdicts import ONLY_AS_CHANGED, shown_finding
 from patchyard.domain.guarding import guarded
 from patchyard.domain.left_out import with_left_out
@@ -15,7 +15,7 @@ from patchyard.domain.silencing import silencing
 from patchyard.engine import invariants
 from patchyard.engine.absent_programs import absence_cure
 from patchyard.engine.equipment import Equipment
-from patchyard.engine.evidence import Evidence, gathered
+from patchyard.engine.evidence import Evidence, Watch, gathered
 from patchyard.engine.gating import Gating, Judged
 from patchyard.engine.ledger import Ledger
 from patchyard.engine.proof import Compared, GateResult, Prover, compare
@@ -24,6 +24,7 @@ from patchyard.engine.setup import Setup, SetupFailed
 from patchyard.engine.sites import general_kind
 
 PROOF_FAILED = "The proof failed on a fresh copy of the base with your changes and nothing else."
+REWRITTEN = "the proof of the result writes to tests or settings, which that of the base does not"
 NAMED = 5  # gates that an error names
 FINDINGS_TOLD = 50  # of each gate, to the actor
 
@@ -36,10 +37,11 @@ class Capture:
     ) -> None:
         self._equipment = equipment
         self._ledger = ledger
-        self._prover = prover
+        self._usual = Watch()  # what the base's own runs write to
+        self._prover = prover.watching(self._usual)
         self._workspace = workspace
         self._before: Sequence[GateResult] | None = None
-        self._gating = Gating(equipment, ledger, prover)
+        self._gating = Gating(equipment, ledger, self._prover)
 
     async def prove(self) -> str | None:
         """Capture and run the gates; return None when all is well, else what to tell the actor.
@@ -57,6 +59,7 @@ class Capture:
         checks = invariants.commands(self._ledger)
         evidence = await gathered(self._equipment.trees, base, changeset, spec, checks)
         prover = prover.watching(evidence.watch)
+        self._usual.kept = evidence.watch.kept
         checked = await invariants.check(
             self._ledger, prover, base, tree=changeset.tree, when="after"
         )
@@ -153,6 +156,10 @@ class Capture:
             after = await prover.run(base, spec.validate, tree=changeset.tree)
         change = evidence.change
         gated = await self._gating.judge(base, changeset, prover, change)
+        usual = self._usual.written
+        if rewritten := evidence.rewritten(usual):
+            listed = ", ".join(sorted(rewritten))[:1000]
+            await self._ledger.record(Noted(text=f"{REWRITTEN}: {listed}"))
         results = [*compare(self._before, after, change.ground), *gated.rows]
         await self._ledger.record(
             Validated(
@@ -161,7 +168,7 @@ class Capture:
                 tree=changeset.tree,
                 passed=not any(result.stops for result in results),
                 results=body_of(results),
-                touched=evidence.named,
+                touched=evidence.named(usual),
                 kind=general_kind(spec),
                 held=gated.held,
                 silenced=silencing(change.lines.added),

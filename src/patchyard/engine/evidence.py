@@ -1,24 +1,31 @@
 """What speaks for a result beside the exit codes of its proof: its lines, tests, what it reads."""
 
-from collections.abc import Collection, Iterable
+import itertools
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from patchyard.contracts.trees import Trees
+from patchyard.domain.anywhere import named_anywhere
 from patchyard.domain.changeset import Base, ChangeSet, ChangeStatus
 from patchyard.domain.gate_words import is_source
+from patchyard.domain.held import MIXED, SETTINGS
 from patchyard.domain.plan import PlanSpec
-from patchyard.domain.proofread import inline_tests, touched_proof, touches_tests
+from patchyard.domain.proofread import CHECKING, inline_tests, touched_proof, touches_tests
 from patchyard.domain.protected import is_allowed
 from patchyard.engine.comparing import Change, survey
 from patchyard.engine.leading import led_to
 
+MOST_KEPT = 20_000  # tests and settings that are looked at around each run
+
 
 @dataclass(kw_only=True)
 class Watch:
-    """Changed files that decide a verdict where a proof reads them; and those it was seen to."""
+    """Files that decide a verdict where a run reads or writes them; and those it was seen to."""
 
-    paths: frozenset[str] = frozenset()
+    paths: frozenset[str] = frozenset()  # changed ones, to be read
     read: set[str] = field(default_factory=set)
+    kept: frozenset[str] = frozenset()  # tests and settings of the base, to be written
+    written: set[str] = field(default_factory=set)
     is_told: bool = False  # that it cannot be seen
 
 
@@ -30,10 +37,16 @@ class Evidence:
     touched: frozenset[str]  # tests, settings, and what the proof's commands lead to
     watch: Watch
 
-    @property
-    def named(self) -> tuple[str, ...]:
-        """All paths to look at before trusting the verdict, once the proof has run."""
-        return tuple(sorted(self.touched | self.watch.read))
+    def named(self, usual: Collection[str]) -> tuple[str, ...]:
+        """Return all paths to look at before trusting the verdict, once the proof has run.
+
+        `usual` are tests and settings that the base's runs write to, too.
+        """
+        return tuple(sorted(self.touched | self.watch.read | self.rewritten(usual)))
+
+    def rewritten(self, usual: Collection[str]) -> frozenset[str]:
+        """Return tests and settings of the base that the result's runs alone wrote to."""
+        return frozenset(self.watch.written.difference(usual))
 
 
 async def gathered(
@@ -55,11 +68,21 @@ async def gathered(
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     led = await led_to(trees, base, commands, changed)
     touched = frozenset({*touched_proof(changeset.changes, links), *inline, *led})
+    kept = itertools.islice(_deciding(await trees.names(base), changed), MOST_KEPT)
     return Evidence(
         change=replace(change, ground=ground),
         touched=touched,
-        watch=Watch(paths=_watched(changeset, touched)),
+        watch=Watch(
+            paths=_watched(changeset, touched),
+            kept=frozenset(kept),
+        ),
     )
+
+
+def _deciding(names: Iterable[str], changed: Collection[str]) -> Iterator[str]:
+    """Yield the tests and settings of the base that the change leaves as they are."""
+    fits = named_anywhere((*CHECKING, *SETTINGS, *MIXED))
+    return (name for name in names if name not in changed and fits.match(name))
 
 
 def _watched(changeset: ChangeSet, touched: Collection[str]) -> frozenset[str]:
@@ -73,4 +96,4 @@ def _watched(changeset: ChangeSet, touched: Collection[str]) -> frozenset[str]:
     )
 
 
-__all__ = ["Evidence", "Watch", "gathered"]
+__all__ = ["MOST_KEPT", "Evidence", "Watch", "gathered"]

@@ -95,7 +95,7 @@ class Prover:
         return Prover(self._equipment, self._ledger, layers, watch=self._watch)
 
     def watching(self, watch: Watch) -> "Prover":
-        """Return a prover that notes in `watch` which of its files are read on a result."""
+        """Return a prover that notes in `watch` which of its files are read and written."""
         return Prover(self._equipment, self._ledger, self._layers, watch=watch)
 
     async def run(
@@ -161,24 +161,33 @@ class Prover:
         async with (
             lent as workspace,
             visit(self._equipment, self._ledger, workspace, purpose=purpose) as toolbox,
+            self._watched(workspace.root, is_result=tree is not None),
         ):
-            marks = await self._marked(workspace.root) if tree is not None else None
             yield toolbox
-            if self._watch is not None and marks:
-                self._watch.read |= await self._equipment.watching.read_since(workspace.root, marks)
 
-    async def _marked(self, root: str) -> Marks | None:
-        """Prepare the files to be watched; None where what is read cannot be seen."""
-        watch = self._watch
-        if watch is None or not watch.paths:
-            return None
-        marks = None
-        if general_kind(self._ledger.state.known) not in AWAY:
-            marks = await self._equipment.watching.mark(root, watch.paths)
+    @asynccontextmanager
+    async def _watched(self, root: str, *, is_result: bool) -> AsyncIterator[None]:
+        """Note what is read and written below `root` meanwhile, where that can be seen."""
+        watch, seeing = self._watch, self._equipment.watching
+        if watch is None:
+            yield
+            return
+        is_here = general_kind(self._ledger.state.known) not in AWAY
+        kept = await seeing.note(root, watch.kept) if is_here else {}
+        marks = await self._marked(root, watch, is_here=is_here) if is_result else {}
+        yield
+        watch.written |= await seeing.written_since(root, kept) if kept else set()
+        watch.read |= await seeing.read_since(root, marks) if marks else set()
+
+    async def _marked(self, root: str, watch: Watch, *, is_here: bool) -> Marks:
+        """Prepare the files to be read; none where a read cannot be seen."""
+        if not watch.paths:
+            return {}
+        marks = await self._equipment.watching.mark(root, watch.paths) if is_here else None
         if marks is None and not watch.is_told:
             watch.is_told = True
             await self._ledger.record(Noted(text=UNSEEN))
-        return marks
+        return marks or {}
 
 
 async def _gate(new_id: Callable[[], str], command: str, toolbox: Toolbox) -> GateResult:

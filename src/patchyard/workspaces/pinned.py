@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -101,6 +101,11 @@ class GitTrees:
     async def links(self, base: Base, changeset: ChangeSet) -> TreeLinks:
         """Return the links of base and result; see contracts.trees."""
         return await asyncio.to_thread(self._links, base, changeset)
+
+    async def names(self, base: Base) -> Collection[str]:
+        """Return the paths of the base; see contracts.trees."""
+        entries = await asyncio.to_thread(self.entries, base, base.tree)
+        return entries.keys()
 
     async def folder(self, base: Base, folder: str) -> str:
         """Return the name of a folder's tree object; see contracts.trees."""

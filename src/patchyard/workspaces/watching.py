@@ -1,4 +1,4 @@
-"""Which files of a tree are read, told by their times of access.
+"""Which files of a tree are read or written, told by the times that the file system notes.
 
 A file that gets the access time 0 has a later one after the next read, also where the file system
 notes reads only now and then (`relatime`). A program that sets the time back changes the change
@@ -25,6 +25,14 @@ class AccessTimes:
     async def mark(self, root: str, paths: Collection[str]) -> Marks | None:
         """See contracts.watching."""
         return await asyncio.to_thread(_mark, root, sorted(paths))
+
+    async def note(self, root: str, paths: Collection[str]) -> Marks:
+        """See contracts.watching."""
+        return await asyncio.to_thread(_note, root, sorted(paths))
+
+    async def written_since(self, root: str, marks: Marks) -> frozenset[str]:
+        """See contracts.watching."""
+        return await asyncio.to_thread(_written_since, root, marks)
 
     async def read_since(self, root: str, marks: Marks) -> frozenset[str]:
         """See contracts.watching."""
@@ -69,6 +77,22 @@ def _is_noted(at: int, name: bytes) -> bool:
         os.close(descriptor)
 
 
+def _note(root: str, paths: Collection[str]) -> Marks:
+    with closing(Footing(root)) as footing:
+        seen = ((path, _seen(footing, path)) for path in paths)
+        return {path: (status.st_ino, status.st_ctime_ns) for path, status in seen if status}
+
+
+def _written_since(root: str, marks: Marks) -> frozenset[str]:
+    with closing(Footing(root)) as footing:
+        now = {path: _seen(footing, path) for path in marks}
+    return frozenset(
+        path
+        for path, status in now.items()
+        if status is None or (status.st_ino, status.st_ctime_ns) != marks[path]
+    )
+
+
 def _read_since(root: str, marks: Marks) -> frozenset[str]:
     with closing(Footing(root)) as footing:
         return frozenset(
@@ -77,12 +101,18 @@ def _read_since(root: str, marks: Marks) -> frozenset[str]:
 
 
 def _is_unread(footing: Footing, path: str, mark: tuple[int, int]) -> bool:
+    status = _seen(footing, path)
+    is_same = status is not None and (status.st_ino, status.st_ctime_ns) == mark
+    return is_same and status is not None and status.st_atime_ns == 0
+
+
+def _seen(footing: Footing, path: str) -> os.stat_result | None:
+    """Return what lies there; None where it, or a folder above it, was taken away."""
     try:
         at, name = footing.parent(path)
-        status = os.stat(name, dir_fd=at, follow_symlinks=False)
-    except OSError:  # taken away, or a folder above it was
-        return False
-    return status.st_atime_ns == 0 and (status.st_ino, status.st_ctime_ns) == mark
+        return os.stat(name, dir_fd=at, follow_symlinks=False)
+    except OSError:
+        return None
 
 
 __all__ = ["AccessTimes"]
