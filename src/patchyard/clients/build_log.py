@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 
+from patchyard.domain.control_sequences import SEQUENCE
 from patchyard.domain.durations import duration
 from patchyard.domain.errors import EnvironmentUnavailable
 from patchyard.domain.machine import ENGINE_ROOM, is_full_disk
@@ -14,8 +15,6 @@ from patchyard.domain.machine import ENGINE_ROOM, is_full_disk
 STEP = re.compile(r"step \d+/\d+ ?: ?(?P<text>.+)", re.IGNORECASE)
 LAST_LINES, LINE_CHARS = 8, 300
 ENGINES_OWN = ("--->", "Removing intermediate container")  # beside what a step prints
-ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-"""Of colours (ECMA-48): engines put red around errors."""
 OUTPUT_CHARS = 8000  # kept of a build that failed
 KEPT_CHARS = 64 * 1024  # while it runs
 LINE_BYTES = 8 * 1024 * 1024  # an instruction has 1 MiB at most, of which JSON makes six times that
@@ -60,7 +59,7 @@ class BuildLog:
             return
         if "errorDetail" in found:
             raise self._failure(str(found.get("error") or ""))
-        self._keep(ESCAPE.sub("", str(found.get("stream") or "")[-KEPT_CHARS:]))
+        self._keep(SEQUENCE.sub("", str(found.get("stream") or "")[-KEPT_CHARS:]))
 
     def _keep(self, text: str) -> None:
         """Take some words, and forget the first ones where there are too many."""
@@ -108,7 +107,6 @@ class BuildLog:
 
 __all__ = [
     "ENGINES_OWN",
-    "ESCAPE",
     "KEPT_CHARS",
     "LAST_LINES",
     "LINE_BYTES",

@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from patchyard.domain.control_sequences import SEQUENCE
+
 LONGEST = 500  # characters of a line that is looked at: programs of others write what they like
 MOST_READ = 4_000_000  # characters of an output, its end
 _WAIVED = "--allow-path of a changed source file lets that pass"
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _ITEM = re.compile(r"(\d+) ([a-z]+(?: [a-z]+)*)")
 _RAN = frozenset({"failed", "failing", "passed", "passing", "xfailed", "xpassed"})
 
@@ -122,7 +123,7 @@ def closing(output: str) -> Closing:
     A runner that printed no closing line is not in the answer; one that ran nothing has 0. Of
     runners that close with one line the last says whether tests failed.
     """
-    lines = _COLOUR.sub("", output[-MOST_READ:]).split("\n")
+    lines = SEQUENCE.sub("", output[-MOST_READ:]).split("\n")
     text = "\n".join(line if len(line) <= LONGEST else "" for line in lines)
     found: dict[str, tuple[int, ...]] = {}
     failed: set[str] = set()

@@ -74,7 +74,7 @@ class GateRunner:
                 timeout_s=gate.timeout_s,
                 command=command,
             )
-            result = replace(gate_result(gate.command, answer), command=gate.command)
+            result = await asyncio.to_thread(gate_result, gate.command, answer)
             run = await self._read(toolbox, gate, result, report)
             runs.append(GateRun(result=result, run=run))
             if not run.is_good:

@@ -1,5 +1,6 @@
 """Gates: commands in a fresh environment, on a tree that the engine put together itself."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -192,7 +193,7 @@ class Prover:
 
 async def _gate(new_id: Callable[[], str], command: str, toolbox: Toolbox) -> GateResult:
     result = await asked(toolbox, new_id(), "execute_command", command=command)
-    return gate_result(command, result)
+    return await asyncio.to_thread(gate_result, command, result)  # a long output takes its time
 
 
 async def asked(
