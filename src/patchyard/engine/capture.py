@@ -55,15 +55,15 @@ class Capture:
             prover = await self._prover_of(base, changeset)
         except SetupFailed as error:
             return self._refused(error)
-        spec = self._ledger.state.known
-        checks = invariants.commands(self._ledger)
-        evidence = await gathered(self._equipment.trees, base, changeset, spec, checks)
-        prover = prover.watching(evidence.watch)
-        self._usual.kept = evidence.watch.kept
+        evidence = await self._evidence(base, changeset)
+        if evidence is not None:
+            prover = prover.watching(evidence.watch)
         checked = await invariants.check(
             self._ledger, prover, base, tree=changeset.tree, when="after"
         )
-        results = await self._gates(base, changeset, prover, evidence)
+        results: Sequence[Compared] = []
+        if evidence is not None:
+            results = await self._gates(base, changeset, prover, evidence)
         failed = [result for result in results if result.stops]
         broken = [event for event in checked if not event.passed]
         if not failed and not broken:
@@ -143,12 +143,20 @@ class Capture:
         )
         return changeset
 
+    async def _evidence(self, base: Base, changeset: ChangeSet) -> Evidence | None:
+        """Look at the change set before its proof runs; None where none is asked for."""
+        spec = self._ledger.state.known
+        if not spec.validate and not spec.gates:
+            return None
+        checks = invariants.commands(self._ledger)
+        evidence = await gathered(self._equipment.trees, base, changeset, spec, checks)
+        self._usual.kept = evidence.watch.kept
+        return evidence
+
     async def _gates(
         self, base: Base, changeset: ChangeSet, prover: Prover, evidence: Evidence
     ) -> Sequence[Compared]:
         spec = self._ledger.state.known
-        if not spec.validate and not spec.gates:
-            return []
         if self._before is None:
             self._before = await self._prover.run(base, spec.validate)
         after: Sequence[GateResult] = self._before
