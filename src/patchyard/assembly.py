@@ -48,11 +48,11 @@ from patchyard.tools import ask_role
 from patchyard.tools.mcp import served
 from patchyard.tools.toolset import toolset
 from patchyard.upkeep import rules
+from patchyard.workspaces.file_times import AccessTimes
 from patchyard.workspaces.layers import LayerCache
 from patchyard.workspaces.pinned import GitTrees
 from patchyard.workspaces.selection import plan_folder, select_workspaces, vacant_folder
 from patchyard.workspaces.subjects import GitSubjects
-from patchyard.workspaces.watching import AccessTimes
 
 if TYPE_CHECKING:
     from patchyard.probing.probe import Prober
@@ -99,7 +99,7 @@ async def open_equipment(
             subjects=GitSubjects(trees),
             studying=functools.cache(lambda: load(ANALYST)(trees)),
             workspaces=select_workspaces(trees, folder),
-            watching=AccessTimes(),
+            file_times=AccessTimes(),
             blobs=FileBlobSpaces(where.home / CHECKPOINTS),
             layers=LayerCache(folder / ".layers", str(where.home)),
             handing_over=functools.cache(lambda: load(HAND_OVER)(trees)),

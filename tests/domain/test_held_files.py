@@ -61,6 +61,7 @@ def test_settings_are_as_the_base_has_them_wherever_they_lie() -> None:
         *("pytest.toml", "pkg/.pytest.toml", ".coveragerc.toml", ".pylintrc.toml"),
         *(".gitignore", "pkg/.ignore", ".editorconfig"),
         *(".npmrc", ".cargo/config.toml", ".mvn/maven.config", ".venv", "web/node_modules"),
+        *("packages/tsconfig/base.json", ".eslintrc.d/base.js", "checkstyle/suppressions.xml"),
     ],
 )
 def test_newer_settings_files_and_what_leaves_files_out_are_held_and_named(path: str) -> None:
@@ -82,7 +83,7 @@ def test_what_steers_a_build_or_names_a_toolchain_is_named(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["test_harness/app/main.py", "weights/model.pth", "requirements/a/b.txt", "a.env", "mk.txt"],
+    ["test_harness/app/main.py", "weights/model.pth", "a.env", "mk.txt"],
 )
 def test_a_star_of_ours_reaches_over_no_folder(path: str) -> None:
     assert (touched_proof([change(path)]), held(change(path))) == ((), {})

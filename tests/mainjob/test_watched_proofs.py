@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from images import WITH_PYTHON, image
-from mainjob.driver import Answer, Desk, write
+from mainjob.driver import Answer, Desk, shell, write
 from mainjob.test_mcp_credentials import place_of
 from mainjob.test_planted_defects import base
 
@@ -193,4 +193,38 @@ def test_what_the_base_writes_to_as_well_is_not_named(desk: Desk) -> None:
     files = {"calc.py": CALC, "tests/out.txt": "a\n", "one.py": ""}
     base(desk, files)
     done = ran(desk, {"one.py": "x = 1\n"}, "--validate", "echo b > tests/out.txt")
+    assert (done.code, done.data["touched_proof"]) == (0, []), done.message
+
+
+@pytest.mark.parametrize("step", ["rm cases/5", "mkdir old && mv cases/5 old/five"])
+def test_data_that_is_gone_is_named(desk: Desk, step: str) -> None:
+    base(desk, {**FILES, "cases/2": "4\n"})
+    script = desk.script(shell(step))
+    words = ("run", "a task", "--model", f"scripted:{script}", "--rounds", "0", "--setup", "")
+    done = desk.agents(*words, "--validate", COMMAND)
+    assert done.code == 0, done.message
+    assert "cases/5" in done.data["touched_proof"]
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        ("process", "true; chmod 0 ."),
+        ("process", "rm -rf -- * .git; true"),
+        ("host", 'rm -rf "$PWD"; true'),
+    ],
+)
+def test_a_proof_may_take_its_own_tree_away(desk: Desk, place: str, command: str) -> None:
+    base(desk, FILES)
+    done = ran(desk, {"cases/5": "7\n"}, "--validate", command, place=place)
+    assert done.code == 0, done.message
+    assert done.data["validation"][0]["passed"]
+
+
+def test_an_invariant_that_writes_to_a_test_is_not_accused(desk: Desk) -> None:
+    base(desk, {"calc.py": CALC, "tests/out.txt": "a\n"})
+    assert desk.agents("project", "create", "shop").code == 0
+    check = ("the clock ticks", "--check", "date +%N > tests/out.txt", "--project", "shop")
+    assert desk.agents("invariant", "add", *check).code == 0
+    done = ran(desk, {"calc.py": f"{CALC}x = 1\n"}, "--validate", "true")
     assert (done.code, done.data["touched_proof"]) == (0, []), done.message

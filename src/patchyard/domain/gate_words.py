@@ -13,13 +13,15 @@ from patchyard.domain.anywhere import anywhere
 # that a gate names decides the verdict.
 COMPILED = frozenset(
     {
-        *(".asm", ".c", ".cc", ".cpp", ".cs", ".cxx", ".f90", ".go", ".h", ".hh", ".hpp", ".hs"),
-        *(".java", ".kt", ".m", ".ml", ".mm", ".rs", ".s", ".scala", ".swift", ".zig"),
+        *(".asm", ".c", ".cc", ".cpp", ".cs", ".cu", ".cxx", ".erl", ".f90", ".fs", ".go", ".h"),
+        *(".hh", ".hpp", ".hs", ".hxx", ".ipp", ".java", ".kt", ".kts", ".m", ".ml", ".mm"),
+        *(".proto", ".pyx", ".rs", ".s", ".scala", ".swift", ".zig"),
     }
 )
 SCRIPTED = frozenset(
     {
-        *(".cjs", ".clj", ".dart", ".ex", ".exs", ".jl", ".js", ".jsx", ".lua", ".mjs", ".php"),
+        *(".cjs", ".clj", ".coffee", ".cts", ".dart", ".ex", ".exs", ".groovy", ".jl", ".js"),
+        *(".jsx", ".lua", ".mjs", ".mts", ".php"),
         *(".pl", ".pm", ".py", ".pyi", ".r", ".rb", ".ts", ".tsx", ".vue", ".svelte"),
     }
 )
@@ -35,7 +37,8 @@ DEEPEST = 20  # folders of a path that a word may leave out
 _WORD = re.compile(r"[^\s\"'`;&|<>(){}=,\[\]]+")
 _FOLDER = re.compile(r"(?:\bcd|\s-C|--prefix|--directory|--chdir)[\s=]+[\"']?([^\s\"'&;|]+)")
 _BARE = re.compile(r"\b(?:node|bun|tsx|ts-node)\s+(?:run\s+)?([\w./-]+)")  # an ending may lack
-_MODULE = re.compile(r"[\s\"']-[mp][\s=]*([A-Za-z_][\w.]*)")  # of Python, and plugins of pytest
+_MODULE = re.compile(r"\s-[A-Za-z]*m[\s=]*([A-Za-z_][\w.]*)")
+_PLUGIN = re.compile(r"[\s\"']-p[\s=]*([A-Za-z_][\w.]*)")  # of pytest
 _HEADER = re.compile(r"\s*\[+([\w.:\"' -]+)\]")
 _PARTS = re.compile(r"[.:\"' ]+")
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
@@ -93,7 +96,8 @@ def words_of(text: str) -> Named:
     """Return the names in a text, as paths from the top. They need not be files."""
     found = _words(text)
     programs = {basename(word) for word in found}
-    for module in _MODULE.findall(text):
+    plugins = _PLUGIN.findall(text) if "pytest" in programs else []
+    for module in (*_MODULE.findall(text), *plugins):
         inside = module.replace(".", "/")
         found |= dict.fromkeys((f"{inside}.py", f"{inside}/__main__.py", f"{inside}/__init__.py"))
     for started in map(_plain, _BARE.findall(text)):
@@ -175,7 +179,9 @@ def _sections(text: str, words: Collection[str]) -> str:
     is_wanted = False
     for line in text.split("\n"):
         if header := _HEADER.match(line[:LONGEST_HEADER]):
-            is_wanted = not set(_PARTS.split(header[1].casefold())).isdisjoint(words)
+            asking = set(_PARTS.split(header[1].casefold())) & set(words)
+            is_wanted = bool(asking)
+            found += sorted(asking)  # of which program it is
         elif is_wanted:
             found.append(line)
     return "\n".join(found)

@@ -23,7 +23,8 @@ WATCHED = (
     "rust-toolchain", "rust-toolchain.toml", ".tool-versions", ".python-version", ".nvmrc",
     ".node-version", ".ruby-version", ".java-version", "mise.toml", ".mise.toml", "global.json",
     # which packages a gate's programs load
-    "requirements*.txt", "*requirements.txt", "requirements/*.txt", "constraints*.txt",
+    "requirements*.txt", "*requirements.txt", "requirements/*.txt", "requirements/*/*.txt",
+    "constraints*.txt",
     "Pipfile*", "poetry.lock", "pdm.lock", "uv.lock", "pylock*.toml", "environment.y*ml",
     "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock*",
     "Cargo.lock", "go.sum", "go.work*", "Gemfile*", "composer.json", "composer.lock",

@@ -24,7 +24,7 @@ from patchyard.engine.setup import Setup, SetupFailed
 from patchyard.engine.sites import general_kind
 
 PROOF_FAILED = "The proof failed on a fresh copy of the base with your changes and nothing else."
-REWRITTEN = "the proof of the result writes to tests or settings, which that of the base does not"
+REWRITTEN = "the proof of the result writes to tests or settings, and that of the base did not"
 NAMED = 5  # gates that an error names
 FINDINGS_TOLD = 50  # of each gate, to the actor
 
@@ -58,8 +58,9 @@ class Capture:
         evidence = await self._evidence(base, changeset)
         if evidence is not None:
             prover = prover.watching(evidence.watch)
+        reading = prover if evidence is None else prover.watching(evidence.watch.of_reads())
         checked = await invariants.check(
-            self._ledger, prover, base, tree=changeset.tree, when="after"
+            self._ledger, reading, base, tree=changeset.tree, when="after"
         )
         results: Sequence[Compared] = []
         if evidence is not None:
@@ -150,7 +151,7 @@ class Capture:
             return None
         checks = invariants.commands(self._ledger)
         evidence = await gathered(self._equipment.trees, base, changeset, spec, checks)
-        self._usual.kept = evidence.watch.kept
+        self._usual.kept = evidence.deciding
         return evidence
 
     async def _gates(

@@ -11,6 +11,7 @@ from patchyard.contracts.bus import Bus
 from patchyard.contracts.claims import Claims
 from patchyard.contracts.clock import Clock
 from patchyard.contracts.environment import Environment
+from patchyard.contracts.file_times import FileTimes
 from patchyard.contracts.gateway import Gateways
 from patchyard.contracts.handover import HandOver
 from patchyard.contracts.inspection import Inspection
@@ -25,7 +26,6 @@ from patchyard.contracts.subjects import Subjects
 from patchyard.contracts.tool import Tool
 from patchyard.contracts.trees import Trees
 from patchyard.contracts.validator import ReportReader, Scanner
-from patchyard.contracts.watching import Watching
 from patchyard.contracts.workspace import CheckpointingWorkspaces
 from patchyard.domain.entrusted import Lookup
 from patchyard.domain.environment import ExecutionEnvironment, no_such_kind
@@ -49,7 +49,7 @@ class Equipment:
     subjects: Subjects
     studying: Callable[[], Analyst]  # loaded by the first who studies a base; always the same
     workspaces: CheckpointingWorkspaces
-    watching: Watching  # over the files of a tree
+    file_times: FileTimes  # of a tree
     blobs: BlobSpaces  # what checkpoints keep
     layers: Layers
     handing_over: Callable[[], HandOver]  # loaded by the first who hands over; always the same

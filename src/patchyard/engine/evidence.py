@@ -1,5 +1,6 @@
 """What speaks for a result beside the exit codes of its proof: its lines, tests, what it reads."""
 
+import asyncio
 import itertools
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from patchyard.domain.protected import is_allowed
 from patchyard.engine.comparing import Change, survey
 from patchyard.engine.leading import led_to
 
-MOST_KEPT = 20_000  # tests and settings that are looked at around each run
+MOST_LOOKED_AT = 20_000  # tests and settings of the base, around each run
 
 
 @dataclass(kw_only=True)
@@ -28,6 +29,10 @@ class Watch:
     written: set[str] = field(default_factory=set)
     is_told: bool = False  # that it cannot be seen
 
+    def of_reads(self) -> "Watch":
+        """Return a watch of what is read alone, that adds to the same paths."""
+        return Watch(paths=self.paths, read=self.read, is_told=self.is_told)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
@@ -36,6 +41,7 @@ class Evidence:
     change: Change
     touched: frozenset[str]  # tests, settings, and what the proof's commands lead to
     watch: Watch
+    deciding: frozenset[str]  # tests and settings of the base, changed or not
 
     def named(self, usual: Collection[str]) -> tuple[str, ...]:
         """Return all paths to look at before trusting the verdict, once the proof has run.
@@ -67,22 +73,34 @@ async def gathered(
     commands = [*spec.validate, *(gate.command for gate in spec.gates if gate.command), *checks]
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     led = await led_to(trees, base, commands, changed)
-    touched = frozenset({*touched_proof(changeset.changes, links), *inline, *led})
-    kept = itertools.islice(_deciding(await trees.names(base), changed), MOST_KEPT)
+    named = touched_proof(changeset.changes, links)
+    touched = frozenset({*named, *inline, *led, *_lost(changeset)})
+    deciding = await asyncio.to_thread(_deciding, await trees.names(base))
     return Evidence(
         change=replace(change, ground=ground),
         touched=touched,
         watch=Watch(
             paths=_watched(changeset, touched),
-            kept=frozenset(kept),
+            kept=deciding - changed,
         ),
+        deciding=deciding,
     )
 
 
-def _deciding(names: Iterable[str], changed: Collection[str]) -> Iterator[str]:
-    """Yield the tests and settings of the base that the change leaves as they are."""
-    fits = named_anywhere((*CHECKING, *SETTINGS, *MIXED))
-    return (name for name in names if name not in changed and fits.match(name))
+def _deciding(names: Collection[str]) -> frozenset[str]:
+    """Return the tests and settings of a base; tests first where there are too many."""
+    tests, settings = named_anywhere(CHECKING), named_anywhere((*SETTINGS, *MIXED))
+    first = (name for name in names if tests.match(name))
+    rest = (name for name in names if settings.match(name))
+    return frozenset(itertools.islice(itertools.chain(first, rest), MOST_LOOKED_AT))
+
+
+def _lost(changeset: ChangeSet) -> Iterator[str]:
+    """Yield files of the base that are gone and no source code: no run on the result reads them."""
+    for each in changeset.changes:
+        gone = each.path if each.status == ChangeStatus.DELETED else each.old_path
+        if gone and not is_source(gone):
+            yield gone
 
 
 def _watched(changeset: ChangeSet, touched: Collection[str]) -> frozenset[str]:
@@ -96,4 +114,4 @@ def _watched(changeset: ChangeSet, touched: Collection[str]) -> frozenset[str]:
     )
 
 
-__all__ = ["MOST_KEPT", "Evidence", "Watch", "gathered"]
+__all__ = ["MOST_LOOKED_AT", "Evidence", "Watch", "gathered"]

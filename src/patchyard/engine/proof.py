@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from patchyard.contracts.environment import Toolbox
-from patchyard.contracts.watching import Marks
+from patchyard.contracts.file_times import Marks
 from patchyard.domain.changeset import Base
 from patchyard.domain.closing_lines import MOST_READ, Closing, closing, missing_tests
 from patchyard.domain.environment import AWAY
@@ -169,22 +169,22 @@ class Prover:
     @asynccontextmanager
     async def _watched(self, root: str, *, is_result: bool) -> AsyncIterator[None]:
         """Note what is read and written below `root` meanwhile, where that can be seen."""
-        watch, seeing = self._watch, self._equipment.watching
+        watch, times = self._watch, self._equipment.file_times
         if watch is None:
             yield
             return
         is_here = general_kind(self._ledger.state.known) not in AWAY
-        kept = await seeing.note(root, watch.kept) if is_here else {}
+        kept = await times.note(root, watch.kept) if is_here and watch.kept else {}
         marks = await self._marked(root, watch, is_here=is_here) if is_result else {}
         yield
-        watch.written |= await seeing.written_since(root, kept) if kept else set()
-        watch.read |= await seeing.read_since(root, marks) if marks else set()
+        watch.written |= await times.written_since(root, kept) if kept else set()
+        watch.read |= await times.read_since(root, marks) if marks else set()
 
     async def _marked(self, root: str, watch: Watch, *, is_here: bool) -> Marks:
         """Prepare the files to be read; none where a read cannot be seen."""
         if not watch.paths:
             return {}
-        marks = await self._equipment.watching.mark(root, watch.paths) if is_here else None
+        marks = await self._equipment.file_times.mark(root, watch.paths) if is_here else None
         if marks is None and not watch.is_told:
             watch.is_told = True
             await self._ledger.record(Noted(text=UNSEEN))

@@ -6,7 +6,7 @@ from typing import Protocol
 Marks = Mapping[str, tuple[int, int]]  # inode and change time in nanoseconds, by path
 
 
-class Watching(Protocol):
+class FileTimes(Protocol):
     """Tells which files were read or written, by the times that the file system notes."""
 
     async def mark(self, root: str, paths: Collection[str]) -> Marks | None:
@@ -29,4 +29,4 @@ class Watching(Protocol):
         ...
 
 
-__all__ = ["Marks", "Watching"]
+__all__ = ["FileTimes", "Marks"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from laboratory import Lab
-from patchyard.contracts.watching import Marks
+from patchyard.contracts.file_times import Marks
 from patchyard.contracts.workspace import WorkspaceRef
-from patchyard.workspaces.watching import AccessTimes
+from patchyard.workspaces.file_times import AccessTimes
 
 TOOL = "#!/bin/sh\nexit 0\n"
 FILES = {"data/five.txt": "10\n", "tool": TOOL, "other.txt": "x\n", "empty": ""}
@@ -135,6 +136,14 @@ def test_what_a_program_writes_is_seen_and_what_it_reads_is_not(lab: Lab, comman
     assert asyncio.run(watching.written_since(str(root), marks)) == WRITTEN[command]
 
 
+def test_where_the_tree_is_gone_all_counts_as_read_and_written(tmp_path: Path) -> None:
+    root = filled(tmp_path / "tree")
+    marks = mark(root)
+    shutil.rmtree(root)
+    assert seen(root, marks) == {*FILES}
+    assert asyncio.run(AccessTimes().written_since(str(root), marks)) == {*FILES}
+
+
 @pytest.mark.service("root")
 @pytest.mark.service("mount")
 def test_a_file_system_that_notes_no_reads_is_told_apart(tmp_path: Path) -> None:
@@ -144,7 +153,6 @@ def test_a_file_system_that_notes_no_reads_is_told_apart(tmp_path: Path) -> None
     subprocess.run(words, check=True)
     try:
         assert asyncio.run(AccessTimes().mark(str(filled(place)), [*FILES])) is None
-        # nothing is there to try it with
-        assert asyncio.run(AccessTimes().mark(str(place), ["missing"])) == {}
+        assert [each.name for each in place.glob(".patchyard*")] == []
     finally:
         subprocess.run(["umount", str(place)], check=True)

@@ -1,0 +1,127 @@
+"""Which files of a tree are read or written, told by the times that the file system notes.
+
+A file that gets the access time 0 has a later one after the next read, also where the file system
+notes reads only now and then (`relatime`). A program that sets the time back changes the change
+time, which no program can set. Two reads leave no trace: of a descriptor opened with `O_NOATIME`,
+which is open to a file's owner, and by `copy_file_range` on an overlay, or on a file system whose
+files share blocks: `cp` from the tree to the tree does that.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Collection
+from contextlib import closing
+
+from patchyard.contracts.file_times import Marks
+from patchyard.toolbox.footing import Footing
+
+OWN = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class AccessTimes:
+    """contracts.file_times.FileTimes."""
+
+    async def mark(self, root: str, paths: Collection[str]) -> Marks | None:
+        """See contracts.file_times."""
+        return await asyncio.to_thread(_mark, root, sorted(paths))
+
+    async def note(self, root: str, paths: Collection[str]) -> Marks:
+        """See contracts.file_times."""
+        return await asyncio.to_thread(_note, root, sorted(paths))
+
+    async def written_since(self, root: str, marks: Marks) -> frozenset[str]:
+        """See contracts.file_times."""
+        return await asyncio.to_thread(_written_since, root, marks)
+
+    async def read_since(self, root: str, marks: Marks) -> frozenset[str]:
+        """See contracts.file_times."""
+        return await asyncio.to_thread(_read_since, root, marks)
+
+
+def _mark(root: str, paths: Collection[str]) -> Marks | None:
+    with closing(Footing(root)) as footing:
+        if not _is_noted(footing.root):
+            return None
+        seen = [(path, _cleared(footing, path)) for path in paths]
+    return {path: mark for path, mark in seen if mark is not None}
+
+
+def _is_noted(root: int) -> bool:
+    """Whether reads are noted below this folder; really tried, with a file of our own."""
+    name = f".patchyard-probe-{os.urandom(8).hex()}"
+    descriptor = os.open(name, OWN, 0o600, dir_fd=root)
+    try:
+        os.write(descriptor, b"x")
+        os.utime(descriptor, ns=(0, 0))
+        os.pread(descriptor, 1, 0)
+        return os.fstat(descriptor).st_atime_ns != 0
+    finally:
+        os.close(descriptor)
+        os.unlink(name, dir_fd=root)
+
+
+def _cleared(footing: Footing, path: str) -> tuple[int, int] | None:
+    """Give a file or link the access time 0; None for anything else, and where that is refused."""
+    status = _seen(footing, path)
+    if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        return None
+    try:
+        at, name = footing.parent(path)
+        os.utime(name, ns=(0, status.st_mtime_ns), dir_fd=at, follow_symlinks=False)
+    except OSError:
+        return None
+    status = _seen(footing, path)
+    return None if status is None else _mark_of(status)
+
+
+def _note(root: str, paths: Collection[str]) -> Marks:
+    with closing(Footing(root)) as footing:
+        seen = [(path, _seen(footing, path)) for path in paths]
+    return {path: _mark_of(status) for path, status in seen if status is not None}
+
+
+def _written_since(root: str, marks: Marks) -> frozenset[str]:
+    now = _all_seen(root, marks)
+    return frozenset(
+        path for path, status in now.items() if status is None or _mark_of(status) != marks[path]
+    )
+
+
+def _read_since(root: str, marks: Marks) -> frozenset[str]:
+    now = _all_seen(root, marks)
+    return frozenset(
+        path
+        for path, status in now.items()
+        if status is None or status.st_atime_ns != 0 or _mark_of(status) != marks[path]
+    )
+
+
+def _all_seen(root: str, marks: Marks) -> dict[str, os.stat_result | None]:
+    """Return what lies at each path; None where it is gone, as all is where the root is gone."""
+    try:
+        footing = Footing(root)
+    except OSError:
+        return dict.fromkeys(marks)
+    with closing(footing):
+        return {path: _seen(footing, path) for path in marks}
+
+
+def _seen(footing: Footing, path: str) -> os.stat_result | None:
+    """Return what lies there; None where it, or a folder above it, was taken away."""
+    try:
+        at, name = footing.parent(path)
+        try:
+            return os.stat(name, dir_fd=at, follow_symlinks=False)
+        except PermissionError:
+            footing.lend(at)
+            return os.stat(name, dir_fd=at, follow_symlinks=False)
+    except OSError:
+        return None
+
+
+def _mark_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_ino, status.st_ctime_ns
+
+
+__all__ = ["AccessTimes"]
