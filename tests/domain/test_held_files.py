@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from patchyard.domain.anywhere import named_anywhere
 from patchyard.domain.changeset import Change, ChangeStatus
 from patchyard.domain.held import LINK, held_settings, held_tests, mixed
 from patchyard.domain.held_parts import with_base_settings
@@ -88,6 +89,13 @@ def test_what_steers_a_build_or_names_a_toolchain_is_named(path: str) -> None:
 def test_a_star_of_ours_reaches_over_no_folder(path: str) -> None:
     assert (touched_proof([change(path)]), held(change(path))) == ((), {})
     assert held_tests([change(path)], allowed=()) == {}
+
+
+def test_a_pattern_of_names_knows_sets_and_what_is_not_in_them() -> None:
+    fits = named_anywhere(("a[!bc].py", "[Mm]ake", "d[e"))
+    assert [bool(fits.match(path)) for path in ("x/ad.py", "ab.py", "Make", "d[e", "a/d.py")] == [
+        *(True, False, True, True, False)
+    ]
 
 
 def test_a_star_of_a_user_reaches_over_folders() -> None:

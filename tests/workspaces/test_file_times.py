@@ -140,6 +140,8 @@ def test_where_the_tree_is_gone_all_counts_as_read_and_written(tmp_path: Path) -
     root = filled(tmp_path / "tree")
     marks = mark(root)
     shutil.rmtree(root)
+    assert asyncio.run(AccessTimes().mark(str(root), [*FILES])) is None
+    assert asyncio.run(AccessTimes().note(str(root), [*FILES])) == {}
     assert seen(root, marks) == {*FILES}
     assert asyncio.run(AccessTimes().written_since(str(root), marks)) == {*FILES}
 

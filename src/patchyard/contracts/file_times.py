@@ -12,7 +12,8 @@ class FileTimes(Protocol):
     async def mark(self, root: str, paths: Collection[str]) -> Marks | None:
         """Prepare files below `root`, so that `read_since` can tell of them.
 
-        Paths without a file or a link are left out. None where the file system notes no reads.
+        Paths without a file or a link are left out. None where the file system notes no reads, or
+        nothing can be tried, on a full disk for example.
         """
         ...
 

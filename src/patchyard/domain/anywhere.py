@@ -29,7 +29,9 @@ def _of_names(pattern: str) -> str:
 
 
 def _literal(piece: str) -> str:
-    return piece if piece.startswith("[") and len(piece) > 1 else re.escape(piece)
+    if not piece.startswith("[") or len(piece) == 1:
+        return re.escape(piece)
+    return f"[^{piece[2:]}" if piece.startswith("[!") else piece
 
 
 __all__ = ["anywhere", "named_anywhere"]

@@ -10,7 +10,7 @@ files share blocks: `cp` from the tree to the tree does that.
 import asyncio
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import closing
 
 from patchyard.contracts.file_times import Marks
@@ -40,10 +40,13 @@ class AccessTimes:
 
 
 def _mark(root: str, paths: Collection[str]) -> Marks | None:
-    with closing(Footing(root)) as footing:
-        if not _is_noted(footing.root):
-            return None
-        seen = [(path, _cleared(footing, path)) for path in paths]
+    try:
+        with closing(Footing(root)) as footing:
+            if not _is_noted(footing.root):
+                return None
+            seen = [(path, _cleared(footing, path)) for path in paths]
+    except OSError:  # a full disk, for example: nothing can be tried
+        return None
     return {path: mark for path, mark in seen if mark is not None}
 
 
@@ -76,9 +79,8 @@ def _cleared(footing: Footing, path: str) -> tuple[int, int] | None:
 
 
 def _note(root: str, paths: Collection[str]) -> Marks:
-    with closing(Footing(root)) as footing:
-        seen = [(path, _seen(footing, path)) for path in paths]
-    return {path: _mark_of(status) for path, status in seen if status is not None}
+    seen = _all_seen(root, paths)
+    return {path: _mark_of(status) for path, status in seen.items() if status is not None}
 
 
 def _written_since(root: str, marks: Marks) -> frozenset[str]:
@@ -97,14 +99,14 @@ def _read_since(root: str, marks: Marks) -> frozenset[str]:
     )
 
 
-def _all_seen(root: str, marks: Marks) -> dict[str, os.stat_result | None]:
+def _all_seen(root: str, paths: Iterable[str]) -> dict[str, os.stat_result | None]:
     """Return what lies at each path; None where it is gone, as all is where the root is gone."""
     try:
         footing = Footing(root)
     except OSError:
-        return dict.fromkeys(marks)
+        return dict.fromkeys(paths)
     with closing(footing):
-        return {path: _seen(footing, path) for path in marks}
+        return {path: _seen(footing, path) for path in paths}
 
 
 def _seen(footing: Footing, path: str) -> os.stat_result | None:
