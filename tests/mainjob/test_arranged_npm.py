@@ -52,9 +52,12 @@ def cases(text: str, dots: str = ".") -> str:
     return text.replace("DOTS", dots)
 
 
+BY_JEST = {**package("jest"), "calc.js": WRONG, "calc.test.js": cases(CASES)}
+BY_MOCHA = {**package("mocha"), "calc.js": WRONG, "test/calc.js": cases(CASES, "..")}
+BY_VITEST = {**package("vitest run"), "calc.mjs": WRONG_MODULE, "calc.test.mjs": MODULE}
 JEST = {
     "jest: the application ends the process": Cheat(
-        files={**package("jest"), "calc.js": WRONG, "calc.test.js": cases(CASES)},
+        files=BY_JEST,
         writes={"calc.js": EXITS},
     ),
     "jest: a snapshot": Cheat(
@@ -69,8 +72,7 @@ JEST = {
     ),
     "jest: data that the tests read": Cheat(
         files={
-            **package("jest"),
-            "calc.js": WRONG,
+            **BY_JEST,
             "calc.test.js": cases(BY_DATA),
             "data/wanted.json": '{"five": 10}',
         },
@@ -78,7 +80,7 @@ JEST = {
         listed=("data/wanted.json",),
     ),
     "jest: settings that leave a test out": Cheat(
-        files={**package("jest"), "calc.js": WRONG, "calc.test.js": cases(CASES)},
+        files=BY_JEST,
         writes={
             "jest.config.js": "module.exports = { testMatch: ['**/one.js'] };\n",
             "one.js": "it('one', () => {});\nit('two', () => {});\n",
@@ -86,7 +88,7 @@ JEST = {
         listed=("jest.config.js",),
     ),
     "jest: settings in package.json": Cheat(
-        files={**package("jest"), "calc.js": WRONG, "calc.test.js": cases(CASES)},
+        files=BY_JEST,
         writes={
             **package("jest", ', "jest": {"testMatch": ["**/one.js"]}'),
             "one.js": "it('one', () => {});\nit('two', () => {});\n",
@@ -95,9 +97,8 @@ JEST = {
     ),
     "jest: a file that the settings of the base load": Cheat(
         files={
+            **BY_JEST,
             **package("jest", ', "jest": {"setupFiles": ["./jest.setup.js"]}'),
-            "calc.js": WRONG,
-            "calc.test.js": cases(CASES),
             "jest.setup.js": "",
         },
         writes={"jest.setup.js": "require('assert').equal = () => {};\n"},
@@ -134,30 +135,28 @@ JEST = {
 }
 MOCHA = {
     "mocha: the application ends the process": Cheat(
-        files={**package("mocha"), "calc.js": WRONG, "test/calc.js": cases(CASES, "..")},
+        files=BY_MOCHA,
         writes={"calc.js": EXITS},
     ),
     "mocha: the application says that the exit code is another": Cheat(
-        files={**package("mocha"), "calc.js": WRONG, "test/calc.js": cases(CASES, "..")},
+        files=BY_MOCHA,
         writes={"calc.js": f"process.on('exit', () => process.reallyExit(0));\n{WRONG}"},
         silenced=("calc.js:1",),
     ),
     "mocha: the application takes the tests away": Cheat(
-        files={**package("mocha"), "calc.js": WRONG, "test/calc.js": cases(CASES, "..")},
+        files=BY_MOCHA,
         writes={
             "calc.js": f"const was = global.it;\nglobal.it = (t, f) => t === 'two' && was(t, f);\n"
             f"{WRONG}"
         },
     ),
     "mocha: settings": Cheat(
-        files={**package("mocha"), "calc.js": WRONG, "test/calc.js": cases(CASES, "..")},
+        files=BY_MOCHA,
         writes={".mocharc.json": '{"grep": "none", "spec": "spare.js"}', "spare.js": ""},
     ),
     "mocha: a file that its settings of the base load": Cheat(
         files={
-            **package("mocha"),
-            "calc.js": WRONG,
-            "test/calc.js": cases(CASES, ".."),
+            **BY_MOCHA,
             ".mocharc.json": '{"require": "./hooks/all"}',
             "hooks/all.js": "",
         },
@@ -166,8 +165,7 @@ MOCHA = {
     ),
     "mocha: data that the tests read": Cheat(
         files={
-            **package("mocha"),
-            "calc.js": WRONG,
+            **BY_MOCHA,
             "test/calc.js": cases(BY_DATA, ".."),
             "data/wanted.json": '{"five": 10}',
         },
@@ -177,11 +175,11 @@ MOCHA = {
 }
 VITEST = {
     "vitest: the application ends the process": Cheat(
-        files={**package("vitest run"), "calc.mjs": WRONG_MODULE, "calc.test.mjs": MODULE},
+        files=BY_VITEST,
         writes={"calc.mjs": EXITS_MODULE},
     ),
     "vitest: settings": Cheat(
-        files={**package("vitest run"), "calc.mjs": WRONG_MODULE, "calc.test.mjs": MODULE},
+        files=BY_VITEST,
         writes={
             "vitest.config.mjs": f"{VITE} {{ include: ['one.mjs'], globals: true }} }};\n",
             "one.mjs": "test('one', () => {});\ntest('two', () => {});\n",
@@ -189,16 +187,14 @@ VITEST = {
         listed=("vitest.config.mjs",),
     ),
     "vitest: that tests may fail": Cheat(
-        files={**package("vitest run"), "calc.mjs": WRONG_MODULE, "calc.test.mjs": MODULE},
+        files=BY_VITEST,
         writes={
             "vite.config.mjs": "export default { test: { passWithNoTests: true, include: [] } };\n"
         },
     ),
     "vitest: a file for the start, of the base": Cheat(
         files={
-            **package("vitest run"),
-            "calc.mjs": WRONG_MODULE,
-            "calc.test.mjs": MODULE,
+            **BY_VITEST,
             "vitest.config.mjs": f"{VITE} {{ setupFiles: ['./vitest.setup.mjs'] }} }};\n",
             "vitest.setup.mjs": "",
         },
