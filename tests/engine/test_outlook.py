@@ -1,5 +1,6 @@
 """What a resume would do is said before, from the journal alone, and nothing is written."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -156,7 +157,8 @@ async def test_what_is_handed_over_goes_back_only_after_it_was_taken_back(site: 
             await directing.revert(plan_id, to=Phase.STRATEGIZE)
         with pytest.raises(GuardRefused, match="is handed over"):
             await directing.prompt(plan_id, "more")
-        data = await exported(equipment, await site.ledger(equipment, plan_id))
+        export = await exported(equipment, await site.ledger(equipment, plan_id))
+        data = json.loads("".join([piece async for piece in export.text]))
         assert data["receipt"]["to"] == "worktree"
 
 

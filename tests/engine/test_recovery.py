@@ -14,6 +14,7 @@ from engine.worksite import Worksite, call
 from hostile_mcp import PROGRAM
 from patchyard.clients.berths import from_details
 from patchyard.clients.process import kill
+from patchyard.contracts.trees import whole
 from patchyard.domain.changeset import ChangeSet
 from patchyard.domain.checkpoint import REPEATS, CallRepeated, CallUndone, FilesRestored
 from patchyard.domain.codec import from_json
@@ -104,7 +105,7 @@ async def lines(equipment: Equipment, site: Worksite, plan_id: str) -> list[str]
     assert state.changeset is not None
     assert state.base is not None
     changeset = from_json(ChangeSet, await ledger.value(state.changeset.body))
-    patch = (await equipment.trees.diff(state.base, changeset)).decode()
+    patch = (await whole(equipment.trees.diff(state.base, changeset))).decode()
     return [line[1:] for line in patch.splitlines() if line[0] == "+" and line[:3] != "+++"]
 
 

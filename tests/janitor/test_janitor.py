@@ -14,6 +14,7 @@ from janitor.passing import Later, bodies, gone, left, running, stopped, swept, 
 from patchyard.clients.berths import from_details
 from patchyard.clients.mounts import is_mounted, unmount
 from patchyard.clients.process import kill, wait_ended
+from patchyard.contracts.trees import whole
 from patchyard.domain.events import Moved
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.retention import DAY_S, Family
@@ -42,7 +43,7 @@ async def test_a_finished_plan_loses_its_workspace_after_a_week_and_keeps_its_re
         assert left(site) == []
         ledger = await site.ledger(equipment, plan_id)
         base, changeset = await Handing(equipment, ledger).changeset()
-        assert b"new.txt" in await equipment.trees.diff(base, changeset)
+        assert b"new.txt" in await whole(equipment.trees.diff(base, changeset))
         assert (await verify(equipment.store.journal, plan_id)).problems == ()
         assert gone(await swept(equipment, days=8)) == {}
 

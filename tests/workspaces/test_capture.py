@@ -7,6 +7,7 @@ import pytest
 
 from laboratory import Lab, bytes_below, git, started
 from patchyard.clients.mounts import is_mounted, unmount
+from patchyard.contracts.trees import whole
 from patchyard.contracts.workspace import CallWindow, WorkspaceRef
 from patchyard.domain.changeset import Base, FindingKind
 from patchyard.workspaces import sight
@@ -62,7 +63,7 @@ async def test_the_patch_makes_the_base_into_the_workspace(lab: Lab, tmp_path: P
     shutil.rmtree(root / "build")
     changeset = await lab.workspaces.capture(base, ref)
 
-    patch = await lab.trees.diff(base, changeset)
+    patch = await whole(lab.trees.diff(base, changeset))
     fresh = lab.fresh(base, tmp_path / "fresh")
     git(fresh, "init", "-q")
     git(fresh, "apply", "--binary", "-", stdin=patch)
@@ -192,7 +193,7 @@ async def test_hooks_and_filters_in_the_agents_git_are_never_run(lab: Lab, tmp_p
     (root / "nested/x").write_text("x\n")
 
     changeset = await lab.workspaces.capture(base, ref)
-    await lab.trees.diff(base, changeset)
+    await whole(lab.trees.diff(base, changeset))
 
     assert not (tmp_path / "ran").exists()
     assert "nested/x" in [change.path for change in changeset.changes]

@@ -7,6 +7,7 @@ import pytest
 from handovers import with_large_files
 from laboratory import Lab, bytes_below, git
 from patchyard.contracts.handover import Order
+from patchyard.contracts.trees import whole
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import StateRefusal
 from patchyard.workspaces.handover import GitHandOver
@@ -57,7 +58,7 @@ async def test_line_endings_survive_worktree_branch_and_merge(copying: Lab) -> N
     base = await with_endings(copying)
     edited = CRLF.replace(b"one", b"ONE")
     changeset = await copying.changed(base, {"a.txt": edited, "n.txt": "new\r\n"})
-    patch = await copying.trees.diff(base, changeset)
+    patch = await whole(copying.trees.diff(base, changeset))
 
     await copying.apply(base, changeset, order("branch"))
     assert git(copying.repo, "show", "patchyard/p1:a.txt") == "ONE\ntwo\nthree\nfour\nfive\n"

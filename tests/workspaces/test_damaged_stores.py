@@ -10,6 +10,7 @@ import pytest
 from laboratory import Lab, started
 from patchyard.clients import locks, syncing
 from patchyard.clients.git import text
+from patchyard.contracts.trees import whole
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import Unavailable
 from patchyard.workspaces import mending, snapshot
@@ -77,7 +78,7 @@ async def test_a_new_plan_begins_over_a_store_that_lost_its_history(copying: Lab
 async def test_what_other_plans_had_in_a_damaged_store_is_still_read(copying: Lab) -> None:
     base = await built(copying)
     changeset = await copying.changed(base, {"a.txt": "new\n"})
-    patch = await copying.trees.diff(base, changeset)
+    patch = await whole(copying.trees.diff(base, changeset))
     for place in objects_in(Path(base.store).parent / "history"):
         place.unlink()
     trees = GitTrees(copying.trees.home)
@@ -85,7 +86,7 @@ async def test_what_other_plans_had_in_a_damaged_store_is_still_read(copying: La
 
     await trees.checkout(base)
 
-    assert await trees.diff(base, changeset) == patch
+    assert await whole(trees.diff(base, changeset)) == patch
 
 
 async def test_a_base_that_cannot_come_back_names_the_files_and_leaves_all_as_it_is(
@@ -112,7 +113,7 @@ async def test_what_other_plans_had_is_read_after_a_mending_that_was_cut_short(
 ) -> None:
     base = await built(copying)
     changeset = await copying.changed(base, {"a.txt": "new\n"})
-    patch = await copying.trees.diff(base, changeset)
+    patch = await whole(copying.trees.diff(base, changeset))
     for place in objects_in(Path(base.store).parent / "history"):
         place.unlink()
     store = copying.trees.open_store(copying.repo)
@@ -124,7 +125,7 @@ async def test_what_other_plans_had_is_read_after_a_mending_that_was_cut_short(
         with pytest.raises(SystemExit):
             mend(store, base.tree, base.commit or "", cut)
 
-    assert await GitTrees(copying.trees.home).diff(base, changeset) == patch
+    assert await whole(GitTrees(copying.trees.home).diff(base, changeset)) == patch
 
 
 @pytest.mark.parametrize("number", [0, 1])  # the history is put in its place, then the store
@@ -183,7 +184,7 @@ async def test_a_result_that_lost_files_names_them_and_the_way_back(
         damage(place)
 
     with pytest.raises(Unavailable, match="result of this plan") as caught:
-        await GitTrees(copying.trees.home).diff(base, changeset)
+        await whole(GitTrees(copying.trees.home).diff(base, changeset))
 
     assert "`agents plan rollback ID`" in caught.value.hint
     assert await copying.trees.lost(base, changeset.tree)

@@ -7,6 +7,7 @@ import pytest
 
 from handovers import order
 from laboratory import Lab, bytes_below, started
+from patchyard.contracts.trees import whole
 from patchyard.domain.errors import Unavailable
 from patchyard.workspaces.handover import GitHandOver
 from patchyard.workspaces.pinned import GitTrees
@@ -106,7 +107,7 @@ async def test_a_result_that_went_with_the_store_is_said_to_be_lost(copying: Lab
     before = bytes_below(copying.repo)
 
     with pytest.raises(Unavailable, match="result of this plan was deleted"):
-        await trees.diff(base, changeset)
+        await whole(trees.diff(base, changeset))
     with pytest.raises(Unavailable, match="result of this plan was deleted"):
         await GitHandOver(trees).plan(base, changeset, order("worktree"))
 

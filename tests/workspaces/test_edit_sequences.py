@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from handovers import order
 from laboratory import Lab, bytes_below, git, started
+from patchyard.contracts.trees import whole
 from patchyard.domain.changeset import ChangeStatus
 from patchyard.domain.errors import Conflict
 from patchyard.workspaces.handover import GitHandOver
@@ -82,7 +83,7 @@ async def test_any_sequence_of_edits_is_captured_whole(
     for each in steps:
         step(root, *each)
     changeset = await lab.workspaces.capture(base, ref)
-    patch = await lab.trees.diff(base, changeset)
+    patch = await whole(lab.trees.diff(base, changeset))
     fresh = lab.fresh(base, tmp_path / name)
     git(fresh, "init", "-q")
     if patch:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from laboratory import Lab, bytes_below, fingerprint, git, lab_at
+from patchyard.contracts.trees import whole
 from patchyard.domain.errors import UsageError
 from patchyard.workspaces.pinned import GitTrees
 
@@ -85,7 +86,7 @@ async def test_odd_names_survive_to_the_checkout_and_back(copying: Lab, name: st
     base = await copying.base()
     changeset = await copying.changed(base, {name: "changed\n", f"sub/{name}": "two\n"})
 
-    patch = await copying.trees.diff(base, changeset)
+    patch = await whole(copying.trees.diff(base, changeset))
 
     assert {change.path for change in changeset.changes} == {name, f"sub/{name}"}
     git(copying.repo, "apply", "--binary", "-", stdin=patch)
@@ -210,7 +211,7 @@ async def test_nothing_the_repository_configures_is_run(copying: Lab, tmp_path: 
 
     base = await copying.base()
     changeset = await copying.changed(base, {"a.x": "3\n", "c.x": "4\n"})
-    await copying.trees.diff(base, changeset)
+    await whole(copying.trees.diff(base, changeset))
 
     assert not (tmp_path / "ran").exists()
 

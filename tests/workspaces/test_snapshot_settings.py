@@ -14,7 +14,7 @@ from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base
 from patchyard.domain.errors import UsageError, WorkFailed
 from patchyard.domain.keyfiles import touched_key_files
-from patchyard.workspaces import pinned, view
+from patchyard.workspaces import pinned, snapshot, view
 from patchyard.workspaces.pinned import GitTrees
 
 pytestmark = pytest.mark.anyio
@@ -219,19 +219,19 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again(
 
     def take() -> Base:
         tries.append(1)
-        if len(tries) < pinned.ATTEMPTS:
+        if len(tries) < snapshot.ATTEMPTS:
             raise ChangedMeanwhile
         return base
 
-    assert pinned._patiently(take) is base
+    assert snapshot.patiently(take) is base
     tries.clear()
-    monkeypatch.setattr(pinned, "ATTEMPTS", 1)
+    monkeypatch.setattr(snapshot, "ATTEMPTS", 1)
 
     def never() -> Base:
         raise ChangedMeanwhile
 
     with pytest.raises(WorkFailed, match="shrank"):
-        pinned._patiently(never)
+        snapshot.patiently(never)
 
 
 async def test_a_base_of_key_files_holds_them_alone_and_is_named_by_their_content(

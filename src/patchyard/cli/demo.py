@@ -59,13 +59,14 @@ async def _demo(*, kind: str | None, is_json: bool) -> Outcome:
 async def _diff(plan_id: str) -> str:
     from patchyard.assembly import open_equipment  # noqa: PLC0415 - heavy, and only now needed
     from patchyard.cli.screen import patch_shown  # noqa: PLC0415 - likewise
+    from patchyard.contracts.trees import whole  # noqa: PLC0415 - likewise
     from patchyard.engine.handing import Handing  # noqa: PLC0415 - likewise
     from patchyard.engine.ledger import Ledger  # noqa: PLC0415 - likewise
 
     async with open_equipment(os.environ) as equipment:
         ledger = await Ledger.open(equipment.store, equipment.clock, plan_id)
         base, changeset = await Handing(equipment, ledger).changeset()
-        patch = await equipment.trees.diff(base, changeset)
+        patch = await whole(equipment.trees.diff(base, changeset))
     return textwrap.indent(patch_shown(patch), "  ")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from patchyard.assembly import open_equipment
 from patchyard.cli.event_words import event_words
+from patchyard.cli.patch_output import page_of
 from patchyard.cli.working import made_plan
 from patchyard.domain.codec import to_json
 from patchyard.domain.errors import PatchyardError, StateRefusal, UnknownName, UsageError
@@ -123,12 +124,11 @@ class Offer:
         """Read what a plan changed, as a patch, in pages of 60,000 characters."""
         async with self._ledger(plan_id) as (equipment, ledger):
             base, changeset = await Handing(equipment, ledger).changeset()
-            patch = await equipment.trees.diff(base, changeset)
-        text = patch.decode("utf-8", "backslashreplace")
-        start = max(0, offset)
-        end = start + PAGE_CHARS
-        following = end if end < len(text) else None
-        return {"changeset_id": changeset.id, "patch": text[start:end], "next_offset": following}
+            start = max(0, offset)
+            end = start + PAGE_CHARS
+            page, has_more = await page_of(equipment.trees.diff(base, changeset), start, end)
+        following = end if has_more else None
+        return {"changeset_id": changeset.id, "patch": page, "next_offset": following}
 
     async def cancel_plan(self, plan_id: str) -> dict[str, Any]:
         """Stop a plan and all that runs for it."""

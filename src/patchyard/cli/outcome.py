@@ -93,10 +93,10 @@ def carry_out(
             _print_text(outcome)
         _flush()
     except BrokenPipeError:  # who read has gone: what was done counts
-        _send_nowhere(sys.stdout)
-        _send_nowhere(sys.stderr)
+        send_nowhere(sys.stdout)
+        send_nowhere(sys.stderr)
     except OSError as error:
-        _send_nowhere(sys.stdout)
+        send_nowhere(sys.stdout)
         error.filename = error.filename or "standard output"
         say_error(refused_by_machine(error))
         code = code or Unavailable.exit_code
@@ -150,13 +150,13 @@ def heard(stream: IO[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _send_nowhere(stream)
+        send_nowhere(stream)
         if not isinstance(error, BrokenPipeError):
             say_error(refused_by_machine(error))
         signal.raise_signal(signal.SIGTERM)
 
 
-def _send_nowhere(stream: IO[str]) -> None:
+def send_nowhere(stream: IO[str]) -> None:
     """Let what could not be written go, or Python tries once more at its end."""
     if is_open(stream):
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -339,6 +339,7 @@ __all__ = [
     "portable",
     "say_error",
     "say_warnings",
+    "send_nowhere",
     "show_usage_error",
     "visible",
 ]

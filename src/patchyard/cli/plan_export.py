@@ -3,7 +3,9 @@
 import json
 import os
 import tempfile
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -33,13 +35,10 @@ def export(plan_id: str, target: str, output_format: str) -> None:
         _require_new(path)
         async with opened(plan_id) as (equipment, found):
             ledger = await Ledger.open(equipment.store, equipment.clock, found)
-            data = await exported(equipment, ledger)
-        plan = data["plan"]
-        files = (plan["changeset"] or {"files": []})["files"]
-        is_page = path.suffix == ".md"
-        page = receipt_markdown(portable(plan["receipt"]), portable(files))
-        _write(path, page if is_page else json.dumps(portable(data), indent=1))
-        counts = f"{counted(len(data['events']), 'event')}, {len(data['bodies'])} bodies"
+            export = await exported(equipment, ledger, coded=_json)
+            data = export.data
+            await _write(path, _page(data["plan"]) if path.suffix == ".md" else export.text)
+        counts = f"{counted(len(data['events']), 'event')}, {len(export.digests)} bodies"
         said = {"plan_id": found, "file": str(path), "head": data["head"]}
         problems = [f"the journal is not what was written: {each}" for each in data["problems"]]
         last = f"head {data['head']}" if data["is_hashed"] else WITHOUT_HASHES
@@ -59,11 +58,21 @@ def _require_new(path: Path) -> None:
         raise UsageError(f"there is no folder {path.parent}", hint="make it first")
 
 
-def _write(path: Path, content: str) -> None:
-    """Write a file that is whole or not there, and takes nobody's place; for its owner alone."""
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(portable(data), indent=1)
+
+
+async def _page(plan: Mapping[str, Any]) -> AsyncIterator[str]:
+    files = (plan["changeset"] or {"files": []})["files"]
+    yield receipt_markdown(portable(plan["receipt"]), portable(files))
+
+
+async def _write(path: Path, content: AsyncIterator[str]) -> None:
+    """Write a file that is whole or not there, and replaces no other; for its owner alone."""
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8") as file:
-            file.write(content)
+            async for piece in content:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
             os.link(file.name, path)

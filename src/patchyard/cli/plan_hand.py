@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -20,9 +21,10 @@ from patchyard.cli.outcome import (
     one_line,
     paint,
 )
+from patchyard.cli.patch_output import as_json, bring_out, show
 from patchyard.cli.plan_act import plan_argument, stream_option
 from patchyard.cli.plan_fork import keep_comments
-from patchyard.cli.screen import SIGNS, patch_shown
+from patchyard.cli.screen import SIGNS, lines_of
 from patchyard.cli.working import watching
 from patchyard.clients.own_links import resolved
 from patchyard.domain.errors import PatchyardError, UnknownName
@@ -74,15 +76,17 @@ def diff(
                 raise UnknownName(f"no change to {path}", hint=_changed(touched))
         if stat:
             lines = [
-                f"{SIGNS[change.status]} {one_line(change.path)}  +{change.added} -{change.removed}"
+                f"{SIGNS[change.status]} {one_line(change.path)}  {lines_of(asdict(change))}"
                 for change in changeset.changes
             ]
             return Outcome(data=(await plan_data(ledger))["changeset"], text="\n".join(lines))
-        patch = await equipment.trees.diff(base, changeset, paths=chosen)
-        text = patch.decode("utf-8", "backslashreplace")
-        data = {"changeset_id": changeset.id, "patch": text}
         is_shown = is_open(sys.stdout) and sys.stdout.isatty()
-        return Outcome(data=data, text=patch_shown(patch), raw=None if is_shown else patch)
+        has_binary = output_format == JSON or not is_shown
+        patch = equipment.trees.diff(base, changeset, paths=chosen, has_binary=has_binary)
+        if output_format == JSON:
+            return Outcome(data={"changeset_id": changeset.id, "patch": await as_json(patch)})
+        await (show(patch) if is_shown else bring_out(patch))
+        return Outcome()
 
     look_at("plan diff", plan_id, output_format, look)
 

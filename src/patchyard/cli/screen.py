@@ -77,14 +77,19 @@ def _changes(data: Mapping[str, Any]) -> list[str]:
     ]
     for change in changeset["files"][:FILES_SHOWN]:
         old = f"{change['old_path']} → " if change.get("old_path") else ""
-        lines = f"+{change.get('added', 0)} -{change.get('removed', 0)}"
-        rows.append(
-            f"           {SIGNS[change['status']]} {one_line(old + change['path'])}  {lines}"
-        )
+        name = one_line(old + change["path"])
+        rows.append(f"           {SIGNS[change['status']]} {name}  {lines_of(change)}")
     left = len(changeset["files"]) - FILES_SHOWN
     if left > 0:
         rows.append(f"           … and {left} more")
     return rows
+
+
+def lines_of(change: Mapping[str, Any]) -> str:
+    """Return how many lines one file's change adds and takes away, where they were counted."""
+    if change.get("is_binary"):
+        return "binary"
+    return f"+{change.get('added', 0)} -{change.get('removed', 0)}"
 
 
 def _findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -242,4 +247,4 @@ def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]
 
 
-__all__ = ["FILES_SHOWN", "HELD", "SIGNS", "patch_shown", "plan_screen"]
+__all__ = ["FILES_SHOWN", "HELD", "SIGNS", "lines_of", "patch_shown", "plan_screen"]

@@ -27,7 +27,7 @@ class BlobReader:
     def __init__(self, git: Git, *, cwd: Path | None = None) -> None:
         """Start it; `git` looks at the store, which without a `git_dir` is that of `cwd`."""
         self._process = subprocess.Popen(
-            git.command(["cat-file", "--batch"]),
+            git.streaming().command(["cat-file", "--batch"]),
             stdin=subprocess.PIPE,
             process_group=0,  # Ctrl-C is for us
             stdout=subprocess.PIPE,
@@ -54,14 +54,15 @@ class BlobReader:
 
     def chunks(self, blob: str) -> Iterator[bytes]:
         """Yield the content of a blob in pieces. Raises WorkFailed when it is not there."""
-        left = self._begin(blob)
-        while left:
-            piece = self._out.read(min(CHUNK_BYTES, left))
-            if not piece:
-                raise WorkFailed(f"git cat-file ended inside {blob}")
-            left -= len(piece)
-            yield piece
-        self._out.read(1)
+        yield from self._rest(self._begin(blob), blob)
+
+    def sized(self, blob: str) -> tuple[int, Iterator[bytes]]:
+        """Return the bytes of a blob and its content in pieces, which have to be taken.
+
+        Raises WorkFailed when it is not there.
+        """
+        size = self._begin(blob)
+        return size, self._rest(size, blob)
 
     def content(self, blob: str) -> bytes:
         """Return the content of a blob. Raises WorkFailed when it is not there."""
@@ -82,6 +83,15 @@ class BlobReader:
     def _begin(self, blob: str) -> int:
         self._ask([blob])
         return self._head(blob)
+
+    def _rest(self, left: int, blob: str) -> Iterator[bytes]:
+        while left:
+            piece = self._out.read(min(CHUNK_BYTES, left))
+            if not piece:
+                raise WorkFailed(f"git cat-file ended inside {blob}")
+            left -= len(piece)
+            yield piece
+        self._out.read(1)
 
     def _ask(self, blobs: Sequence[str]) -> None:
         try:

@@ -5,15 +5,20 @@ Blocking: callers run it in a worker thread. Knows no repository layout and no p
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO, cast
 
 from patchyard.clients.waited import completed
+from patchyard.domain.changeset import LARGEST_TEXT
 from patchyard.domain.errors import PatchyardError, Unavailable, WorkFailed
 from patchyard.domain.machine import FREE_SPACE, is_full_disk
 
 UNWRITTEN = "unable to write file"  # of a content git names no cause; only the disk is one
+PIECE_BYTES = 1024 * 1024
+SAID_BYTES = 64 * 1024  # read of what a git says of its failure
 READING_S, WRITING_S = 5.0, 30.0  # that a git may still run once an interrupt has come
 SETTINGS: Mapping[str, str] = {
     "core.attributesFile": "/dev/null",
@@ -86,6 +91,13 @@ class Git:
         return replace(
             self, git_dir=git_dir, work_tree=work_tree, index=index, extra=dict(extra or {})
         )
+
+    def streaming(self) -> "Git":
+        """Return the same git for contents of any size: it holds none of a large one.
+
+        It shows what is larger than LARGEST_TEXT as binary, whose lines are not told apart.
+        """
+        return replace(self, further={**self.further, "core.bigFileThreshold": str(LARGEST_TEXT)})
 
     def environment(self) -> dict[str, str]:
         """Return the whole environment git runs with."""
@@ -164,6 +176,40 @@ class Git:
         if done.returncode != 0 and _is_refused_by_disk(said):
             raise failure(arguments, done.returncode, said)
         return Finished(code=done.returncode, out=done.stdout, err=said)
+
+    def streamed(self, *arguments: str) -> Iterator[bytes]:
+        """Run git and yield its standard output, in pieces of a MiB at most, as it comes.
+
+        Raises Unavailable without a git command, WorkFailed with git's words where it fails; what
+        was yielded before is not whole then.
+        """
+        with tempfile.TemporaryFile() as said:
+            try:
+                process = subprocess.Popen(
+                    self.command(arguments),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=said,
+                    cwd=self.home,
+                    env=self.environment(),
+                    process_group=0,  # Ctrl-C is for us
+                )
+            except FileNotFoundError as error:
+                if error.filename != "git":
+                    raise WorkFailed(f"{error.filename} is gone", hint="bring it back") from error
+                raise no_git() from error
+            out = cast("IO[bytes]", process.stdout)  # it was asked for
+            try:
+                while piece := out.read(PIECE_BYTES):
+                    yield piece
+                code = process.wait()
+            finally:
+                out.close()
+                process.kill()
+                process.wait()
+            said.seek(0)
+            if code != 0:
+                raise failure(arguments, code, said.read(SAID_BYTES).decode("utf-8", "replace"))
 
     def run(
         self,

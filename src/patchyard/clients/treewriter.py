@@ -61,7 +61,7 @@ class TreeWriter:
         self._git_dir = git.git_dir
         self._err: IO[bytes] = os.fdopen(os.memfd_create("fast-import"), "w+b")
         self._process = subprocess.Popen(
-            git.command(["fast-import", "--quiet", "--done", "--date-format=raw"]),
+            git.streaming().command(["fast-import", "--quiet", "--done", "--date-format=raw"]),
             stdin=subprocess.PIPE,
             process_group=0,  # Ctrl-C is for us
             stdout=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """The seam to trusted git: trees of ours, read from the user's checkout and handed back to it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -31,8 +31,19 @@ class Trees(Protocol):
         """Return a git directory that holds the history of the base's commit and nothing else."""
         ...
 
-    async def diff(self, base: Base, changeset: ChangeSet, *, paths: Sequence[str] = ()) -> bytes:
-        """Return the change set as a patch for `git apply --binary`; of `paths` only when given."""
+    def diff(
+        self,
+        base: Base,
+        changeset: ChangeSet,
+        *,
+        paths: Sequence[str] = (),
+        has_binary: bool = True,
+    ) -> AsyncIterator[bytes]:
+        """Yield the change set as a patch for `git apply --binary`; of `paths` only when given.
+
+        In pieces of about a MiB, however large its files are. Without `has_binary` one line says
+        that a binary file differs, or one larger than LARGEST_TEXT.
+        """
         ...
 
     async def lost(self, base: Base, tree: str) -> Sequence[str]:
@@ -84,6 +95,17 @@ class Trees(Protocol):
         """Return the content of one blob."""
         ...
 
+    async def sizes(self, base: Base, blobs: Collection[str]) -> Mapping[str, int]:
+        """Return the bytes of each of these blobs that is there."""
+        ...
+
+    def pieces(self, base: Base, blob: str) -> AsyncIterator[bytes]:
+        """Yield the content of a blob, however large, in pieces of a MiB at most.
+
+        Raises WorkFailed where it is not there.
+        """
+        ...
+
     async def file(self, base: Base, path: str, *, largest: int) -> bytes | None:
         """Return what the base has at a path; None for no file, a link, or more than `largest`."""
         ...
@@ -102,4 +124,9 @@ class Trees(Protocol):
         ...
 
 
-__all__ = ["Trees"]
+async def whole(pieces: AsyncIterator[bytes]) -> bytes:
+    """Return all pieces as one: of contents that are known to be small."""
+    return b"".join([piece async for piece in pieces])
+
+
+__all__ = ["Trees", "whole"]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 NAMED = 3  # paths that are named of those that a base lacks
+LARGEST_TEXT = 3 * 1024 * 1024  # bytes of a file whose lines are told apart
 
 
 class ChangeStatus(StrEnum):
@@ -72,7 +73,7 @@ class Change:
     mode: str | None = None  # None when deleted
     old_blob: str | None = None
     blob: str | None = None
-    is_binary: bool = False
+    is_binary: bool = False  # or larger than LARGEST_TEXT
     added: int = 0  # lines; 0 for binary
     removed: int = 0
     call_id: str | None = None  # the call that last made it, None when not known
@@ -119,6 +120,7 @@ class ChangeSet:
 
 
 __all__ = [
+    "LARGEST_TEXT",
     "Base",
     "Change",
     "ChangeSet",

@@ -74,7 +74,8 @@ async def gathered(
     changed = {path for each in changeset.changes for path in (each.path, each.old_path) if path}
     led = await led_to(trees, base, commands, changed)
     named = touched_proof(changeset.changes, links)
-    touched = frozenset({*named, *inline, *led, *_lost(changeset)})
+    unread = (path for path, lines in ground.changed.items() if lines is None and is_source(path))
+    touched = frozenset({*named, *inline, *led, *_lost(changeset), *unread})
     deciding = await asyncio.to_thread(_deciding, await trees.names(base))
     return Evidence(
         change=replace(change, ground=ground),

@@ -1,7 +1,9 @@
-"""One plan as one object: its events to the letter, what they name, and what came of it."""
+"""One plan as one object: its events to the letter, what they name, receipt and patch."""
 
 import base64
-from collections.abc import Mapping
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from patchyard.contracts.journal import Journal, StoredEvent
@@ -17,19 +19,29 @@ FORMAT = "patchyard-plan"
 VERSION = 1  # of the object's shape
 
 
-async def exported(equipment: Equipment, ledger: Ledger) -> Mapping[str, Any]:
-    """Return the plan as JSON. Raises JournalBroken when a body is lost.
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """A plan as one JSON object, whose large values come piece by piece."""
+
+    data: Mapping[str, Any]  # all but `patch` and `bodies`
+    digests: Sequence[str]  # of the bodies
+    text: AsyncIterator[str]  # the whole object as JSON
+
+
+async def exported(
+    equipment: Equipment, ledger: Ledger, *, coded: Callable[[Mapping[str, Any]], str] = json.dumps
+) -> Exported:
+    """Return the plan. Raises JournalBroken when a body is lost, `text` too for a body or a patch.
 
     Everything stands as it lies in the journal, so that the hashes still fit; what is a secret
-    was never written there.
+    was never written there. `coded` writes an object as JSON.
     """
     journal = equipment.store.journal
     checked = await verify(journal, ledger.plan_id)
     entries = await journal.entries(ledger.plan_id)
     stored = await journal.read(ledger.plan_id)
-    digests = {digest for each in stored for digest in await _named(journal, each)}
-    bodies = {digest: await journal.body(digest) for digest in sorted(digests)}
-    return {
+    digests = sorted({digest for each in stored for digest in await _named(journal, each)})
+    data = {
         "format": FORMAT,
         "version": VERSION,
         "plan_id": ledger.plan_id,
@@ -38,10 +50,29 @@ async def exported(equipment: Equipment, ledger: Ledger) -> Mapping[str, Any]:
         "problems": list(checked.problems),
         "plan": await plan_data(ledger),
         "receipt": await _receipt(ledger),
-        "patch": await _patch(equipment, ledger),
         "events": [_event(entry) for entry in entries],
-        "bodies": {digest: _coded(data) for digest, data in bodies.items()},
     }
+    patch = await _patch(equipment, ledger)
+    text = _text(coded(data), patch, digests, journal)
+    return Exported(data=data, digests=digests, text=text)
+
+
+async def _text(
+    head: str, patch: AsyncIterator[bytes] | None, digests: Sequence[str], journal: Journal
+) -> AsyncIterator[str]:
+    yield head[: head.rindex("}")].rstrip() + ',\n "patch": '
+    if patch is None:
+        yield "null"
+    else:
+        yield '"'
+        async for piece in _coded(patch):
+            yield piece
+        yield '"'
+    yield ',\n "bodies": {'
+    for digest in digests:
+        body = base64.b64encode(await journal.body(digest)).decode("ascii")
+        yield f'{"" if digest == digests[0] else ","}\n  "{digest}": "{body}"'
+    yield "\n }\n}"
 
 
 async def _named(journal: Journal, stored: StoredEvent) -> set[str]:
@@ -55,12 +86,22 @@ async def _receipt(ledger: Ledger) -> Any:
     return None if applied is None else await ledger.value(applied.record)
 
 
-async def _patch(equipment: Equipment, ledger: Ledger) -> str | None:
-    """Return the change as a patch, in base64: it may hold any bytes."""
+async def _patch(equipment: Equipment, ledger: Ledger) -> AsyncIterator[bytes] | None:
     if ledger.state.changeset is None or ledger.state.base is None:
         return None
     base, changeset = await Handing(equipment, ledger).changeset()
-    return _coded(await equipment.trees.diff(base, changeset))
+    return equipment.trees.diff(base, changeset)
+
+
+async def _coded(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """Yield bytes in base64: a patch may hold any."""
+    rest = b""
+    async for piece in pieces:
+        data = rest + piece
+        end = len(data) - len(data) % 3
+        yield base64.b64encode(data[:end]).decode("ascii")
+        rest = data[end:]
+    yield base64.b64encode(rest).decode("ascii")
 
 
 def _event(entry: Entry) -> Mapping[str, Any]:
@@ -74,8 +115,4 @@ def _event(entry: Entry) -> Mapping[str, Any]:
     }
 
 
-def _coded(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-__all__ = ["FORMAT", "VERSION", "exported"]
+__all__ = ["FORMAT", "VERSION", "Exported", "exported"]

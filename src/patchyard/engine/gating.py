@@ -8,7 +8,13 @@ from typing import Any
 from patchyard.domain.anywhere import anywhere
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.events import Noted
-from patchyard.domain.gate_findings import GateFinding, NothingToGoBy, Reading, with_texts
+from patchyard.domain.gate_findings import (
+    MESSAGE_CHARS,
+    GateFinding,
+    NothingToGoBy,
+    Reading,
+    with_texts,
+)
 from patchyard.domain.gate_verdicts import Ground, Run, Status, Verdict, judged
 from patchyard.domain.gates import MEASURES, Gate, Reads, Severity
 from patchyard.domain.patch_lines import Lines
@@ -211,14 +217,10 @@ def _with_tests(
 def _lined(
     found: Sequence[GateFinding], lines: Mapping[str, Mapping[int, str]]
 ) -> tuple[GateFinding, ...]:
-    texts = {
-        path: _filled(known) for path, known in lines.items() if any(f.path == path for f in found)
-    }
-    return with_texts(found, texts)
-
-
-def _filled(known: Mapping[int, str]) -> list[str]:
-    return [known.get(number, "") for number in range(1, max(known, default=0) + 1)]
+    return tuple(
+        replace(each, text=lines.get(each.path, {}).get(each.line, "")[:MESSAGE_CHARS])
+        for each in found
+    )
 
 
 def _texted(run: Run, texts: Mapping[str, Sequence[str]]) -> Run:

@@ -74,8 +74,9 @@ async def _text(trees: Trees, base: Base, blob: str | None) -> str | None:
     """Return a file as text; empty for none, None for one that is too large to be read here."""
     if blob is None:
         return ""
-    content = await trees.blob(base, blob)
-    return None if len(content) > LARGEST else content.decode("utf-8", "surrogateescape")
+    if (await trees.sizes(base, [blob])).get(blob, 0) > LARGEST:
+        return None
+    return (await trees.blob(base, blob)).decode("utf-8", "surrogateescape")
 
 
 __all__ = ["LARGEST", "Held", "hold"]

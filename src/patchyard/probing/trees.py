@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from patchyard.contracts.handover import HandOver, Order
-from patchyard.contracts.trees import Trees
+from patchyard.contracts.trees import Trees, whole
 from patchyard.contracts.workspace import Workspaces
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import PatchyardError
@@ -137,7 +137,7 @@ class Tree:
         try:
             async with asyncio.timeout(CAPTURE_S):
                 changeset = await capture
-                patch = await self._ground.trees.diff(self._base, changeset)
+                patch = await whole(self._ground.trees.diff(self._base, changeset))
         except TimeoutError:
             for run in runs:
                 run.aftermath = Aftermath(checkout=self._repository, is_hung=True)

@@ -7,7 +7,7 @@ chance. A finding never repeats what it found.
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from patchyard.domain.gate_findings import GateFinding
@@ -16,6 +16,7 @@ from patchyard.domain.patch_lines import Lines
 
 PIECE = 5000  # characters of a line that are looked at together; forms are searched for in each
 OVERLAP = 1000  # of two such pieces, so that nothing is cut in two
+STRETCH = 500  # lines that are looked at together first: most have nothing of a form
 LEAST_BITS = 3.0  # a character, of what a name calls a secret
 _FORMS: Mapping[str, str] = {
     "private-key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
@@ -47,9 +48,10 @@ _MARKS = (
     *(f"gh{letter}_" for letter in "pousr"),
     *(f"gl{word}-" for word in ("pat", "dt", "rt", "cbt", "ptt")),
 )
+_NAMES = "password|passwd|pwd|secret|token|api_?key|auth_?key|access_?key|private_?key|credential"
+_WORDS = re.compile(_NAMES, re.IGNORECASE)
 _NAMED = re.compile(
-    r"(?i)(?:password|passwd|pwd|secret|token|api_?key|auth_?key|access_?key|private_?key"
-    r"|credential)s?[\w.-]{0,40}[\"']?\s{0,4}(?:=>|:=|=|:)\s{0,4}"
+    r"(?i)(?:" + _NAMES + r")s?[\w.-]{0,40}[\"']?\s{0,4}(?:=>|:=|=|:)\s{0,4}"
     r"(?:[\"'](?P<quoted>[^\"'\s]{8,200})[\"']|(?P<bare>[A-Za-z0-9+/=_-]{20,200})\s*$)"
 )
 _EXAMPLES = re.compile(
@@ -79,9 +81,19 @@ class SecretScanner:
                 message=f"it looks like a credential ({rule})",
             )
             for path, known in sorted(lines.items())
-            for number, text in sorted(known.items())
+            for number, text in _promising(known)
             if (rule := _rule(text))
         ]
+
+
+def _promising(known: Lines) -> Iterator[tuple[int, str]]:
+    """Yield the lines of those stretches that have something of a form, or a name of a secret."""
+    numbers = sorted(known)
+    for start in range(0, len(numbers), STRETCH):
+        some = numbers[start : start + STRETCH]
+        text = "\n".join([known[number] for number in some])
+        if any(mark in text for mark in _MARKS) or _WORDS.search(text):
+            yield from ((number, known[number]) for number in some)
 
 
 def _rule(text: str) -> str:
@@ -110,4 +122,4 @@ def _looks_made(value: str) -> bool:
     return is_mixed and bits >= LEAST_BITS
 
 
-__all__ = ["LEAST_BITS", "OVERLAP", "PIECE", "SecretScanner"]
+__all__ = ["LEAST_BITS", "OVERLAP", "PIECE", "STRETCH", "SecretScanner"]

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from patchyard.clients.git import Git
 from patchyard.domain.changeset import Change, ChangeStatus
+from patchyard.workspaces.conversions import sizes_of
+from patchyard.workspaces.patch_pieces import renames
 from patchyard.workspaces.store import parts
 
 LETTERS = {
@@ -17,9 +19,21 @@ LETTERS = {
 
 
 def compare(git: Git, before: str, after: str) -> tuple[Change, ...]:
-    """Return how the tree `after` differs from `before`, by path. `git` looks at the store."""
-    out = git.run(
-        "diff-tree", "-r", "-z", "-M", "--raw", "--numstat", "--no-abbrev", "--no-ext-diff",
+    """Return how the tree `after` differs from `before`, by path. `git` looks at the store.
+
+    What is larger than LARGEST_TEXT counts as binary: it is hashed, and its lines are not counted.
+    """
+    changes = _compared(git, "--no-renames", before, after)
+    found = {change.status for change in changes}
+    if not found >= {ChangeStatus.ADDED, ChangeStatus.DELETED}:
+        return changes
+    sizes = sizes_of(git, {blob for one in changes for blob in (one.old_blob, one.blob) if blob})
+    return _compared(git, renames(changes, sizes), before, after)
+
+
+def _compared(git: Git, word: str, before: str, after: str) -> tuple[Change, ...]:
+    out = git.streaming().run(
+        "diff-tree", "-r", "-z", word, "--raw", "--numstat", "--no-abbrev", "--no-ext-diff",
         "--no-textconv", before, after,
     )  # fmt: skip
     changes: dict[str, Change] = {}

@@ -29,6 +29,11 @@ def is_whole(git: Git, tree: str, history: Path | None, commit: str) -> bool:
     return git.at(history).attempt("rev-list", "--objects", "--quiet", commit).code == 0
 
 
+def holds(store: Store, objects: set[str]) -> bool:
+    """Whether the store has all of these objects."""
+    return len(sizes_of(store.git, objects)) == len(objects)
+
+
 def lost_of(git: Git, tree: str) -> Sequence[str]:
     """Return the paths below a tree whose content is lost or altered; the empty path for a folder.
 
@@ -114,4 +119,4 @@ def _numbered(folder: Path) -> Path:
     return folder / f"{DAMAGED}{number}"
 
 
-__all__ = ["is_whole", "lost_of", "mend"]
+__all__ = ["holds", "is_whole", "lost_of", "mend"]

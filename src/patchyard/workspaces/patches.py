@@ -35,10 +35,14 @@ def plan(trees: GitTrees, base: Base, changeset: ChangeSet, order: Order) -> Rec
     if not place.parent.is_dir():
         raise UsageError(f"there is no folder {place.parent}", hint="make it, or name another file")
     require_writable([place.parent])
-    content = trees.patch(base, changeset, order.paths)
-    if order.paths and not content:
+    content = hashlib.sha256()
+    size = 0
+    for piece in trees.patch(base, changeset, order.paths):
+        content.update(piece)
+        size += len(piece)
+    if order.paths and not size:
         raise nothing_at(order.paths)
-    digest = hashlib.sha256(content).hexdigest()
+    digest = content.hexdigest()
     with _held(place.parent) as at:
         if _digest(place, at) not in {"", digest}:
             raise _occupied(place)
@@ -62,7 +66,7 @@ def write(trees: GitTrees, base: Base, changeset: ChangeSet, intent: Receipt) ->
             raise _occupied(place)
         content = trees.patch(base, changeset, tuple(intent.undo["paths"]))
         placer = Placer(f"/proc/self/fd/{at}", syncs=True)
-        placer.put(place.name, "100644", [content])
+        placer.put(place.name, "100644", content)
 
 
 def remove(receipt: Receipt) -> bool:

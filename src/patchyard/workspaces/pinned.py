@@ -1,39 +1,45 @@
 """Trusted git: bases read from the user's checkout into our own store, and what is made of them."""
 
 import asyncio
-import contextlib
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from patchyard.clients.blobreader import BlobReader
 from patchyard.clients.foreign_git import ITS_OWN, ForeignGit
-from patchyard.clients.git import Git, text
+from patchyard.clients.git import Git
 from patchyard.clients.git_folders import require_readable
 from patchyard.clients.scratch import sweep
-from patchyard.clients.treewriter import ChangedMeanwhile
 from patchyard.domain.changeset import Base, ChangeSet
 from patchyard.domain.errors import Unavailable, UsageError, WorkFailed
 from patchyard.domain.held import Entries
-from patchyard.domain.keyfiles import is_key_file
 from patchyard.domain.links import TreeLinks
 from patchyard.workspaces import mending, snapshot, source
 from patchyard.workspaces.bases import Bases
-from patchyard.workspaces.commits import tree_with
 from patchyard.workspaces.conversions import sizes_of
-from patchyard.workspaces.edits import Edit
 from patchyard.workspaces.layers import lying_over
 from patchyard.workspaces.losses import damaged, gone, lost_result
+from patchyard.workspaces.patch_pieces import mended, patch_pieces
 from patchyard.workspaces.recollection import Recollections
 from patchyard.workspaces.sight import Tracked
 from patchyard.workspaces.store import Store, parts
+from patchyard.workspaces.tree_making import grafted, key_tree
 from patchyard.workspaces.treelinks import links_of
 from patchyard.workspaces.view import HOME_KEY, XDG_KEY
 
 KEPT_LISTINGS = 4
-ATTEMPTS = 3
 
 T = TypeVar("T")
 
@@ -76,9 +82,21 @@ class GitTrees:
         """Return the git directory that holds the history of the base's commit."""
         return self.history_of(base)
 
-    async def diff(self, base: Base, changeset: ChangeSet, *, paths: Sequence[str] = ()) -> bytes:
-        """Return the change set as a patch for `git apply --binary`."""
-        return await asyncio.to_thread(self.patch, base, changeset, tuple(paths))
+    async def diff(
+        self,
+        base: Base,
+        changeset: ChangeSet,
+        *,
+        paths: Sequence[str] = (),
+        has_binary: bool = True,
+    ) -> AsyncIterator[bytes]:
+        """Yield the change set as a patch; see contracts.trees."""
+        pieces = self.patch(base, changeset, paths, has_binary=has_binary)
+        try:
+            while piece := await asyncio.to_thread(next, pieces, b""):
+                yield piece
+        finally:
+            await asyncio.to_thread(pieces.close)
 
     async def lost(self, base: Base, tree: str) -> Sequence[str]:
         """Return the paths of a tree whose content is lost; see contracts.trees."""
@@ -86,7 +104,8 @@ class GitTrees:
 
     async def key_base(self, base: Base, *, tree: str | None = None) -> Base:
         """Return a base of the dependency files alone; see contracts.trees."""
-        reduced = await asyncio.to_thread(self._key_tree, base, tree or base.tree)
+        entries = await asyncio.to_thread(self.entries, base, tree or base.tree)
+        reduced = await asyncio.to_thread(key_tree, self.git_of(base), entries)
         return Base(
             repository=base.repository, store=base.store, commit=None, branch=None, tree=reduced
         )
@@ -127,6 +146,17 @@ class GitTrees:
         """Return the content of one blob."""
         return await asyncio.to_thread(self.git_of(base).run, "cat-file", "blob", blob)
 
+    async def sizes(self, base: Base, blobs: Collection[str]) -> Mapping[str, int]:
+        """Return the bytes of each blob; see contracts.trees."""
+        return await asyncio.to_thread(sizes_of, self.git_of(base), set(blobs))
+
+    async def pieces(self, base: Base, blob: str) -> AsyncIterator[bytes]:
+        """Yield the content of a blob in pieces; see contracts.trees."""
+        with await asyncio.to_thread(BlobReader, self.git_of(base)) as reader:
+            chunks = reader.chunks(blob)
+            while piece := await asyncio.to_thread(next, chunks, b""):
+                yield piece
+
     async def file(self, base: Base, path: str, *, largest: int) -> bytes | None:
         """Return what the base has at a path; see contracts.trees."""
         return await asyncio.to_thread(self._file, base, path, largest)
@@ -135,7 +165,7 @@ class GitTrees:
         self, base: Base, tree: str, entries: Entries, contents: Mapping[str, bytes]
     ) -> str:
         """Return `tree` with other entries in it; see contracts.trees."""
-        return await asyncio.to_thread(self._grafted, base, tree, entries, contents)
+        return await asyncio.to_thread(grafted, self.git_of(base), tree, entries, contents)
 
     async def mentions(self, base: Base, words: Sequence[str]) -> bool:
         """Whether the base holds one of `words`; see contracts.trees."""
@@ -194,7 +224,8 @@ class GitTrees:
         with self._lock:
             known = self._listings.get(tree)
         if known is None:
-            out = self._read(base, tree, "ls-tree", "-r", "-z", "--full-tree", tree)
+            words = ("ls-tree", "-r", "-z", "--full-tree", tree)
+            out = self._found(base, tree, lambda: self.git_of(base).run(*words))
             known = {}
             for part in parts(out):
                 head, _, path = part.partition("\t")
@@ -253,16 +284,6 @@ class GitTrees:
             )
         return self.open_store(place)
 
-    def _key_tree(self, base: Base, tree: str) -> str:
-        """Write the tree that holds the dependency files of `tree` and nothing else."""
-        git = self.git_of(base)
-        empty = text(git.run("hash-object", "-t", "tree", "-w", "--stdin", stdin=b""))
-        listed = sorted(self.entries(base, tree).items())
-        kept = [
-            Edit(path=path, before=None, after=entry) for path, entry in listed if is_key_file(path)
-        ]
-        return tree_with(git, empty, kept)
-
     def _snapshot(self, repository: Path, ref: str | None) -> Base:
         sweep(self.home)
         store = self.open_store(repository)
@@ -301,16 +322,18 @@ class GitTrees:
         try:
             store = self.store_of(base)
             store.history(commit)
-            if not _holds(store, needed):
+            if not mending.holds(store, needed):
                 self._taken(store, commit, base.branch)
-            is_whole = os.fspath(store.git_dir) == base.store and _holds(store, needed)
+            is_whole = os.fspath(store.git_dir) == base.store and mending.holds(store, needed)
         except (UsageError, WorkFailed) as error:
             raise gone(base) from error
         if not is_whole:
             raise gone(base)
 
     def _taken(self, store: Store, commit: str, branch: str | None) -> Base:
-        return _patiently(lambda: snapshot.of_checkout(store, commit, branch, home=self.home))
+        return snapshot.patiently(
+            lambda: snapshot.of_checkout(store, commit, branch, home=self.home)
+        )
 
     def _mended(self, base: Base, work: Callable[[], T]) -> T:
         """Do `work` on the store of a base; once more after what is damaged there was made anew.
@@ -333,40 +356,35 @@ class GitTrees:
                 raise damaged(base, mending.lost_of(git, base.tree)) from None
             return work()
 
-    def _read(self, base: Base, tree: str, *arguments: str) -> bytes:
-        """Return what git says of a tree of ours. Raises Unavailable when that is lost."""
+    def _found(self, base: Base, tree: str, work: Callable[[], T]) -> T:
+        """Do `work` on a tree of ours. Raises Unavailable when that is lost."""
         try:
-            return self._mended(base, lambda: self.git_of(base).run(*arguments))
+            return self._mended(base, work)
         except WorkFailed as error:
             lost = mending.lost_of(self.git_of(base), tree)
             if not lost:
                 raise
             raise lost_result(base, tree, lost) from error
 
-    def patch(self, base: Base, changeset: ChangeSet, paths: tuple[str, ...]) -> bytes:
-        """Return the change set as a patch; blocking."""
-        return self._read(
-            base, changeset.tree,
-            "diff-tree", "-p", "-r", "-M", "--binary", "--full-index", "--no-ext-diff",
-            "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/",
-            changeset.base_tree, changeset.tree, "--", *paths,
-        )  # fmt: skip
+    def patch(
+        self,
+        base: Base,
+        changeset: ChangeSet,
+        paths: Sequence[str] = (),
+        *,
+        has_binary: bool = True,
+    ) -> Generator[bytes]:
+        """Yield the change set as a patch, in pieces that are not empty; blocking."""
+
+        def made() -> Iterator[bytes]:
+            return patch_pieces(self.git_of(base), changeset, paths, has_binary=has_binary)
+
+        tree = changeset.tree
+        return mended(made, lambda: self._found(base, tree, lambda: deque(made(), maxlen=0)))
 
     def _links(self, base: Base, changeset: ChangeSet) -> TreeLinks:
         links = self.tracked(base).links
         return links_of(self.git_of(base), links, changeset.changes, top=base.repository)
-
-    def _grafted(
-        self, base: Base, tree: str, entries: Entries, contents: Mapping[str, bytes]
-    ) -> str:
-        git = self.git_of(base)
-        made = dict(entries)
-        for path, content in contents.items():
-            stored = git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=content)
-            mode = (entries.get(path) or ("100644", ""))[0]
-            made[path] = (mode, stored.decode("ascii").strip())
-        edits = [Edit(path=path, before=None, after=entry) for path, entry in sorted(made.items())]
-        return tree_with(git, tree, edits)
 
     def _git_home(self) -> Path:
         place = self.home / "git-home"
@@ -377,18 +395,6 @@ class GitTrees:
 def is_there(base: Base) -> bool:
     """Whether the base's repository is still where it was."""
     return os.path.lexists(Path(base.repository, ".git"))
-
-
-def _holds(store: Store, objects: set[str]) -> bool:
-    return len(sizes_of(store.git, objects)) == len(objects)
-
-
-def _patiently(take: Callable[[], Base]) -> Base:
-    """Take a snapshot again when the user wrote a file while it was read."""
-    for _ in range(ATTEMPTS - 1):
-        with contextlib.suppress(ChangedMeanwhile):
-            return take()
-    return take()
 
 
 __all__ = ["GitTrees", "is_there"]

@@ -5,14 +5,15 @@ The tree holds the bytes as they lie in the checkout. Nothing is written into th
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchyard.clients.git import text
 from patchyard.clients.reader import Reader, git_mode
-from patchyard.clients.treewriter import TreeWriter, chunks_of
+from patchyard.clients.treewriter import ChangedMeanwhile, TreeWriter, chunks_of
 from patchyard.domain.changeset import Base, FilteredPair
 from patchyard.domain.errors import UsageError, WorkFailed
 from patchyard.domain.machine import is_of_machine, refused_by_machine
@@ -23,6 +24,7 @@ from patchyard.workspaces.store import Store
 from patchyard.workspaces.view import Entry, View
 
 GITLINK = "160000"
+ATTEMPTS = 3
 
 
 @dataclass(kw_only=True)
@@ -216,4 +218,12 @@ def _differs(draft: _Draft, path: str, mode: str, blob: str) -> bool:
     return before not in {(mode, blob), (mode, pair.normalised if pair else blob)}
 
 
-__all__ = ["of_checkout", "of_commit"]
+def patiently(take: Callable[[], Base]) -> Base:
+    """Take a snapshot again when the user wrote a file while it was read."""
+    for _ in range(ATTEMPTS - 1):
+        with suppress(ChangedMeanwhile):
+            return take()
+    return take()
+
+
+__all__ = ["of_checkout", "of_commit", "patiently"]

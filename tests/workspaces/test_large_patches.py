@@ -1,0 +1,177 @@
+"""Patches of files of any size: git applies them, both ways, and neither git nor we hold a file."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handovers import order
+from laboratory import Lab, bytes_below, git, started
+from patchyard.clients import git as git_client
+from patchyard.contracts.trees import whole
+from patchyard.domain.changeset import ChangeStatus
+from patchyard.domain.errors import Unavailable, WorkFailed
+from patchyard.workspaces import patch_pieces
+from patchyard.workspaces.pinned import GitTrees
+
+pytestmark = pytest.mark.anyio
+LARGE = 4 * 1024 * 1024  # of a file whose lines are not told apart
+NOISE = random.Random(7).randbytes(LARGE)
+
+
+def delete_objects(store: Path) -> None:
+    for place in store.glob("objects/*/*"):
+        if place.is_file():
+            place.unlink()
+
+
+async def test_large_texts_and_binaries_are_applied_and_taken_back_by_git(
+    lab: Lab, tmp_path: Path
+) -> None:
+    text = "line\n" * (LARGE // 5)
+    lab.write(
+        {"text": text, "gone": text[1:], "small": "a\n", "tool": b"\0" + NOISE, "linked": text[2:]}
+    )
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    (root / "text").write_text(f"{text}end")
+    (root / "gone").unlink()
+    (root / "small").write_text("Binary files a/x and b/x differ\n\nindex 12..34\n")
+    (root / "tool").write_bytes(NOISE[1:] + b"\0\0")
+    (root / "tool").chmod(0o755)
+    (root / 'new "name"\nhere').write_bytes(NOISE[:-3])
+    (root / "few").write_bytes(b"\0\1\2")
+    (root / "linked").unlink()
+    (root / "linked").symlink_to("text")
+    changeset = await lab.workspaces.capture(base, ref)
+
+    patch = await whole(lab.trees.diff(base, changeset))
+    fresh = lab.fresh(base, tmp_path / "fresh")
+    before = bytes_below(fresh)
+    git(fresh, "init", "-q")
+    git(fresh, "apply", "--binary", "-", stdin=patch)
+
+    assert bytes_below(fresh) == bytes_below(root)
+    git(fresh, "apply", "--binary", "-R", "-", stdin=patch)
+    assert bytes_below(fresh) == before
+    some = await whole(lab.trees.diff(base, changeset, paths=["few", "small"]))
+    assert b"literal 3\n" in some
+    assert some.count(b"diff --git") == 2
+    shown = await whole(lab.trees.diff(base, changeset, has_binary=False))
+    assert b"\nBinary files a/text and b/text differ\n" in shown
+    assert b"\nBinary files differ\n" in shown
+    assert len(shown) < 4096
+    by_path = {change.path: change for change in changeset.changes}
+    assert by_path["text"].is_binary
+    assert not by_path["small"].is_binary
+
+
+async def test_a_patch_file_of_a_large_file_is_written_and_known_again(
+    lab: Lab, tmp_path: Path
+) -> None:
+    base = await started(lab)
+    changeset = await lab.changed(base, {"tool": NOISE})
+    place = tmp_path / "out.patch"
+
+    await lab.apply(base, changeset, order("patch", name=str(place)))
+    await lab.apply(base, changeset, order("patch", name=str(place)))
+
+    assert place.read_bytes() == await whole(lab.trees.diff(base, changeset))
+
+
+async def test_of_large_files_only_one_that_stays_the_same_counts_as_renamed(lab: Lab) -> None:
+    lab.write({"moved": NOISE, "edited": b"1" + NOISE})
+    base = await started(lab)
+    ref, root = await lab.workspace(base)
+    (root / "moved").rename(root / "moved2")
+    (root / "edited").rename(root / "edited2")
+    (root / "edited2").write_bytes(NOISE + b"2")
+    changeset = await lab.workspaces.capture(base, ref)
+
+    found = {(change.old_path, change.path): change.status for change in changeset.changes}
+    assert found == {
+        ("moved", "moved2"): ChangeStatus.RENAMED,
+        (None, "edited"): ChangeStatus.DELETED,
+        (None, "edited2"): ChangeStatus.ADDED,
+    }
+    patch = await whole(lab.trees.diff(base, changeset))
+    assert b"\nrename to moved2\n" in patch
+    assert b"\nsimilarity index 100%\n" in patch
+
+
+def test_git_and_the_engine_hold_little_of_a_large_text(tmp_path: Path) -> None:
+    """64 MiB of `y` cost git 1.4 GB where it counted its lines."""
+    script = Path(__file__).parent / "large_text.py"
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), str(64 * 1024 * 1024)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert done.returncode == 0, done.stderr
+    engine, child, patch = map(int, done.stdout.split())
+    assert engine < 40 * 1024 * 1024
+    assert child < 100 * 1024 * 1024
+    assert patch > 1000
+
+
+async def test_a_patch_whose_reader_goes_ends_its_git(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = await started(lab)
+    changeset = await lab.changed(base, {f"f{number}": "x\n" * 5000 for number in range(90)})
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *given: Any, **more: Any) -> None:
+            super().__init__(*given, **more)
+            begun.append(self)
+
+    monkeypatch.setattr(git_client, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    pieces = lab.trees.patch(base, changeset)
+    assert len(next(pieces)) == 1000
+    assert begun[-1].returncode is None
+
+    pieces.close()
+
+    assert begun[-1].returncode is not None
+
+
+async def test_a_patch_that_breaks_off_goes_on_where_it_was_once_its_store_is_mended(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = await started(lab)
+    changeset = await lab.changed(base, {"tool": NOISE, "other": NOISE[5:]})
+    wanted = await whole(lab.trees.diff(base, changeset))
+    broken: list[int] = []
+    made = patch_pieces.patch_pieces
+
+    def breaking(*given: Any, **more: Any) -> Iterator[bytes]:
+        size = 0
+        for piece in made(*given, **more):
+            yield piece
+            size += len(piece)
+            if not broken and size > 1000:
+                broken.append(size)
+                raise WorkFailed("torn")
+
+    monkeypatch.setattr("patchyard.workspaces.pinned.patch_pieces", breaking)
+
+    assert await whole(lab.trees.diff(base, changeset)) == wanted
+    assert broken
+
+
+async def test_a_large_file_whose_content_is_lost_is_named(copying: Lab) -> None:
+    base = await started(copying)
+    changeset = await copying.changed(base, {"tool": NOISE})
+    delete_objects(Path(base.store))
+
+    with pytest.raises(Unavailable, match="was deleted"):
+        await whole(GitTrees(copying.trees.home).diff(base, changeset))
