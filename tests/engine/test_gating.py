@@ -1,6 +1,7 @@
 """Gates within a plan's rounds: what the actor is told, and what a mended result comes to."""
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,14 @@ from engine.worksite import Worksite, call, done
 from patchyard.cli.gate_rows import gate_lines
 from patchyard.domain.errors import ProofFailed
 from patchyard.domain.events import TurnRequested, Validated
+from patchyard.domain.gate_findings import GateFinding
+from patchyard.domain.patch_lines import Lines
 from patchyard.domain.plan import State
+from patchyard.engine.gating import UNREAD
 from patchyard.engine.report import plan_data
 from patchyard.engine.watching import Watching
 from patchyard.engine.workflow import Workflow
+from patchyard.validators.secrets import SecretScanner
 
 pytestmark = [pytest.mark.anyio, pytest.mark.service("bubblewrap")]
 
@@ -187,6 +192,22 @@ async def test_an_absent_gate_of_ones_own_has_a_cure_and_a_scan_lacks_no_tool(
     assert "osv.dev" in audit["cure"]
     assert "its tool is missing (advisory)" in gate_lines(own)[0]
     assert "has nothing to go by (advisory)" in gate_lines(audit)[0]
+
+
+async def test_a_scan_that_takes_longer_than_its_time_stops_and_says_so(
+    site: Worksite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(self: SecretScanner, lines: Mapping[str, Lines]) -> Sequence[GateFinding]:
+        del self, lines
+        time.sleep(0.5)
+        return ()
+
+    monkeypatch.setattr(SecretScanner, "scan", slow)
+    more = {"keys": {"use": "secrets", "timeout": "0.1s"}}
+    data, _, failed = await carried_out(site, written("good\n"), more=more)
+    assert isinstance(failed, ProofFailed)
+    row = next(row for row in data["validation"] if row["name"] == "keys")
+    assert (row["status"], row["problem"]) == ("broken", UNREAD)
 
 
 async def test_a_test_command_without_any_test_yet_goes_back_to_the_actor(site: Worksite) -> None:

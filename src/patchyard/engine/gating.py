@@ -27,6 +27,7 @@ from patchyard.engine.proof import Compared, GateResult, Prover, lacking
 
 MOST_KEPT = 200  # findings of one gate that are journalled; all are counted
 BEFORE_CHARS = 4000
+UNREAD = "the change has more lines than it could look at in its time (`timeout`)"
 OWN_CURE = "install its tool (`setup`), or mend its `command`, `parser` or `mapping`"
 
 _Sides = tuple[Mapping[str, Lines], Mapping[str, Lines]]  # lines by path, before and after
@@ -149,12 +150,15 @@ class Gating:
         was: list[GateFinding] = []
         now: list[GateFinding] = []
         try:
-            async for removed, added in self._read(case, tuple(scanner.whole_files)):
-                was += _lined(await asyncio.to_thread(scanner.scan, removed), removed)
-                now += _lined(await asyncio.to_thread(scanner.scan, added), added)
+            async with asyncio.timeout(gate.timeout_s):
+                async for removed, added in self._read(case, tuple(scanner.whole_files)):
+                    was += _lined(await asyncio.to_thread(scanner.scan, removed), removed)
+                    now += _lined(await asyncio.to_thread(scanner.scan, added), added)
         except NothingToGoBy as error:
             said = Verdict(status=Status.ABSENT, problem=str(error))
             return replace(_judged(gate, said), is_beyond=True)
+        except TimeoutError:
+            return _judged(gate, Verdict(status=Status.BROKEN, problem=UNREAD))
         excusing = scanner.excusing
         notes: tuple[str, ...] = ()
         if now and excusing and await self._equipment.trees.mentions(case.base, excusing):
