@@ -64,7 +64,7 @@ def failures(page: Path) -> Iterator[str]:
 
 def _unmount_below(folder: str) -> None:
     """Take away the workspaces that stay mounted until their plan is applied."""
-    mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
+    mounts = Path("/proc/mounts").read_text(errors="surrogateescape").splitlines()
     for place in reversed([line.split()[1] for line in mounts]):
         if place.startswith(f"{folder}/"):
             subprocess.run(["umount", "--lazy", place], check=True)

@@ -103,7 +103,7 @@ def end(folder: Path, *, patience_s: float = ENDING_S) -> None:
         patience = time.monotonic() + patience_s
         while Path(f"/proc/{engine}").exists() and time.monotonic() < patience:
             time.sleep(0.1)
-    mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
+    mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape").splitlines()
     for place in reversed([line.split()[1] for line in mounts]):
         if place.startswith(f"{folder}/"):
             subprocess.run(["umount", "--lazy", place], check=False)

@@ -124,7 +124,7 @@ class Machine:
 
     def stop(self) -> None:
         """Unmount the disk with all that is mounted on it."""
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+        mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
         places = [line.split(" ")[4] for line in mounts]
         for place in reversed(places):
             if place == str(self.yard) or place.startswith(f"{self.yard}/"):

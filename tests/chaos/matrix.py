@@ -299,6 +299,6 @@ def running_in(yard: Path) -> list[str]:
 
 
 def left_mounted(yard: Path) -> list[str]:
-    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     found = [line.split(" ")[4] for line in mounts.splitlines() if f"{yard}/" in line]
     return [f"left mounted: {found}"] if found else []

@@ -80,7 +80,7 @@ class Census:
 
     def _mounts(self) -> list[str]:
         """Mounts of its folders and of its network, and its container's root."""
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+        lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
         networks = {f"net:[{number}]" for number in self.networks}
         own = [str(self.yard.folder), self.handle.environment_id]
         below = f"{self.engine.folder}/data/" if self.engine else "\0"

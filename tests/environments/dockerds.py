@@ -89,7 +89,7 @@ def own_engine() -> Iterator[OwnEngine]:
     finally:
         image.cache_clear()
         made.stop()
-        for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
             place = Path(line.split(" ")[4])
             if made.folder in place.parents:
                 unmount(place)

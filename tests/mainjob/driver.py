@@ -176,7 +176,7 @@ class Desk:
 
     def clear(self) -> None:
         """Unmount what plans have mounted below this folder."""
-        mounted = Path("/proc/self/mountinfo").read_text().splitlines()
+        mounted = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
         places = [line.split(" ")[4] for line in mounted]
         for place in sorted(places, reverse=True):
             if place.startswith(f"{self.folder}/"):

@@ -253,4 +253,4 @@ def test_a_proof_that_was_killed_leaves_nothing_behind(desk: Desk) -> None:
 
     assert json.loads(out)["exit_code"] == 0
     assert not list(tasks.glob("*-proof"))
-    assert str(desk.folder) not in Path("/proc/self/mounts").read_text()
+    assert str(desk.folder) not in Path("/proc/self/mounts").read_text(errors="surrogateescape")

@@ -26,6 +26,7 @@ from patchyard.probing.running import run_control
 from patchyard.probing.scene import Scene
 
 CAPTURE_S = 30.0
+GIT_S = 30.0  # for a command on a repository of our own
 CARELESS_S = 1.5  # what waits longer at a pipe waits for ever
 PERSON = ("-c", "user.name=Ada", "-c", "user.email=ada@example.invalid")
 
@@ -211,7 +212,7 @@ def _git(folder: Path, *words: str) -> str:
         env=variables,
         check=True,
         capture_output=True,
-        timeout=CAPTURE_S,
+        timeout=GIT_S,
     )
     return done.stdout.decode()
 
