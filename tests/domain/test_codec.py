@@ -1,13 +1,15 @@
 """Records to JSON and back."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.codec import Meanings, from_json, in_full, to_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import (
@@ -103,3 +105,44 @@ def test_what_does_not_fit_is_named(body: Any, said: str) -> None:
 def test_what_has_no_json_form_is_refused() -> None:
     with pytest.raises(TypeError, match="no JSON form"):
         to_json(object())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    """A record within another."""
+
+    most: int = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    """A record whose defaults changed since it was kept."""
+
+    name: str = "new"
+    inner: Inner = Inner(most=7)
+    kept: Mapping[str, int] = field(default_factory=dict)
+    later: int = 3
+
+
+THEN = Meanings({"Outer": {"name": "old", "inner": {}, "kept": {}}, "Inner": {"most": 200}})
+
+
+def test_what_is_left_out_means_what_it_meant_and_not_the_default_of_today() -> None:
+    read = from_json(Outer, {"later": 1}, THEN)
+    assert read == Outer(name="old", inner=Inner(most=200), later=1)
+    assert from_json(Outer, {"later": 1}) == Outer(later=1)
+
+
+def test_what_was_left_out_without_a_known_meaning_is_not_guessed() -> None:
+    with pytest.raises(JournalBroken, match="Outer lacks a field: later"):
+        from_json(Outer, {"name": "mine"}, THEN)
+
+
+def test_each_record_has_a_mapping_of_its_own() -> None:
+    one, other = from_json(Outer, {"later": 1}, THEN), from_json(Outer, {"later": 1}, THEN)
+    assert one.kept is not other.kept
+
+
+def test_what_is_kept_is_written_with_its_defaults() -> None:
+    assert in_full(Outer()) == {"name": "new", "inner": {"most": 7}, "kept": {}, "later": 3}
+    assert to_json(Outer()) == {}

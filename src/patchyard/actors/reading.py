@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patchyard.clients.written_calls import THOUGHT, find_calls, parse_arguments
-from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.codec import in_full
+from patchyard.domain.meanings import restored
 from patchyard.domain.messages import (
     Message,
     ModelReply,
@@ -112,7 +113,7 @@ def to_body(reply: ModelReply) -> dict[str, Any]:
         "model": reply.model,
     }
     thoughts = reply.message.thoughts
-    return body if thoughts is None else {**body, "thoughts": to_json(thoughts)}
+    return body if thoughts is None else {**body, "thoughts": in_full(thoughts)}
 
 
 def from_body(body: Mapping[str, Any]) -> ModelReply:
@@ -126,7 +127,7 @@ def from_body(body: Mapping[str, Any]) -> ModelReply:
             speaker=Says.ASSISTANT,
             text=body["text"],
             calls=calls,
-            thoughts=from_json(Thoughts, body["thoughts"]) if "thoughts" in body else None,
+            thoughts=restored(Thoughts, body["thoughts"]) if "thoughts" in body else None,
         ),
         usage=Usage(),
         stop=StopReason(body["stop"]),

@@ -20,7 +20,7 @@ from patchyard.clients.process import ProcessRef, identify
 from patchyard.clients.removal import remove_tree
 from patchyard.clients.toolbox import ToolboxClient, bind_listener
 from patchyard.clients.toolbox_options import ToolboxOptions, toolbox_command
-from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.codec import in_full
 from patchyard.domain.environment import (
     EnvironmentHandle,
     EnvironmentSpec,
@@ -36,6 +36,7 @@ from patchyard.domain.errors import (
 )
 from patchyard.domain.ids import is_ulid
 from patchyard.domain.machine import refusal_of
+from patchyard.domain.meanings import restored
 from patchyard.toolbox.walled import filter_missing
 
 LISTEN_FD = 3  # where a toolbox finds its listening socket
@@ -154,12 +155,12 @@ def read_note(directory: Path) -> tuple[str, EnvironmentHandle] | None:
     for name in (ADOPTED, NOTE):
         with contextlib.suppress(FileNotFoundError, JournalBroken, KeyError, TypeError, ValueError):
             note = json.loads((directory / name).read_bytes())
-            return str(note["plan_id"]), from_json(EnvironmentHandle, note["handle"])
+            return str(note["plan_id"]), restored(EnvironmentHandle, note["handle"])
     return None
 
 
 def _note(handle: EnvironmentHandle, plan_id: str) -> bytes:
-    return json.dumps({"plan_id": plan_id, "handle": to_json(handle)}).encode()
+    return json.dumps({"plan_id": plan_id, "handle": in_full(handle)}).encode()
 
 
 def berth_directory(station: Station, environment_id: str) -> Path:

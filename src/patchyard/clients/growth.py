@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from patchyard.clients.removal import size_of
-from patchyard.domain.codec import from_json
 from patchyard.domain.environment import EnvironmentHandle, Limits
+from patchyard.domain.meanings import restored
 from patchyard.domain.usage import Reading
 
 SHARE = 8  # of what is left of `disk` may be written before the workspace is looked through again
@@ -26,7 +26,7 @@ class Disk:
     def __init__(self, handle: EnvironmentHandle, written: int | None) -> None:
         self.folder = str(handle.details.get("written") or handle.workspace_path)
         self._is_apart = bool(handle.details.get("is_apart"))  # nothing of the base lies there
-        self._limit = from_json(Limits, handle.details.get("limits") or {}).disk_bytes
+        self._limit = restored(Limits, handle.details.get("limits") or {}).disk_bytes
         self._first_written = written or 0
         self._first_free = self.free()
         self._looked_at: int | None = None  # the estimate when it was looked through

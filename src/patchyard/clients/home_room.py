@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchyard.clients.growth import Disk
-from patchyard.domain.codec import from_json
 from patchyard.domain.environment import EnvironmentHandle, Limits
 from patchyard.domain.limit_hits import Hit
+from patchyard.domain.meanings import restored
 from patchyard.domain.sizes import shown_bytes
 from patchyard.toolbox.footing import Footing
 from patchyard.toolbox.holes import BLOCK_BYTES
@@ -38,7 +38,7 @@ class HomeRoom:
     @classmethod
     def of(cls, handle: EnvironmentHandle, source: str) -> "HomeRoom":
         """Return the room of the workspace at `source`, as it is before anything comes."""
-        limits = from_json(Limits, handle.details.get("limits") or {})
+        limits = restored(Limits, handle.details.get("limits") or {})
         return cls(limits.disk_bytes, Disk(replace(handle, workspace_path=source), None))
 
     def close(self) -> None:

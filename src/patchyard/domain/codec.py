@@ -1,4 +1,9 @@
-"""Records to JSON and back, by their annotations. Knows no particular record."""
+"""Records to JSON and back, by their annotations. Knows no particular record.
+
+What is shown leaves out what has its default (`to_json`). What is kept is written in full
+(`in_full`) and read by a table of what left-out fields meant (`Meanings`), not by the defaults of
+today.
+"""
 
 import dataclasses
 import functools
@@ -13,28 +18,66 @@ from patchyard.domain.errors import JournalBroken
 from patchyard.domain.records import of_fields
 
 Convert = Callable[[Any], Any]
+_Defaults = tuple[Mapping[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]  # values, makers
 T = TypeVar("T")
 _DECODER = json.JSONDecoder()
 PLAIN = frozenset({str, int, bool, float})  # as JSON has them
 
 
+class Meanings:
+    """What fields mean that a record leaves out, as JSON values by record and field.
+
+    A record is named as its class is, or `module.Class` where two classes have one name.
+    """
+
+    def __init__(self, table: Mapping[str, Mapping[str, Any]]) -> None:
+        self._table = table
+
+    def of(self, record: type) -> Mapping[str, Any]:
+        """Return what is known of `record`: a JSON value by field."""
+        module = record.__module__.rpartition(".")[2]
+        own = self._table.get(f"{module}.{record.__name__}")
+        return self._table.get(record.__name__, {}) if own is None else own
+
+
 def to_json(value: Any) -> Any:
-    """Return `value` (a record, an enum, a collection of such) as plain JSON values."""
+    """Return `value` (a record, an enum, a collection of such) as plain JSON values.
+
+    Fields that have their default are left out. Raises TypeError for what has no JSON form.
+    """
+    return _to_json(value, _record_to_json)
+
+
+def in_full(value: Any) -> Any:
+    """As `to_json`, with every field of each record: what is kept must not hang on defaults."""
+    return _to_json(value, _record_in_full)
+
+
+def _to_json(value: Any, said: Callable[[Any], Any]) -> Any:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):
         return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _record_to_json(value)
+        return said(value)
     if isinstance(value, Mapping):
-        return {str(key): to_json(item) for key, item in value.items()}
+        return {str(key): _to_json(item, said) for key, item in value.items()}
     if isinstance(value, (Sequence, set, frozenset)):
-        return [to_json(item) for item in value]
+        return [_to_json(item, said) for item in value]
     raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
+def _record_in_full(record: Any) -> dict[str, Any]:
+    shape: Any = type(record)
+    return {name: in_full(getattr(record, name)) for name in _names(shape)}
+
+
+@functools.cache
+def _names(record: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(record))
+
+
 def _record_to_json(record: Any) -> dict[str, Any]:
-    """Leave out what has its default: events stay small and old readers stay right."""
     body = {}
     shape: Any = type(record)
     for name, default in _defaults(shape):
@@ -80,15 +123,16 @@ class _Shape:
     is_plain: bool  # its fields are all that making one sets
 
 
-def from_json(record: type[T], body: Any) -> T:
-    """Build `record` from what `to_json` returned. Unknown keys are passed over.
+def from_json(record: type[T], body: Any, meanings: Meanings | None = None) -> T:
+    """Build `record` from what `to_json` or `in_full` returned. Unknown keys are passed over.
 
-    Raises JournalBroken naming the record and the field that does not fit.
+    A field that is left out has its default of today, or with `meanings` what those say.
+    Raises JournalBroken naming the record and the field that does not fit, or is not known.
     """
     if type(body) is not dict and not isinstance(body, Mapping):  # the latter takes its time
         raise JournalBroken(f"{record.__name__} is not an object in the journal")
     kind: Any = record
-    shape = _shape(kind)
+    shape = _shape(kind, meanings)
     fields, values = shape.fields, dict(shape.defaults)
     for name, value in body.items():
         if name not in fields:
@@ -111,40 +155,62 @@ def from_json(record: type[T], body: Any) -> T:
 
 
 @functools.cache
-def _shape(record: Any) -> _Shape:
+def _shape(record: Any, meanings: Meanings | None) -> _Shape:
     hints = typing.get_type_hints(record)
-    fields = dataclasses.fields(record)
-    missing = dataclasses.MISSING
+    fields = {
+        field.name: (hint if hint in PLAIN else None, _converter(hint, meanings))
+        for field in dataclasses.fields(record)
+        for hint in [hints[field.name]]
+    }
+    defaults, factories = (
+        _of_today(record) if meanings is None else _of_then(meanings.of(record), fields)
+    )
     return _Shape(
-        fields={
-            f.name: (hint if hint in PLAIN else None, _converter(hint))
-            for f in fields
-            for hint in [hints[f.name]]
-        },
-        defaults={f.name: f.default for f in fields if f.default is not missing},
-        factories=tuple(
-            (f.name, f.default_factory) for f in fields if f.default_factory is not missing
-        ),
+        fields=fields,
+        defaults=defaults,
+        factories=factories,
         is_plain=not hasattr(record, "__post_init__") and not hasattr(record, "__slots__"),
     )
 
 
-def _converter(hint: Any) -> Convert:
+def _of_today(record: Any) -> _Defaults:
+    fields, missing = dataclasses.fields(record), dataclasses.MISSING
+    return (
+        {f.name: f.default for f in fields if f.default is not missing},
+        tuple((f.name, f.default_factory) for f in fields if f.default_factory is not missing),
+    )
+
+
+def _of_then(
+    known: Mapping[str, Any], fields: Mapping[str, tuple[type | None, Convert]]
+) -> _Defaults:
+    """Return what JSON values stand for, in the words of the same table; each record its own."""
+    made = {
+        name: functools.partial(fields[name][1], value)
+        for name, value in known.items()
+        if name in fields
+    }
+    values = {name: make() for name, make in made.items()}
+    shared = {name: value for name, value in values.items() if not isinstance(value, dict)}
+    return shared, tuple((name, make) for name, make in made.items() if name not in shared)
+
+
+def _converter(hint: Any, meanings: Meanings | None) -> Convert:
     origin = typing.get_origin(hint)
     if origin in {types.UnionType, typing.Union}:
-        return _optional(hint)
+        return _optional(hint, meanings)
     if origin is tuple:
-        inner = _converter(typing.get_args(hint)[0])
+        inner = _converter(typing.get_args(hint)[0], meanings)
         return lambda value: tuple(inner(item) for item in _listed(value))
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        inner = _converter(typing.get_args(hint)[1])
+        inner = _converter(typing.get_args(hint)[1], meanings)
         return lambda value: {key: inner(item) for key, item in value.items()}
-    return _scalar_converter(hint)
+    return _scalar_converter(hint, meanings)
 
 
-def _scalar_converter(hint: Any) -> Convert:
+def _scalar_converter(hint: Any, meanings: Meanings | None) -> Convert:
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return functools.partial(from_json, hint)
+        return functools.partial(from_json, hint, meanings=meanings)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
     if hint in {str, int, bool}:
@@ -152,9 +218,9 @@ def _scalar_converter(hint: Any) -> Convert:
     return float if hint is float else _as_is
 
 
-def _optional(hint: Any) -> Convert:
+def _optional(hint: Any, meanings: Meanings | None) -> Convert:
     inner = [arg for arg in typing.get_args(hint) if arg is not types.NoneType]
-    convert = _converter(inner[0]) if len(inner) == 1 else _as_is
+    convert = _converter(inner[0], meanings) if len(inner) == 1 else _as_is
     return lambda value: None if value is None else convert(value)
 
 
@@ -190,4 +256,4 @@ def is_deeper(value: object, most: int) -> bool:
     return True
 
 
-__all__ = ["from_json", "from_text", "is_deeper", "to_json"]
+__all__ = ["Meanings", "from_json", "from_text", "in_full", "is_deeper", "to_json"]

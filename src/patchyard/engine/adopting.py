@@ -12,7 +12,7 @@ from pathlib import Path
 from patchyard.contracts.pool import Pooled
 from patchyard.contracts.workspace import Renaming, WorkspaceRef
 from patchyard.domain.changeset import Base
-from patchyard.domain.codec import to_json
+from patchyard.domain.codec import in_full
 from patchyard.domain.errors import EnvironmentBroken
 from patchyard.domain.events import WorkspaceCreated
 from patchyard.domain.pooling import Wish, relocated
@@ -63,7 +63,7 @@ async def _adopted(
     known = replace(handle, resource=spec.resource, details=as_bounded(handle, spec))
     try:
         await ledger.record(
-            WorkspaceCreated(workspace=to_json(workspace)),
+            WorkspaceCreated(workspace=in_full(workspace)),
             *started_events(known, spec.purpose, is_from_pool=True),
         )
     except BaseException:

@@ -4,8 +4,8 @@ import functools
 from collections.abc import Sequence
 
 from patchyard.contracts.actor import Answered, Session, Turn, Wanted
-from patchyard.domain.codec import from_json
 from patchyard.domain.events import Noted, TurnRequested, TurnTaken
+from patchyard.domain.meanings import restored
 from patchyard.domain.steering import Guided, guidance_text, spoken
 from patchyard.domain.transcript import Step, transcript
 from patchyard.engine.budgeting import PlanMeter
@@ -107,7 +107,7 @@ class AgentLoop:
         steps = transcript(await self._ledger.events(), starts=starts)
         turn = None
         for step in steps:
-            turn = from_json(Turn, await self._ledger.value(step.taken.body))
+            turn = restored(Turn, await self._ledger.value(step.taken.body))
             said = spoken(step.taken.note, step.taken.guidance)
             await self._session.restore(turn, self._answers, note=said)
             self._answers = await self._answers_of(step, turn)

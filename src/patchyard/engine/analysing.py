@@ -7,8 +7,8 @@ from patchyard.contracts.actor import Background
 from patchyard.contracts.analyst import Study
 from patchyard.domain.analysis import Guide, Symbol, TaskAnalysed
 from patchyard.domain.changeset import Base
-from patchyard.domain.codec import from_json
 from patchyard.domain.events import Noted
+from patchyard.domain.meanings import restored
 from patchyard.domain.task_words import analysed
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
@@ -64,8 +64,8 @@ async def background(ledger: Ledger) -> Background | None:
     return Background(
         context=found.context,
         owners=found.owners,
-        guides=tuple(from_json(Guide, each) for each in guides or ()),
-        symbols=tuple(from_json(Symbol, each) for each in symbols or ()),
+        guides=tuple(restored(Guide, each) for each in guides or ()),
+        symbols=tuple(restored(Symbol, each) for each in symbols or ()),
         map_tokens=ledger.state.known.map_tokens,
     )
 

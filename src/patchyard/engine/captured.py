@@ -1,8 +1,8 @@
 """The change set that a plan's journal names, read back."""
 
 from patchyard.domain.changeset import ChangeSet
-from patchyard.domain.codec import from_json
 from patchyard.domain.errors import JournalBroken
+from patchyard.domain.meanings import restored
 from patchyard.engine.ledger import Ledger
 
 
@@ -11,7 +11,7 @@ async def changeset_of(ledger: Ledger) -> ChangeSet | None:
     captured = ledger.state.changeset
     if captured is None:
         return None
-    return from_json(ChangeSet, await ledger.value(captured.body))
+    return restored(ChangeSet, await ledger.value(captured.body))
 
 
 async def known_changeset(ledger: Ledger) -> ChangeSet:

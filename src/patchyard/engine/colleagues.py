@@ -12,12 +12,12 @@ from dataclasses import replace
 from patchyard.contracts.actor import Wanted
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import Base, Change, ChangeSet
-from patchyard.domain.codec import from_json
 from patchyard.domain.colleagues import ColleagueAsked, ColleagueCounted, ColleagueHeard
 from patchyard.domain.errors import JournalBroken, PatchyardError, ProofFailed, WorkFailed
 from patchyard.domain.gate_settings import with_own
 from patchyard.domain.limit_settings import rounds_within, within
 from patchyard.domain.lineage import Kinship, Lineage
+from patchyard.domain.meanings import restored
 from patchyard.domain.plan import AUTO, Phase, PlanSpec
 from patchyard.domain.review import Review, Verdict
 from patchyard.domain.role import Output, Role
@@ -109,7 +109,7 @@ class ColleagueRounds:
         state, ledger = await self._carried(asked)
         if state.review is None:
             raise JournalBroken(f"plan {asked.colleague_id} was to review, and holds no review")
-        review = from_json(Review, await ledger.value(state.review.body))
+        review = restored(Review, await ledger.value(state.review.body))
         await self._hear(asked, state, verdict=review.verdict)
         if review.verdict == Verdict.APPROVE:
             return None

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from patchyard.contracts.subjects import Subject
 from patchyard.domain.changeset import Base
-from patchyard.domain.codec import from_json
 from patchyard.domain.errors import EnvironmentBroken
+from patchyard.domain.meanings import restored
 from patchyard.domain.patch_lines import patch_lines
 from patchyard.domain.review_coverage import (
     NO_COMMAND,
@@ -84,7 +84,7 @@ async def _told(ledger: Ledger) -> str:
     event = ledger.state.coverage
     if event is None or event.problem:
         return f"Coverage of the change: {coverage_words(event)}." if event else ""
-    found = from_json(ChangedCoverage, await ledger.value(event.body))
+    found = restored(ChangedCoverage, await ledger.value(event.body))
     lines = [f"Coverage of the change, measured: {coverage_words(event)}."]
     if places := uncovered_places(found)[:PLACES_TOLD]:
         lines.append(f"No test runs {', '.join(places)}.")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from patchyard.contracts.workspace import WorkspaceRef, Workspaces
 from patchyard.domain.changeset import Base
-from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.codec import in_full
 from patchyard.domain.events import WorkspaceCreated
+from patchyard.domain.meanings import restored
 from patchyard.engine.adopting import from_pool, let_go
 from patchyard.engine.answers import whole
 from patchyard.engine.checkpoints import finish_restore
@@ -85,7 +86,7 @@ async def working_ground(
     known = ledger.state.workspace
     workspaces = equipment.workspaces
     if known is not None:
-        workspace = from_json(WorkspaceRef, known)
+        workspace = restored(WorkspaceRef, known)
         if not ledger.state.restoring:  # else what is there does not count, and it is opened after
             async with ledger.sole():
                 opening = workspaces.open(base, workspace)
@@ -113,7 +114,7 @@ async def _made(
         creating = create(base, workspace_id=ledger.plan_id, layers=layers, folders=folders)
         workspace = await whole(creating, undo=workspaces.remove)
         try:
-            await ledger.record(WorkspaceCreated(workspace=to_json(workspace)))
+            await ledger.record(WorkspaceCreated(workspace=in_full(workspace)))
         except BaseException:
             await workspaces.remove(workspace)
             raise

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from patchyard.contracts.handover import Order, Receipt
 from patchyard.domain.changeset import Base, ChangeSet
-from patchyard.domain.codec import from_json
 from patchyard.domain.commit_message import commit_message
 from patchyard.domain.errors import GuardRefused, PatchyardError, StateRefusal
 from patchyard.domain.events import Applied, ApplyIntended, Moved, Unapplied
+from patchyard.domain.meanings import restored
 from patchyard.domain.names import chosen_paths
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.usage import usage_data
@@ -74,7 +74,7 @@ class Handing:
         """Return the receipt of the same hand-over, when it was done before."""
         for each in self._ledger.state.handed:
             if each.to == to and not each.is_partial:
-                receipt = from_json(Receipt, await self._ledger.value(each.record))
+                receipt = restored(Receipt, await self._ledger.value(each.record))
                 if not name or receipt.reference in {None, name}:
                     return receipt
         return None
@@ -99,7 +99,7 @@ class Handing:
         gone: list[str] = []
         base = self._ledger.state.base
         for each in self._ledger.state.handed:
-            receipt = from_json(Receipt, await self._ledger.value(each.record))
+            receipt = restored(Receipt, await self._ledger.value(each.record))
             try:
                 if base is None or await self._equipment.handover.is_there(base, receipt):
                     continue
@@ -151,7 +151,7 @@ class Handing:
                     hint=f"finish it first: `agents plan resume {self._ledger.plan_id}`, or take"
                     f" it back: `agents plan unapply {self._ledger.plan_id}`",
                 )
-            return from_json(Receipt, await self._ledger.value(known.record))
+            return restored(Receipt, await self._ledger.value(known.record))
         intent = await self._equipment.handover.plan(base, changeset, order)
         await self._ledger.record(
             ApplyIntended(
@@ -213,7 +213,7 @@ class Handing:
                 hint=f"`agents plan apply {self._ledger.plan_id}` applies it",
             )
         base, changeset = await self.changeset()
-        receipt = from_json(Receipt, await self._ledger.value(applied.record))
+        receipt = restored(Receipt, await self._ledger.value(applied.record))
         async with self._equipment.handover.turn(base), self._ledger.sole():
             return await whole(self._taken_back(base, changeset, receipt))
 
@@ -229,7 +229,7 @@ class Handing:
         self, base: Base, changeset: ChangeSet, known: ApplyIntended
     ) -> Sequence[str]:
         """Take back what is in of a hand-over cut short; the plan stands before it then."""
-        intent = from_json(Receipt, await self._ledger.value(known.record))
+        intent = restored(Receipt, await self._ledger.value(known.record))
         paths = await self._equipment.handover.take_back(base, changeset, intent)
         here = self._ledger.state.state
         moves = [Moved(phase=Phase.APPLY, state=State.QUEUED)] if here == State.ERRORED else []
@@ -253,7 +253,7 @@ class Handing:
                 f"plan {state.plan_id} has no change set yet",
                 hint=f"it is at {state.phase}/{state.state}; execute makes one",
             )
-        return state.base, from_json(ChangeSet, await self._ledger.value(state.changeset.body))
+        return state.base, restored(ChangeSet, await self._ledger.value(state.changeset.body))
 
 
 def _name(to: str, base: Base, plan_id: str) -> str:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 
 from patchyard.domain.budget import PlanLimits
-from patchyard.domain.codec import to_json
+from patchyard.domain.codec import in_full
 from patchyard.domain.errors import Conflict
 from patchyard.domain.events import LimitsChanged
 from patchyard.engine import control
@@ -36,7 +36,7 @@ async def set_limits(equipment: Equipment, plan_id: str, setting: Setting) -> bo
         except Conflict:
             state, _ = await load(journal, plan_id)
             if not number:
-                text = json.dumps(to_json(setting(state.limits)))
+                text = json.dumps(in_full(setting(state.limits)))
                 number = await control.say(journal, clock, plan_id, control.LIMIT, text=text)
             elif state.steered.heard >= number:
                 return True

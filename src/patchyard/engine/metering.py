@@ -23,7 +23,7 @@ from patchyard.contracts.environment import (
 from patchyard.contracts.forwarding import ForwardingToolbox
 from patchyard.contracts.gateway import Counting
 from patchyard.domain.carrying import Carried
-from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.codec import in_full
 from patchyard.domain.environment import (
     COUNTED,
     TASKS,
@@ -43,6 +43,7 @@ from patchyard.domain.limit_hits import (
     watched_hit,
 )
 from patchyard.domain.mcp import MCP_ANSWER, MCP_CALL, MCP_LIST
+from patchyard.domain.meanings import restored
 from patchyard.domain.tooling import COMMAND, finite
 from patchyard.domain.usage import (
     NOTHING,
@@ -70,7 +71,7 @@ def as_bounded(handle: EnvironmentHandle, spec: EnvironmentSpec) -> dict[str, An
     """Return the details of a handle with what a later engine must know to bound it."""
     return {
         **handle.details,
-        "limits": to_json(spec.limits),
+        "limits": in_full(spec.limits),
         "written": spec.written or spec.workspace.source,
         "is_apart": bool(spec.written),
     }
@@ -91,7 +92,7 @@ class Metered(ForwardingToolbox):
         self._environment = environment
         self._handle = handle
         super().__init__(toolbox)
-        self._limits = from_json(Limits, handle.details.get("limits") or {})
+        self._limits = restored(Limits, handle.details.get("limits") or {})
         self._meter: Meter | None = None
         if isinstance(environment, Measuring):
             self._meter = environment.meter(handle)

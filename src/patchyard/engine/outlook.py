@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from patchyard.contracts.actor import Turn
 from patchyard.domain.checkpoint import REPEATS
-from patchyard.domain.codec import from_json
 from patchyard.domain.events import ToolCallRequested
 from patchyard.domain.mcp import may_repeat
+from patchyard.domain.meanings import restored
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.state import PlanState
 from patchyard.domain.steering import Approved, shown_text
@@ -128,7 +128,7 @@ async def _phase(ledger: Ledger, phase: Phase) -> Sequence[str]:
     said = [f"go on with {phase}: replay {len(steps)} turns"]
     last = steps[-1] if steps else None
     if last is not None:
-        turn = from_json(Turn, await ledger.value(last.taken.body))
+        turn = restored(Turn, await ledger.value(last.taken.body))
         left = [] if last.is_cut else turn.calls[len(last.calls) :]
         said += [f"send {wanted.name}, which the last turn asked for" for wanted in left]
         if turn.is_final and not turn.can_go_on and not state.steered.guidance:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.codec import to_json
 from patchyard.domain.colleagues import ColleagueAsked, ColleagueHeard
 from patchyard.domain.design_record import DesignRecord, markdown_of
 from patchyard.domain.inquiries import Inquiries, RoleAnswered, RoleAsked
+from patchyard.domain.meanings import restored
 from patchyard.domain.review import Review, sarif_of
 from patchyard.domain.review_coverage import ChangedCoverage, coverage_words
 from patchyard.domain.state import PlanState
@@ -45,7 +46,7 @@ async def _review(ledger: Ledger) -> Mapping[str, Any] | None:
     event = ledger.state.review
     if event is None:
         return None
-    review = from_json(Review, await ledger.value(event.body))
+    review = restored(Review, await ledger.value(event.body))
     coverage = await _coverage(ledger)
     sarif = sarif_of(review, tool=TOOL, coverage=coverage)
     return {
@@ -62,7 +63,7 @@ async def _coverage(ledger: Ledger) -> Mapping[str, Any] | None:
     event = ledger.state.coverage
     if event is None:
         return None
-    found = from_json(ChangedCoverage, await ledger.value(event.body) or {})
+    found = restored(ChangedCoverage, await ledger.value(event.body) or {})
     share = 100 * event.covered / event.measured if event.measured else None
     return {
         "changed": event.changed,
@@ -111,7 +112,7 @@ async def _record(ledger: Ledger) -> Mapping[str, Any] | None:
     event = ledger.state.record
     if event is None:
         return None
-    record = from_json(DesignRecord, await ledger.value(event.body))
+    record = restored(DesignRecord, await ledger.value(event.body))
     options = [{"reason": "", **to_json(each)} for each in record.options]
     return {**to_json(record), "options": options, "markdown": markdown_of(record)}
 

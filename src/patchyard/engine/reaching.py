@@ -7,10 +7,10 @@ from typing import Any, Protocol
 from patchyard.contracts.environment import Listening, Toolbox
 from patchyard.contracts.gateway import Network
 from patchyard.domain.carrying import NetworkBounds
-from patchyard.domain.codec import from_json, to_json
 from patchyard.domain.environment import EnvironmentHandle, ExecutionEnvironment, Limits
 from patchyard.domain.events import Noted
 from patchyard.domain.mcp import MCP_CALL, MCP_LIST
+from patchyard.domain.meanings import restored
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import Phase
 from patchyard.domain.safety import UNCONFINED
@@ -100,7 +100,7 @@ class Reaching:
             NetworkUsed(
                 call_id=call_id,
                 traffic=tuple(tried.traffic),
-                attempts=body_of([to_json(each) for each in tried.attempts]),
+                attempts=body_of(tried.attempts),
                 missed=tried.missed,
             ),
         )
@@ -117,7 +117,7 @@ class Reaching:
 
 def network_bounds(state: PlanState, handle: EnvironmentHandle) -> NetworkBounds:
     """Return what an environment may carry; bytes go on from what its place has carried before."""
-    limits = from_json(Limits, handle.details.get("limits") or {})
+    limits = restored(Limits, handle.details.get("limits") or {})
     there = [name for name, live in state.environments.items() if live.handle.site == handle.site]
     return NetworkBounds(
         network_bytes=limits.network_bytes,

@@ -13,7 +13,6 @@ from patchyard.contracts.journal import Journal
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.budget import PlanLimits
 from patchyard.domain.changeset import ChangeSet
-from patchyard.domain.codec import from_json
 from patchyard.domain.errors import (
     ApprovalNeeded,
     GuardRefused,
@@ -23,6 +22,7 @@ from patchyard.domain.errors import (
 )
 from patchyard.domain.events import ChangeSetCaptured, ToolCallSettled, WorkspaceRemoved
 from patchyard.domain.lineage import REPLAYS, Kinship, Lineage
+from patchyard.domain.meanings import restored
 from patchyard.domain.network import NetworkGrant
 from patchyard.domain.plan import AUTO, Phase, PlanSpec
 from patchyard.domain.role import Role
@@ -174,7 +174,7 @@ async def _cleared(equipment: Equipment, plan_id: str) -> None:
     """Take the replay's tree away: what it came to is kept."""
     async with PlanLifecycleService(equipment).owned(plan_id) as ledger:
         if ledger.state.workspace is not None:
-            workspace = from_json(WorkspaceRef, ledger.state.workspace)
+            workspace = restored(WorkspaceRef, ledger.state.workspace)
             async with ledger.sole():
                 await whole(equipment.workspaces.remove(workspace))
             await ledger.record(WorkspaceRemoved(workspace_id=workspace.workspace_id))
@@ -209,7 +209,7 @@ class Replay:
 
 
 async def _taken(journal: Journal, step: Step) -> Turn:
-    return from_json(Turn, await read_body(journal, step.taken.body))
+    return restored(Turn, await read_body(journal, step.taken.body))
 
 
 async def _replay_of(journal: Journal, step: Step) -> Replay:

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.checkpoint import RolledBack
-from patchyard.domain.codec import from_json
 from patchyard.domain.errors import PatchyardError
 from patchyard.domain.events import Noted
 from patchyard.domain.machine import UNSYNCED, has_lost_writes
+from patchyard.domain.meanings import restored
 from patchyard.domain.plan import Phase
 from patchyard.engine.equipment import Equipment
 from patchyard.engine.ledger import Ledger
@@ -36,7 +36,7 @@ async def doubt(equipment: Equipment, ledger: Ledger) -> str:
         return ""
     if state.failure is not None and UNSYNCED in state.failure.details:
         return FAILED
-    is_old = await equipment.workspaces.outlived(from_json(WorkspaceRef, state.workspace))
+    is_old = await equipment.workspaces.outlived(restored(WorkspaceRef, state.workspace))
     return RESTARTED if is_old else ""
 
 
@@ -66,7 +66,7 @@ async def after_restart(equipment: Equipment, ledger: Ledger) -> None:
         return
     if state.tool_calls:
         await ledger.record(Noted(text=LOST.format(why)))
-    await equipment.workspaces.accept(from_json(WorkspaceRef, state.workspace))
+    await equipment.workspaces.accept(restored(WorkspaceRef, state.workspace))
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ async def distrusting(equipment: Equipment, ledger: Ledger) -> AsyncIterator[Non
     except (PatchyardError, OSError) as error:
         known = ledger.state.workspace
         if known is not None and has_lost_writes(error):
-            await equipment.workspaces.distrust(from_json(WorkspaceRef, known))
+            await equipment.workspaces.distrust(restored(WorkspaceRef, known))
         raise
 
 

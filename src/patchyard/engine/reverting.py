@@ -5,10 +5,10 @@ from typing import Any
 
 from patchyard.contracts.workspace import WorkspaceRef
 from patchyard.domain.automation import MOST_REVERTS, automation
-from patchyard.domain.codec import from_json
 from patchyard.domain.errors import GuardRefused, PatchyardError
 from patchyard.domain.events import Moved, WorkspaceRemoved
 from patchyard.domain.gate_verdicts import shown_finding
+from patchyard.domain.meanings import restored
 from patchyard.domain.plan import Phase, State
 from patchyard.domain.retry import OF_STRATEGY
 from patchyard.domain.state import PlanState
@@ -55,7 +55,7 @@ async def freshened(equipment: Equipment, ledger: Ledger) -> None:
     state = ledger.state
     if not state.steered.is_stale or state.workspace is None:
         return
-    workspace = from_json(WorkspaceRef, state.workspace)
+    workspace = restored(WorkspaceRef, state.workspace)
     async with ledger.sole():
         await whole(equipment.workspaces.remove(workspace))
     await ledger.record(WorkspaceRemoved(workspace_id=workspace.workspace_id))

@@ -9,9 +9,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from patchyard.contracts.journal import Journal, NewEvent, StoredEvent
-from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.codec import in_full
 from patchyard.domain.errors import JournalBroken
 from patchyard.domain.events import EVENT_BYTES, Body
+from patchyard.domain.meanings import restored
 
 INLINE_BYTES = 2048  # a Body larger than this becomes a blob
 
@@ -52,7 +53,7 @@ def to_row(event: Any, vocabulary: Vocabulary, at: float, bodies: dict[str, byte
         and value.digest is None
         and value.value is not None
     }
-    body = to_json(replace(event, **large) if large else event)
+    body = in_full(replace(event, **large) if large else event)
     data = json.dumps(body, separators=(",", ":")).encode()
     if len(data) > EVENT_BYTES:
         body = {WHOLE: _kept(data, bodies)}
@@ -69,7 +70,7 @@ async def from_rows(
         if record is None or each.schema > vocabulary.schema:
             event = await from_row(each, vocabulary, journal)
         else:  # most are, and a journal has many of them
-            event = from_json(record, each.body)
+            event = restored(record, each.body, each.schema)
         found.append((each.version, each.at, event))
     return found
 
@@ -86,12 +87,12 @@ async def from_row(stored: StoredEvent, vocabulary: Vocabulary, journal: Journal
     body = stored.body
     if WHOLE in body:
         body = json.loads(await journal.body(str(body[WHOLE])))
-    return from_json(record, body)
+    return restored(record, body, stored.schema)
 
 
 def body_of(value: Any) -> Body:
     """Wrap a JSON value (records allowed) for an event."""
-    return Body(value=to_json(value))
+    return Body(value=in_full(value))
 
 
 async def read_body(journal: Journal, body: Body) -> Any:

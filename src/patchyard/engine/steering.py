@@ -13,11 +13,11 @@ from patchyard.contracts.approver import Answering, Approver, Nobody, Reply
 from patchyard.contracts.tool import Tool
 from patchyard.domain.automation import automation
 from patchyard.domain.budget import PlanLimits
-from patchyard.domain.codec import from_json
 from patchyard.domain.elicitation import Question
 from patchyard.domain.environment import ExecutionEnvironment
 from patchyard.domain.errors import ApprovalNeeded, PlanPaused, WorkerLeft
 from patchyard.domain.events import LimitsChanged
+from patchyard.domain.meanings import restored
 from patchyard.domain.plan import Phase
 from patchyard.domain.safety import asking, refusal
 from patchyard.domain.steering import (
@@ -250,7 +250,7 @@ def needed(plan_id: str, asked: ApprovalAsked) -> ApprovalNeeded:
 
 def limits_of(word: control.Word) -> PlanLimits:
     """Return the limits that a word to the owner says."""
-    return from_json(PlanLimits, json.loads(word.text))
+    return restored(PlanLimits, json.loads(word.text))
 
 
 def digest_of(facts: Any) -> str:

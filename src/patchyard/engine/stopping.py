@@ -3,9 +3,9 @@
 from contextlib import suppress
 
 from patchyard.contracts.workspace import WorkspaceRef
-from patchyard.domain.codec import from_json
 from patchyard.domain.errors import Conflict, PatchyardError
 from patchyard.domain.events import Moved, Noted, ToolCallSettled
+from patchyard.domain.meanings import restored
 from patchyard.domain.plan import Phase, State
 from patchyard.engine.answers import whole
 from patchyard.engine.colleagues import count_so_far, is_made
@@ -77,7 +77,7 @@ async def _unmount(equipment: Equipment, ledger: Ledger) -> None:
     for purpose in PURPOSES:
         await equipment.workspaces.discard(ground_name(ledger.plan_id, purpose))
     if ledger.state.workspace is not None:
-        await equipment.workspaces.close(from_json(WorkspaceRef, ledger.state.workspace))
+        await equipment.workspaces.close(restored(WorkspaceRef, ledger.state.workspace))
 
 
 __all__ = ["CANCELLABLE", "hush", "stop"]

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchyard.domain.analysis import Context
-from patchyard.domain.codec import from_json, to_json
+from patchyard.domain.codec import in_full
 from patchyard.domain.definitions import counted_of, text_of
+from patchyard.domain.meanings import restored
 from patchyard.domain.repository_map import SymbolTable
 
 VERSION = 2  # of the rules and of these files
@@ -69,7 +70,7 @@ class MapStore:
         head, names, blobs, states, rows = body  # its sum is right: it is as it was written
         facts = json.loads(head)
         known = Known(
-            context=from_json(Context, facts["context"]),
+            context=restored(Context, facts["context"]),
             paths=names.decode("utf-8", "surrogateescape").split("\0")[:-1],
             blobs=blobs.decode().split(),
             states=states.decode(),
@@ -97,7 +98,7 @@ class MapStore:
     def keep(self, tree: str, known: Known, words: Mapping[str, Counter[bytes]]) -> None:
         """Keep what was found of a tree, and let go of what was not used for longest."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        facts = {"context": to_json(known.context), "texts": dict(known.texts)}
+        facts = {"context": in_full(known.context), "texts": dict(known.texts)}
         names = "".join(f"{path}\0" for path in known.paths)
         parts = [
             json.dumps(facts).encode(),
